@@ -1,0 +1,101 @@
+# make demo and make test set everything up themselves, in .venv, without root.
+
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+
+PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-input
+C_FILES = $(shell find firmware -name '*.[ch]' -o -name '*.inc' | sort)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test test-tflite check format bench clean
+
+help:
+	@echo "make demo         train a small network on the host, as a chip would"
+	@echo "make test         all checks and all tests"
+	@echo "make check        only the checks: format, lint, types, import directions"
+	@echo "make test-tflite  the oracle tests with tflite-runtime and numpy 1.26"
+	@echo "make format       format Python and C"
+	@echo "make bench        which benchmarks there are"
+	@echo "make clean        remove everything that make made"
+	@echo "PYTHON=python3.12 chooses another Python than $(PYTHON) for a new .venv"
+
+demo: .venv/.run
+	.venv/bin/mcutrain demo
+
+test: check
+	.venv/bin/python -m pytest -n 2
+
+test-tflite: .venv-tflite/.test
+	.venv-tflite/bin/python -m pytest -n 2 -m oracle
+
+check: .venv/.dev
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	@if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
+	    then echo .venv/bin/mypy; .venv/bin/mypy; \
+	    else echo "mypy skipped: numpy for Python 3.10 has other type stubs"; fi
+	.venv/bin/lint-imports --no-cache
+	$(if $(C_FILES),.venv/bin/clang-format --dry-run -Werror $(C_FILES))
+
+format: .venv/.dev
+	.venv/bin/ruff check --fix-only .
+	.venv/bin/ruff format .
+	$(if $(C_FILES),.venv/bin/clang-format -i $(C_FILES))
+
+bench:
+	@for script in benchmarks/*.py; do \
+	    [ -e "$$script" ] || { echo "no benchmarks yet"; break; }; \
+	    printf '%s\n    ' ".venv/bin/python $$script"; \
+	    sed -n '1s/^"""//p' "$$script"; \
+	done
+
+clean:
+	rm -rf .venv .venv-tflite build dist mcutrain.egg-info
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---------------------------------------------------------------------------------------- set-up
+# A stamp file in an environment says that pip finished for this pyproject.toml.
+
+.venv/.run: pyproject.toml | .venv/.created
+	@echo "setting up .venv to run mcutrain; the first time downloads about 130 MB"
+	.venv/$(PIP_INSTALL) -e .
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/.created
+	@echo "setting up .venv for development; the first time downloads about 220 MB"
+	.venv/$(PIP_INSTALL) -e '.[dev]'
+	@mkdir -p .venv/packages
+	@ln -sfn ../../firmware .venv/packages/mcutrain_firmware
+	@ln -sfn ../../host .venv/packages/mcutrain_host
+	@ln -sfn ../../examples/schemes .venv/packages/mcutrain_schemes
+	@ln -sfn ../../codegen_templates .venv/packages/mcutrain_templates
+	@touch .venv/.run $@
+
+.venv-tflite/.test: pyproject.toml | .venv-tflite/.created
+	@echo "setting up .venv-tflite with tflite-runtime and numpy 1.26"
+	.venv-tflite/$(PIP_INSTALL) -e '.[images,oracle-tflite,test]'
+	@touch $@
+
+# Debian and Ubuntu package ensurepip apart from python3; virtualenv or pip itself can stand in.
+%/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	    echo "mcutrain needs Python 3.10 or newer; $(PYTHON) is not: make PYTHON=... names another" >&2; \
+	    exit 1; }
+	@echo "creating $* with $$($(PYTHON) --version)"
+	@if $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+	    $(PYTHON) -m venv --clear $*; \
+	elif $(PYTHON) -m virtualenv --version >/dev/null 2>&1; then \
+	    $(PYTHON) -m virtualenv --quiet --clear $*; \
+	elif command -v virtualenv >/dev/null; then \
+	    virtualenv --quiet --clear --python $(PYTHON) $*; \
+	elif $(PYTHON) -c 'import venv' 2>/dev/null && \
+	     $(PYTHON) -m pip --python $(PYTHON) --version >/dev/null 2>&1; then \
+	    $(PYTHON) -m venv --clear --without-pip $* && \
+	    $(PYTHON) -m pip --python $*/bin/python install --quiet pip; \
+	else \
+	    echo "$(PYTHON) cannot create environments: apt install python3-venv, or put virtualenv on PATH" >&2; \
+	    exit 1; \
+	fi
+	@touch $@

@@ -1,0 +1,1 @@
+"""The Jinja2 templates of the generated C project, as package data of `mcutrain_templates`."""

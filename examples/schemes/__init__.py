@@ -1,0 +1,1 @@
+"""The published update schemes (TOML), as package data of `mcutrain_schemes`."""

@@ -1,0 +1,1 @@
+"""Flashing, streaming and virtual boards; installed as `mcutrain_host`, independent of mcutrain."""

@@ -1,0 +1,46 @@
+"""Every error a user can cause, in one tree.
+
+    McutrainError
+    ├── ModelError            the model file cannot be used
+    │   └── UnsupportedError  it is sound, but uses something mcutrain does not know
+    ├── DataError             the data set cannot be used, or does not fit the model
+    ├── SchemeError           the update scheme does not fit the model
+    ├── PlanError             the memory plan is wrong or does not fit
+    ├── BuildError            the C compiler is missing or refused the code
+    └── StateError            a saved state is of another model, scheme or version
+
+The command line prints the message of any of them as one sentence and exits with 2.
+A message says what is wrong, where (the node's, file's or key's name), and what to do.
+"""
+
+
+class McutrainError(Exception):
+    """Base of all errors caused by what the user gave."""
+
+
+class ModelError(McutrainError):
+    """The model file is corrupt, inconsistent, or not an int8 model."""
+
+
+class UnsupportedError(ModelError):
+    """The model is valid but needs an operator or option that is not supported."""
+
+
+class DataError(McutrainError):
+    """The data set is unreadable, or its shapes or labels do not fit the model."""
+
+
+class SchemeError(McutrainError):
+    """The update scheme names layers, shares or depths that the model does not have."""
+
+
+class PlanError(McutrainError):
+    """A memory plan overlaps, overruns, or exceeds its budget."""
+
+
+class BuildError(McutrainError):
+    """No C compiler was found, or the generated code did not compile."""
+
+
+class StateError(McutrainError):
+    """A saved training state does not belong to this model and scheme."""

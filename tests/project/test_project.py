@@ -1,0 +1,71 @@
+"""The project as a whole: what an installation and a wheel hold, and who imports whom."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+
+import mcutrain
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+FOLDERS = {
+    "mcutrain": "mcutrain",
+    "mcutrain_firmware": "firmware",
+    "mcutrain_host": "host",
+    "mcutrain_schemes": "examples/schemes",
+    "mcutrain_templates": "codegen_templates",
+}
+
+LEFTOVERS = ("__pycache__", "*.a", "*.d", "*.elf", "*.o", "*.so", ".*")
+
+BUILD_WHEEL = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+
+
+def run(*command: str, cwd: Path) -> None:
+    """Run a command and show what it printed if it fails."""
+    result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_package_and_its_metadata_state_one_version() -> None:
+    assert mcutrain.__version__ == metadata.version("mcutrain")
+
+
+@pytest.mark.parametrize(("package", "folder"), FOLDERS.items())
+def test_an_editable_install_finds_the_folder_by_its_package_name(
+    package: str, folder: str
+) -> None:
+    assert Path(str(resources.files(package))) == REPOSITORY / folder
+
+
+def test_a_wheel_holds_every_file_of_every_folder(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in REPOSITORY.iterdir():
+        if path.is_file():
+            shutil.copy(path, source)
+    expected = set()
+    for package, folder in FOLDERS.items():
+        leave = shutil.ignore_patterns(*LEFTOVERS)
+        copy = Path(shutil.copytree(REPOSITORY / folder, source / folder, ignore=leave))
+        files = [path for path in copy.rglob("*") if path.is_file()]
+        expected |= {f"{package}/{path.relative_to(copy).as_posix()}" for path in files}
+
+    run(sys.executable, "-c", BUILD_WHEEL, str(tmp_path), cwd=source)
+
+    (wheel,) = tmp_path.glob("mcutrain-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert held == expected
+
+
+def test_import_directions_hold() -> None:
+    lint_imports = Path(sys.executable).parent / "lint-imports"
+    if not lint_imports.exists():
+        pytest.skip("import-linter is absent: pip install -e '.[dev]'")
+    run(str(lint_imports), "--no-cache", cwd=REPOSITORY)
