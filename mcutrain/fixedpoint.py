@@ -1,0 +1,168 @@
+"""The integer arithmetic of firmware/runtime/mct_fixedpoint.h, in numpy, bit for bit.
+
+Forward requantization is TFLite's: a 31-bit multiplier and a shift, rounded twice (gemmlowp's
+SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT). Everything that belongs to training
+keeps 16 fractional bits after the multiplication and rounds them stochastically.
+
+Arrays are int64 unless a docstring says otherwise, so that no intermediate overflows silently.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+FRACTION_BITS = 16  # kept behind the binary point for stochastic rounding
+MIN_SHIFT_RIGHT = FRACTION_BITS
+MAX_SHIFT_RIGHT = 62  # |int32 * q31| < 2**62: a longer shift could not change the result
+EXPONENT_WINDOW = 16  # updates after which the older half of an exponent's history is dropped
+NO_EXPONENT = -128  # nothing observed yet
+INITIAL_EXPONENT = -40  # too small saturates, which is safe; it adapts within a step per layer
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """Split `real` >= 0 into (mult_q31, shift) with real = mult_q31 * 2**(shift - 31).
+
+    The rounding is that of TFLite's QuantizeMultiplier; factors under 2**-31 become zero.
+    """
+    if not (real >= 0 and math.isfinite(real)):
+        raise ValueError(f"a multiplier must be finite and not negative, got {real}")
+    if real == 0:
+        return 0, 0
+    mantissa, shift = math.frexp(real)
+    mult = math.floor(mantissa * 2**31 + 0.5)
+    if mult == 2**31:
+        mult, shift = mult // 2, shift + 1
+    if shift < -31:
+        return 0, 0
+    return mult, shift
+
+
+def multiplier_value(mult_q31: int, shift: int) -> float:
+    """The real number that (mult_q31, shift) stands for, exactly."""
+    return math.ldexp(float(mult_q31), shift - 31)
+
+
+def normalized_multiplier(real: float) -> tuple[int, int]:
+    """As quantize_multiplier, but tiny factors keep their precision (shift may be below -31).
+
+    Training's factors (learning rate, scales to the power -2) span more than 2**31; their shift is
+    combined with a gradient's exponent before it is used. The shift fits int8.
+    """
+    if not (real >= 0 and math.isfinite(real)):
+        raise ValueError(f"a multiplier must be finite and not negative, got {real}")
+    if real == 0:
+        return 0, 0
+    mantissa, shift = math.frexp(real)
+    mult = min(math.floor(mantissa * 2**31 + 0.5), 2**31 - 1)
+    if not -128 <= shift <= 127:
+        raise ValueError(f"the factor {real} is outside 2**-128 to 2**127")
+    return mult, shift
+
+
+def multiply_by_quantized_multiplier(x: Array, mult_q31: Array | int, shift: Array | int) -> Array:
+    """x * mult_q31 * 2**(shift - 31), rounded as TFLite's reference kernels do. x holds int32."""
+    x, mult, shift = np.broadcast_arrays(
+        np.asarray(x, np.int64), np.asarray(mult_q31, np.int64), np.asarray(shift, np.int64)
+    )
+    left = np.maximum(shift, 0)
+    right = np.maximum(-shift, 0)
+    high = ((x << left) * mult + (1 << 30)) >> 31
+    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+    away_from_zero = np.where((right > 0) & (high < 0), 1, 0)
+    return (high + half - away_from_zero) >> right
+
+
+def multiply_rounding_once(x: Array, mult_q31: Array | int, shift: Array | int) -> Array:
+    """x * mult_q31 * 2**(shift - 31), rounded once, halves away from zero. x holds int32.
+
+    shift: -31 to 30. It is what TFLite's reference FULLY_CONNECTED computes in double precision.
+    """
+    x, mult, right = np.broadcast_arrays(
+        np.asarray(x, np.int64), np.asarray(mult_q31, np.int64), 31 - np.asarray(shift, np.int64)
+    )
+    product = x * mult
+    half = np.int64(1) << (right - 1)
+    return (product + half - (product < 0)) >> right
+
+
+def hash32(x: Array) -> Array:
+    """A bijective mix of 32-bit words (two multiply and xor-shift rounds). uint32 in and out."""
+    x = np.asarray(x, np.uint32)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x21F0AAAD)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x735A2D97)
+    return x ^ (x >> np.uint32(15))
+
+
+def random16(key: int, index: Array) -> Array:
+    """16 uniform bits per index: a counter-based generator, so no order of evaluation matters."""
+    with np.errstate(over="ignore"):
+        counter = np.asarray(index).astype(np.uint32) * np.uint32(0x9E3779B9) + np.uint32(key)
+        return (hash32(counter) >> np.uint32(16)).astype(np.int64)
+
+
+def node_key(step_key: int, node: int) -> int:
+    """The key of one node's random numbers in one step."""
+    with np.errstate(over="ignore"):
+        mixed = np.uint32(step_key) + np.uint32(node) * np.uint32(0x85EBCA6B)
+        return int(hash32(np.asarray([mixed], np.uint32))[0])
+
+
+def xorshift32(state: int) -> int:
+    """Marsaglia's xorshift32 (13, 17, 5): the state never becomes zero if it is not."""
+    state ^= (state << 13) & 0xFFFFFFFF
+    state ^= state >> 17
+    return state ^ ((state << 5) & 0xFFFFFFFF)
+
+
+def scale_to_fraction(acc: Array, mult_q31: Array, shift: Array) -> Array:
+    """acc * mult_q31 * 2**(shift - 31) with FRACTION_BITS behind the point, rounded down.
+
+    The shift to the right is held between MIN_SHIFT_RIGHT and MAX_SHIFT_RIGHT: a factor too
+    large for the format makes the result smaller than it should be, never an overflow.
+    """
+    right = np.clip(31 - np.asarray(shift, np.int64), MIN_SHIFT_RIGHT, MAX_SHIFT_RIGHT)
+    return (np.asarray(acc, np.int64) * np.asarray(mult_q31, np.int64)) >> (right - FRACTION_BITS)
+
+
+def round_stochastic(fraction: Array, key: int, index: Array) -> Array:
+    """Round values with FRACTION_BITS behind the point up or down, at odds of their fraction."""
+    return (fraction + random16(key, index)) >> FRACTION_BITS
+
+
+def magnitude_bits(fraction: Array) -> int:
+    """Bits in front of the point that the largest value needs, its sign not counted.
+
+    For values with FRACTION_BITS behind the point; negative when all are below one half.
+    """
+    if fraction.size == 0:
+        return -FRACTION_BITS
+    both = np.bitwise_or.reduce((fraction ^ (fraction >> 63)).ravel())
+    return int(both).bit_length() - FRACTION_BITS
+
+
+def begin_exponent(exponent: Array, update: int, sample: int) -> Array:
+    """Choose the exponent for the next step from the history. exponent: int8 [now, recent, older].
+
+    It is the largest that was needed in the last 16 to 31 updates (delayed scaling, as FP8 training
+    does it). Within a group of accumulated samples it stays, so that their sums are compatible.
+    """
+    now, recent, older = (int(v) for v in exponent)
+    if sample == 0:
+        largest = max(recent, older)
+        now = largest if largest != NO_EXPONENT else now
+        if update % EXPONENT_WINDOW == 0:
+            recent, older = NO_EXPONENT, recent
+    return np.array([now, recent, older], np.int8)
+
+
+def observe_exponent(exponent: Array, needed: int) -> Array:
+    """Note that a gradient needed the exponent `needed` to fit its format."""
+    now, recent, older = (int(v) for v in exponent)
+    needed = min(max(needed, NO_EXPONENT + 1), 127)
+    return np.array([now, max(recent, needed), older], np.int8)

@@ -1,0 +1,1 @@
+"""The intermediate representation: graphs of operators over quantized tensors."""

@@ -1,0 +1,115 @@
+"""Tensor, Node, Graph: frozen values. A pass takes a graph and returns another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from mcutrain.ir.op import Op
+
+Array = npt.NDArray[Any]
+
+# "exponent" is a gradient's exponent and its history (mct_exponent: three int8), "step" what a
+# node may know of the training step it runs in (mct_step: five 32-bit words).
+DTYPE_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "exponent": 1, "step": 4}
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape, element type and quantization.
+
+    shape: batch first, channels last; batch is 1. scales: one real number, or one per channel of
+    `axis`, or none for a tensor that is not quantized (indices, masks). real = scale * (q -
+    zero_point); the zero point is 0 wherever there is more than one scale.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "int8"
+    scales: tuple[float, ...] = ()
+    zero_point: int = 0
+    axis: int = -1
+
+    @property
+    def elements(self) -> int:
+        """How many numbers the tensor holds."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in memory, without alignment."""
+        return self.elements * DTYPE_BYTES[self.dtype]
+
+    @property
+    def scale(self) -> float:
+        """The one scale of a per-tensor quantized tensor."""
+        if len(self.scales) != 1:
+            raise ValueError(f"expected one scale, the tensor has {len(self.scales)}")
+        return self.scales[0]
+
+    def layout(self) -> tuple[tuple[int, ...], str]:
+        """What memory and kernels see: shape and element type, without the quantization."""
+        return self.shape, self.dtype
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A named value: computed by a node, given from outside, or constant if `data` is there."""
+
+    name: str
+    type: TensorType
+    data: Array | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known before any node runs."""
+        return self.data is not None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator applied to named tensors."""
+
+    name: str
+    op: Op
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in execution order over named tensors, in single assignment form."""
+
+    name: str
+    tensors: Mapping[str, Tensor]
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+
+    def types(self, names: Iterable[str]) -> tuple[TensorType, ...]:
+        """The types of the named tensors, in order."""
+        return tuple(self.tensors[name].type for name in names)
+
+    def producer(self, tensor: str) -> Node | None:
+        """The node that computes `tensor`; None for inputs and constants."""
+        return next((n for n in self.nodes if tensor in n.outputs), None)
+
+    def consumers(self, tensor: str) -> tuple[Node, ...]:
+        """The nodes that read `tensor`, in execution order."""
+        return tuple(n for n in self.nodes if tensor in n.inputs)
+
+    def with_nodes(self, nodes: Iterable[Node]) -> Graph:
+        """The same graph with other nodes; tensors that nothing names any more are dropped."""
+        nodes = tuple(nodes)
+        used = {*self.inputs, *self.outputs}
+        used.update(name for n in nodes for name in (*n.inputs, *n.outputs))
+        tensors = {k: v for k, v in self.tensors.items() if k in used}
+        return replace(self, nodes=nodes, tensors=tensors)

@@ -1,0 +1,178 @@
+"""The contract that every operator fulfils, in one class in one file of mcutrain/ops/."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Tensor, TensorType
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Param:
+    """One field of a kernel's parameter struct: a number, or a constant table in flash."""
+
+    name: str
+    value: int | tuple[int, ...] | None
+    ctype: str = "int32_t"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One pointer of a kernel call: a node's input or output, the scratch buffer, or NULL."""
+
+    kind: str
+    index: int = 0
+
+
+def inputs(*indices: int) -> tuple[Operand, ...]:
+    """Operands that pass these inputs of the node."""
+    return tuple(Operand("input", i) for i in indices)
+
+
+def outputs(*indices: int) -> tuple[Operand, ...]:
+    """Operands that pass these outputs of the node."""
+    return tuple(Operand("output", i) for i in indices)
+
+
+SCRATCH = Operand("scratch")
+NULL = Operand("null")
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """The C call of a node: `function(&params, operands…)`.
+
+    kernel: the folder under firmware/kernels/ with the header and the bodies; bodies: the C files
+    in it, without suffix, that the function needs. Updated values (Op.updates) are passed once,
+    as the input they replace.
+    """
+
+    kernel: str
+    function: str
+    bodies: tuple[str, ...]
+    params: tuple[Param, ...]
+    operands: tuple[Operand, ...]
+    scratch_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The derivative of the loss by the stored integers of a tensor.
+
+    derivative = integer * 2**exponent * scale: integer is the tensor `name`, exponent the first
+    number of the tensor `exponent` and known only at run time, scale a constant.
+    """
+
+    name: str
+    exponent: str
+    scale: float
+
+
+@dataclass(frozen=True)
+class ParameterUpdate:
+    """How one tensor is trained: w -= learning_rate * rate * derivative.
+
+    rate: per output channel, or one for all (quantization-aware scaling). residual_bits: fraction
+    bits kept beside an int8 weight. channels: the trained input channels, ascending; None is all.
+    """
+
+    rate: tuple[float, ...]
+    residual_bits: int = 4
+    channels: tuple[int, ...] | None = None
+
+
+class Emit(Protocol):
+    """What an operator's gradient rule may ask for; autodiff implements it."""
+
+    @property
+    def gradient_dtype(self) -> str:
+        """int8 or int16, for all gradient tensors."""
+
+    def wants(self, tensor: Tensor) -> bool:
+        """Whether anything that is trained lies before `tensor`."""
+
+    def update(self, parameter: Tensor) -> ParameterUpdate | None:
+        """How the parameter is trained; None if it is frozen."""
+
+    def salt(self) -> int:
+        """A number that no other node of this graph has, to tell its random numbers apart."""
+
+    def node(self, op: Op, *inputs: str) -> str:
+        """Add a node with one output, or find the equal one that is there. Returns the output."""
+
+    def gradient(self, op: Op, dy: Gradient, *inputs: str) -> Gradient:
+        """Add a GradientOp; its exponent's history becomes part of the state."""
+
+    def train(
+        self, op: Op, update: ParameterUpdate, dy: Gradient, *inputs: str, parameter: Tensor
+    ) -> None:
+        """Add a ParameterGradientOp, applied at once or accumulated as the scheme has it."""
+
+
+class Op(ABC):
+    """An operator: its fields are its attributes, its methods all there is to know about it."""
+
+    @abstractmethod
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The types of the outputs. Raises ValueError with a sentence if the inputs do not fit."""
+
+    @abstractmethod
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """The exact integer meaning: the outputs for these inputs."""
+
+    @abstractmethod
+    def kernel(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> KernelCall:
+        """The C call that computes the same bits."""
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Add the backward nodes; the gradients of the inputs, None where none is wanted."""
+        raise ValueError(f"{type(self).__name__} has no gradient")
+
+    @property
+    def updates(self) -> dict[int, int]:
+        """Output → input whose storage it must take over (a parameter, an exponent)."""
+        return {}
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Output → inputs whose storage it may take over if they are not needed afterwards."""
+        return {}
+
+    @property
+    def is_digest(self) -> bool:
+        """Whether the output is a smaller stand-in for the input, best made before it is freed."""
+        return False
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the output is a monotone function of logits that training leaves out."""
+        return False
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the output is the first input under another shape: no code, no memory."""
+        return False
+
+    def macs(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> int:
+        """Multiply-accumulates of one execution."""
+        return 0
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """The same operator with a narrower output range (a fused activation)."""
+        raise ValueError(f"{type(self).__name__} has no fused activation")
+
+
+def exact_matmul(a: Array, b: Array) -> Array:
+    """Integer matrix product as int64. Float64 BLAS is exact below 2**53 and much faster."""
+    product = np.asarray(a, np.float64) @ np.asarray(b, np.float64)
+    return product.astype(np.int64)

@@ -1,0 +1,104 @@
+"""Elementwise addition of two int8 tensors of different scales, as in residual connections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.gradient_sum import rescale
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """One operand: (value - zero_point) * 2**left_shift * mult_q31 * 2**(shift - 31)."""
+
+    zero_point: int
+    mult_q31: int
+    shift: int
+
+    @property
+    def factor(self) -> float:
+        """The real factor."""
+        return fixedpoint.multiplier_value(self.mult_q31, self.shift)
+
+    def params(self, name: str) -> tuple[Param, ...]:
+        """The fields of `mct_scaled`."""
+        fields = ("zero_point", "mult_q31", "shift")
+        return tuple(Param(f"{name}.{f}", getattr(self, f)) for f in fields)
+
+
+@dataclass(frozen=True)
+class Add(Op):
+    """y = saturate(a·ka + b·kb + zero_point): each operand is requantized, then their sum.
+
+    TFLite's ADD in int8. a, b, y: the same shape.
+    """
+
+    a: Scaled
+    b: Scaled
+    y: Scaled
+    left_shift: int = 20
+    low: int = -128
+    high: int = 127
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The operands' shape."""
+        a, b = inputs
+        if a.shape != b.shape:
+            raise ValueError(f"shapes {a.shape} and {b.shape} differ; broadcasting is not supported")
+        return (TensorType(a.shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Scale up, requantize, add, requantize, clamp."""
+        total = np.zeros(inputs[0].shape, np.int64)
+        for value, scaled in zip(inputs, (self.a, self.b), strict=True):
+            shifted = (value.astype(np.int64) - scaled.zero_point) << self.left_shift
+            total += fixedpoint.multiply_by_quantized_multiplier(
+                shifted, scaled.mult_q31, scaled.shift
+            )
+        y = fixedpoint.multiply_by_quantized_multiplier(total, self.y.mult_q31, self.y.shift)
+        return (np.clip(y + self.y.zero_point, self.low, self.high).astype(np.int8),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Both operands get the masked gradient: the same integers under two scales."""
+        mask = emit.node(ClampMask(self.low, self.high), y.name)
+        dz = rescale(emit, dy, y.type.shape, (1.0,), mask)
+        common = self.y.factor * 2.0**self.left_shift
+        return tuple(
+            replace(dz, scale=dz.scale * common * s.factor) if emit.wants(x) else None
+            for x, s in zip(inputs, (self.a, self.b), strict=True)
+        )
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_add_s8."""
+        params = (
+            Param("elements", results[0].elements),
+            *self.a.params("a"),
+            *self.b.params("b"),
+            *self.y.params("y"),
+            Param("left_shift", self.left_shift),
+            Param("low", self.low),
+            Param("high", self.high),
+        )
+        return KernelCall("add", "mct_add_s8", ("add_s8",), params, (*inputs(0, 1), *outputs(0)))
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Elementwise: y may lie where a or b was."""
+        return {0: (0, 1)}
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        return replace(self, low=max(low, self.low), high=min(high, self.high))

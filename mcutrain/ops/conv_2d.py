@@ -1,0 +1,247 @@
+"""Convolution with int8 weights [out][kernel_h][kernel_w][in], and its gradients.
+
+A fully connected layer is the 1x1 convolution of a 1x1 image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import (
+    Emit,
+    Gradient,
+    KernelCall,
+    Op,
+    Param,
+    exact_matmul,
+    inputs,
+    outputs,
+)
+from mcutrain.ops.spatial import Window, shape_params
+from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.select_channels import select_channels
+from mcutrain.ops.training import (
+    ACC_BYTES,
+    SUFFIX,
+    GradientOp,
+    OutputStage,
+    ParameterGradientOp,
+    train_bias,
+)
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Requantize:
+    """int32 sums to int8: TFLite's per-channel multiplier and shift, zero point, clamp.
+
+    mult_q31, shift: per output channel, or one for all. rounds_once: as the reference kernel of
+    FULLY_CONNECTED does since LiteRT 1.4; convolutions round twice.
+    """
+
+    mult_q31: tuple[int, ...]
+    shift: tuple[int, ...]
+    zero_point: int
+    low: int = -128
+    high: int = 127
+    rounds_once: bool = False
+
+    def __call__(self, acc: Array) -> Array:
+        """acc: [..., c] int64 → int8."""
+        mult, shift = np.array(self.mult_q31), np.array(self.shift)
+        multiply = (
+            fixedpoint.multiply_rounding_once
+            if self.rounds_once
+            else fixedpoint.multiply_by_quantized_multiplier
+        )
+        scaled = multiply(acc, mult, shift)
+        return np.clip(scaled + self.zero_point, self.low, self.high).astype(np.int8)
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """The real factor per channel."""
+        pairs = zip(self.mult_q31, self.shift, strict=True)
+        return tuple(fixedpoint.multiplier_value(m, s) for m, s in pairs)
+
+    def params(self) -> tuple[Param, ...]:
+        """The fields of `mct_requantize` in firmware/runtime/mct_types.h."""
+        return (
+            Param("requantize.mult_q31", self.mult_q31, "const int32_t *"),
+            Param("requantize.shift", self.shift, "const int8_t *"),
+            Param("requantize.per_channel", int(len(self.mult_q31) > 1)),
+            Param("requantize.rounds_once", int(self.rounds_once)),
+            Param("requantize.zero_point", self.zero_point),
+            Param("requantize.low", self.low),
+            Param("requantize.high", self.high),
+        )
+
+
+def pre_activation_gradient(
+    emit: Emit, dy: Gradient, y: Tensor, requantize: Requantize
+) -> Gradient:
+    """The derivative by the int32 sums: through the clamp and the per-channel factor."""
+    mask = emit.node(ClampMask(requantize.low, requantize.high), y.name)
+    return rescale(emit, dy, y.type.shape, requantize.factors, mask)
+
+
+@dataclass(frozen=True)
+class Conv2D(Op):
+    """acc = sum (x - x_zero_point) * w + b; y = requantize(acc), as TFLite's CONV_2D in int8.
+
+    x: [1, h, w, in]  w: [out, kernel_h, kernel_w, in]  b: [out] int32  y: [1, rows, columns, out]
+    Without requantize, y is the int32 sums (the logits that a loss takes).
+    """
+
+    window: Window
+    x_zero_point: int
+    requantize: Requantize | None
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The output has one channel per weight row."""
+        x, w, b = inputs
+        if len(x.shape) != 4 or len(w.shape) != 4 or w.shape[3] != x.shape[3]:
+            raise ValueError(f"input {x.shape} and weight {w.shape} do not fit each other")
+        if w.shape[1:3] != self.window.kernel or b.shape != w.shape[:1]:
+            raise ValueError(f"weight {w.shape}, bias {b.shape}: window is {self.window.kernel}")
+        if self.requantize and len(self.requantize.mult_q31) not in (1, w.shape[0]):
+            raise ValueError(f"{len(self.requantize.mult_q31)} multipliers, {w.shape[0]} channels")
+        rows, columns = self.window.output_size(*x.shape[1:3])
+        dtype = "int8" if self.requantize else "int32"
+        return (TensorType((1, rows, columns, w.shape[0]), dtype),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Patches times weights, exactly."""
+        x, w, b = inputs
+        patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
+        rows, columns = patches.shape[:2]
+        acc = exact_matmul(patches.reshape(rows * columns, -1), w.reshape(len(w), -1).T) + b
+        acc = acc.reshape(1, rows, columns, len(w))
+        return (self.requantize(acc) if self.requantize else acc.astype(np.int32),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """dx with the old weight first, then the weight and the bias are updated."""
+        x, w, b = inputs
+        dz = pre_activation_gradient(emit, dy, y, self.requantize) if self.requantize else dy
+        dx = None
+        if emit.wants(x):
+            stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
+            dx = emit.gradient(Conv2DGradInput(stage, x.type.shape, self.window), dz, w.name)
+        update = emit.update(w)
+        if update:
+            saved, count = select_channels(emit, x, update.channels)
+            trained = (*w.type.shape[:3], count)
+            op = Conv2DGradWeight(None, trained, update.channels, self.window, self.x_zero_point)
+            emit.train(op, update, dz, saved, parameter=w)
+        train_bias(emit, dz, b)
+        return dx, None, None
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_conv_2d_s8, or mct_conv_2d_s32 for the bare sums."""
+        params = (
+            *shape_params("x", types[0].shape),
+            *shape_params("y", results[0].shape),
+            *self.window.params(),
+            Param("x_zero_point", self.x_zero_point),
+            *(self.requantize.params() if self.requantize else ()),
+        )
+        name = "conv_2d_s8" if self.requantize else "conv_2d_s32"
+        operands = (*inputs(0, 1, 2), *outputs(0))
+        return KernelCall("conv_2d", f"mct_{name}", (name,), params, operands)
+
+    def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
+        """One per output element and weight of its channel."""
+        return results[0].elements * types[1].elements // types[1].shape[0]
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        if self.requantize is None:
+            raise ValueError("sums have no activation")
+        q = self.requantize
+        return replace(
+            self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high))
+        )
+
+
+@dataclass(frozen=True)
+class Conv2DGradInput(GradientOp):
+    """dx[i] = sum over windows and output channels of dy * w.
+
+    dy: [1, rows, columns, out]  w: [out, kernel_h, kernel_w, in]  dx: [1, h, w, in]
+    """
+
+    window: Window
+
+    def sums(self, dy: Array, *rest: Array) -> Array:
+        """dy times weights, scattered to where each window lay."""
+        (w,) = rest
+        rows, columns = dy.shape[1:3]
+        patches = exact_matmul(dy.reshape(rows * columns, -1), w.reshape(len(w), -1))
+        patches = patches.reshape(rows, columns, *w.shape[1:])
+        return self.window.scatter(patches, *self.shape[1:3])
+
+    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+        """mct_conv_2d_grad_input_<dy>: scratch holds one pixel's sums."""
+        dy = types[1]
+        params = (
+            *shape_params("dx", self.shape),
+            *shape_params("dy", dy.shape),
+            *self.window.params(),
+        )
+        name = f"conv_2d_grad_input_{SUFFIX[dy.dtype]}"
+        scratch = self.shape[3] * ACC_BYTES[dy.dtype]
+        return KernelCall("conv_2d", f"mct_{name}", (name,), params, (), scratch), 1
+
+    def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
+        """One per dy element and weight of its channel."""
+        return types[1].elements * types[3].elements // types[3].shape[0]
+
+
+@dataclass(frozen=True)
+class Conv2DGradWeight(ParameterGradientOp):
+    """dw[o][ky][kx][i] = sum over positions of dy[o] * (x[i] - x_zero_point).
+
+    dy: [1, rows, columns, out]  x: [1, h, w, trained channels]  w: [out, kernel_h, kernel_w, in]
+    """
+
+    window: Window = Window((1, 1))
+    x_zero_point: int = 0
+    own_inputs = 1
+
+    def sums(self, dy: Array, *own: Array) -> Array:
+        """dy transposed times patches."""
+        (x,) = own
+        patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
+        positions = patches.shape[0] * patches.shape[1]
+        return exact_matmul(dy.reshape(positions, -1).T, patches.reshape(positions, -1))
+
+    def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
+        """mct_conv_2d_update_weight_<dy>: scratch holds one row's sums; or _grad_weight_."""
+        dy, x = types[1], types[3 if self.rule else 2]
+        params = [
+            *shape_params("x", x.shape),
+            *shape_params("dy", dy.shape),
+            *self.window.params(),
+            Param("x_zero_point", self.x_zero_point),
+        ]
+        if self.rule:
+            params.append(Param("w_channels", types[4].shape[3]))
+        name = f"conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
+        row = int(np.prod(self.trained[1:])) * ACC_BYTES[dy.dtype]
+        return KernelCall("conv_2d", f"mct_{name}", (name,), tuple(params), (), row)
+
+    def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
+        """One per position and trained weight."""
+        dy = types[1]
+        return dy.elements // dy.shape[3] * int(np.prod(self.trained))
+

@@ -1,0 +1,198 @@
+"""Depthwise convolution with int8 weights [1][kernel_h][kernel_w][channels], and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.conv_2d import Requantize, pre_activation_gradient
+from mcutrain.ops.select_channels import select_channels
+from mcutrain.ops.spatial import Window, shape_params
+from mcutrain.ops.training import (
+    ACC_BYTES,
+    SUFFIX,
+    GradientOp,
+    OutputStage,
+    ParameterGradientOp,
+    train_bias,
+)
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2D(Op):
+    """acc[c] = sum (x[c / multiplier] - x_zero_point) * w[c] + b[c]; y = requantize(acc).
+
+    TFLite's DEPTHWISE_CONV_2D in int8. x: [1, h, w, in]  w: [1, kernel_h, kernel_w, out]
+    b: [out] int32  y: [1, rows, columns, out]; out is a multiple of in.
+    """
+
+    window: Window
+    x_zero_point: int
+    requantize: Requantize
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The output has one channel per weight column."""
+        x, w, b = inputs
+        if len(x.shape) != 4 or len(w.shape) != 4 or w.shape[0] != 1 or w.shape[3] % x.shape[3]:
+            raise ValueError(f"input {x.shape} and depthwise weight {w.shape} do not fit")
+        if w.shape[1:3] != self.window.kernel or b.shape != w.shape[3:]:
+            raise ValueError(f"weight {w.shape}, bias {b.shape}: window is {self.window.kernel}")
+        if len(self.requantize.mult_q31) not in (1, w.shape[3]):
+            raise ValueError(f"{len(self.requantize.mult_q31)} multipliers, {w.shape[3]} channels")
+        rows, columns = self.window.output_size(*x.shape[1:3])
+        return (TensorType((1, rows, columns, w.shape[3])),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Each channel by itself."""
+        x, w, b = inputs
+        patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
+        patches = np.repeat(patches, w.shape[3] // x.shape[3], axis=-1)
+        acc = (patches * w[0].astype(np.int64)).sum(axis=(2, 3)) + b
+        return (self.requantize(acc[None]),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """dx with the old weight first, then the weight and the bias are updated."""
+        x, w, b = inputs
+        dz = pre_activation_gradient(emit, dy, y, self.requantize)
+        dx = None
+        if emit.wants(x):
+            stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
+            op = DepthwiseConv2DGradInput(stage, x.type.shape, self.window)
+            dx = emit.gradient(op, dz, w.name)
+        update = emit.update(w)
+        if update:
+            self._train_weight(emit, update.channels, dz, x, w)
+        train_bias(emit, dz, b)
+        return dx, None, None
+
+    def _train_weight(
+        self, emit: Emit, channels: tuple[int, ...] | None, dz: Gradient, x: Tensor, w: Tensor
+    ) -> None:
+        """A partly trained layer saves only the input channels that it needs."""
+        update = emit.update(w)
+        assert update is not None
+        multiplier = w.type.shape[3] // x.type.shape[3]
+        kept = None
+        if channels is not None:
+            kept = tuple(sorted({c // multiplier for c in channels}))
+        saved, _ = select_channels(emit, x, kept)
+        position = {c: i for i, c in enumerate(kept)} if kept is not None else None
+        count = len(channels) if channels is not None else w.type.shape[3]
+        columns = channels if channels is not None else range(count)
+        x_columns = tuple(
+            position[c // multiplier] if position else c // multiplier for c in columns
+        )
+        op = DepthwiseConv2DGradWeight(
+            None, (*w.type.shape[:3], count), channels, self.window, self.x_zero_point, x_columns
+        )
+        emit.train(op, update, dz, saved, parameter=w)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_depthwise_conv_2d_s8: scratch holds one pixel's sums."""
+        params = (
+            *shape_params("x", types[0].shape),
+            *shape_params("y", results[0].shape),
+            *self.window.params(),
+            Param("x_zero_point", self.x_zero_point),
+            *self.requantize.params(),
+        )
+        name = "depthwise_conv_2d_s8"
+        operands = (*inputs(0, 1, 2), *outputs(0))
+        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, operands)
+
+    def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
+        """One per output element and tap."""
+        return results[0].elements * self.window.kernel[0] * self.window.kernel[1]
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        q = self.requantize
+        return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2DGradInput(GradientOp):
+    """dx[c] = sum over windows (and the channel's multiplier outputs) of dy * w.
+
+    dy: [1, rows, columns, out]  w: [1, kernel_h, kernel_w, out]  dx: [1, h, w, in]
+    """
+
+    window: Window
+
+    def sums(self, dy: Array, *rest: Array) -> Array:
+        """dy times each tap, scattered to where each window lay."""
+        (w,) = rest
+        patches = dy[0][:, :, None, None, :].astype(np.int64) * w[0]
+        channels = self.shape[3]
+        patches = patches.reshape(*patches.shape[:4], channels, -1).sum(axis=-1)
+        return self.window.scatter(patches, *self.shape[1:3])
+
+    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+        """mct_depthwise_conv_2d_grad_input_<dy>: scratch holds one pixel's sums."""
+        dy = types[1]
+        params = (
+            *shape_params("dx", self.shape),
+            *shape_params("dy", dy.shape),
+            *self.window.params(),
+        )
+        name = f"depthwise_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
+        scratch = self.shape[3] * ACC_BYTES[dy.dtype]
+        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, (), scratch), 1
+
+    def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
+        """One per dy element and tap."""
+        return types[1].elements * self.window.kernel[0] * self.window.kernel[1]
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2DGradWeight(ParameterGradientOp):
+    """dw[ky][kx][j] = sum over positions of dy[channels[j]] * (x[x_columns[j]] - x_zero_point).
+
+    dy: [1, rows, columns, out]  x: [1, h, w, saved channels]  w: [1, kernel_h, kernel_w, out]
+    """
+
+    window: Window = Window((1, 1))
+    x_zero_point: int = 0
+    x_columns: tuple[int, ...] = ()
+    rate_axis = -1
+    own_inputs = 1
+
+    def sums(self, dy: Array, *own: Array) -> Array:
+        """Correlation of dy and x, channel by channel."""
+        (x,) = own
+        patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
+        patches = patches[..., list(self.x_columns)]
+        picked = dy[0] if self.channels is None else dy[0][..., list(self.channels)]
+        return (patches * picked[:, :, None, None, :].astype(np.int64)).sum(axis=(0, 1))
+
+    def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
+        """mct_depthwise_conv_2d_update_weight_<dy>: scratch holds one tap's sums."""
+        dy, x = types[1], types[3 if self.rule else 2]
+        identity = self.channels is None and self.x_columns == tuple(range(x.shape[3]))
+        params = [
+            *shape_params("x", x.shape),
+            *shape_params("dy", dy.shape),
+            *self.window.params(),
+            Param("x_zero_point", self.x_zero_point),
+            Param("trained_channels", self.trained[-1]),
+            Param("x_columns", None if identity else self.x_columns, "const int16_t *"),
+        ]
+        if not self.rule:
+            params.append(Param("channels", self.channels, "const int16_t *"))
+        name = f"depthwise_conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
+        row = self.trained[-1] * ACC_BYTES[dy.dtype]
+        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), tuple(params), (), row)
+
+    def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
+        """One per position and trained weight."""
+        return types[1].elements // types[1].shape[3] * int(np.prod(self.trained))

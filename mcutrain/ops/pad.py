@@ -1,0 +1,85 @@
+"""A constant border around an image, where it could not be folded into a convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.spatial import shape_params
+from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Pad(Op):
+    """y = x with `value` around it. padding: top, bottom, left, right. x: [1, h, w, c]."""
+
+    padding: tuple[int, int, int, int]
+    value: int
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Height and width grow."""
+        if len(inputs[0].shape) != 4 or min(self.padding) < 0:
+            raise ValueError(f"cannot pad {inputs[0].shape} by {self.padding}")
+        top, bottom, left, right = self.padding
+        _, h, w, c = inputs[0].shape
+        return (TensorType((1, h + top + bottom, w + left + right, c)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Pad with the constant."""
+        top, bottom, left, right = self.padding
+        widths = ((0, 0), (top, bottom), (left, right), (0, 0))
+        return (np.pad(inputs[0], widths, constant_values=self.value),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """The inner part of dy."""
+        x = inputs[0]
+        if not emit.wants(x):
+            return (None,)
+        stage = OutputStage((dy.scale,), False, emit.gradient_dtype, emit.salt())
+        return (emit.gradient(PadGradInput(stage, x.type.shape, self.padding), dy),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_pad_s8."""
+        params = (
+            *shape_params("x", types[0].shape),
+            *shape_params("y", results[0].shape),
+            Param("pad_top", self.padding[0]),
+            Param("pad_left", self.padding[2]),
+            Param("value", self.value),
+        )
+        return KernelCall("pad", "mct_pad_s8", ("pad_s8",), params, (*inputs(0), *outputs(0)))
+
+
+@dataclass(frozen=True)
+class PadGradInput(GradientOp):
+    """dx = the part of dy that is not border. dy: [1, rows, columns, c]  dx: [1, h, w, c]."""
+
+    padding: tuple[int, int, int, int]
+
+    def sums(self, dy: Array, *rest: Array) -> Array:
+        """Crop."""
+        top, _, left, _ = self.padding
+        _, h, w, _ = self.shape
+        return dy[:, top : top + h, left : left + w].astype(np.int64)
+
+    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+        """mct_pad_grad_input_<dy>: scratch holds one pixel's sums."""
+        dy = types[1]
+        params = (
+            *shape_params("dx", self.shape),
+            *shape_params("dy", dy.shape),
+            Param("pad_top", self.padding[0]),
+            Param("pad_left", self.padding[2]),
+        )
+        name = f"pad_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("pad", f"mct_{name}", (name,), params, (), self.shape[3] * ACC_BYTES[dy.dtype]), 0

@@ -1,0 +1,266 @@
+"""Average and maximum over windows, and the mean over the whole image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.spatial import Window, shape_params
+from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
+
+Array = npt.NDArray[Any]
+ALL_PASS = (-129, 128)  # clamp limits that no int8 reaches
+
+
+def _through_clamp(
+    emit: Emit, dy: Gradient, y: Tensor, low: int, high: int, full: tuple[int, int] = (-128, 127)
+) -> Gradient:
+    """A pool clamps only where an activation is fused into it."""
+    if (low, high) == full:
+        return dy
+    low = low if low > full[0] else ALL_PASS[0]
+    high = high if high < full[1] else ALL_PASS[1]
+    return rescale(emit, dy, y.type.shape, (1.0,), emit.node(ClampMask(low, high), y.name))
+
+
+def _pool_type(window: Window, x: TensorType) -> TensorType:
+    """The output of a pool; channels stay."""
+    if len(x.shape) != 4:
+        raise ValueError(f"a pool needs an image [1, h, w, c], got {x.shape}")
+    rows, columns = window.output_size(*x.shape[1:3])
+    return TensorType((1, rows, columns, x.shape[3]))
+
+
+def _pool_params(window: Window, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Param, ...]:
+    return (*shape_params("x", x), *shape_params("y", y), *window.params())
+
+
+@dataclass(frozen=True)
+class AveragePool2D(Op):
+    """y = round(mean over the part of the window inside the image), halves away from zero.
+
+    TFLite's AVERAGE_POOL_2D in int8: x and y have the same scale and zero point.
+    """
+
+    window: Window
+    low: int = -128
+    high: int = 127
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Channels stay."""
+        return (_pool_type(self.window, inputs[0]),)
+
+    def counts(self, shape: tuple[int, ...]) -> Array:
+        """How many elements of x each window holds: [rows, columns]."""
+        ones = np.ones((1, *shape[1:3], 1), np.int64)
+        return self.window.patches(ones, 0).sum(axis=(2, 3, 4))
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Sum, divide, round."""
+        x = inputs[0]
+        total = self.window.patches(x.astype(np.int64), 0).sum(axis=(2, 3))
+        count = self.counts(x.shape)[..., None]
+        half = np.where(total > 0, count // 2, -(count // 2))
+        quotient = np.sign(total + half) * (np.abs(total + half) // count)
+        return (np.clip(quotient, self.low, self.high).astype(np.int8)[None],)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Every element of a window gets its share of dy."""
+        x = inputs[0]
+        if not emit.wants(x):
+            return (None,)
+        dz = _through_clamp(emit, dy, y, self.low, self.high)
+        common = math.lcm(*np.unique(self.counts(x.type.shape)).tolist())
+        stage = OutputStage((dz.scale / common,), False, emit.gradient_dtype, emit.salt())
+        op = AveragePool2DGradInput(stage, x.type.shape, self.window, common)
+        return (emit.gradient(op, dz),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_average_pool_2d_s8."""
+        limits = (Param("low", self.low), Param("high", self.high))
+        params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
+        name = "average_pool_2d_s8"
+        operands = (*inputs(0), *outputs(0))
+        return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        return replace(self, low=max(low, self.low), high=min(high, self.high))
+
+
+@dataclass(frozen=True)
+class AveragePool2DGradInput(GradientOp):
+    """dx = sum over windows of dy * common / count; the stage divides by `common`.
+
+    common: a common multiple of the counts of elements per window, so that all is integer.
+    """
+
+    window: Window
+    common: int
+
+    def sums(self, dy: Array, *rest: Array) -> Array:
+        """dy spread over its windows."""
+        counts = AveragePool2D(self.window).counts(self.shape)
+        spread = dy[0].astype(np.int64) * (self.common // counts)[..., None]
+        patches = np.broadcast_to(
+            spread[:, :, None, None, :], (*spread.shape[:2], *self.window.kernel, spread.shape[2])
+        )
+        return self.window.scatter(patches, *self.shape[1:3])
+
+    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+        """mct_average_pool_2d_grad_input_<dy>: scratch holds one pixel's sums."""
+        dy = types[1]
+        params = (
+            *shape_params("dx", self.shape),
+            *shape_params("dy", dy.shape),
+            *self.window.params(),
+            Param("common", self.common),
+        )
+        name = f"average_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
+        scratch = self.shape[3] * ACC_BYTES[dy.dtype]
+        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch), 0
+
+
+@dataclass(frozen=True)
+class MaxPool2D(Op):
+    """y = the largest element of the window inside the image: TFLite's MAX_POOL_2D in int8."""
+
+    window: Window
+    low: int = -128
+    high: int = 127
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Channels stay."""
+        return (_pool_type(self.window, inputs[0]),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Padding is smaller than everything."""
+        largest = self.window.patches(inputs[0].astype(np.int64), -129).max(axis=(2, 3))
+        return (np.clip(largest, self.low, self.high).astype(np.int8)[None],)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """dy goes to the first largest element of each window, so x is saved."""
+        x = inputs[0]
+        if not emit.wants(x):
+            return (None,)
+        dz = _through_clamp(emit, dy, y, self.low, self.high)
+        stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
+        return (emit.gradient(MaxPool2DGradInput(stage, x.type.shape, self.window), dz, x.name),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_max_pool_2d_s8."""
+        limits = (Param("low", self.low), Param("high", self.high))
+        params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
+        name = "max_pool_2d_s8"
+        operands = (*inputs(0), *outputs(0))
+        return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        return replace(self, low=max(low, self.low), high=min(high, self.high))
+
+
+@dataclass(frozen=True)
+class MaxPool2DGradInput(GradientOp):
+    """dx = sum of dy over the windows whose first largest element (row by row) this is.
+
+    dy: [1, rows, columns, c]  x: [1, h, w, c]
+    """
+
+    window: Window
+
+    def sums(self, dy: Array, *rest: Array) -> Array:
+        """dy at the first largest tap."""
+        (x,) = rest
+        patches = self.window.patches(x.astype(np.int64), -129)
+        rows, columns, kh, kw, c = patches.shape
+        first = patches.reshape(rows, columns, kh * kw, c).argmax(axis=2)
+        chosen = np.arange(kh * kw)[None, None, :, None] == first[:, :, None, :]
+        spread = chosen * dy[0].astype(np.int64)[:, :, None, :]
+        return self.window.scatter(spread.reshape(rows, columns, kh, kw, c), *self.shape[1:3])
+
+    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+        """mct_max_pool_2d_grad_input_<dy>: scratch holds one pixel's sums."""
+        dy = types[1]
+        params = (
+            *shape_params("dx", self.shape),
+            *shape_params("dy", dy.shape),
+            *self.window.params(),
+        )
+        name = f"max_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
+        scratch = self.shape[3] * ACC_BYTES[dy.dtype]
+        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch), 1
+
+
+@dataclass(frozen=True)
+class Mean(Op):
+    """y[c] = requantize(sum over the image of (x - x_zero_point)); TFLite's MEAN over h and w.
+
+    The division by the count is part of the multiplier. x: [1, h, w, c]  y: [1, 1, 1, c]
+    """
+
+    x_zero_point: int
+    y_zero_point: int
+    mult_q31: int
+    shift: int
+    low: int = -128
+    high: int = 127
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """One pixel."""
+        if len(inputs[0].shape) != 4:
+            raise ValueError(f"the mean needs an image [1, h, w, c], got {inputs[0].shape}")
+        return (TensorType((1, 1, 1, inputs[0].shape[3])),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Sum exactly, requantize once."""
+        x = inputs[0].astype(np.int64) - self.x_zero_point
+        total = x.sum(axis=(1, 2), keepdims=True)
+        y = fixedpoint.multiply_by_quantized_multiplier(total, self.mult_q31, self.shift)
+        return (np.clip(y + self.y_zero_point, self.low, self.high).astype(np.int8),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Every pixel gets dy, times the factor."""
+        x = inputs[0]
+        if not emit.wants(x):
+            return (None,)
+        mask = emit.node(ClampMask(self.low, self.high), y.name)
+        factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
+        dz = rescale(emit, dy, y.type.shape, (factor,), mask)
+        stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
+        height, width = x.type.shape[1:3]
+        op = AveragePool2DGradInput(stage, x.type.shape, Window((height, width)), height * width)
+        return (emit.gradient(op, dz),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_mean_s8."""
+        params = (
+            *shape_params("x", types[0].shape),
+            Param("x_zero_point", self.x_zero_point),
+            Param("y_zero_point", self.y_zero_point),
+            Param("mult_q31", self.mult_q31),
+            Param("shift", self.shift),
+            Param("low", self.low),
+            Param("high", self.high),
+        )
+        return KernelCall("pooling", "mct_mean_s8", ("mean_s8",), params, (*inputs(0), *outputs(0)))
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        return replace(self, low=max(low, self.low), high=min(high, self.high))

@@ -1,0 +1,73 @@
+"""An int8 tensor under another scale, clamped: QUANTIZE int8 to int8, RELU, RELU6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.gradient_sum import rescale
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rescale(Op):
+    """y = clamp((x - x_zero_point) * mult_q31 * 2**(shift - 31) + y_zero_point, low, high)."""
+
+    x_zero_point: int
+    y_zero_point: int
+    mult_q31: int
+    shift: int
+    low: int = -128
+    high: int = 127
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The input's shape."""
+        return (TensorType(inputs[0].shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Requantize elementwise."""
+        x = inputs[0].astype(np.int64) - self.x_zero_point
+        y = fixedpoint.multiply_by_quantized_multiplier(x, self.mult_q31, self.shift)
+        return (np.clip(y + self.y_zero_point, self.low, self.high).astype(np.int8),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Through the clamp, times the factor."""
+        if not emit.wants(inputs[0]):
+            return (None,)
+        mask = emit.node(ClampMask(self.low, self.high), y.name)
+        factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
+        return (rescale(emit, dy, y.type.shape, (factor,), mask),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_rescale_s8."""
+        params = (
+            Param("elements", results[0].elements),
+            Param("x_zero_point", self.x_zero_point),
+            Param("y_zero_point", self.y_zero_point),
+            Param("mult_q31", self.mult_q31),
+            Param("shift", self.shift),
+            Param("low", self.low),
+            Param("high", self.high),
+        )
+        operands = (*inputs(0), *outputs(0))
+        return KernelCall("rescale", "mct_rescale_s8", ("rescale_s8",), params, operands)
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Elementwise: y may lie where x was."""
+        return {0: (0,)}
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        return replace(self, low=max(low, self.low), high=min(high, self.high))

@@ -1,0 +1,50 @@
+"""The same elements under another shape: no code, no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Reshape(Op):
+    """y = x, row-major, as `shape`."""
+
+    shape: tuple[int, ...]
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The new shape, if it holds as many elements."""
+        x = inputs[0]
+        if int(np.prod(self.shape, dtype=np.int64)) != x.elements:
+            raise ValueError(f"shape {x.shape} cannot become {self.shape}")
+        return (TensorType(self.shape, x.dtype),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Reshape."""
+        return (inputs[0].reshape(self.shape),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """The gradient under the input's shape."""
+        if not emit.wants(inputs[0]):
+            return (None,)
+        return (replace(dy, name=emit.node(Reshape(inputs[0].type.shape), dy.name)),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """There is none."""
+        raise ValueError("a view has no kernel")
+
+    @property
+    def is_view(self) -> bool:
+        """Always."""
+        return True

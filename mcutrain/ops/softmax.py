@@ -1,0 +1,126 @@
+"""Softmax over the last axis in integers, as TFLite's reference kernel computes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.fixedpoint import multiply_by_quantized_multiplier
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import KernelCall, Op, Param, inputs, outputs
+
+Array = npt.NDArray[Any]
+
+INTEGER_BITS = 5  # of the scaled differences: exp(-32) is below the output's resolution
+SUM_INTEGER_BITS = 12
+
+# exp(-2**k) for k = -2 … 4 in Q0.31 (gemmlowp, exp_on_negative_values).
+EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+
+
+def _high_mul(a: Array, b: Array | int) -> Array:
+    """a * b / 2**31, rounded (SaturatingRoundingDoublingHighMul)."""
+    return (a * b + (1 << 30)) >> 31
+
+
+def _rounding_shift(x: Array, bits: Array | int) -> Array:
+    """x / 2**bits, halves away from zero (RoundingDivideByPOT). bits >= 1."""
+    bits = np.asarray(bits, np.int64)
+    return (x + (np.int64(1) << (bits - 1)) - (x < 0)) >> bits
+
+
+def _exp_near_zero(a: Array) -> Array:
+    """exp(a) in Q0.31 for a in Q0.31, -1/4 <= a < 0: a Taylor polynomial around -1/8."""
+    x = a + (1 << 28)
+    x2 = _high_mul(x, x)
+    x3 = _high_mul(x2, x)
+    x4 = _high_mul(x2, x2)
+    quartic = _rounding_shift(_high_mul(_rounding_shift(x4, 2) + x3, 715827883) + x2, 1)
+    return 1895147668 + _high_mul(x + quartic, 1895147668)
+
+
+def exp_on_negative_values(a: Array) -> Array:
+    """exp(a) in Q0.31 for a <= 0 in Q5.26."""
+    quarter = 1 << (31 - INTEGER_BITS - 2)
+    reduced = (a & (quarter - 1)) - quarter
+    result = _exp_near_zero(reduced << INTEGER_BITS)
+    remainder = reduced - a
+    for bit, factor in enumerate(EXP_OF_POWERS):
+        is_set = (remainder >> (31 - INTEGER_BITS - 2 + bit)) & 1
+        result = np.where(is_set == 1, _high_mul(result, factor), result)
+    return np.where(a == 0, 2**31 - 1, result)
+
+
+def _reciprocal(total: Array) -> tuple[Array, Array]:
+    """1 / total, total in Q12.19: (mantissa Q0.31, bits to shift beyond the unit)."""
+    headroom = 32 - np.vectorize(int.bit_length, otypes=[np.int64])(total)
+    shifted = (total << headroom) - (1 << 31)
+    half = shifted + (2**31 - 1)
+    half = (half + 1) >> 1
+    x = 1515870810 + _high_mul(half, -1010580540)  # 48/17 - 32/17 d, Newton's first guess, Q2.29
+    for _ in range(3):
+        x = x + (_high_mul(x, (1 << 29) - _high_mul(half, x)) << 2)
+    return np.minimum(x << 1, 2**31 - 1), SUM_INTEGER_BITS - headroom
+
+
+@dataclass(frozen=True)
+class Softmax(Op):
+    """y = exp(beta * scale * (x - max x)) / sum, as int8 of scale 1/256 and zero point -128.
+
+    mult_q31, left_shift: beta * input scale * 2**26 (PreprocessSoftmaxScaling); differences below
+    diff_min are 0. x, y: [..., classes].
+    """
+
+    mult_q31: int
+    left_shift: int
+    diff_min: int
+
+    @staticmethod
+    def from_scale(scale: float, beta: float = 1.0) -> Softmax:
+        """The operator for an input of this scale."""
+        real = min(scale * beta * 2.0 ** (31 - INTEGER_BITS), 2.0**31 - 1)
+        mantissa, shift = math.frexp(real)
+        mult = math.floor(mantissa * 2**31 + 0.5)
+        if mult == 2**31:
+            mult, shift = mult // 2, shift + 1
+        radius = ((1 << INTEGER_BITS) - 1) * 2.0 ** (31 - INTEGER_BITS) / 2.0**shift
+        return Softmax(mult, shift, -math.floor(radius))
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The input's shape."""
+        return (TensorType(inputs[0].shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Every row by itself."""
+        x = inputs[0].astype(np.int64)
+        diff = x - x.max(axis=-1, keepdims=True)
+        kept = diff >= self.diff_min
+        scaled = _high_mul(np.where(kept, diff, 0) << self.left_shift, self.mult_q31)
+        exponentials = np.where(kept, exp_on_negative_values(scaled), 0)
+        rounded = np.where(kept, _rounding_shift(exponentials, SUM_INTEGER_BITS), 0)
+        mantissa, bits = _reciprocal(rounded.sum(axis=-1, keepdims=True))
+        y = _rounding_shift(_high_mul(exponentials, mantissa), bits + 31 - 8)
+        return (np.clip(y - 128, -128, 127).astype(np.int8),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_softmax_s8."""
+        shape = types[0].shape
+        params = (
+            Param("rows", types[0].elements // shape[-1]),
+            Param("classes", shape[-1]),
+            Param("mult_q31", self.mult_q31),
+            Param("left_shift", self.left_shift),
+            Param("diff_min", self.diff_min),
+        )
+        operands = (*inputs(0), *outputs(0))
+        return KernelCall("softmax", "mct_softmax_s8", ("softmax_s8",), params, operands)
+
+    @property
+    def is_probability(self) -> bool:
+        """Always: the loss takes the logits."""
+        return True

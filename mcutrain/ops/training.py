@@ -1,0 +1,426 @@
+"""What the backward operators share: how sums become gradients, and how weights are updated."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import (
+    NULL,
+    SCRATCH,
+    Emit,
+    Gradient,
+    KernelCall,
+    Op,
+    Operand,
+    Param,
+    inputs,
+    outputs,
+)
+
+Array = npt.NDArray[Any]
+
+STEP = TensorType((5,), "step")  # key, update, sample, lr_mult_q31, lr_shift
+EXPONENT = TensorType((3,), "exponent")
+
+# Sums of int16 gradients are kept in int64 and brought back to int32 by dropping these bits.
+ACC_DROPPED_BITS = {"int8": 0, "int16": 8}
+GRADIENT_BITS = {"int8": 7, "int16": 15}  # without the sign
+SUFFIX = {"int8": "s8", "int16": "s16"}
+ACC_BYTES = {"int8": 4, "int16": 8}
+
+
+def narrow_sum(acc: Array, dtype: str) -> Array:
+    """Sums of gradients of `dtype` as int32; their exponent grows by ACC_DROPPED_BITS."""
+    drop = ACC_DROPPED_BITS[dtype]
+    rounded = (acc + (1 << drop >> 1)) >> drop
+    return np.clip(rounded, -(2**31), 2**31 - 1)
+
+
+def unpack_bits(mask: Array, shape: tuple[int, ...]) -> Array:
+    """One bit per element, the lowest bit of each byte first, as booleans of `shape`."""
+    bits = np.unpackbits(mask, bitorder="little")
+    return bits[: int(np.prod(shape))].reshape(shape).astype(bool)
+
+
+@dataclass(frozen=True)
+class OutputStage:
+    """Turns sums into a gradient tensor, in one rounding.
+
+    gradient = round(sum * scale[c] * 2**(e_in - e_out)), rounded stochastically and saturated,
+    0 where the clamp mask is. scale: one real factor, or one per channel (the last axis). e_out is
+    chosen before the sums are known, from the history of what was needed (fixedpoint.begin_exponent).
+    salt: distinguishes this node's random numbers.
+    """
+
+    scale: tuple[float, ...]
+    masked: bool
+    dtype: str
+    salt: int
+
+    def multipliers(self) -> tuple[Array, Array]:
+        """mult_q31 and shift per channel, or of length one."""
+        pairs = [fixedpoint.normalized_multiplier(s) for s in self.scale]
+        return np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
+
+    def fraction(self, acc: Array, dy_exponent: int, exponent: int) -> Array:
+        """The scaled sums with FRACTION_BITS behind the point."""
+        mult, shift = self.multipliers()
+        return fixedpoint.scale_to_fraction(acc, mult, shift + dy_exponent - exponent)
+
+    def store(self, fraction: Array, step: Array, exponent: Array, mask: Array | None) -> Array:
+        """Round and saturate the fractions. Returns the gradient and the updated exponent."""
+        if mask is not None:
+            fraction = np.where(unpack_bits(mask, fraction.shape), fraction, 0)
+        limit = 2 ** GRADIENT_BITS[self.dtype] - 1
+        key = fixedpoint.node_key(int(step[0]) & 0xFFFFFFFF, self.salt)
+        index = np.arange(fraction.size).reshape(fraction.shape)
+        rounded = fixedpoint.round_stochastic(fraction, key, index)
+        needed = fixedpoint.magnitude_bits(fraction)
+        if needed > -fixedpoint.FRACTION_BITS:
+            needed_exponent = int(exponent[0]) + needed - GRADIENT_BITS[self.dtype]
+            exponent = fixedpoint.observe_exponent(exponent, needed_exponent)
+        return np.clip(rounded, -limit, limit).astype(self.dtype), exponent
+
+    def fused(self, following: OutputStage) -> OutputStage | None:
+        """This stage and the following rescale in one; None if this one is not plain."""
+        if self.masked or len(self.scale) > 1:
+            return None
+        scale = tuple(self.scale[0] * s for s in following.scale)
+        return replace(self, scale=scale, masked=following.masked)
+
+    def params(self) -> tuple[Param, ...]:
+        """The fields of `mct_gradient_stage` in firmware/runtime/mct_gradient.h."""
+        mult, shift = self.multipliers()
+        return (
+            Param("stage.mult_q31", tuple(mult.tolist()), "const int32_t *"),
+            Param("stage.shift", tuple(shift.tolist()), "const int8_t *"),
+            Param("stage.per_channel", int(len(mult) > 1)),
+            Param("stage.salt", self.salt),
+        )
+
+
+@dataclass(frozen=True)
+class GradientOp(Op):
+    """A node that computes one gradient tensor from another by sums and an OutputStage.
+
+    Inputs: step, dy, dy's exponent, the operator's own, the mask if the stage has one, exponent.
+    Outputs: dx, and exponent with what was observed.
+    """
+
+    stage: OutputStage
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def sums(self, dy: Array, *rest: Array) -> Array:
+        """The exact sums, int64, shaped as dx."""
+
+    @abstractmethod
+    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+        """The call without the stage's params, and how many own inputs it passes."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """dx as the stage stores it, and the exponent."""
+        return TensorType(self.shape, self.stage.dtype), EXPONENT
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Choose the exponent, sum, scale, mask, round."""
+        step, dy, dy_exponent, *rest, exponent = inputs
+        mask = rest.pop() if self.stage.masked else None
+        exponent = fixedpoint.begin_exponent(exponent, int(step[1]) & 0xFFFFFFFF, int(step[2]))
+        acc = narrow_sum(self.sums(dy, *rest), self.stage.dtype)
+        e_in = int(dy_exponent[0]) + ACC_DROPPED_BITS[self.stage.dtype]
+        fraction = self.stage.fraction(acc, e_in, int(exponent[0]))
+        return self.stage.store(fraction, step, exponent, mask)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """f(params, step, dy, dy_exponent, own…, mask or NULL, exponent, dx[, scratch])."""
+        call, own = self.call(types)
+        mask: tuple[Operand, ...] = inputs(3 + own) if self.stage.masked else (NULL,)
+        operands = (*inputs(*range(3 + own)), *mask, *inputs(len(types) - 1), *outputs(0))
+        if call.scratch_bytes:
+            operands = (*operands, SCRATCH)
+        return replace(call, params=(*call.params, *self.stage.params()), operands=operands)
+
+    @property
+    def updates(self) -> dict[int, int]:
+        """The exponent is updated where it lies, it is always the last input."""
+        return {1: -1}
+
+
+@dataclass(frozen=True)
+class UpdateRule:
+    """w -= learning_rate * rate * derivative on integers, stochastically rounded, saturated.
+
+    rate: one real factor per output channel, or one for all; it holds quantization-aware scaling,
+    the gradient's constant scale and 2**residual_bits. A weight is w + residual / 2**residual_bits,
+    0 <= residual < 2**residual_bits, starting at the middle so that w is the nearest int8.
+    """
+
+    rate: tuple[float, ...]
+    residual_bits: int
+    salt: int
+
+    def multipliers(self) -> tuple[Array, Array]:
+        """mult_q31 and shift, per output channel or of length one."""
+        pairs = [fixedpoint.normalized_multiplier(s) for s in self.rate]
+        return np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
+
+    def delta(self, acc: Array, exponent: int, step: Array, channel: Array) -> Array:
+        """What to subtract, in units of the residual's last bit. channel: index into rate."""
+        mult, shift = self.multipliers()
+        pick = channel if len(mult) > 1 else np.zeros_like(channel)
+        combined = (mult * int(step[3]) + (1 << 30)) >> 31
+        total_shift = shift[pick] + int(step[4]) + exponent
+        fraction = fixedpoint.scale_to_fraction(acc, combined[pick], total_shift)
+        key = fixedpoint.node_key(int(step[0]) & 0xFFFFFFFF, self.salt)
+        index = np.arange(acc.size).reshape(acc.shape)
+        return fixedpoint.round_stochastic(fraction, key, index)
+
+    def apply(self, w: Array, residual: Array | None, delta: Array) -> tuple[Array, Array | None]:
+        """The new weights and residuals; w and residual as int64 of delta's shape."""
+        limits = np.iinfo(np.int8 if self.residual_bits or w.dtype == np.int8 else w.dtype)
+        low = int(limits.min) << self.residual_bits
+        high = ((int(limits.max) + 1) << self.residual_bits) - 1
+        if w.dtype == np.int8:
+            low += 1 << self.residual_bits  # -128 stays unused: weights are symmetric
+        master = w.astype(np.int64) << self.residual_bits
+        if residual is not None:
+            master = master + residual
+        master = np.clip(master - delta, low, high)
+        new_residual = master & ((1 << self.residual_bits) - 1)
+        return (master >> self.residual_bits).astype(w.dtype), new_residual
+
+    def params(self) -> tuple[Param, ...]:
+        """The fields of `mct_update_rule` in firmware/runtime/mct_update.h."""
+        mult, shift = self.multipliers()
+        return (
+            Param("rule.mult_q31", tuple(mult.tolist()), "const int32_t *"),
+            Param("rule.shift", tuple(shift.tolist()), "const int8_t *"),
+            Param("rule.per_channel", int(len(mult) > 1)),
+            Param("rule.residual_bits", self.residual_bits),
+            Param("rule.salt", self.salt),
+        )
+
+
+def residual_type(weights: int, residual_bits: int) -> TensorType:
+    """How the residuals of so many weights are stored: packed bytes, 4-bit ones low half first."""
+    return TensorType(((weights * residual_bits + 7) // 8,), "uint8")
+
+
+def initial_residual(weights: int, residual_bits: int) -> Array:
+    """Every residual in the middle: the weight is exactly its int8 value."""
+    middle = 1 << (residual_bits - 1)
+    return pack_residual(np.full(weights, middle, np.int64), residual_bits)
+
+
+def pack_residual(values: Array, residual_bits: int) -> Array:
+    """Flat residuals to bytes."""
+    if residual_bits == 8:
+        return values.astype(np.uint8)
+    padded = np.pad(values, (0, len(values) % 2))
+    return (padded[0::2] | (padded[1::2] << 4)).astype(np.uint8)
+
+
+def unpack_residual(packed: Array, residual_bits: int, count: int) -> Array:
+    """Bytes to `count` flat residuals, int64."""
+    if residual_bits == 8:
+        return packed.astype(np.int64)
+    return np.stack([packed & 15, packed >> 4], axis=1).ravel()[:count].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ParameterGradientOp(Op):
+    """The gradient of a parameter, applied at once (rule given) or added up over samples.
+
+    With a rule. Inputs: step, dy, dy's exponent, own…, w, residual if it has bits. Outputs: the
+    new w, the new residual; rows are summed in scratch, there is never a whole gradient.
+    Without one. Inputs: step, dy, own…, sum. Output: the new sum, int32, saturating; the first
+    sample of a group overwrites it.
+
+    trained: shape of the trained part. channels: its input channels within w, ascending; None is
+    all. rate_axis: the axis of `trained` along which the rate varies.
+    """
+
+    rule: UpdateRule | None
+    trained: tuple[int, ...]
+    channels: tuple[int, ...] | None = None
+    rate_axis = 0
+    own_inputs = 0
+
+    @abstractmethod
+    def sums(self, dy: Array, *own: Array) -> Array:
+        """The exact gradient, int64, of shape `trained`."""
+
+    @abstractmethod
+    def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
+        """The kernel call without the rule's params; action is update or grad."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The types of what is updated."""
+        return inputs[3 + self.own_inputs :] if self.rule else inputs[-1:]
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Sum, then update or accumulate."""
+        if self.rule is None:
+            step, dy, *own, total = inputs
+            sums = narrow_sum(self.sums(dy, *own), str(dy.dtype)).reshape(self.trained)
+            if int(step[2]) != 0:
+                sums = np.clip(sums + total, -(2**31), 2**31 - 1)
+            return (sums.astype(np.int32),)
+        step, dy, dy_exponent, *rest = inputs
+        own, state = rest[: self.own_inputs], rest[self.own_inputs :]
+        sums = narrow_sum(self.sums(dy, *own), str(dy.dtype)).reshape(self.trained)
+        exponent = int(dy_exponent[0]) + ACC_DROPPED_BITS[str(dy.dtype)]
+        return update_state(self.rule, step, sums, exponent, self.channels, self.rate_axis, *state)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """f(params, step, dy, [dy_exponent,] own…, state…[, scratch])."""
+        call = self.call(types, "update" if self.rule else "grad")
+        operands = inputs(*range(len(types)))
+        if self.rule:
+            params = (*call.params, *self.rule.params(), *channel_params(self.channels))
+            if self.rule.residual_bits == 0:
+                operands = (*operands, NULL)
+            call = replace(call, params=params)
+        if call.scratch_bytes:
+            operands = (*operands, SCRATCH)
+        return replace(call, operands=operands)
+
+    @property
+    def updates(self) -> dict[int, int]:
+        """All outputs are updated inputs."""
+        first = 3 + self.own_inputs
+        if self.rule is None:
+            return {0: -1}
+        return {i: first + i for i in range(2 if self.rule.residual_bits else 1)}
+
+
+def channel_params(channels: tuple[int, ...] | None) -> tuple[Param, ...]:
+    """The table of trained channels; without one, all are trained."""
+    return (Param("channels", channels, "const int16_t *"),)
+
+
+def update_state(
+    rule: UpdateRule,
+    step: Array,
+    sums: Array,
+    exponent: int,
+    channels: tuple[int, ...] | None,
+    rate_axis: int,
+    w: Array,
+    residual: Array | None = None,
+) -> tuple[Array, ...]:
+    """Apply a gradient of the trained part to w and its residual; returns both."""
+    shape = sums.shape
+    picked = np.arange(shape[-1]) if channels is None else np.asarray(channels)
+    axis = rate_axis % len(shape)
+    along = picked if axis == len(shape) - 1 else np.arange(shape[axis])
+    index_shape = [-1 if i == axis else 1 for i in range(len(shape))]
+    rate_index = np.broadcast_to(along.reshape(index_shape), shape)
+    delta = rule.delta(sums, exponent, step, rate_index)
+    rows = w.reshape(*shape[:-1], w.shape[-1])
+    bits = rule.residual_bits
+    old = None
+    if residual is not None:
+        old = unpack_residual(residual, bits, sums.size).reshape(shape)
+    new, left = rule.apply(rows[..., picked], old, delta)
+    updated = rows.copy()
+    updated[..., picked] = new
+    updated = updated.reshape(w.shape)
+    if residual is None or left is None:
+        return (updated,)
+    return updated, pack_residual(left.ravel(), bits)
+
+
+@dataclass(frozen=True)
+class ApplyUpdate(Op):
+    """w -= learning_rate * rate * (accumulated gradient), once per group of samples.
+
+    Inputs: step, sum, dy's exponent, w, residual if it has bits. Outputs: the new w and residual.
+    dtype: of the gradients that were summed; channels, rate_axis as in ParameterGradientOp.
+    """
+
+    rule: UpdateRule
+    dtype: str
+    channels: tuple[int, ...] | None = None
+    rate_axis: int = 0
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The types of what is updated."""
+        return inputs[3:]
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Scale, round, subtract."""
+        step, sums, dy_exponent, *state = inputs
+        exponent = int(dy_exponent[0]) + ACC_DROPPED_BITS[self.dtype]
+        return update_state(
+            self.rule, step, sums.astype(np.int64), exponent, self.channels, self.rate_axis, *state
+        )
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_apply_update_s8 for weights, _s32 for biases."""
+        shape, w = types[1].shape, types[3]
+        last = self.rate_axis % len(shape) == len(shape) - 1
+        params = (
+            Param("rows", int(np.prod(shape[:-1]))),
+            Param("columns", shape[-1]),
+            Param("w_columns", w.shape[-1]),
+            Param("rows_per_rate", 0 if last else int(np.prod(shape[1:-1]))),
+            Param("dropped_bits", ACC_DROPPED_BITS[self.dtype]),
+            *self.rule.params(),
+            *channel_params(self.channels),
+        )
+        suffix = "s8" if w.dtype == "int8" else "s32"
+        operands = inputs(*range(len(types)))
+        if suffix == "s8" and not self.rule.residual_bits:
+            operands = (*operands, NULL)
+        name = f"apply_update_{suffix}"
+        return KernelCall("apply_update", f"mct_{name}", (name,), params, operands)
+
+    @property
+    def updates(self) -> dict[int, int]:
+        """All outputs are updated inputs."""
+        return {0: 3, 1: 4} if self.rule.residual_bits else {0: 3}
+
+
+@dataclass(frozen=True)
+class BiasGradient(ParameterGradientOp):
+    """db[c] = sum of dy over all positions, applied to the int32 bias or accumulated.
+
+    dy: [..., c]. b: [c]. The rule has no residual bits: an int32 bias is fine enough.
+    """
+
+    def sums(self, dy: Array, *own: Array) -> Array:
+        """Sum over all axes but the last."""
+        return dy.astype(np.int64).reshape(-1, dy.shape[-1]).sum(axis=0)
+
+    def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
+        """mct_bias_update_<dy> or mct_bias_grad_<dy>."""
+        dy = types[1]
+        params = (
+            Param("positions", dy.elements // dy.shape[-1]),
+            Param("channels_out", dy.shape[-1]),
+        )
+        name = f"bias_{action}_{SUFFIX[dy.dtype]}"
+        return KernelCall("bias", f"mct_{name}", (name,), params, ())
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """f(params, step, dy, [dy_exponent,] b or sum): there is neither residual nor scratch."""
+        call = self.call(types, "update" if self.rule else "grad")
+        params = (*call.params, *(self.rule.params() if self.rule else ()))
+        return replace(call, params=params, operands=inputs(*range(len(types))))
+
+
+def train_bias(emit: Emit, dy: Gradient, b: Tensor) -> None:
+    """Train the bias b of a layer whose sums have the gradient dy, if the scheme wants it."""
+    update = emit.update(b)
+    if update:
+        emit.train(BiasGradient(None, b.type.shape), update, dy, parameter=b)
