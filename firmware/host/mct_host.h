@@ -1,0 +1,15 @@
+/* What the host simulation calls in the shared library of a generated project. */
+#ifndef MCT_HOST_H
+#define MCT_HOST_H
+
+#include "mct_model.h"
+
+/* Trains on `samples` samples in order; stops at the first error and returns its mct_status.
+ * x: [samples][MCT_INPUT_BYTES]   labels, rates, results: [samples] */
+int32_t mct_host_train(int32_t samples, const int8_t *x, const int32_t *labels,
+                       const mct_learning_rate *rates, mct_result *results);
+
+/* x: [samples][MCT_INPUT_BYTES]   y: [samples][MCT_OUTPUT_BYTES] */
+void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y);
+
+#endif

@@ -1,0 +1,33 @@
+/* db[c] = sum over all positions of dy[..][c], applied to the int32 bias b[c] at once, or added to
+ * db over the samples of an update.
+ *
+ * dy: [positions][channels_out]   b, db: [channels_out]   For s16 db lacks the lowest
+ * MCT_DROPPED_BITS_S16 bits. |db| <= 127 * positions. */
+#ifndef MCT_BIAS_H
+#define MCT_BIAS_H
+
+#include "mct_types.h"
+#include "mct_update.h"
+
+typedef struct {
+    int32_t positions, channels_out;
+    mct_update_rule rule;
+} mct_bias_update_s8_params;
+typedef mct_bias_update_s8_params mct_bias_update_s16_params;
+
+void mct_bias_update_s8(const mct_bias_update_s8_params *p, const mct_step *step, const int8_t *dy,
+                        const mct_exponent *dy_exponent, int32_t *b);
+void mct_bias_update_s16(const mct_bias_update_s16_params *p, const mct_step *step,
+                         const int16_t *dy, const mct_exponent *dy_exponent, int32_t *b);
+
+typedef struct {
+    int32_t positions, channels_out;
+} mct_bias_grad_s8_params;
+typedef mct_bias_grad_s8_params mct_bias_grad_s16_params;
+
+void mct_bias_grad_s8(const mct_bias_grad_s8_params *p, const mct_step *step, const int8_t *dy,
+                      int32_t *db);
+void mct_bias_grad_s16(const mct_bias_grad_s16_params *p, const mct_step *step, const int16_t *dy,
+                       int32_t *db);
+
+#endif

@@ -1,0 +1,99 @@
+/* Convolution in int8 and its gradients.
+ *
+ * acc[r][s][o] = b[o] + sum over ky, kx, i of (x[y'][x'][i] - x_zero_point) * w[o][ky][kx][i]
+ *     with y' = r * stride_h + ky * dilation_h - pad_top, x' alike; outside the image x counts as
+ *     x_zero_point.
+ * y = clamp(acc * mult_q31[o] * 2^(shift[o] - 31) + zero_point, low, high), the same bits as
+ *     TFLite's reference kernel for CONV_2D in int8.
+ *
+ * x: [h][w][in]   w: [out][kernel_h][kernel_w][in]   b: [out]   y: [rows][columns][out]
+ * |acc - b| <= 255 * 127 * kernel_h * kernel_w * in: no overflow while that product of sizes is
+ * below 2^15 and |b| < 2^30. Nothing may overlap. */
+#ifndef MCT_CONV_2D_H
+#define MCT_CONV_2D_H
+
+#include "mct_gradient.h"
+#include "mct_types.h"
+#include "mct_update.h"
+
+typedef struct {
+    mct_shape x, y;
+    mct_window window;
+    int32_t x_zero_point;
+    mct_requantize requantize;
+} mct_conv_2d_s8_params;
+
+void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_t *w,
+                    const int32_t *b, int8_t *y);
+
+/* The bare sums: logits for a loss. */
+typedef struct {
+    mct_shape x, y;
+    mct_window window;
+    int32_t x_zero_point;
+} mct_conv_2d_s32_params;
+
+void mct_conv_2d_s32(const mct_conv_2d_s32_params *p, const int8_t *x, const int8_t *w,
+                     const int32_t *b, int32_t *y);
+
+/* dx[y'][x'][i] = stage(sum over o, ky, kx of dy[r][s][o] * w[o][ky][kx][i])
+ *
+ * dy: [rows][columns][out]   dx: [h][w][in]   scratch: in sums (int32 for s8, int64 for s16).
+ * mask: a bit per element of dx, or NULL. |sum| <= 127 * 127 * out * kernel_h * kernel_w. */
+typedef struct {
+    mct_shape dx, dy;
+    mct_window window;
+    mct_gradient_stage stage;
+} mct_conv_2d_grad_input_s8_params;
+typedef mct_conv_2d_grad_input_s8_params mct_conv_2d_grad_input_s16_params;
+
+void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const mct_step *step,
+                               const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
+                               const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
+                               int32_t *scratch);
+void mct_conv_2d_grad_input_s16(const mct_conv_2d_grad_input_s16_params *p, const mct_step *step,
+                                const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
+                                const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
+                                int64_t *scratch);
+
+/* dw[o][ky][kx][j] = sum over r, s of dy[r][s][o] * (x[y'][x'][j] - x_zero_point), applied to w at
+ * once, row by row.
+ *
+ * x: [h][w][trained channels]; channel j of x is channel channels[j] of w (NULL: j itself).
+ * w: [out][kernel_h][kernel_w][w_channels]   residual: of the trained weights, packed; or NULL
+ * scratch: one row of sums, kernel_h * kernel_w * trained channels (int32 for s8, int64 for s16).
+ * |dw| <= 127 * 255 * rows * columns, so int32 holds 2^16 positions. */
+typedef struct {
+    mct_shape x, dy;
+    mct_window window;
+    int32_t x_zero_point;
+    int32_t w_channels;
+    mct_update_rule rule;
+    const int16_t *channels;
+} mct_conv_2d_update_weight_s8_params;
+typedef mct_conv_2d_update_weight_s8_params mct_conv_2d_update_weight_s16_params;
+
+void mct_conv_2d_update_weight_s8(const mct_conv_2d_update_weight_s8_params *p,
+                                  const mct_step *step, const int8_t *dy,
+                                  const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
+                                  uint8_t *residual, int32_t *scratch);
+void mct_conv_2d_update_weight_s16(const mct_conv_2d_update_weight_s16_params *p,
+                                   const mct_step *step, const int16_t *dy,
+                                   const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
+                                   uint8_t *residual, int64_t *scratch);
+
+/* The same gradient added to dw [out][kernel_h][kernel_w][trained channels], saturating; the first
+ * sample of an update overwrites. For s16 dw lacks the lowest MCT_DROPPED_BITS_S16 bits. */
+typedef struct {
+    mct_shape x, dy;
+    mct_window window;
+    int32_t x_zero_point;
+} mct_conv_2d_grad_weight_s8_params;
+typedef mct_conv_2d_grad_weight_s8_params mct_conv_2d_grad_weight_s16_params;
+
+void mct_conv_2d_grad_weight_s8(const mct_conv_2d_grad_weight_s8_params *p, const mct_step *step,
+                                const int8_t *dy, const int8_t *x, int32_t *dw, int32_t *scratch);
+void mct_conv_2d_grad_weight_s16(const mct_conv_2d_grad_weight_s16_params *p, const mct_step *step,
+                                 const int16_t *dy, const int8_t *x, int32_t *dw, int64_t *scratch);
+
+#endif

@@ -1,0 +1,4 @@
+#include "conv_2d.h"
+#include "mct_grad_s8.h"
+
+#include "conv_2d_grad_input.inc"

@@ -1,0 +1,4 @@
+#include "gradient_sum.h"
+#include "mct_grad_s8.h"
+
+#include "gradient_rescale.inc"

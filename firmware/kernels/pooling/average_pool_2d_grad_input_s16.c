@@ -1,0 +1,4 @@
+#include "mct_grad_s16.h"
+#include "pooling.h"
+
+#include "average_pool_2d_grad_input.inc"

@@ -1,0 +1,37 @@
+/* Cross-entropy loss of softmax(logits), its gradient, and the predicted class, in fixed point.
+ *
+ * logit[c] = sums[c] * scale[c]; loss = -ln(softmax(logits)[label]) as Q16; dy[c] =
+ * (softmax(logits)[c] - (c == label)) * scale[c] / largest scale, times 2^-exponent, stochastically
+ * rounded and saturated.
+ *
+ * logit_mult_q31, logit_shift: scale[c] * log2(e); error_mult_q31, error_shift: scale[c] / largest
+ * scale; one entry if per_class is 0. exact: 1 chooses the exponent for this sample alone, 0 the one
+ * that fits every sample, so that gradients can be added.
+ * sums, dy: [classes]   scratch: classes int32   0 <= label < classes */
+#ifndef MCT_SOFTMAX_CROSS_ENTROPY_H
+#define MCT_SOFTMAX_CROSS_ENTROPY_H
+
+#include "mct_types.h"
+
+typedef struct {
+    int32_t classes;
+    const int32_t *logit_mult_q31;
+    const int8_t *logit_shift;
+    const int32_t *error_mult_q31;
+    const int8_t *error_shift;
+    int32_t per_class;
+    int32_t exact;
+    uint32_t salt;
+} mct_softmax_cross_entropy_s8_params;
+typedef mct_softmax_cross_entropy_s8_params mct_softmax_cross_entropy_s16_params;
+
+void mct_softmax_cross_entropy_s8(const mct_softmax_cross_entropy_s8_params *p,
+                                  const mct_step *step, const int32_t *sums, const int32_t *label,
+                                  mct_exponent *exponent, int8_t *dy, int32_t *loss_q16,
+                                  int32_t *prediction, int32_t *scratch);
+void mct_softmax_cross_entropy_s16(const mct_softmax_cross_entropy_s16_params *p,
+                                   const mct_step *step, const int32_t *sums, const int32_t *label,
+                                   mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
+                                   int32_t *prediction, int32_t *scratch);
+
+#endif

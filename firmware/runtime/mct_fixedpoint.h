@@ -1,0 +1,109 @@
+/* Integer arithmetic of all kernels. mcutrain/fixedpoint.py is the same in numpy, bit for bit.
+ *
+ * Shifts to the right of negative numbers are arithmetic, as on every compiler for the supported
+ * chips (C11 6.5.7 leaves it to the implementation; a test compiles and checks it). */
+#ifndef MCT_FIXEDPOINT_H
+#define MCT_FIXEDPOINT_H
+
+#include "mct_types.h"
+
+#define MCT_FRACTION_BITS 16
+#define MCT_MIN_SHIFT_RIGHT 16
+#define MCT_MAX_SHIFT_RIGHT 62
+
+static inline int32_t mct_min(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+static inline int32_t mct_max(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+static inline int32_t mct_clamp(int32_t x, int32_t low, int32_t high) {
+    return mct_min(mct_max(x, low), high);
+}
+
+static inline int64_t mct_clamp64(int64_t x, int64_t low, int64_t high) {
+    return x < low ? low : (x > high ? high : x);
+}
+
+/* a * b / 2^31, rounded half up. Not for a = b = INT32_MIN. */
+static inline int32_t mct_high_mul(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31);
+}
+
+/* x / 2^bits, rounded, halves away from zero. 0 <= bits <= 31. */
+static inline int32_t mct_rounding_shift(int32_t x, int32_t bits) {
+    const int32_t mask = (int32_t)((UINT32_C(1) << bits) - 1u);
+    const int32_t threshold = (mask >> 1) + (x < 0);
+    return (x >> bits) + ((x & mask) > threshold);
+}
+
+/* x * mult_q31 * 2^(shift - 31), rounded twice as TFLite's reference kernels do.
+ * x * 2^max(shift, 0) must fit int32. */
+static inline int32_t mct_requantize_q31(int32_t x, int32_t mult_q31, int32_t shift) {
+    const int32_t left = mct_max(shift, 0);
+    const int32_t scaled = (int32_t)((uint32_t)x << left);
+    return mct_rounding_shift(mct_high_mul(scaled, mult_q31), left - shift);
+}
+
+/* The same rounded once, halves away from zero. -31 <= shift <= 30. */
+static inline int32_t mct_requantize_once_q31(int32_t x, int32_t mult_q31, int32_t shift) {
+    const int64_t product = (int64_t)x * mult_q31;
+    const int32_t right = 31 - shift;
+    return (int32_t)((product + (INT64_C(1) << (right - 1)) - (product < 0)) >> right);
+}
+
+/* The int8 of channel c's sum. */
+static inline int8_t mct_requantize_sum(const mct_requantize *q, int32_t sum, int32_t c) {
+    const int32_t m = q->per_channel ? c : 0;
+    const int32_t scaled = q->rounds_once
+                               ? mct_requantize_once_q31(sum, q->mult_q31[m], q->shift[m])
+                               : mct_requantize_q31(sum, q->mult_q31[m], q->shift[m]);
+    return (int8_t)mct_clamp(scaled + q->zero_point, q->low, q->high);
+}
+
+/* Mixes 32 bits: two rounds of xor-shift and multiply; one to one. */
+static inline uint32_t mct_hash32(uint32_t x) {
+    x = (x ^ (x >> 16)) * UINT32_C(0x21F0AAAD);
+    x = (x ^ (x >> 15)) * UINT32_C(0x735A2D97);
+    return x ^ (x >> 15);
+}
+
+/* 16 uniform bits for the element `index` of the node that `key` belongs to. A counter, not a
+ * sequence: elements can be computed in any order. */
+static inline int32_t mct_random16(uint32_t key, uint32_t index) {
+    return (int32_t)(mct_hash32(index * UINT32_C(0x9E3779B9) + key) >> 16);
+}
+
+static inline uint32_t mct_node_key(uint32_t step_key, uint32_t salt) {
+    return mct_hash32(step_key + salt * UINT32_C(0x85EBCA6B));
+}
+
+/* Marsaglia's xorshift32; the state is never 0. */
+static inline uint32_t mct_xorshift32(uint32_t state) {
+    state ^= state << 13;
+    state ^= state >> 17;
+    return state ^ (state << 5);
+}
+
+/* The shift to the right that multiplies by 2^(shift - 31), held inside what int64 allows: a
+ * factor that is too large makes the result too small, never an overflow. */
+static inline int32_t mct_shift_right(int32_t shift) {
+    return mct_clamp(31 - shift, MCT_MIN_SHIFT_RIGHT, MCT_MAX_SHIFT_RIGHT);
+}
+
+/* x * mult_q31 / 2^shift_right with MCT_FRACTION_BITS behind the point, rounded down. */
+static inline int64_t mct_scale_to_fraction(int32_t x, int32_t mult_q31, int32_t shift_right) {
+    return ((int64_t)x * mult_q31) >> (shift_right - MCT_FRACTION_BITS);
+}
+
+/* Number of bits of x without leading zeros. */
+static inline int32_t mct_bit_length64(uint64_t x) {
+    int32_t bits = 0;
+    while (x != 0) {
+        x >>= 1;
+        bits++;
+    }
+    return bits;
+}
+
+#endif

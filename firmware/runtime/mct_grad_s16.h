@@ -1,0 +1,18 @@
+/* Types of a gradient kernel body for int16 gradients. Their sums can exceed int32. */
+#ifndef MCT_GRAD_TYPES_H
+#define MCT_GRAD_TYPES_H
+
+#include "mct_gradient.h"
+#include "mct_update.h"
+
+#define MCT_NAME(name) name##_s16
+#define MCT_PARAMS(name) name##_s16_params
+#define MCT_GRAD int16_t
+#define MCT_ACC int64_t
+#define MCT_GRAD_BITS 15
+#define MCT_DROPPED_BITS MCT_DROPPED_BITS_S16
+#define MCT_NARROW_SUM(sum) mct_narrow_sum_s16(sum)
+#define MCT_UPDATE_ROW mct_update_row_wide_s8
+#define MCT_ACCUMULATE mct_accumulate_wide_s32
+
+#endif

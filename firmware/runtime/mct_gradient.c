@@ -1,0 +1,81 @@
+#include "mct_gradient.h"
+
+#include "mct_fixedpoint.h"
+
+void mct_exponent_begin(mct_exponent *exponent, const mct_step *step) {
+    if (step->sample != 0) {
+        return; /* the samples of one update share their exponents */
+    }
+    const int8_t largest = exponent->recent > exponent->older ? exponent->recent : exponent->older;
+    if (largest != MCT_NO_EXPONENT) {
+        exponent->now = largest;
+    }
+    if (step->update % MCT_EXPONENT_WINDOW == 0) {
+        exponent->older = exponent->recent;
+        exponent->recent = MCT_NO_EXPONENT;
+    }
+}
+
+void mct_exponent_observe(mct_exponent *exponent, uint64_t seen, int32_t bits) {
+    if (seen == 0) {
+        return;
+    }
+    const int32_t integer_bits = mct_bit_length64(seen) - MCT_FRACTION_BITS;
+    const int32_t needed = mct_clamp(exponent->now + integer_bits - bits, MCT_NO_EXPONENT + 1, 127);
+    exponent->recent = (int8_t)mct_max(exponent->recent, needed);
+}
+
+mct_gradient_writer mct_gradient_begin(const mct_gradient_stage *stage, const mct_step *step,
+                                       const mct_exponent *dy_exponent, int32_t dropped_bits,
+                                       const uint8_t *mask, mct_exponent *exponent) {
+    mct_exponent_begin(exponent, step);
+    return (mct_gradient_writer){
+        .stage = stage,
+        .exponent = exponent,
+        .mask = mask,
+        .key = mct_node_key(step->key, stage->salt),
+        .exponent_change = dy_exponent->now + dropped_bits - exponent->now,
+        .seen = 0,
+    };
+}
+
+void mct_gradient_end(const mct_gradient_writer *writer, int32_t bits) {
+    mct_exponent_observe(writer->exponent, writer->seen, bits);
+}
+
+int32_t mct_narrow_sum_s16(int64_t sum) {
+    const int64_t rounded =
+        (sum + (INT64_C(1) << (MCT_DROPPED_BITS_S16 - 1))) >> MCT_DROPPED_BITS_S16;
+    return (int32_t)mct_clamp64(rounded, INT32_MIN, INT32_MAX);
+}
+
+/* Element i of the tensor, channel c: scaled, masked, noted, rounded. */
+static inline int64_t mct_gradient_round(mct_gradient_writer *writer, int32_t sum, int32_t c,
+                                         int32_t i) {
+    const mct_gradient_stage *stage = writer->stage;
+    const int32_t m = stage->per_channel ? c : 0;
+    if (writer->mask != NULL && ((writer->mask[i >> 3] >> (i & 7)) & 1) == 0) {
+        return 0;
+    }
+    const int32_t right = mct_shift_right(stage->shift[m] + writer->exponent_change);
+    const int64_t fraction = mct_scale_to_fraction(sum, stage->mult_q31[m], right);
+    writer->seen |= (uint64_t)(fraction ^ (fraction >> 63));
+    return (fraction + mct_random16(writer->key, (uint32_t)i)) >> MCT_FRACTION_BITS;
+}
+
+void mct_gradient_write_s8(mct_gradient_writer *writer, const int32_t *sums, int32_t first,
+                           int32_t channels, int8_t *dx) {
+    for (int32_t c = 0; c < channels; c++) {
+        const int64_t rounded = mct_gradient_round(writer, sums[c], c, first + c);
+        dx[c] = (int8_t)mct_clamp64(rounded, -127, 127);
+    }
+}
+
+void mct_gradient_write_s16(mct_gradient_writer *writer, const int64_t *sums, int32_t first,
+                            int32_t channels, int16_t *dx) {
+    for (int32_t c = 0; c < channels; c++) {
+        const int32_t sum = mct_narrow_sum_s16(sums[c]);
+        const int64_t rounded = mct_gradient_round(writer, sum, c, first + c);
+        dx[c] = (int16_t)mct_clamp64(rounded, -32767, 32767);
+    }
+}

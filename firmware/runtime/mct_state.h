@@ -1,0 +1,30 @@
+/* The trained state as bytes with a header and a checksum. */
+#ifndef MCT_STATE_H
+#define MCT_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    MCT_OK = 0,
+    MCT_ERROR_LABEL = 1,    /* the label is no class of this model */
+    MCT_ERROR_SIZE = 2,     /* too few or too many bytes */
+    MCT_ERROR_FORMAT = 3,   /* no saved state, or of another version of mcutrain */
+    MCT_ERROR_MODEL = 4,    /* of another model or scheme */
+    MCT_ERROR_CHECKSUM = 5, /* damaged */
+} mct_status;
+
+/* "MCTS", version, model hash (8 bytes), state bytes, CRC-32 of all before it and of the state;
+ * numbers are little-endian. */
+#define MCT_STATE_HEADER_BYTES 24
+#define MCT_STATE_VERSION 1u
+
+void mct_state_pack(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
+                    uint8_t *saved);
+mct_status mct_state_check(uint64_t model_hash, uint32_t state_bytes, const uint8_t *saved,
+                           size_t saved_bytes);
+
+/* CRC-32 as in zlib, continued from `crc` (0 to begin). */
+uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count);
+
+#endif

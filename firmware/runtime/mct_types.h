@@ -1,0 +1,51 @@
+/* Types that kernels, runtime and generated code share. */
+#ifndef MCT_TYPES_H
+#define MCT_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* An image: rows, columns, channels; channels lie next to each other. The batch is 1. */
+typedef struct {
+    int32_t h, w, c;
+} mct_shape;
+
+/* A sliding window. Padding on the bottom and the right follows from the output's shape. */
+typedef struct {
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t dilation_h, dilation_w;
+    int32_t pad_top, pad_left;
+} mct_window;
+
+/* int32 sums to int8: y = clamp(sum * mult_q31 * 2^(shift - 31) + zero_point, low, high).
+ * rounds_once: 0 rounds twice as TFLite's convolutions do, 1 once as its fully connected layer. */
+typedef struct {
+    const int32_t *mult_q31;
+    const int8_t *shift;
+    int32_t per_channel; /* 1: a multiplier per channel, 0: one for all */
+    int32_t rounds_once;
+    int32_t zero_point;
+    int32_t low, high;
+} mct_requantize;
+
+/* What a node may know of the training step that it runs in. */
+typedef struct {
+    uint32_t key;        /* of this step's random numbers */
+    uint32_t update;     /* updates done before this one */
+    uint32_t sample;     /* samples of this update done before this one */
+    int32_t lr_mult_q31; /* learning rate = lr_mult_q31 * 2^(lr_shift - 31) */
+    int32_t lr_shift;
+} mct_step;
+
+/* The power of two of a gradient tensor, and what was needed lately (MCT_NO_EXPONENT: nothing). */
+typedef struct {
+    int8_t now;    /* in use in this step */
+    int8_t recent; /* largest needed since the history was last shifted */
+    int8_t older;  /* largest needed in the window before that */
+} mct_exponent;
+
+#define MCT_NO_EXPONENT (-128)
+#define MCT_EXPONENT_WINDOW 16u
+
+#endif

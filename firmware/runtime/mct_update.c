@@ -1,0 +1,109 @@
+#include "mct_update.h"
+
+#include "mct_fixedpoint.h"
+#include "mct_gradient.h"
+
+mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
+                             const mct_exponent *dy_exponent, int32_t dropped_bits) {
+    return (mct_updater){
+        .rule = rule,
+        .step = step,
+        .key = mct_node_key(step->key, rule->salt),
+        .exponent = dy_exponent->now + dropped_bits,
+    };
+}
+
+/* A rate times the learning rate, as a multiplier and a shift to the right. */
+typedef struct {
+    int32_t mult_q31;
+    int32_t right;
+} mct_rate;
+
+static inline mct_rate mct_rate_of(const mct_updater *u, int32_t channel) {
+    const mct_update_rule *rule = u->rule;
+    const int32_t c = rule->per_channel ? channel : 0;
+    return (mct_rate){
+        .mult_q31 = mct_high_mul(rule->mult_q31[c], u->step->lr_mult_q31),
+        .right = mct_shift_right(rule->shift[c] + u->step->lr_shift + u->exponent),
+    };
+}
+
+static inline int64_t mct_delta(const mct_updater *u, mct_rate rate, int32_t sum, int32_t index) {
+    const int64_t fraction = mct_scale_to_fraction(sum, rate.mult_q31, rate.right);
+    return (fraction + mct_random16(u->key, (uint32_t)index)) >> MCT_FRACTION_BITS;
+}
+
+static inline int32_t mct_residual_get(const uint8_t *residual, int32_t bits, int32_t i) {
+    if (bits == 8) {
+        return residual[i];
+    }
+    return bits == 4 ? (residual[i >> 1] >> ((i & 1) * 4)) & 15 : 0;
+}
+
+static inline void mct_residual_set(uint8_t *residual, int32_t bits, int32_t i, int32_t value) {
+    if (bits == 8) {
+        residual[i] = (uint8_t)value;
+    } else if (bits == 4) {
+        const int32_t low = (i & 1) * 4;
+        residual[i >> 1] = (uint8_t)((residual[i >> 1] & ~(15 << low)) | (value << low));
+    }
+}
+
+/* Weight k, the element `index` of the trained part. */
+static inline void mct_update_weight(const mct_updater *u, mct_rate rate, int32_t sum,
+                                     int32_t index, int8_t *w, uint8_t *residual) {
+    const int32_t bits = u->rule->residual_bits;
+    const int32_t one = 1 << bits;
+    const int64_t delta = mct_delta(u, rate, sum, index);
+    const int32_t old = *w * one + mct_residual_get(residual, bits, index);
+    const int32_t updated = (int32_t)mct_clamp64((int64_t)old - delta, -127 * one, 128 * one - 1);
+    *w = (int8_t)(updated >> bits);
+    mct_residual_set(residual, bits, index, updated & (one - 1));
+}
+
+static inline int32_t mct_accumulated(const mct_step *step, int32_t sum, int32_t total) {
+    const int64_t added = step->sample == 0 ? sum : (int64_t)total + sum;
+    return (int32_t)mct_clamp64(added, INT32_MIN, INT32_MAX);
+}
+
+void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                       int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual) {
+    const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
+    for (int32_t j = 0; j < count; j++) {
+        const int32_t k = channels != NULL ? channels[j] : j;
+        const mct_rate own = rate < 0 ? mct_rate_of(u, k) : common;
+        mct_update_weight(u, own, sums[j], first + j, &w[k], residual);
+    }
+}
+
+void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
+                            int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual) {
+    const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
+    for (int32_t j = 0; j < count; j++) {
+        const int32_t k = channels != NULL ? channels[j] : j;
+        const mct_rate own = rate < 0 ? mct_rate_of(u, k) : common;
+        mct_update_weight(u, own, mct_narrow_sum_s16(sums[j]), first + j, &w[k], residual);
+    }
+}
+
+void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                        int32_t *b) {
+    for (int32_t j = 0; j < count; j++) {
+        const int32_t c = first + j;
+        const int64_t delta = mct_delta(u, mct_rate_of(u, c), sums[j], c);
+        b[j] = (int32_t)mct_clamp64(b[j] - delta, INT32_MIN, INT32_MAX);
+    }
+}
+
+void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total) {
+    for (int32_t j = 0; j < count; j++) {
+        total[j] = mct_accumulated(step, sums[j], total[j]);
+    }
+}
+
+void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
+                             int32_t *total) {
+    for (int32_t j = 0; j < count; j++) {
+        total[j] = mct_accumulated(step, mct_narrow_sum_s16(sums[j]), total[j]);
+    }
+}

@@ -1,0 +1,49 @@
+/* How trained parameters move: w -= learning_rate * rate[c] * gradient, all in integers.
+ *
+ * A trained weight is an int8 and a few residual bits behind its point: w + r / 2^residual_bits
+ * with 0 <= r < 2^residual_bits. Residuals of 4 bits are packed two to a byte, low half first. */
+#ifndef MCT_UPDATE_H
+#define MCT_UPDATE_H
+
+#include "mct_types.h"
+
+typedef struct {
+    const int32_t *mult_q31; /* rate * scale of the gradient * 2^residual_bits */
+    const int8_t *shift;
+    int32_t per_channel;   /* 1: a rate per output channel, 0: one for all */
+    int32_t residual_bits; /* 0, 4 or 8 */
+    uint32_t salt;         /* tells this node's random numbers from others' */
+} mct_update_rule;
+
+/* One node's update in progress. */
+typedef struct {
+    const mct_update_rule *rule;
+    const mct_step *step;
+    uint32_t key;
+    int32_t exponent; /* of the gradient sums */
+} mct_updater;
+
+mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
+                             const mct_exponent *dy_exponent, int32_t dropped_bits);
+
+/* Updates `count` weights whose gradients are `sums`; they are the elements first … of the trained
+ * part, which numbers random bits and residuals. Weight j is w[channels ? channels[j] : j].
+ * rate: the output channel if all have the same, or -1 if weight j has its own, which is the index
+ * of the weight. */
+void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                       int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual);
+
+/* The same for the int32 biases b[0 … count - 1] of the channels first … ; there are no residuals. */
+void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                        int32_t *b);
+
+/* total[j] += sums[j], saturating; the first sample of an update overwrites. */
+void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total);
+
+/* The same for the sums of int16 gradients, which lose MCT_DROPPED_BITS_S16 bits. */
+void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
+                            int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual);
+void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
+                             int32_t *total);
+
+#endif
