@@ -1,0 +1,290 @@
+"""Compile-time reverse-mode differentiation of an int8 graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.autodiff.fuse import fuse_rescales
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.errors import SchemeError
+from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.op import Gradient, Op, ParameterUpdate
+from mcutrain.ir.verify import verify
+from mcutrain.ops import training
+from mcutrain.ops.gradient_sum import GradientSum
+
+Array = npt.NDArray[Any]
+LossFactory = Callable[[tuple[float, ...], str, bool, int], Op]
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """gradient_dtype: int8 or int16. accumulate: samples per update. seed: of the rounding."""
+
+    gradient_dtype: str = "int8"
+    accumulate: int = 1
+    seed: int = 1
+
+
+def differentiate(
+    graph: Graph,
+    head: str,
+    updates: Mapping[str, ParameterUpdate],
+    loss: LossFactory,
+    options: TrainOptions = TrainOptions(),
+) -> TrainGraph:
+    """The training step that updates the parameters named in `updates`.
+
+    graph: an int8 network. head: the node whose sums are the logits; what follows it (reshape,
+    softmax) belongs to inference only. loss: makes the loss operator from the scale of the sums,
+    the gradient type, whether exponents may differ between samples, and a salt.
+    """
+    unknown = [name for name in updates if name not in graph.tensors]
+    if unknown:
+        raise SchemeError(f"the model has no parameters named {sorted(unknown)}")
+    builder = _Builder(graph, updates, options)
+    builder.add_forward(head)
+    builder.add_loss(head, loss)
+    builder.add_backward(head)
+    return builder.finish()
+
+
+class _Builder:
+    """Collects the nodes of a training graph; it is the `Emit` that operators talk to."""
+
+    def __init__(
+        self, graph: Graph, updates: Mapping[str, ParameterUpdate], options: TrainOptions
+    ) -> None:
+        self.source = graph
+        self.updates = updates
+        self.options = options
+        self.tensors = {k: self._as_state(v) for k, v in graph.tensors.items()}
+        self.nodes: list[Node] = []
+        self.apply: list[Node] = []
+        self.state: dict[str, Array] = {}
+        self.updated: dict[str, str] = {}
+        self.gradients: dict[str, list[Gradient]] = {}
+        self.known: dict[tuple[Op, tuple[str, ...]], str] = {}
+        self.current = ""
+        self.salts = 0
+        self.wanted = self._reachable()
+        self.step = self._input("step", training.STEP)
+        self.label = self._input("label", TensorType((1,), "int32"))
+        for name in updates:
+            self._add_parameter(name)
+
+    # ------------------------------------------------------------------ what operators ask for
+
+    @property
+    def gradient_dtype(self) -> str:
+        return self.options.gradient_dtype
+
+    def wants(self, tensor: Tensor) -> bool:
+        return tensor.name in self.wanted
+
+    def update(self, parameter: Tensor) -> ParameterUpdate | None:
+        return self.updates.get(parameter.name)
+
+    def salt(self) -> int:
+        self.salts += 1
+        return self.salts
+
+    def node(self, op: Op, *inputs: str) -> str:
+        key = (op, inputs)
+        if key not in self.known:
+            (output,) = self._add(op, inputs, type(op).__name__.lower())
+            self.known[key] = output
+        return self.known[key]
+
+    def gradient(self, op: Op, dy: Gradient, *inputs: str) -> Gradient:
+        return self._add_gradient(op, (dy.name, dy.exponent, *inputs))
+
+    def train(
+        self, op: Op, update: ParameterUpdate, dy: Gradient, *inputs: str, parameter: Tensor
+    ) -> None:
+        assert isinstance(op, training.ParameterGradientOp)
+        bits = update.residual_bits if parameter.type.dtype == "int8" else 0
+        rate = tuple(r * dy.scale * 2.0**bits for r in update.rate)
+        rule = training.UpdateRule(rate, bits, self.salt())
+        state = [parameter.name]
+        if bits:
+            residual = training.initial_residual(int(np.prod(op.trained)), bits)
+            state.append(self._add_state(f"{parameter.name}.residual", residual))
+        if self.options.accumulate == 1:
+            with_rule = replace(op, rule=rule)
+            read = (self.step, dy.name, dy.exponent, *inputs, *state)
+            self._add_updating(with_rule, read, state, f"{parameter.name}.update")
+            return
+        total = self._add_state(f"{parameter.name}.sum", np.zeros(op.trained, np.int32))
+        read = (self.step, dy.name, *inputs, total)
+        (summed,) = self._add_updating(op, read, [total], f"{parameter.name}.grad")
+        apply = training.ApplyUpdate(rule, self.gradient_dtype, op.channels, op.rate_axis)
+        read = (self.step, summed, dy.exponent, *state)
+        self._add_updating(apply, read, state, f"{parameter.name}.apply", self.apply)
+
+    # ------------------------------------------------------------------ the three parts of a step
+
+    def add_forward(self, head: str) -> None:
+        """The network up to the head, whose sums are not requantized."""
+        for node in self.source.nodes:
+            if node.name == head:
+                op = replace(node.op, requantize=None)  # type: ignore[type-var]
+                self.current = node.name
+                (sums,) = self._add(op, node.inputs, "sums")
+                self.logits = sums
+                return
+            self.nodes.append(node)
+        raise SchemeError(f"the model has no node {head!r} to take the logits from")
+
+    def add_loss(self, head: str, loss: LossFactory) -> None:
+        """The loss and the gradient of the logits."""
+        node = next(n for n in self.source.nodes if n.name == head)
+        scales = self.source.tensors[node.inputs[2]].type.scales
+        uniform = scales[:1] if len(set(scales)) == 1 else scales
+        op = loss(uniform, self.gradient_dtype, self.options.accumulate == 1, self.salt())
+        self.current = "loss"
+        exponent = self._add_exponent("loss")
+        inputs = (self.step, self.logits, self.label, exponent)
+        names = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
+        self._append(op, inputs, names, "loss")
+        self.updated[exponent] = names[1]
+        self.gradients[self.logits] = [Gradient(names[0], names[1], max(uniform))]
+
+    def add_backward(self, head: str) -> None:
+        """Every node's gradient rule, last node first."""
+        for node in reversed(list(self.nodes)):
+            if len(node.outputs) != 1 or node.outputs[0] not in self.gradients:
+                continue
+            self.current = node.name
+            dy = self._total(node.outputs[0])
+            inputs = [self.tensors[n] for n in node.inputs]
+            y = self.tensors[node.outputs[0]]
+            grads = node.op.gradient(self, dy, inputs, y)
+            for x, dx in zip(inputs, grads, strict=True):
+                if dx is not None:
+                    self.gradients.setdefault(x.name, []).append(dx)
+
+    def finish(self) -> TrainGraph:
+        """The verified, fused result."""
+        outputs = ("loss", "prediction", *self.updated.values())
+        inputs = (*self.source.inputs, self.label, self.step, *self.state)
+        applied = {name for node in self.apply for name in node.outputs}
+        graph = Graph(
+            self.source.name, self.tensors, tuple(self.nodes), inputs,
+            tuple(n for n in outputs if n not in applied),
+        )
+        forward = replace(
+            self.source,
+            tensors={k: self._as_state(v) for k, v in self.source.tensors.items()},
+            inputs=(*self.source.inputs, *(n for n in self.updates)),
+        )
+        training_graph = TrainGraph(
+            graph=graph, apply=tuple(self.apply), forward=forward, state=self.state,
+            updated=self.updated, parameters=tuple(self.updates), x=self.source.inputs[0],
+            label=self.label, step=self.step, loss="loss", prediction="prediction",
+            accumulate=self.options.accumulate, seed=self.options.seed,
+            classes=self.tensors[self.logits].type.elements,
+        )
+        fused = fuse_rescales(training_graph)
+        verify(fused.graph)
+        return fused
+
+    # ------------------------------------------------------------------ bookkeeping
+
+    def _as_state(self, tensor: Tensor) -> Tensor:
+        """A trained constant becomes an input."""
+        return replace(tensor, data=None) if tensor.name in self.updates else tensor
+
+    def _reachable(self) -> set[str]:
+        """Tensors that depend on something trained."""
+        reached = set(self.updates)
+        for node in self.source.nodes:
+            if reached.intersection(node.inputs):
+                reached.update(node.outputs)
+        return reached - set(self.updates)
+
+    def _input(self, name: str, tensor_type: TensorType) -> str:
+        self.tensors[name] = Tensor(name, tensor_type)
+        return name
+
+    def _add_parameter(self, name: str) -> None:
+        data = self.source.tensors[name].data
+        if data is None:
+            raise SchemeError(f"{name!r} is not a parameter of the model, it is computed")
+        self.state[name] = data
+
+    def _add_state(self, name: str, value: Array) -> str:
+        self.tensors[name] = Tensor(name, TensorType(value.shape, str(value.dtype)))
+        self.state[name] = value
+        return name
+
+    def _add_exponent(self, name: str) -> str:
+        first = [fixedpoint.INITIAL_EXPONENT, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT]
+        full = f"{name}.exponent"
+        self.state[full] = np.array(first, np.int8)
+        self.tensors[full] = Tensor(full, training.EXPONENT)
+        return full
+
+    def _unique(self, name: str) -> str:
+        candidate, i = name, 2
+        while candidate in self.tensors:
+            candidate, i = f"{name}{i}", i + 1
+        return candidate
+
+    def _add(self, op: Op, inputs: Sequence[str], suffix: str) -> tuple[str, ...]:
+        """A node with fresh outputs, named after the forward node that is being differentiated."""
+        name = self._unique(f"{self.current}/{suffix}")
+        return self._append(op, inputs, (name,), name)
+
+    def _append(
+        self,
+        op: Op,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        name: str,
+        nodes: list[Node] | None = None,
+    ) -> tuple[str, ...]:
+        types = op.infer(*(self.tensors[n].type for n in inputs))
+        for output, tensor_type in zip(outputs, types, strict=True):
+            self.tensors[output] = Tensor(output, tensor_type)
+        target = self.nodes if nodes is None else nodes
+        target.append(Node(name, op, tuple(inputs), tuple(outputs)))
+        return tuple(outputs)
+
+    def _add_gradient(self, op: Op, inputs: Sequence[str]) -> Gradient:
+        name = self._unique(f"{self.current}/dx")
+        exponent = self._add_exponent(name)
+        outputs = (name, f"{exponent}.new")
+        self._append(op, (self.step, *inputs, exponent), outputs, name)
+        self.updated[exponent] = outputs[1]
+        return Gradient(outputs[0], outputs[1], 1.0)
+
+    def _add_updating(
+        self,
+        op: Op,
+        inputs: Sequence[str],
+        state: Sequence[str],
+        name: str,
+        nodes: list[Node] | None = None,
+    ) -> tuple[str, ...]:
+        outputs = tuple(f"{s}.new" for s in state)
+        self.updated.update(zip(state, outputs, strict=True))
+        return self._append(op, inputs, outputs, name, nodes)
+
+    def _total(self, tensor: str) -> Gradient:
+        """The sum of all contributions to a tensor's gradient."""
+        first, *others = self.gradients[tensor]
+        for other in others:
+            stage = training.OutputStage((1.0,), False, self.gradient_dtype, self.salt())
+            shape = self.tensors[tensor].type.shape
+            op = GradientSum(stage, shape, (first.scale, other.scale))
+            first = self._add_gradient(
+                op, (first.name, first.exponent, other.name, other.exponent)
+            )
+        return first

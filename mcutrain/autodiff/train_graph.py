@@ -1,0 +1,54 @@
+"""TrainGraph: everything that one training step computes, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Graph, Node
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TrainGraph:
+    """Forward, loss, backward and updates of one sample, in execution order.
+
+    graph: reads the inputs `x`, `label`, `step` and the state; its outputs are `loss` (Q16 nats),
+        `prediction` (class of the largest logit) and the updated state.
+    apply: nodes that run after the last sample of a group; empty unless samples are accumulated.
+    forward: the network with the same state, for inference.
+    state: initial value of everything that outlives a step, by tensor name, in storage order.
+    updated: state name → name of its value after the step; what is missing does not change.
+    parameters: the state names that are trained weights and biases.
+    accumulate: samples per update.
+    """
+
+    graph: Graph
+    apply: tuple[Node, ...]
+    forward: Graph
+    state: Mapping[str, Array]
+    updated: Mapping[str, str]
+    parameters: tuple[str, ...]
+    x: str
+    label: str
+    step: str
+    loss: str
+    prediction: str
+    accumulate: int = 1
+    seed: int = 1
+    classes: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
+        object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state, without alignment."""
+        return sum(int(np.asarray(v).nbytes) for v in self.state.values())

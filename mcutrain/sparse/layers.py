@@ -1,0 +1,79 @@
+"""The trainable layers of a network, numbered as update schemes count them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import UnsupportedError
+from mcutrain.ir.graph import Graph, Node
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node with a weight and a bias. index: its place among all of them, the head not counted."""
+
+    index: int
+    node: Node
+    weight: str
+    bias: str
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+
+def find_head(graph: Graph) -> Layer:
+    """The layer whose sums are the logits: only views and a softmax may follow it."""
+    producers = {name: node for node in graph.nodes for name in node.outputs}
+    name = graph.outputs[0]
+    while name in producers:
+        node = producers[name]
+        if _has_weights(graph, node):
+            index = sum(_has_weights(graph, n) for n in graph.nodes) - 1
+            return Layer(index, node, node.inputs[1], node.inputs[2])
+        if not (node.op.is_view or node.op.is_probability):
+            break
+        name = node.inputs[0]
+    raise UnsupportedError(
+        f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution or "
+        "fully connected layer (reshape and softmax may follow it), so there is no head to train"
+    )
+
+
+def layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
+    """All layers but the head, in execution order."""
+    nodes = [n for n in graph.nodes if _has_weights(graph, n) and n.name != head.name]
+    return tuple(Layer(i, n, n.inputs[1], n.inputs[2]) for i, n in enumerate(nodes))
+
+
+def _has_weights(graph: Graph, node: Node) -> bool:
+    """Whether the node reads an activation, a constant weight and a constant bias."""
+    return len(node.inputs) == 3 and all(graph.tensors[n].is_constant for n in node.inputs[1:])
+
+
+def largest_channels(graph: Graph, layer: Layer, share: float) -> tuple[int, ...] | None:
+    """The input channels with the largest weight norm, ascending; None means all.
+
+    The norm is over all weights that read the channel, in real numbers. Ties go to the lower
+    index. At least one channel is kept for a share above 0.
+    """
+    tensor = graph.tensors[layer.weight]
+    assert tensor.data is not None
+    w = tensor.data.astype(np.float64)
+    channels = w.shape[-1]
+    if len(tensor.type.scales) > 1:
+        axis = tensor.type.axis % w.ndim
+        w = w * np.reshape(tensor.type.scales, [-1 if i == axis else 1 for i in range(w.ndim)])
+    norms = np.sqrt((w**2).reshape(-1, channels).sum(axis=0))
+    count = max(1, round(share * channels))
+    if count >= channels:
+        return None
+    order = np.lexsort((np.arange(channels), -norms))
+    return tuple(sorted(order[:count].tolist()))

@@ -1,0 +1,207 @@
+"""UpdateScheme: which weights and biases are trained; as TOML, and as a short form."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from mcutrain.errors import SchemeError
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.op import ParameterUpdate
+from mcutrain.qas import update_rate
+from mcutrain.sparse.layers import Layer, find_head, largest_channels, layers_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+SHORT_FORMS = "head, bias:K, last:K, full, LAYER:SHARE joined by commas, or a .toml file"
+RESIDUAL_BITS = (0, 4, 8)
+KEYS = {"name", "model", "bias_depth", "residual_bits", "head_residual_bits", "qas", "weights"}
+
+
+@dataclass(frozen=True)
+class UpdateScheme:
+    """What one training step updates. The head (weight and bias) is always trained.
+
+    bias_depth: the last so many biases, the head's not counted; None is all. weights: layer → share
+    of its input channels, by weight norm; a layer is its index from 0 or its name; 0 is not
+    trained. depth_weights: also all weights of the last so many layers; None is all.
+    residual_bits: fraction bits kept beside each trained int8 weight. qas: quantization-aware
+    scaling (the head has it always).
+    """
+
+    name: str = "head"
+    bias_depth: int | None = 0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    depth_weights: int | None = 0
+    residual_bits: int = 4
+    head_residual_bits: int = 8
+    qas: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        for layer, share in self.weights.items():
+            if not 0 <= share <= 1:
+                raise SchemeError(
+                    f"scheme {self.name!r}: the share {share} of layer {layer} is not in 0 to 1"
+                )
+        for bits in (self.residual_bits, self.head_residual_bits):
+            if bits not in RESIDUAL_BITS:
+                raise SchemeError(
+                    f"scheme {self.name!r}: {bits} residual bits; use one of {RESIDUAL_BITS}"
+                )
+
+    def to_toml(self) -> str:
+        """The scheme as a TOML file that parse_scheme reads; depth_weights must be resolved."""
+        lines = [f"name = {_quoted(self.name)}"]
+        if self.bias_depth is not None:
+            lines.append(f"bias_depth = {self.bias_depth}")
+        lines += [
+            f"residual_bits = {self.residual_bits}",
+            f"head_residual_bits = {self.head_residual_bits}",
+            f"qas = {str(self.qas).lower()}",
+            "",
+            "[weights]  # layer = share of its input channels",
+        ]
+        lines += [f"{_quoted(k)} = {v}" for k, v in self.weights.items()]
+        return "\n".join(lines) + "\n"
+
+
+def parse_scheme(text: str) -> UpdateScheme:
+    """A scheme from a short form, the name of a shipped scheme, or the path of a TOML file."""
+    if text.endswith(".toml") or Path(text).is_file():
+        return _read_toml(Path(text))
+    shipped = Path(_schemes_folder()) / f"{text}.toml"
+    if shipped.is_file():
+        return _read_toml(shipped)
+    return _parse_short(text)
+
+
+def shipped_schemes() -> tuple[str, ...]:
+    """The names of the schemes that come with mcutrain."""
+    return tuple(sorted(p.stem for p in Path(_schemes_folder()).glob("*.toml")))
+
+
+def resolve(scheme: UpdateScheme, graph: Graph) -> dict[str, ParameterUpdate]:
+    """The parameters of this model that the scheme trains, and how; the head's come first."""
+    head = find_head(graph)
+    layers = layers_of(graph, head)
+    shares = _shares(scheme, layers)
+    depth = len(layers) if scheme.bias_depth is None else scheme.bias_depth
+    if depth > len(layers):
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains the last {depth} biases; "
+            f"the model has {len(layers)} layers before its head"
+        )
+    updates = {
+        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True),
+        head.bias: _update(graph, head.bias, 0, None, True),
+    }
+    for layer in layers:
+        share = shares.get(layer.index, 0.0)
+        if share > 0:
+            channels = largest_channels(graph, layer, share)
+            updates[layer.weight] = _update(
+                graph, layer.weight, scheme.residual_bits, channels, scheme.qas
+            )
+        if layer.index >= len(layers) - depth:
+            updates[layer.bias] = _update(graph, layer.bias, 0, None, scheme.qas)
+    return updates
+
+
+def _update(
+    graph: Graph, name: str, bits: int, channels: tuple[int, ...] | None, qas: bool
+) -> ParameterUpdate:
+    return ParameterUpdate(update_rate(graph.tensors[name].type, qas), bits, channels)
+
+
+def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...]) -> dict[int, float]:
+    """Share by layer index. Raises SchemeError for a layer that the model does not have."""
+    by_name = {layer.name: layer.index for layer in layers}
+    depth = len(layers) if scheme.depth_weights is None else scheme.depth_weights
+    if depth > len(layers):
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains the last {depth} layers; "
+            f"the model has {len(layers)} before its head"
+        )
+    shares = {layer.index: 1.0 for layer in layers[len(layers) - depth :]}
+    for key, share in scheme.weights.items():
+        index = int(key) if key.isdecimal() else by_name.get(key, -1)
+        if not 0 <= index < len(layers):
+            raise SchemeError(
+                f"scheme {scheme.name!r} names the layer {key!r}; the model has layers 0 to "
+                f"{len(layers) - 1}, `mcutrain info` lists them"
+            )
+        shares[index] = share
+    return shares
+
+
+def _parse_short(text: str) -> UpdateScheme:
+    bias: int | None = 0
+    depth: int | None = 0
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        if part == "head":
+            continue
+        if part == "full":
+            bias = depth = None
+        elif match := re.fullmatch(r"(bias|last):(\d{1,4})", part):
+            bias = int(match[2])
+            depth = int(match[2]) if match[1] == "last" else depth
+        elif match := re.fullmatch(r"(.+):(\d*\.?\d+)", part):
+            weights[match[1]] = float(match[2])
+        else:
+            raise SchemeError(
+                f"{text!r} is not an update scheme; give {SHORT_FORMS}, "
+                f"or one of {', '.join(shipped_schemes()) or 'none shipped'}"
+            )
+    return UpdateScheme(text, bias, weights, depth)
+
+
+def _read_toml(path: Path) -> UpdateScheme:
+    try:
+        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SchemeError(f"cannot read the scheme {path}: {error}") from error
+    unknown = sorted(values.keys() - KEYS)
+    if unknown:
+        raise SchemeError(f"scheme {path}: unknown keys {unknown}; known are {sorted(KEYS)}")
+    values.pop("model", None)
+    values.setdefault("name", path.stem)
+    weights = values.get("weights", {})
+    if not isinstance(weights, dict):
+        raise SchemeError(f"scheme {path}: [weights] must be a table of layer = share")
+    _check_types(path, values, weights)
+    values["weights"] = {str(k): float(v) for k, v in weights.items()}
+    return UpdateScheme(**values)
+
+
+def _check_types(path: Path, values: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+    expected = {"name": str, "qas": bool}
+    for key in ("bias_depth", "residual_bits", "head_residual_bits"):
+        expected[key] = int
+    for key, kind in expected.items():
+        value = values.get(key)
+        wrong = value is not None and (type(value) is not kind or (kind is int and value < 0))
+        if wrong:
+            raise SchemeError(f"scheme {path}: {key} = {value!r} is not a {kind.__name__}")
+    for key, share in weights.items():
+        if type(share) not in (int, float):
+            raise SchemeError(f"scheme {path}: the share {share!r} of layer {key} is not a number")
+
+
+def _schemes_folder() -> str:
+    import mcutrain_schemes
+
+    return str(Path(mcutrain_schemes.__file__).parent)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
