@@ -1,0 +1,82 @@
+"""Plans and problems as CSV in the format of google/minimalloc, fit for a bug report.
+
+Columns `id,lower,upper,size` and, for a plan, `offset`. A lifetime is half-open: alive from step
+`lower` to before step `upper`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from mcutrain.errors import PlanError
+from mcutrain.memplan.plan import Buffer, MemoryPlan
+
+PROBLEM_COLUMNS = ("id", "lower", "upper", "size")
+PLAN_COLUMNS = (*PROBLEM_COLUMNS, "offset")
+
+
+def to_csv(plan: MemoryPlan) -> str:
+    """One line per buffer, in the plan's order, with its offset."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(PLAN_COLUMNS)
+    for b in plan.buffers:
+        writer.writerow([b.name, b.first, b.last + 1, b.size_bytes, plan.offsets[b.name]])
+    return text.getvalue()
+
+
+def read_csv(text: str) -> tuple[Buffer, ...]:
+    """The buffers of a problem or plan; offsets are checked to be numbers, then left out.
+
+    Raises PlanError, with the line number, for anything but the columns above, one unique id per
+    line, `lower` < `upper` and `size` > 0.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        columns = _header(next(reader, []))
+        first_lines: dict[str, int] = {}
+        buffers = []
+        for row in reader:
+            if row:
+                buffers.append(_buffer(columns, row, reader.line_num))
+                _check_new(first_lines, buffers[-1].name, reader.line_num)
+    except csv.Error as error:
+        raise PlanError(f"line {reader.line_num}: not CSV: {error}") from None
+    return tuple(buffers)
+
+
+def _header(row: Sequence[str]) -> tuple[str, ...]:
+    columns = tuple(cell.strip() for cell in row)
+    if columns not in (PROBLEM_COLUMNS, PLAN_COLUMNS):
+        raise PlanError(
+            f"line 1: the columns are '{','.join(columns)}'; "
+            f"they must be '{','.join(PROBLEM_COLUMNS)}', with or without ',offset'"
+        )
+    return columns
+
+
+def _buffer(columns: Sequence[str], row: Sequence[str], line: int) -> Buffer:
+    if len(row) != len(columns):
+        raise PlanError(f"line {line}: {len(row)} values for {len(columns)} columns")
+    cells = zip(columns[1:], row[1:], strict=True)
+    lower, upper, size_bytes, *_ = (_integer(cell, column, line) for column, cell in cells)
+    if lower >= upper:
+        raise PlanError(f"line {line}: lower {lower} is not less than upper {upper}")
+    if size_bytes < 1:
+        raise PlanError(f"line {line}: size {size_bytes} is not positive")
+    return Buffer(row[0], size_bytes, lower, upper - 1)
+
+
+def _integer(cell: str, column: str, line: int) -> int:
+    try:
+        return int(cell)
+    except ValueError:
+        raise PlanError(f"line {line}: {column} '{cell[:40]}' is not an integer") from None
+
+
+def _check_new(first_lines: dict[str, int], name: str, line: int) -> None:
+    if name in first_lines:
+        raise PlanError(f"line {line}: id '{name}' is already on line {first_lines[name]}")
+    first_lines[name] = line

@@ -1,0 +1,164 @@
+"""The memory of one training step and of inference: one arena, one state, one set of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.errors import PlanError
+from mcutrain.ir.graph import Graph, Node
+from mcutrain.memplan.greedy import solve
+from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
+from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up
+from mcutrain.memplan.schedule import schedule
+from mcutrain.memplan.validate import validate
+
+Array = npt.NDArray[Any]
+
+STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current update
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """A scheduled training step with a place for every tensor.
+
+    training: the scheduled graph. arena: where every buffer lies; its steps are the nodes of the
+    graph, then those of `apply`. buffer_of: tensor → buffer. state_offsets: state tensor → first
+    byte behind the header. tail: the nodes that only inference runs, from the head on; their
+    buffers are counted at the head's step.
+    """
+
+    training: TrainGraph
+    arena: MemoryPlan
+    buffer_of: Mapping[str, str]
+    state_offsets: Mapping[str, int]
+    state_bytes: int
+    constant_bytes: int
+    tail: tuple[Node, ...]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes of a step, in execution order."""
+        return (*self.training.graph.nodes, *self.training.apply)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Activations, gradients and scratch."""
+        return self.arena.arena_bytes
+
+    @property
+    def sram_bytes(self) -> int:
+        """Arena and trainable state."""
+        return self.arena_bytes + self.state_bytes
+
+    def scratch_of(self, node: str) -> int | None:
+        """The offset of a node's scratch, if it has any."""
+        return self.arena.offsets.get(SCRATCH_PREFIX + node)
+
+    def offset_of(self, tensor: str) -> int:
+        """The first byte of a tensor in the arena."""
+        return self.arena.offsets[self.buffer_of[tensor]]
+
+
+def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = True) -> TrainingPlan:
+    """Schedule the step, compute lifetimes, solve, validate.
+
+    align_bytes: of every buffer; 8 if the gradients are int16, whose sums are int64.
+    """
+    scheduled = replace(training, graph=schedule(training.graph))
+    nodes = (*scheduled.graph.nodes, *scheduled.apply)
+    graph = _with_apply(scheduled)
+    persistent = frozenset(
+        [*scheduled.state, *scheduled.updated.values(), scheduled.label, scheduled.step]
+        + [scheduled.loss, scheduled.prediction]
+    )
+    found = lifetimes(graph, nodes, persistent, (scheduled.x,), ())
+    tail = _tail(scheduled)
+    tail_buffers = _tail_buffers(scheduled, tail, found.buffer_of)
+    head_step = _head_step(scheduled, tail)
+    spans = dict(found.spans)
+    buffer_of = dict(found.buffer_of)
+    for name, (buffer, size) in tail_buffers.items():
+        buffer_of[name] = buffer
+        spans.setdefault(buffer, (size, head_step, head_step))
+    buffers = tuple(Buffer(name, *span) for name, span in sorted(spans.items()))
+    arena = solve(buffers, align_bytes, **({} if search else {"search_pairs": 0}))
+    validate(arena)
+    offsets, state_bytes = _state_layout(scheduled)
+    return TrainingPlan(
+        scheduled, arena, buffer_of, offsets, state_bytes, _constant_bytes(scheduled), tail
+    )
+
+
+def check_budget(plan: TrainingPlan, sram_bytes: int) -> None:
+    """Raise PlanError with the missing bytes and the step that needs most, if it does not fit."""
+    if plan.sram_bytes <= sram_bytes:
+        return
+    step = plan.arena.peak_step
+    raise PlanError(
+        f"the plan needs {plan.sram_bytes} bytes of SRAM ({plan.arena_bytes} arena, "
+        f"{plan.state_bytes} trainable state), {plan.sram_bytes - sram_bytes} more than the "
+        f"{sram_bytes} there are; most is alive at step {step}, {plan.nodes[step].name!r}: train "
+        "fewer layers, smaller shares, or use a smaller input"
+    )
+
+
+def _with_apply(training: TrainGraph) -> Graph:
+    """The graph with the nodes that run once per update appended."""
+    return replace(training.graph, nodes=(*training.graph.nodes, *training.apply))
+
+
+def _tail(training: TrainGraph) -> tuple[Node, ...]:
+    """The nodes of the forward graph that training replaces: the head and what follows."""
+    shared = {node.name for node in training.graph.nodes if node in training.forward.nodes}
+    return tuple(node for node in training.forward.nodes if node.name not in shared)
+
+
+def _head_step(training: TrainGraph, tail: tuple[Node, ...]) -> int:
+    """When training runs its head: the step at which inference turns off."""
+    if not tail:
+        return len(training.graph.nodes) - 1
+    return next(
+        i for i, node in enumerate(training.graph.nodes) if node.inputs == tail[0].inputs
+    )
+
+
+def _tail_buffers(
+    training: TrainGraph, tail: tuple[Node, ...], buffer_of: Mapping[str, str]
+) -> dict[str, tuple[str, int]]:
+    """Tensor → (buffer, bytes) for what only inference computes."""
+    found: dict[str, tuple[str, int]] = {}
+    tensors = training.forward.tensors
+    for node in tail:
+        for name in node.outputs:
+            source = node.inputs[0]
+            if node.op.is_view and source in found:
+                found[name] = found[source]
+            elif node.op.is_view and source in buffer_of:
+                found[name] = (buffer_of[source], tensors[source].type.size_bytes)
+            else:
+                found[name] = (name, tensors[name].type.size_bytes)
+    return found
+
+
+def _state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
+    """Offsets of the state tensors behind the header, four-byte values first, no gaps."""
+    offsets: dict[str, int] = {}
+    position = STATE_HEADER_BYTES
+    wide_first = sorted(training.state.items(), key=lambda e: -np.asarray(e[1]).itemsize)
+    for name, value in wide_first:
+        offsets[name] = position
+        position += int(np.asarray(value).nbytes)
+    return offsets, align_up(position, 4)
+
+
+def _constant_bytes(training: TrainGraph) -> int:
+    """Weights and biases that stay in flash; tables of multipliers are not counted."""
+    used = {name for node in training.graph.nodes for name in node.inputs}
+    tensors = training.graph.tensors
+    return sum(tensors[n].type.size_bytes for n in sorted(used) if tensors[n].is_constant)
