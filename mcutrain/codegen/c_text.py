@@ -1,0 +1,57 @@
+"""C identifiers and literals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+CTYPES = {
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "exponent": "mct_exponent",
+    "step": "mct_step",
+}
+LINE_LENGTH = 96
+
+
+def identifier(name: str) -> str:
+    """A name as a C identifier; different names may become equal."""
+    text = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return text[:60] if text and not text[0].isdigit() else f"t_{text[:58]}"
+
+
+def comment(text: str) -> str:
+    """Text that cannot end the comment it stands in, in printable ASCII."""
+    plain = text.encode("ascii", "replace").decode().replace("*/", "* /").replace("/*", "/ *")
+    return "".join(c if c.isprintable() else "?" for c in plain)
+
+
+def literal(value: int) -> str:
+    """An int32 constant; the smallest one cannot be written as such."""
+    return "INT32_MIN" if value == -(2**31) else str(value)
+
+
+def literals(values: Array | tuple[int, ...]) -> str:
+    """A table's values on one line."""
+    return ", ".join(literal(int(v)) for v in np.asarray(values).ravel().tolist())
+
+
+def wrapped(values: Array) -> Iterator[str]:
+    """A table's values in lines of limited length, each value followed by a comma."""
+    line = ""
+    for value in np.asarray(values).ravel().tolist():
+        text = literal(int(value)) + ","
+        if len(line) + len(text) + 1 > LINE_LENGTH:
+            yield line
+            line = ""
+        line = f"{line} {text}" if line else text
+    if line:
+        yield line

@@ -1,0 +1,197 @@
+"""A planned training step as files: generated sources, the kernels they use, a manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+import mcutrain_firmware
+import mcutrain_templates
+from mcutrain.codegen.c_text import CTYPES, comment, wrapped
+from mcutrain.codegen.program import Program, headers_of, sources_of
+from mcutrain.errors import McutrainError
+from mcutrain.ir.text import dump
+from mcutrain.memplan import TrainingPlan, to_csv
+
+TEMPLATES = (
+    "mct_model.h",
+    "mct_model.c",
+    "mct_constants.h",
+    "mct_constants.c",
+    "Makefile",
+)
+RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
+HOST_SOURCES = ("mct_host",)
+
+
+@dataclass(frozen=True)
+class Project:
+    """Files by relative path, in sorted order. Equal inputs give equal bytes."""
+
+    files: Mapping[str, str]
+
+    def write(self, folder: Path) -> None:
+        """Put the files into `folder`, which is replaced as a whole or not at all.
+
+        Raises McutrainError if the folder exists and holds something that is not such a project.
+        """
+        if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+            raise McutrainError(
+                f"{folder} exists and is no mcutrain project; give another folder, or empty it"
+            )
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            for name, text in self.files.items():
+                path = fresh / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            fresh.chmod(0o755)
+            if folder.exists():
+                old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+                os.replace(folder, old)
+                os.replace(fresh, folder)
+                shutil.rmtree(old)
+            else:
+                os.replace(fresh, folder)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+
+    @property
+    def digest(self) -> str:
+        """A hash of all names and contents."""
+        joined = hashlib.sha256()
+        for name, text in sorted(self.files.items()):
+            joined.update(f"{name}\0{text}\0".encode())
+        return joined.hexdigest()
+
+
+def generate(plan: TrainingPlan, scheme: str) -> Project:
+    """The C project of a plan. scheme: its name, for comments and the manifest."""
+    program = Program(plan)
+    files = firmware_files(program)
+    sources = sorted(n for n in files if n.endswith(".c"))
+    values = template_values(plan, program, scheme)
+    values["sources"] = ["mct_constants.c", "mct_model.c", *sources]
+    values["include_dirs"] = sorted({str(Path(n).parent) for n in files})
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    for name in TEMPLATES:
+        files[name] = environment.get_template(f"{name}.j2").render(values)
+    files["plan.csv"] = to_csv(plan.arena)
+    files["graph.txt"] = dump(plan.training.graph)
+    files["manifest.json"] = json.dumps(manifest(plan, program, scheme), indent=2) + "\n"
+    return Project(dict(sorted(files.items())))
+
+
+def firmware_files(program: Program) -> dict[str, str]:
+    """The runtime and every kernel folder that is used, without bodies that are not."""
+    root = Path(mcutrain_firmware.__file__).parent
+    wanted = {f"runtime/{name}.c" for name in RUNTIME_SOURCES}
+    wanted.update(sources_of(program.kernels))
+    folders = ["runtime", *(f"kernels/{k}" for k in program.kernels)]
+    for folder in folders:
+        wanted.update(
+            str(p.relative_to(root))
+            for p in (root / folder).iterdir()
+            if p.suffix in (".h", ".inc")
+        )
+    return {name: (root / name).read_text(encoding="utf-8") for name in sorted(wanted)}
+
+
+def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:
+    """All that the templates may refer to."""
+    training = plan.training
+    x = training.forward.tensors[training.x].type
+    output = training.forward.outputs[0]
+    y = training.forward.tensors[output].type
+    shape = x.shape[1:] if len(x.shape) == 4 else (1, 1, x.shape[-1])
+    return {
+        "model": comment(training.graph.name),
+        "scheme": comment(scheme),
+        "version": version("mcutrain"),
+        "model_hash": program.model_hash,
+        "arena_bytes": plan.arena_bytes,
+        "state_bytes": plan.state_bytes,
+        "constant_bytes": plan.constant_bytes,
+        "input_shape": shape,
+        "input_bytes": x.size_bytes,
+        "input_scale": f"{x.scale:.9g}",
+        "input_zero_point": x.zero_point,
+        "classes": training.classes,
+        "output_bytes": y.size_bytes,
+        "output_scale": f"{y.scale:.9g}",
+        "output_zero_point": y.zero_point,
+        "accumulate": f"{training.accumulate}u",
+        "headers": headers_of(program.kernels),
+        "tables": program.tables,
+        "params": program.params,
+        "initial": program.initial,
+        "input": program.expression(training.forward, training.x),
+        "output": program.expression(training.forward, output),
+        "infer": program.infer,
+        "train": program.train,
+        "apply": program.apply,
+        "constants": [_constant(name, tensor.data, tensor) for name, tensor in program.constants.values()],
+    }
+
+
+def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
+    array = np.asarray(data)
+    ctype = CTYPES[str(array.dtype)]
+    return {
+        "name": name,
+        "ctype": ctype,
+        "count": array.size,
+        "comment": comment(f"{tensor.name} {list(tensor.type.shape)}"),
+        "lines": list(wrapped(array)),
+    }
+
+
+def manifest(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:
+    """What host tools need to know of the project."""
+    training = plan.training
+    x = training.forward.tensors[training.x].type
+    y = training.forward.tensors[training.forward.outputs[0]].type
+    return {
+        "format": 1,
+        "generator": f"mcutrain {version('mcutrain')}",
+        "model": training.graph.name,
+        "model_hash": program.model_hash,
+        "scheme": scheme,
+        "classes": training.classes,
+        "samples_per_update": training.accumulate,
+        "input": {"shape": list(x.shape), "scale": x.scale, "zero_point": x.zero_point},
+        "output": {"shape": list(y.shape), "scale": y.scale, "zero_point": y.zero_point},
+        "arena_bytes": plan.arena_bytes,
+        "arena_lower_bound_bytes": plan.arena.lower_bound_bytes,
+        "state_bytes": plan.state_bytes,
+        "constant_bytes": plan.constant_bytes,
+        "state": [
+            {
+                "name": name,
+                "offset": offset,
+                "dtype": training.graph.tensors[name].type.dtype,
+                "shape": list(np.asarray(training.state[name]).shape),
+            }
+            for name, offset in plan.state_offsets.items()
+        ],
+        "parameters": list(training.parameters),
+    }

@@ -1,0 +1,7 @@
+"""Run a training step: by the operators' reference meaning, or as compiled C with the same bits."""
+
+from mcutrain.simulate.build import Compiler, find_compiler
+from mcutrain.simulate.compiled import CompiledSimulator
+from mcutrain.simulate.reference import ReferenceSimulator
+
+__all__ = ["CompiledSimulator", "Compiler", "ReferenceSimulator", "find_compiler"]

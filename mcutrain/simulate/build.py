@@ -1,0 +1,141 @@
+"""Find a C compiler and build a generated project into a shared library, once per content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import mcutrain_firmware
+from mcutrain.codegen import Project
+from mcutrain.errors import BuildError
+
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+COMPILE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A command that compiles C for this machine, and where it comes from."""
+
+    command: tuple[str, ...]
+    origin: str
+
+    def version(self) -> str:
+        """The first line that it prints of itself. Raises BuildError if it does not run."""
+        try:
+            done = subprocess.run(
+                [*self.command, "--version"], capture_output=True, text=True, timeout=120, check=True
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise BuildError(f"the C compiler {self.command[0]!r} does not run: {error}") from error
+        return done.stdout.splitlines()[0] if done.stdout else self.command[0]
+
+
+def find_compiler() -> Compiler:
+    """$CC, else cc, gcc or clang on PATH, else the ziglang package. Raises BuildError."""
+    chosen = os.environ.get("CC")
+    if chosen:
+        return Compiler(tuple(shlex.split(chosen)), "CC")
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path:
+            return Compiler((path,), "PATH")
+    if importlib.util.find_spec("ziglang") is not None:
+        return Compiler((sys.executable, "-m", "ziglang", "cc"), "ziglang")
+    raise BuildError(
+        "there is no C compiler: install one (apt-get install gcc) or `pip install ziglang`"
+    )
+
+
+def cache_folder() -> Path:
+    """Where built libraries are kept: $MCUTRAIN_CACHE, or mcutrain in the user's cache folder."""
+    chosen = os.environ.get("MCUTRAIN_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "mcutrain"
+
+
+def host_flags(compiler: Compiler, portable: bool) -> tuple[str, ...]:
+    """Optimisation for this very machine; portable leaves out the bodies for its instructions."""
+    native = () if portable else ("-march=native", "-DMCT_HOST_SIMD")
+    # zig traps undefined behaviour by default, which tests do with gcc's and clang's sanitizers
+    zig = ("-fno-sanitize=all",) if compiler.origin == "ziglang" else ()
+    return ("-std=c11", "-O3", *native, *zig)
+
+
+def build_library(
+    project: Project,
+    compiler: Compiler | None = None,
+    portable: bool = False,
+    extra_flags: Sequence[str] = (),
+) -> Path:
+    """The shared library of a project, built or found in the cache. Raises BuildError.
+
+    The same library is never loaded twice into one process with one state: callers copy it.
+    """
+    compiler = compiler or find_compiler()
+    files = {**project.files, **_host_files()}
+    flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
+    key = hashlib.sha256()
+    key.update(repr((compiler.version(), flags, sorted(files.items()), _cpu())).encode())
+    library = cache_folder() / f"{key.hexdigest()[:32]}.so"
+    if library.is_file():
+        return library
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="mcutrain-") as scratch:
+        built = _compile(Path(scratch), files, compiler, flags)
+        part = library.with_suffix(f".{os.getpid()}.part")
+        shutil.copyfile(built, part)
+        os.replace(part, library)
+    return library
+
+
+def _host_files() -> dict[str, str]:
+    root = Path(mcutrain_firmware.__file__).parent
+    return {
+        f"host/{p.name}": p.read_text(encoding="utf-8") for p in sorted((root / "host").glob("*.[ch]"))
+    }
+
+
+def _compile(
+    folder: Path, files: dict[str, str], compiler: Compiler, flags: Sequence[str]
+) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    sources = sorted(name for name in files if name.endswith(".c"))
+    includes = sorted({f"-I{Path(name).parent}" for name in files if name.endswith((".h", ".inc"))})
+    library = folder / "library.so"
+    command = [*compiler.command, *flags, *includes, "-shared", "-fPIC", "-o", str(library), *sources]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildError(f"the C compiler {compiler.command[0]!r} failed: {error}") from error
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
+        raise BuildError(f"{compiler.command[0]!r} refused the generated C: {lines[0]}")
+    return library
+
+
+def _cpu() -> str:
+    """What -march=native depends on, so that a shared cache serves different machines."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    lines = [line for line in text.splitlines() if line.startswith(("flags", "Features"))]
+    return lines[0] if lines else ""
