@@ -1,0 +1,21 @@
+"""Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
+
+from mcutrain.data._folders import Progress
+from mcutrain.data.check import check
+from mcutrain.data.dataset import Dataset, Split, order, stratified
+from mcutrain.data.load import load
+from mcutrain.data.quantize import Normalization, quantize_input
+from mcutrain.data.transform import Transform
+
+__all__ = [
+    "Dataset",
+    "Normalization",
+    "Progress",
+    "Split",
+    "Transform",
+    "check",
+    "load",
+    "order",
+    "quantize_input",
+    "stratified",
+]

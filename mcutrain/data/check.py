@@ -1,0 +1,40 @@
+"""Does a data set fit a model? Asked before anything is computed."""
+
+from mcutrain.data.dataset import Dataset, Split
+from mcutrain.data.transform import Transform
+from mcutrain.errors import DataError
+
+
+def check(
+    split: Split,
+    *,
+    input_shape: tuple[int, ...],
+    classes: int,
+    transform: Transform | None = None,
+) -> None:
+    """Raise DataError unless every sample fits the model's input and every label its output.
+
+    input_shape: of one sample, without the batch axis. classes: the model's outputs.
+    transform: what will be applied to the samples; none leaves them as they are.
+    """
+    for part, dataset in (("training", split.train), ("test", split.test)):
+        shape = _shape_after(dataset, transform)
+        if shape != input_shape:
+            raise DataError(
+                f"the {part} samples have the shape {shape} but the model takes {input_shape}: "
+                "save or resize them to that shape"
+            )
+        top = int(dataset.y.max())
+        if top >= classes:
+            raise DataError(
+                f"the {part} labels go up to {top} ({dataset.names[top]}) but the model has "
+                f"{classes} classes, 0 to {classes - 1}: give it a head of "
+                f"{dataset.classes} classes or relabel"
+            )
+
+
+def _shape_after(dataset: Dataset, transform: Transform | None) -> tuple[int, ...]:
+    """The shape of one sample after `transform`; DataError where that cannot be applied."""
+    if transform is None:
+        return dataset.x.shape[1:]
+    return transform.fit(dataset.x[:1]).shape[1:]
