@@ -2,21 +2,18 @@
 
 #include <string.h>
 
-static void mct_put32(uint8_t *to, uint32_t value)
-{
+static void mct_put32(uint8_t *to, uint32_t value) {
     for (int i = 0; i < 4; i++) {
         to[i] = (uint8_t)(value >> (8 * i));
     }
 }
 
-static uint32_t mct_get32(const uint8_t *from)
-{
+static uint32_t mct_get32(const uint8_t *from) {
     return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
            (uint32_t)from[3] << 24;
 }
 
-uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count)
-{
+uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count) {
     crc = ~crc;
     for (size_t i = 0; i < count; i++) {
         crc ^= bytes[i];
@@ -27,8 +24,8 @@ uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count)
     return ~crc;
 }
 
-void mct_state_pack(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes, uint8_t *saved)
-{
+void mct_state_pack(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
+                    uint8_t *saved) {
     memcpy(saved, "MCTS", 4);
     saved[4] = MCT_STATE_VERSION;
     memset(saved + 5, 0, 3);
@@ -41,8 +38,7 @@ void mct_state_pack(uint64_t model_hash, const uint8_t *state, uint32_t state_by
 }
 
 mct_status mct_state_check(uint64_t model_hash, uint32_t state_bytes, const uint8_t *saved,
-                           size_t saved_bytes)
-{
+                           size_t saved_bytes) {
     if (saved_bytes < MCT_STATE_HEADER_BYTES) {
         return MCT_ERROR_SIZE;
     }

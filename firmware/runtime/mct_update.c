@@ -67,22 +67,20 @@ static inline int32_t mct_accumulated(const mct_step *step, int32_t sum, int32_t
 }
 
 void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
-                       int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual) {
+                       int32_t rate, int8_t *w, uint8_t *residual) {
     const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
     for (int32_t j = 0; j < count; j++) {
-        const int32_t k = channels != NULL ? channels[j] : j;
-        const mct_rate own = rate < 0 ? mct_rate_of(u, k) : common;
-        mct_update_weight(u, own, sums[j], first + j, &w[k], residual);
+        const mct_rate own = rate < 0 ? mct_rate_of(u, j) : common;
+        mct_update_weight(u, own, sums[j], first + j, &w[j], residual);
     }
 }
 
 void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
-                            int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual) {
+                            int32_t rate, int8_t *w, uint8_t *residual) {
     const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
     for (int32_t j = 0; j < count; j++) {
-        const int32_t k = channels != NULL ? channels[j] : j;
-        const mct_rate own = rate < 0 ? mct_rate_of(u, k) : common;
-        mct_update_weight(u, own, mct_narrow_sum_s16(sums[j]), first + j, &w[k], residual);
+        const mct_rate own = rate < 0 ? mct_rate_of(u, j) : common;
+        mct_update_weight(u, own, mct_narrow_sum_s16(sums[j]), first + j, &w[j], residual);
     }
 }
 

@@ -27,11 +27,11 @@ mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
                              const mct_exponent *dy_exponent, int32_t dropped_bits);
 
 /* Updates `count` weights whose gradients are `sums`; they are the elements first … of the trained
- * part, which numbers random bits and residuals. Weight j is w[channels ? channels[j] : j].
+ * part, which numbers random bits and residuals. w, sums: from that element on.
  * rate: the output channel if all have the same, or -1 if weight j has its own, which is the index
  * of the weight. */
 void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
-                       int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual);
+                       int32_t rate, int8_t *w, uint8_t *residual);
 
 /* The same for the int32 biases b[0 … count - 1] of the channels first … ; there are no residuals. */
 void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
@@ -42,7 +42,7 @@ void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count
 
 /* The same for the sums of int16 gradients, which lose MCT_DROPPED_BITS_S16 bits. */
 void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
-                            int32_t rate, const int16_t *channels, int8_t *w, uint8_t *residual);
+                            int32_t rate, int8_t *w, uint8_t *residual);
 void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
                              int32_t *total);
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff.fuse import fuse_rescales
+from mcutrain.autodiff.split import split_parameters
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -18,6 +19,7 @@ from mcutrain.ir.op import Gradient, Op, ParameterUpdate
 from mcutrain.ir.verify import verify
 from mcutrain.ops import training
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.merge_columns import MergeColumns
 
 Array = npt.NDArray[Any]
 LossFactory = Callable[[tuple[float, ...], str, bool, int], Op]
@@ -61,8 +63,11 @@ class _Builder:
     def __init__(
         self, graph: Graph, updates: Mapping[str, ParameterUpdate], options: TrainOptions
     ) -> None:
+        graph = split_parameters(graph, updates)
         self.source = graph
         self.updates = updates
+        self.merges = {n.outputs[0]: n for n in graph.nodes if isinstance(n.op, MergeColumns)}
+        self.parameters = tuple(self._storage(name) for name in updates)
         self.options = options
         self.tensors = {k: self._as_state(v) for k, v in graph.tensors.items()}
         self.nodes: list[Node] = []
@@ -76,7 +81,7 @@ class _Builder:
         self.wanted = self._reachable()
         self.step = self._input("step", training.STEP)
         self.label = self._input("label", TensorType((1,), "int32"))
-        for name in updates:
+        for name in self.parameters:
             self._add_parameter(name)
 
     # ------------------------------------------------------------------ what operators ask for
@@ -90,6 +95,13 @@ class _Builder:
 
     def update(self, parameter: Tensor) -> ParameterUpdate | None:
         return self.updates.get(parameter.name)
+
+    def value(self, parameter: Tensor) -> str:
+        merge = self.merges.get(parameter.name)
+        if merge is None:
+            return parameter.name
+        (value,) = self._add(merge.op, merge.inputs, "weight")
+        return value
 
     def salt(self) -> int:
         self.salts += 1
@@ -110,9 +122,13 @@ class _Builder:
     ) -> None:
         assert isinstance(op, training.ParameterGradientOp)
         bits = update.residual_bits if parameter.type.dtype == "int8" else 0
-        rate = tuple(r * dy.scale * 2.0**bits for r in update.rate)
-        rule = training.UpdateRule(rate, bits, self.salt())
-        state = [parameter.name]
+        rates = update.rate
+        if update.channels and len(rates) > 1 and parameter.type.axis % len(op.trained) == 3:
+            rates = tuple(rates[c] for c in update.channels)
+        rule = training.UpdateRule(
+            tuple(r * dy.scale * 2.0**bits for r in rates), bits, self.salt()
+        )
+        state = [self._storage(parameter.name)]
         if bits:
             residual = training.initial_residual(int(np.prod(op.trained)), bits)
             state.append(self._add_state(f"{parameter.name}.residual", residual))
@@ -124,7 +140,7 @@ class _Builder:
         total = self._add_state(f"{parameter.name}.sum", np.zeros(op.trained, np.int32))
         read = (self.step, dy.name, *inputs, total)
         (summed,) = self._add_updating(op, read, [total], f"{parameter.name}.grad")
-        apply = training.ApplyUpdate(rule, self.gradient_dtype, op.channels, op.rate_axis)
+        apply = training.ApplyUpdate(rule, self.gradient_dtype, op.rate_axis)
         read = (self.step, summed, dy.exponent, *state)
         self._add_updating(apply, read, state, f"{parameter.name}.apply", self.apply)
 
@@ -182,11 +198,11 @@ class _Builder:
         forward = replace(
             self.source,
             tensors={k: self._as_state(v) for k, v in self.source.tensors.items()},
-            inputs=(*self.source.inputs, *(n for n in self.updates)),
+            inputs=(*self.source.inputs, *self.parameters),
         )
         training_graph = TrainGraph(
             graph=graph, apply=tuple(self.apply), forward=forward, state=self.state,
-            updated=self.updated, parameters=tuple(self.updates), x=self.source.inputs[0],
+            updated=self.updated, parameters=self.parameters, x=self.source.inputs[0],
             label=self.label, step=self.step, loss="loss", prediction="prediction",
             accumulate=self.options.accumulate, seed=self.options.seed,
             classes=self.tensors[self.logits].type.elements,
@@ -199,7 +215,12 @@ class _Builder:
 
     def _as_state(self, tensor: Tensor) -> Tensor:
         """A trained constant becomes an input."""
-        return replace(tensor, data=None) if tensor.name in self.updates else tensor
+        return replace(tensor, data=None) if tensor.name in self.parameters else tensor
+
+    def _storage(self, parameter: str) -> str:
+        """The state that holds what is trained of a parameter."""
+        merge = self.merges.get(parameter)
+        return merge.inputs[1] if merge else parameter
 
     def _reachable(self) -> set[str]:
         """Tensors that depend on something trained."""

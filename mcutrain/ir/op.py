@@ -102,6 +102,9 @@ class Emit(Protocol):
     def update(self, parameter: Tensor) -> ParameterUpdate | None:
         """How the parameter is trained; None if it is frozen."""
 
+    def value(self, parameter: Tensor) -> str:
+        """The tensor to read the parameter from, before its update."""
+
     def salt(self) -> int:
         """A number that no other node of this graph has, to tell its random numbers apart."""
 

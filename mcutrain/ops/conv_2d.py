@@ -136,13 +136,14 @@ class Conv2D(Op):
         dx = None
         if emit.wants(x):
             stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
-            dx = emit.gradient(Conv2DGradInput(stage, x.type.shape, self.window), dz, w.name)
+            op = Conv2DGradInput(stage, x.type.shape, self.window)
+            dx = emit.gradient(op, dz, emit.value(w))
         update = emit.update(w)
         if update:
             saved, count = select_channels(emit, x, update.channels)
             trained = (*w.type.shape[:3], count)
-            op = Conv2DGradWeight(None, trained, update.channels, self.window, self.x_zero_point)
-            emit.train(op, update, dz, saved, parameter=w)
+            weight_op = Conv2DGradWeight(None, trained, self.window, self.x_zero_point)
+            emit.train(weight_op, update, dz, saved, parameter=w)
         train_bias(emit, dz, b)
         return dx, None, None
 
@@ -228,17 +229,15 @@ class Conv2DGradWeight(ParameterGradientOp):
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
         """mct_conv_2d_update_weight_<dy>: scratch holds one row's sums; or _grad_weight_."""
         dy, x = types[1], types[3 if self.rule else 2]
-        params = [
+        params = (
             *shape_params("x", x.shape),
             *shape_params("dy", dy.shape),
             *self.window.params(),
             Param("x_zero_point", self.x_zero_point),
-        ]
-        if self.rule:
-            params.append(Param("w_channels", types[4].shape[3]))
+        )
         name = f"conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
         row = int(np.prod(self.trained[1:])) * ACC_BYTES[dy.dtype]
-        return KernelCall("conv_2d", f"mct_{name}", (name,), tuple(params), (), row)
+        return KernelCall("conv_2d", f"mct_{name}", (name,), params, (), row)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per position and trained weight."""

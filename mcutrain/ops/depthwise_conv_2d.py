@@ -68,7 +68,7 @@ class DepthwiseConv2D(Op):
         if emit.wants(x):
             stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
             op = DepthwiseConv2DGradInput(stage, x.type.shape, self.window)
-            dx = emit.gradient(op, dz, w.name)
+            dx = emit.gradient(op, dz, emit.value(w))
         update = emit.update(w)
         if update:
             self._train_weight(emit, update.channels, dz, x, w)
@@ -93,7 +93,7 @@ class DepthwiseConv2D(Op):
             position[c // multiplier] if position else c // multiplier for c in columns
         )
         op = DepthwiseConv2DGradWeight(
-            None, (*w.type.shape[:3], count), channels, self.window, self.x_zero_point, x_columns
+            None, (*w.type.shape[:3], count), self.window, self.x_zero_point, x_columns, channels
         )
         emit.train(op, update, dz, saved, parameter=w)
 
@@ -158,12 +158,14 @@ class DepthwiseConv2DGradInput(GradientOp):
 class DepthwiseConv2DGradWeight(ParameterGradientOp):
     """dw[ky][kx][j] = sum over positions of dy[channels[j]] * (x[x_columns[j]] - x_zero_point).
 
-    dy: [1, rows, columns, out]  x: [1, h, w, saved channels]  w: [1, kernel_h, kernel_w, out]
+    dy: [1, rows, columns, out]  x: [1, h, w, saved channels]  w: [1, kernel_h, kernel_w, trained]
+    channels: the trained output channels, ascending; None is all.
     """
 
     window: Window = Window((1, 1))
     x_zero_point: int = 0
     x_columns: tuple[int, ...] = ()
+    channels: tuple[int, ...] | None = None
     rate_axis = -1
     own_inputs = 1
 
@@ -179,19 +181,18 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
         """mct_depthwise_conv_2d_update_weight_<dy>: scratch holds one tap's sums."""
         dy, x = types[1], types[3 if self.rule else 2]
         identity = self.channels is None and self.x_columns == tuple(range(x.shape[3]))
-        params = [
+        params = (
             *shape_params("x", x.shape),
             *shape_params("dy", dy.shape),
             *self.window.params(),
             Param("x_zero_point", self.x_zero_point),
             Param("trained_channels", self.trained[-1]),
             Param("x_columns", None if identity else self.x_columns, "const int16_t *"),
-        ]
-        if not self.rule:
-            params.append(Param("channels", self.channels, "const int16_t *"))
+            Param("channels", self.channels, "const int16_t *"),
+        )
         name = f"depthwise_conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
         row = self.trained[-1] * ACC_BYTES[dy.dtype]
-        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), tuple(params), (), row)
+        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, (), row)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per position and trained weight."""

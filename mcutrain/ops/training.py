@@ -184,7 +184,7 @@ class UpdateRule:
         index = np.arange(acc.size).reshape(acc.shape)
         return fixedpoint.round_stochastic(fraction, key, index)
 
-    def apply(self, w: Array, residual: Array | None, delta: Array) -> tuple[Array, Array | None]:
+    def apply(self, w: Array, residual: Array | None, delta: Array) -> tuple[Array, Array]:
         """The new weights and residuals; w and residual as int64 of delta's shape."""
         limits = np.iinfo(np.int8 if self.residual_bits or w.dtype == np.int8 else w.dtype)
         low = int(limits.min) << self.residual_bits
@@ -245,13 +245,11 @@ class ParameterGradientOp(Op):
     Without one. Inputs: step, dy, own…, sum. Output: the new sum, int32, saturating; the first
     sample of a group overwrites it.
 
-    trained: shape of the trained part. channels: its input channels within w, ascending; None is
-    all. rate_axis: the axis of `trained` along which the rate varies.
+    trained: shape of the gradient. rate_axis: its axis along which the rate varies.
     """
 
     rule: UpdateRule | None
     trained: tuple[int, ...]
-    channels: tuple[int, ...] | None = None
     rate_axis = 0
     own_inputs = 0
 
@@ -279,14 +277,14 @@ class ParameterGradientOp(Op):
         own, state = rest[: self.own_inputs], rest[self.own_inputs :]
         sums = narrow_sum(self.sums(dy, *own), str(dy.dtype)).reshape(self.trained)
         exponent = int(dy_exponent[0]) + ACC_DROPPED_BITS[str(dy.dtype)]
-        return update_state(self.rule, step, sums, exponent, self.channels, self.rate_axis, *state)
+        return update_state(self.rule, step, sums, exponent, self.rate_axis, *state)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """f(params, step, dy, [dy_exponent,] own…, state…[, scratch])."""
         call = self.call(types, "update" if self.rule else "grad")
         operands = inputs(*range(len(types)))
         if self.rule:
-            params = (*call.params, *self.rule.params(), *channel_params(self.channels))
+            params = (*call.params, *self.rule.params())
             if self.rule.residual_bits == 0:
                 operands = (*operands, NULL)
             call = replace(call, params=params)
@@ -303,41 +301,26 @@ class ParameterGradientOp(Op):
         return {i: first + i for i in range(2 if self.rule.residual_bits else 1)}
 
 
-def channel_params(channels: tuple[int, ...] | None) -> tuple[Param, ...]:
-    """The table of trained channels; without one, all are trained."""
-    return (Param("channels", channels, "const int16_t *"),)
-
-
 def update_state(
     rule: UpdateRule,
     step: Array,
     sums: Array,
     exponent: int,
-    channels: tuple[int, ...] | None,
     rate_axis: int,
     w: Array,
     residual: Array | None = None,
 ) -> tuple[Array, ...]:
-    """Apply a gradient of the trained part to w and its residual; returns both."""
-    shape = sums.shape
-    picked = np.arange(shape[-1]) if channels is None else np.asarray(channels)
-    axis = rate_axis % len(shape)
-    along = picked if axis == len(shape) - 1 else np.arange(shape[axis])
-    index_shape = [-1 if i == axis else 1 for i in range(len(shape))]
-    rate_index = np.broadcast_to(along.reshape(index_shape), shape)
-    delta = rule.delta(sums, exponent, step, rate_index)
-    rows = w.reshape(*shape[:-1], w.shape[-1])
+    """Apply a gradient to w and its residual; returns both."""
+    index_shape = [-1 if i == rate_axis % sums.ndim else 1 for i in range(sums.ndim)]
+    channel = np.arange(sums.shape[rate_axis]).reshape(index_shape)
+    delta = rule.delta(sums, exponent, step, np.broadcast_to(channel, sums.shape))
+    if residual is None:
+        updated, _ = rule.apply(w.reshape(sums.shape), None, delta)
+        return (updated.reshape(w.shape),)
     bits = rule.residual_bits
-    old = None
-    if residual is not None:
-        old = unpack_residual(residual, bits, sums.size).reshape(shape)
-    new, left = rule.apply(rows[..., picked], old, delta)
-    updated = rows.copy()
-    updated[..., picked] = new
-    updated = updated.reshape(w.shape)
-    if residual is None or left is None:
-        return (updated,)
-    return updated, pack_residual(left.ravel(), bits)
+    old = unpack_residual(residual, bits, sums.size).reshape(sums.shape)
+    updated, left = rule.apply(w.reshape(sums.shape), old, delta)
+    return updated.reshape(w.shape), pack_residual(left.ravel(), bits)
 
 
 @dataclass(frozen=True)
@@ -345,12 +328,11 @@ class ApplyUpdate(Op):
     """w -= learning_rate * rate * (accumulated gradient), once per group of samples.
 
     Inputs: step, sum, dy's exponent, w, residual if it has bits. Outputs: the new w and residual.
-    dtype: of the gradients that were summed; channels, rate_axis as in ParameterGradientOp.
+    dtype: of the gradients that were summed; rate_axis as in ParameterGradientOp.
     """
 
     rule: UpdateRule
     dtype: str
-    channels: tuple[int, ...] | None = None
     rate_axis: int = 0
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -361,9 +343,8 @@ class ApplyUpdate(Op):
         """Scale, round, subtract."""
         step, sums, dy_exponent, *state = inputs
         exponent = int(dy_exponent[0]) + ACC_DROPPED_BITS[self.dtype]
-        return update_state(
-            self.rule, step, sums.astype(np.int64), exponent, self.channels, self.rate_axis, *state
-        )
+        wide = sums.astype(np.int64)
+        return update_state(self.rule, step, wide, exponent, self.rate_axis, *state)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_apply_update_s8 for weights, _s32 for biases."""
@@ -372,11 +353,9 @@ class ApplyUpdate(Op):
         params = (
             Param("rows", int(np.prod(shape[:-1]))),
             Param("columns", shape[-1]),
-            Param("w_columns", w.shape[-1]),
             Param("rows_per_rate", 0 if last else int(np.prod(shape[1:-1]))),
             Param("dropped_bits", ACC_DROPPED_BITS[self.dtype]),
             *self.rule.params(),
-            *channel_params(self.channels),
         )
         suffix = "s8" if w.dtype == "int8" else "s32"
         operands = inputs(*range(len(types)))

@@ -1,8 +1,7 @@
 /* w -= learning_rate * rate * dw for an accumulated gradient dw, once per group of samples.
  *
- * dw: [rows][columns]; column j is column channels[j] of w (NULL: j itself). rows_per_rate: rows
- * that share an output channel's rate; 0: the rate varies along the columns. dropped_bits: that dw
- * lacks (MCT_DROPPED_BITS_*). w: [rows][w_columns]   residual: of the trained weights, or NULL */
+ * dw, w: [rows][columns]   rows_per_rate: rows that share an output channel's rate; 0: the rate varies along the columns. dropped_bits: that dw
+ * lacks (MCT_DROPPED_BITS_*). residual: of the weights, packed, or NULL */
 #ifndef MCT_APPLY_UPDATE_H
 #define MCT_APPLY_UPDATE_H
 
@@ -10,11 +9,10 @@
 #include "mct_update.h"
 
 typedef struct {
-    int32_t rows, columns, w_columns;
+    int32_t rows, columns;
     int32_t rows_per_rate;
     int32_t dropped_bits;
     mct_update_rule rule;
-    const int16_t *channels;
 } mct_apply_update_s8_params;
 typedef mct_apply_update_s8_params mct_apply_update_s32_params;
 

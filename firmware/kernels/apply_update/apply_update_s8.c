@@ -7,6 +7,6 @@ void mct_apply_update_s8(const mct_apply_update_s8_params *p, const mct_step *st
     for (int32_t row = 0; row < p->rows; row++) {
         const int32_t rate = p->rows_per_rate > 0 ? row / p->rows_per_rate : -1;
         mct_update_row_s8(&updater, dw + row * p->columns, row * p->columns, p->columns, rate,
-                          p->channels, w + row * p->w_columns, residual);
+                          w + row * p->columns, residual);
     }
 }

@@ -59,17 +59,15 @@ void mct_conv_2d_grad_input_s16(const mct_conv_2d_grad_input_s16_params *p, cons
 /* dw[o][ky][kx][j] = sum over r, s of dy[r][s][o] * (x[y'][x'][j] - x_zero_point), applied to w at
  * once, row by row.
  *
- * x: [h][w][trained channels]; channel j of x is channel channels[j] of w (NULL: j itself).
- * w: [out][kernel_h][kernel_w][w_channels]   residual: of the trained weights, packed; or NULL
+ * x: [h][w][trained channels]   w: [out][kernel_h][kernel_w][trained channels]
+ * residual: of the weights, packed; or NULL
  * scratch: one row of sums, kernel_h * kernel_w * trained channels (int32 for s8, int64 for s16).
  * |dw| <= 127 * 255 * rows * columns, so int32 holds 2^16 positions. */
 typedef struct {
     mct_shape x, dy;
     mct_window window;
     int32_t x_zero_point;
-    int32_t w_channels;
     mct_update_rule rule;
-    const int16_t *channels;
 } mct_conv_2d_update_weight_s8_params;
 typedef mct_conv_2d_update_weight_s8_params mct_conv_2d_update_weight_s16_params;
 

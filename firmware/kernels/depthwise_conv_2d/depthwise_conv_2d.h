@@ -48,9 +48,9 @@ void mct_depthwise_conv_2d_grad_input_s16(const mct_depthwise_conv_2d_grad_input
                                           int64_t *scratch);
 
 /* dw[ky][kx][j] = sum over r, s of dy[r][s][channels[j]] * (x[y'][x'][x_columns[j]] - x_zero_point)
- * for j < trained_channels, applied to w[ky][kx][channels[j]] tap by tap.
+ * for j < trained_channels, applied to w[ky][kx][j] tap by tap.
  *
- * channels, x_columns: NULL means j itself. residual: of the trained weights, packed; or NULL
+ * channels, x_columns: NULL means j itself. residual: of the weights, packed; or NULL
  * scratch: trained_channels sums (int32 for s8, int64 for s16). */
 typedef struct {
     mct_shape x, dy;
@@ -58,8 +58,8 @@ typedef struct {
     int32_t x_zero_point;
     int32_t trained_channels;
     const int16_t *x_columns;
-    mct_update_rule rule;
     const int16_t *channels;
+    mct_update_rule rule;
 } mct_depthwise_conv_2d_update_weight_s8_params;
 typedef mct_depthwise_conv_2d_update_weight_s8_params
     mct_depthwise_conv_2d_update_weight_s16_params;

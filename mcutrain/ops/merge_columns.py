@@ -1,0 +1,58 @@
+"""A partly trained weight put together from flash and RAM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class MergeColumns(Op):
+    """w = frozen, with column channels[j] replaced by column j of trained.
+
+    frozen, w: [..., columns] int8, constant. trained: [..., trained columns] int8, state. The
+    result lives only while a convolution reads it, when little else does.
+    """
+
+    channels: tuple[int, ...]
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The frozen weight's shape."""
+        frozen, trained = inputs
+        if trained.shape != (*frozen.shape[:-1], len(self.channels)):
+            raise ValueError(f"trained part {trained.shape} of {frozen.shape} for {self.channels}")
+        return (TensorType(frozen.shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Copy, then overwrite columns."""
+        frozen, trained = inputs
+        merged = frozen.copy()
+        merged[..., list(self.channels)] = trained
+        return (merged,)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Parameters are trained by the operator that reads them."""
+        return None, None
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_merge_columns_s8."""
+        columns = types[0].shape[-1]
+        params = (
+            Param("rows", types[0].elements // columns),
+            Param("columns", columns),
+            Param("trained_columns", len(self.channels)),
+            Param("channels", self.channels, "const int16_t *"),
+        )
+        name = "merge_columns_s8"
+        operands = (*inputs(0, 1), *outputs(0))
+        return KernelCall("merge_columns", f"mct_{name}", (name,), params, operands)
