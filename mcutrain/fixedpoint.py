@@ -88,7 +88,8 @@ def multiply_rounding_once(x: Array, mult_q31: Array | int, shift: Array | int) 
     )
     product = x * mult
     half = np.int64(1) << (right - 1)
-    return (product + half - (product < 0)) >> right
+    rounded: Array = (product + half - (product < 0)) >> right
+    return rounded
 
 
 def hash32(x: Array) -> Array:

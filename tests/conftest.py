@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,3 +36,20 @@ def c_compilers() -> list[tuple[str, ...]]:
     if not commands:
         pytest.skip("no C compiler: apt install gcc, or pip install ziglang")
     return commands
+
+
+@pytest.fixture(scope="session")
+def sanitizing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, ...]]:
+    """The compilers, gcc and clang, that can link with the sanitizers of build.SANITIZE."""
+    from mcutrain.simulate.build import SANITIZE
+
+    source = tmp_path_factory.mktemp("sanitize") / "main.c"
+    source.write_text("int main(void) { return 0; }\n", encoding="utf-8")
+    found = {}
+    for name in filter(shutil.which, ("gcc", "clang")):
+        program = source.with_name(name)
+        command = [name, *SANITIZE, str(source), "-o", str(program)]
+        if subprocess.run(command, capture_output=True).returncode == 0:
+            if subprocess.run([program], capture_output=True).returncode == 0:
+                found[name] = (name,)
+    return found

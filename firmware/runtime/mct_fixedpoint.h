@@ -52,13 +52,26 @@ static inline int32_t mct_requantize_once_q31(int32_t x, int32_t mult_q31, int32
     return (int32_t)((product + (INT64_C(1) << (right - 1)) - (product < 0)) >> right);
 }
 
-/* The int8 of channel c's sum. */
-static inline int8_t mct_requantize_sum(const mct_requantize *q, int32_t sum, int32_t c) {
+/* y[i] = clamp(value), and bit i of the mask if there is one. Elements are stored in order. */
+static inline void mct_clamp_store(int32_t value, int32_t low, int32_t high, int32_t i, int8_t *y,
+                                   uint8_t *mask) {
+    const int32_t clamped = mct_clamp(value, low, high);
+    y[i] = (int8_t)clamped;
+    if (mask != NULL) {
+        const uint32_t bit = (uint32_t)(value == clamped) << (i & 7);
+        const uint32_t before = (i & 7) != 0 ? mask[i >> 3] : 0u;
+        mask[i >> 3] = (uint8_t)(before | bit);
+    }
+}
+
+/* Channel c's sum as int8. */
+static inline void mct_requantize_store(const mct_requantize *q, int32_t sum, int32_t c, int32_t i,
+                                        int8_t *y, uint8_t *mask) {
     const int32_t m = q->per_channel ? c : 0;
     const int32_t scaled = q->rounds_once
                                ? mct_requantize_once_q31(sum, q->mult_q31[m], q->shift[m])
                                : mct_requantize_q31(sum, q->mult_q31[m], q->shift[m]);
-    return (int8_t)mct_clamp(scaled + q->zero_point, q->low, q->high);
+    mct_clamp_store(scaled + q->zero_point, q->low, q->high, i, y, mask);
 }
 
 /* Mixes 32 bits: two rounds of xor-shift and multiply; one to one. */

@@ -39,6 +39,15 @@ mct_gradient_writer mct_gradient_begin(const mct_gradient_stage *stage, const mc
     };
 }
 
+void mct_gradient_add(mct_gradient_writer *writer, const mct_gradient_stage *stage,
+                      const void *addend, const mct_exponent *addend_exponent) {
+    if (addend != NULL) {
+        writer->addend_stage = stage;
+        writer->addend = addend;
+        writer->addend_change = addend_exponent->now - writer->exponent->now;
+    }
+}
+
 void mct_gradient_end(const mct_gradient_writer *writer, int32_t bits) {
     mct_exponent_observe(writer->exponent, writer->seen, bits);
 }
@@ -49,33 +58,44 @@ int32_t mct_narrow_sum_s16(int64_t sum) {
     return (int32_t)mct_clamp64(rounded, INT32_MIN, INT32_MAX);
 }
 
-/* Element i of the tensor, channel c: scaled, masked, noted, rounded. */
-static inline int64_t mct_gradient_round(mct_gradient_writer *writer, int32_t sum, int32_t c,
-                                         int32_t i) {
-    const mct_gradient_stage *stage = writer->stage;
+static inline int64_t mct_scaled(const mct_gradient_stage *stage, int32_t change, int32_t value,
+                                 int32_t c) {
     const int32_t m = stage->per_channel ? c : 0;
+    const int32_t right = mct_shift_right(stage->shift[m] + change);
+    return mct_scale_to_fraction(value, stage->mult_q31[m], right);
+}
+
+/* Element i of the tensor, channel c: scaled, added, masked, noted, rounded. */
+static inline int64_t mct_gradient_round(mct_gradient_writer *writer, int32_t sum, int32_t addend,
+                                         int32_t c, int32_t i) {
     if (writer->mask != NULL && ((writer->mask[i >> 3] >> (i & 7)) & 1) == 0) {
         return 0;
     }
-    const int32_t right = mct_shift_right(stage->shift[m] + writer->exponent_change);
-    const int64_t fraction = mct_scale_to_fraction(sum, stage->mult_q31[m], right);
+    int64_t fraction = mct_scaled(writer->stage, writer->exponent_change, sum, c);
+    if (writer->addend != NULL) {
+        fraction += mct_scaled(writer->addend_stage, writer->addend_change, addend, c);
+    }
     writer->seen |= (uint64_t)(fraction ^ (fraction >> 63));
     return (fraction + mct_random16(writer->key, (uint32_t)i)) >> MCT_FRACTION_BITS;
 }
 
 void mct_gradient_write_s8(mct_gradient_writer *writer, const int32_t *sums, int32_t first,
                            int32_t channels, int8_t *dx) {
+    const int8_t *addend = writer->addend;
     for (int32_t c = 0; c < channels; c++) {
-        const int64_t rounded = mct_gradient_round(writer, sums[c], c, first + c);
+        const int32_t added = addend != NULL ? addend[first + c] : 0;
+        const int64_t rounded = mct_gradient_round(writer, sums[c], added, c, first + c);
         dx[c] = (int8_t)mct_clamp64(rounded, -127, 127);
     }
 }
 
 void mct_gradient_write_s16(mct_gradient_writer *writer, const int64_t *sums, int32_t first,
                             int32_t channels, int16_t *dx) {
+    const int16_t *addend = writer->addend;
     for (int32_t c = 0; c < channels; c++) {
+        const int32_t added = addend != NULL ? addend[first + c] : 0;
         const int32_t sum = mct_narrow_sum_s16(sums[c]);
-        const int64_t rounded = mct_gradient_round(writer, sum, c, first + c);
+        const int64_t rounded = mct_gradient_round(writer, sum, added, c, first + c);
         dx[c] = (int16_t)mct_clamp64(rounded, -32767, 32767);
     }
 }

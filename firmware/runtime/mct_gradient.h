@@ -23,13 +23,20 @@ typedef struct {
     const uint8_t *mask; /* bit i: element i passes; NULL: all pass */
     uint32_t key;
     int32_t exponent_change; /* exponent of the sums - exponent of the result */
-    uint64_t seen;           /* or of all magnitudes, MCT_FRACTION_BITS behind the point */
+    const mct_gradient_stage *addend_stage;
+    const void *addend; /* of dx's type and shape, added in the same rounding; NULL: nothing */
+    int32_t addend_change;
+    uint64_t seen; /* or of all magnitudes, MCT_FRACTION_BITS behind the point */
 } mct_gradient_writer;
 
 /* Chooses the exponent. dropped_bits: by how much the sums were shifted right before (int16). */
 mct_gradient_writer mct_gradient_begin(const mct_gradient_stage *stage, const mct_step *step,
                                        const mct_exponent *dy_exponent, int32_t dropped_bits,
                                        const uint8_t *mask, mct_exponent *exponent);
+
+/* Adds another gradient of the same tensor, if `addend` is not NULL. */
+void mct_gradient_add(mct_gradient_writer *writer, const mct_gradient_stage *stage,
+                      const void *addend, const mct_exponent *addend_exponent);
 
 /* Converts the sums of `channels` channels, whose first has the index `first` in the tensor. */
 void mct_gradient_write_s8(mct_gradient_writer *writer, const int32_t *sums, int32_t first,

@@ -29,6 +29,9 @@ typedef struct {
     int32_t low, high;
 } mct_requantize;
 
+/* A clamp mask has a bit per element, the lowest bit of each byte first: 1 where the value was within
+ * the clamp's limits and its gradient passes. Unused bits of the last byte are 0. */
+
 /* What a node may know of the training step that it runs in. */
 typedef struct {
     uint32_t key;        /* of this step's random numbers */

@@ -89,7 +89,7 @@ void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first
     for (int32_t j = 0; j < count; j++) {
         const int32_t c = first + j;
         const int64_t delta = mct_delta(u, mct_rate_of(u, c), sums[j], c);
-        b[j] = (int32_t)mct_clamp64(b[j] - delta, INT32_MIN, INT32_MAX);
+        b[j] = (int32_t)mct_clamp64(b[j] - delta, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
     }
 }
 

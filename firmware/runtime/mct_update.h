@@ -7,6 +7,9 @@
 
 #include "mct_types.h"
 
+/* A trained bias stays where no sum of products can overflow int32 with it. */
+#define MCT_BIAS_LIMIT (INT32_C(1) << 30)
+
 typedef struct {
     const int32_t *mult_q31; /* rate * scale of the gradient * 2^residual_bits */
     const int8_t *shift;

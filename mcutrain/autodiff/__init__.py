@@ -1,7 +1,7 @@
 """int8 Graph + loss → TrainGraph: each operator is asked for its gradient nodes."""
 
 from mcutrain.autodiff.differentiate import TrainOptions, differentiate
-from mcutrain.autodiff.fuse import fuse_rescales
+from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.train_graph import TrainGraph
 
-__all__ = ["TrainGraph", "TrainOptions", "differentiate", "fuse_rescales"]
+__all__ = ["TrainGraph", "TrainOptions", "differentiate", "fuse_rescales", "fuse_sums"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
-from mcutrain.autodiff.fuse import fuse_rescales
+from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.split import split_parameters
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError
@@ -96,6 +96,17 @@ class _Builder:
     def update(self, parameter: Tensor) -> ParameterUpdate | None:
         return self.updates.get(parameter.name)
 
+    def mask(self, y: Tensor) -> str:
+        name = f"{y.name}.mask"
+        if name not in self.tensors:
+            position = next(i for i, n in enumerate(self.nodes) if y.name in n.outputs)
+            node = self.nodes[position]
+            op = node.op.with_mask()
+            mask_type = op.infer(*(self.tensors[n].type for n in node.inputs))[1]
+            self.tensors[name] = Tensor(name, mask_type)
+            self.nodes[position] = replace(node, op=op, outputs=(y.name, name))
+        return name
+
     def value(self, parameter: Tensor) -> str:
         merge = self.merges.get(parameter.name)
         if merge is None:
@@ -175,7 +186,7 @@ class _Builder:
     def add_backward(self, head: str) -> None:
         """Every node's gradient rule, last node first."""
         for node in reversed(list(self.nodes)):
-            if len(node.outputs) != 1 or node.outputs[0] not in self.gradients:
+            if node.outputs[0] not in self.gradients:
                 continue
             self.current = node.name
             dy = self._total(node.outputs[0])
@@ -207,7 +218,7 @@ class _Builder:
             accumulate=self.options.accumulate, seed=self.options.seed,
             classes=self.tensors[self.logits].type.elements,
         )
-        fused = fuse_rescales(training_graph)
+        fused = fuse_rescales(fuse_sums(training_graph))
         verify(fused.graph)
         return fused
 

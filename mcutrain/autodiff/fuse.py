@@ -1,4 +1,4 @@
-"""Fold each rescale (clamp mask, per-channel scale) into the node that computed its input."""
+"""Fold rescales (clamp mask, per-channel scale) and sums into the node that computed their input."""
 
 from __future__ import annotations
 
@@ -10,18 +10,69 @@ from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.training import GradientOp
 
 
+def fuse_sums(training: TrainGraph) -> TrainGraph:
+    """Sums of two gradients become the addend of the node that computed the later one."""
+    graph, apply = training.graph, training.apply
+    state, updated = dict(training.state), dict(training.updated)
+    while True:
+        pair = _next_sum(graph)
+        if pair is None:
+            return replace(training, graph=graph, apply=apply, state=state, updated=updated)
+        first, second = pair
+        renamed = {second.outputs[1]: first.outputs[1]}
+        apply = tuple(_renamed(node, renamed) for node in apply)
+        merged = _with_addend(first, second)
+        graph = _merged(graph, first, second, merged, _names(apply))
+        del state[second.inputs[-1]], updated[second.inputs[-1]]
+
+
+def _next_sum(graph: Graph) -> tuple[Node, Node] | None:
+    """A plain gradient node that may add, and the sum of two that alone reads its result."""
+    for second in graph.nodes:
+        if not (isinstance(second.op, GradientSum) and len(second.op.weights) == 2):
+            continue
+        terms = {second.inputs[1], second.inputs[3]}
+        first = next(n for n in reversed(graph.nodes) if terms.intersection(n.outputs))
+        if not isinstance(first.op, GradientOp) or not first.op.may_add or len(terms) == 1:
+            continue
+        stage = first.op.stage
+        plain = len(stage.scale) == 1 and not stage.masked and not stage.addend_scale
+        readers = [n for n in graph.nodes if set(first.outputs).intersection(n.inputs)]
+        if plain and readers == [second]:
+            return first, second
+    return None
+
+
+def _with_addend(first: Node, second: Node) -> Node:
+    """`first` with the other term of the sum as its addend."""
+    op, total = first.op, second.op
+    assert isinstance(op, GradientOp)
+    assert isinstance(total, GradientSum)
+    own = 0 if second.inputs[1] == first.outputs[0] else 1
+    other = second.inputs[3:5] if own == 0 else second.inputs[1:3]
+    stage = replace(
+        op.stage,
+        scale=(op.stage.scale[0] * total.weights[own] * total.stage.scale[0],),
+        addend_scale=(total.weights[1 - own] * total.stage.scale[0],),
+    )
+    *inputs, exponent = first.inputs
+    outputs = (second.outputs[0], first.outputs[1])
+    return Node(first.name, replace(op, stage=stage), (*inputs, *other, exponent), outputs)
+
+
 def fuse_rescales(training: TrainGraph) -> TrainGraph:
     """The same gradients with one rounding where there were two, and fewer buffers."""
-    graph, state, updated = training.graph, dict(training.state), dict(training.updated)
+    graph, apply = training.graph, training.apply
+    state, updated = dict(training.state), dict(training.updated)
     while True:
-        pair = _next_pair(graph)
+        pair = _next_pair(replace(graph, nodes=(*graph.nodes, *apply)))
         if pair is None:
-            break
+            return replace(training, graph=graph, apply=apply, state=state, updated=updated)
         first, second = pair
-        dropped = second.inputs[-1]
-        graph = _fused(graph, first, second, dropped, updated)
-        del state[dropped], updated[dropped]
-    return replace(training, graph=graph, state=state, updated=updated)
+        renamed = {second.outputs[1]: first.outputs[1]}
+        apply = tuple(_renamed(node, renamed) for node in apply)
+        graph = _merged(graph, first, second, _with_stage(first, second), _names(apply))
+        del state[second.inputs[-1]], updated[second.inputs[-1]]
 
 
 def _next_pair(graph: Graph) -> tuple[Node, Node] | None:
@@ -44,10 +95,8 @@ def _next_pair(graph: Graph) -> tuple[Node, Node] | None:
     return None
 
 
-def _fused(
-    graph: Graph, first: Node, second: Node, dropped: str, updated: dict[str, str]
-) -> Graph:
-    """`first` computes what `second` did; the mask that it now needs moves in front of it."""
+def _with_stage(first: Node, second: Node) -> Node:
+    """`first` with the rescale that follows it in its own stage."""
     op, rescale = first.op, second.op
     assert isinstance(op, GradientOp | GradientSum)
     assert isinstance(rescale, GradientSum)
@@ -56,19 +105,29 @@ def _fused(
     )
     stage = op.stage.fused(following)
     assert stage is not None
-    masks = second.inputs[3:-1]
     *inputs, exponent = first.inputs
     outputs = (second.outputs[0], first.outputs[1])
-    merged = Node(first.name, replace(op, stage=stage), (*inputs, *masks, exponent), outputs)
+    masks = second.inputs[3:-1]
+    return Node(first.name, replace(op, stage=stage), (*inputs, *masks, exponent), outputs)
+
+
+def _merged(graph: Graph, first: Node, second: Node, merged: Node, keep: set[str]) -> Graph:
+    """The graph with `merged` in the place of `first`, and without `second` and its exponent."""
     renamed = {second.outputs[1]: first.outputs[1]}
-    makers = [n for n in graph.nodes if set(masks).intersection(n.outputs)]
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if node is first:
-            nodes += [*(m for m in makers if m not in nodes), merged]
-        elif node is not second and not (node in makers and node in nodes):
-            nodes.append(replace(node, inputs=tuple(renamed.get(n, n) for n in node.inputs)))
-    outputs_left = tuple(n for n in graph.outputs if n != second.outputs[1])
-    inputs_left = tuple(n for n in graph.inputs if n != dropped)
-    slim = replace(graph, outputs=outputs_left, inputs=inputs_left)
-    return slim.with_nodes(nodes)
+    nodes = [
+        merged if node is first else _renamed(node, renamed)
+        for node in graph.nodes
+        if node is not second
+    ]
+    outputs = tuple(n for n in graph.outputs if n != second.outputs[1])
+    inputs = tuple(n for n in graph.inputs if n != second.inputs[-1])
+    return replace(graph, outputs=outputs, inputs=inputs).with_nodes(nodes, keep)
+
+
+def _names(nodes: tuple[Node, ...]) -> set[str]:
+    return {name for node in nodes for name in (*node.inputs, *node.outputs)}
+
+
+def _renamed(node: Node, names: dict[str, str]) -> Node:
+    """The node with its inputs under other names."""
+    return replace(node, inputs=tuple(names.get(n, n) for n in node.inputs))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -42,32 +43,47 @@ class Params:
 
 
 @dataclass
-class _Shared:
-    """Tables and parameter structs, each distinct one once."""
+class Declarations:
+    """The constant tables and parameter structs of a C file, each distinct one once."""
 
-    tables: dict[tuple[str, str], Table] = field(default_factory=dict)
-    params: dict[tuple[str, tuple[tuple[str, str], ...]], Params] = field(default_factory=dict)
+    _tables: dict[tuple[str, str], Table] = field(default_factory=dict)
+    _params: dict[tuple[str, tuple[tuple[str, str], ...]], Params] = field(default_factory=dict)
 
-    def table(self, ctype: str, values: tuple[int, ...]) -> str:
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All constant tables, in order of first use."""
+        return tuple(self._tables.values())
+
+    @property
+    def params(self) -> tuple[Params, ...]:
+        """All parameter structs, in order of first use."""
+        return tuple(self._params.values())
+
+    def call(self, call: KernelCall, operand: Callable[[Operand], str]) -> str:
+        """The statement of a call, its parameters declared. operand: the C pointer of each."""
+        pointers = ["NULL" if o.kind == "null" else operand(o) for o in call.operands]
+        return f"{call.function}({', '.join([f'&{self._struct(call)}', *pointers])});"
+
+    def _table(self, ctype: str, values: tuple[int, ...]) -> str:
         key = (ctype, literals(values))
-        if key not in self.tables:
-            self.tables[key] = Table(ctype, f"table_{len(self.tables)}", key[1])
-        return self.tables[key].name
+        if key not in self._tables:
+            self._tables[key] = Table(ctype, f"table_{len(self._tables)}", key[1])
+        return self._tables[key].name
 
-    def value(self, param: Param) -> str:
+    def _value(self, param: Param) -> str:
         if param.value is None:
             return "NULL"
         if isinstance(param.value, tuple):
             element = param.ctype.removeprefix("const ").removesuffix(" *")
-            return self.table(element, param.value)
+            return self._table(element, param.value)
         return literal(param.value)
 
-    def struct(self, call: KernelCall) -> str:
-        fields = tuple((p.name, self.value(p)) for p in call.params)
+    def _struct(self, call: KernelCall) -> str:
+        fields = tuple((p.name, self._value(p)) for p in call.params)
         key = (f"{call.function}_params", fields)
-        if key not in self.params:
-            self.params[key] = Params(key[0], f"params_{len(self.params)}", fields)
-        return self.params[key].name
+        if key not in self._params:
+            self._params[key] = Params(key[0], f"params_{len(self._params)}", fields)
+        return self._params[key].name
 
 
 class Program:
@@ -78,11 +94,11 @@ class Program:
         self.training = plan.training
         self.constants: dict[str, tuple[str, Tensor]] = {}
         self.kernels: dict[str, set[str]] = {}
-        self._shared = _Shared()
+        self._declarations = Declarations()
         self._names: set[str] = set()
 
-        prefix = [n for n in self.training.graph.nodes if n in self.training.forward.nodes]
-        self.infer = self._calls(self.training.forward, [*prefix, *plan.tail])
+        # without the tail, inference is the training step's forward part that saves no masks
+        self.infer = self._calls(self.training.forward, self.training.forward.nodes)
         self.train = self._calls(self.training.graph, self.training.graph.nodes)
         self.apply = self._calls(self.training.graph, self.training.apply)
         self.initial = self._initial_state()
@@ -90,12 +106,12 @@ class Program:
     @property
     def tables(self) -> tuple[Table, ...]:
         """All constant tables, in order of first use."""
-        return tuple(self._shared.tables.values())
+        return self._declarations.tables
 
     @property
     def params(self) -> tuple[Params, ...]:
         """All parameter structs, in order of first use."""
-        return tuple(self._shared.params.values())
+        return self._declarations.params
 
     @property
     def model_hash(self) -> str:
@@ -150,15 +166,12 @@ class Program:
     def _call(self, graph: Graph, node: Node) -> Call:
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
         self.kernels.setdefault(call.kernel, set()).update(call.bodies)
-        arguments = [f"&{self._shared.struct(call)}"]
-        arguments += [self._operand(graph, node, operand) for operand in call.operands]
+        code = self._declarations.call(call, partial(self._operand, graph, node))
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
         text = comment(f"{node.name}: {outputs}")
-        return Call(text, f"{call.function}({', '.join(arguments)});")
+        return Call(text, code)
 
     def _operand(self, graph: Graph, node: Node, operand: Operand) -> str:
-        if operand.kind == "null":
-            return "NULL"
         if operand.kind == "scratch":
             offset = self.plan.scratch_of(node.name)
             assert offset is not None, node.name

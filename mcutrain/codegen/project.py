@@ -86,6 +86,16 @@ def generate(plan: TrainingPlan, scheme: str) -> Project:
     values = template_values(plan, program, scheme)
     values["sources"] = ["mct_constants.c", "mct_model.c", *sources]
     values["include_dirs"] = sorted({str(Path(n).parent) for n in files})
+    for name in TEMPLATES:
+        files[name] = render(f"{name}.j2", values)
+    files["plan.csv"] = to_csv(plan.arena)
+    files["graph.txt"] = dump(plan.training.graph)
+    files["manifest.json"] = json.dumps(manifest(plan, program, scheme), indent=2) + "\n"
+    return Project(dict(sorted(files.items())))
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The text of a template; a value that it names and does not get is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -93,12 +103,7 @@ def generate(plan: TrainingPlan, scheme: str) -> Project:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for name in TEMPLATES:
-        files[name] = environment.get_template(f"{name}.j2").render(values)
-    files["plan.csv"] = to_csv(plan.arena)
-    files["graph.txt"] = dump(plan.training.graph)
-    files["manifest.json"] = json.dumps(manifest(plan, program, scheme), indent=2) + "\n"
-    return Project(dict(sorted(files.items())))
+    return environment.get_template(template).render(values)
 
 
 def firmware_files(program: Program) -> dict[str, str]:

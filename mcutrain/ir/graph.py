@@ -106,10 +106,10 @@ class Graph:
         """The nodes that read `tensor`, in execution order."""
         return tuple(n for n in self.nodes if tensor in n.inputs)
 
-    def with_nodes(self, nodes: Iterable[Node]) -> Graph:
-        """The same graph with other nodes; tensors that nothing names any more are dropped."""
+    def with_nodes(self, nodes: Iterable[Node], keep: Iterable[str] = ()) -> Graph:
+        """The same graph with other nodes; tensors that neither they nor `keep` name are dropped."""
         nodes = tuple(nodes)
-        used = {*self.inputs, *self.outputs}
+        used = {*self.inputs, *self.outputs, *keep}
         used.update(name for n in nodes for name in (*n.inputs, *n.outputs))
         tensors = {k: v for k, v in self.tensors.items() if k in used}
         return replace(self, nodes=nodes, tensors=tensors)

@@ -102,6 +102,9 @@ class Emit(Protocol):
     def update(self, parameter: Tensor) -> ParameterUpdate | None:
         """How the parameter is trained; None if it is frozen."""
 
+    def mask(self, y: Tensor) -> str:
+        """The bits of where y did not clamp; the node that computes y will save them."""
+
     def value(self, parameter: Tensor) -> str:
         """The tensor to read the parameter from, before its update."""
 
@@ -155,6 +158,10 @@ class Op(ABC):
     def is_digest(self) -> bool:
         """Whether the output is a smaller stand-in for the input, best made before it is freed."""
         return False
+
+    def with_mask(self) -> Op:
+        """The same operator with a second output: where the first one did not clamp."""
+        raise ValueError(f"{type(self).__name__} does not clamp")
 
     @property
     def is_probability(self) -> bool:

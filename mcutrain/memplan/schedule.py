@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mcutrain.ir.graph import Graph
 
 
@@ -28,7 +30,7 @@ def schedule(graph: Graph) -> Graph:
         if last < position:
             order.pop(position)
             order.insert(last + 1, digest)
-    return graph.with_nodes(order)
+    return replace(graph, nodes=tuple(order))
 
 
 def view_roots(graph: Graph) -> dict[str, str]:

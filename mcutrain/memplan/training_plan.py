@@ -115,8 +115,8 @@ def _with_apply(training: TrainGraph) -> Graph:
 
 def _tail(training: TrainGraph) -> tuple[Node, ...]:
     """The nodes of the forward graph that training replaces: the head and what follows."""
-    shared = {node.name for node in training.graph.nodes if node in training.forward.nodes}
-    return tuple(node for node in training.forward.nodes if node.name not in shared)
+    computed = {node.outputs[0] for node in training.graph.nodes}
+    return tuple(node for node in training.forward.nodes if node.outputs[0] not in computed)
 
 
 def _head_step(training: TrainGraph, tail: tuple[Node, ...]) -> int:

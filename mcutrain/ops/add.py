@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 
 Array = npt.NDArray[Any]
@@ -50,13 +50,14 @@ class Add(Op):
     left_shift: int = 20
     low: int = -128
     high: int = 127
+    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The operands' shape."""
         a, b = inputs
         if a.shape != b.shape:
             raise ValueError(f"shapes {a.shape} and {b.shape} differ; broadcasting is not supported")
-        return (TensorType(a.shape),)
+        return clamped_types(TensorType(a.shape), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Scale up, requantize, add, requantize, clamp."""
@@ -67,14 +68,13 @@ class Add(Op):
                 shifted, scaled.mult_q31, scaled.shift
             )
         y = fixedpoint.multiply_by_quantized_multiplier(total, self.y.mult_q31, self.y.shift)
-        return (np.clip(y + self.y.zero_point, self.low, self.high).astype(np.int8),)
+        return clamped(y + self.y.zero_point, self.low, self.high, self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:
         """Both operands get the masked gradient: the same integers under two scales."""
-        mask = emit.node(ClampMask(self.low, self.high), y.name)
-        dz = rescale(emit, dy, y.type.shape, (1.0,), mask)
+        dz = rescale(emit, dy, y.type.shape, (1.0,), emit.mask(y))
         common = self.y.factor * 2.0**self.left_shift
         return tuple(
             replace(dz, scale=dz.scale * common * s.factor) if emit.wants(x) else None
@@ -92,12 +92,17 @@ class Add(Op):
             Param("low", self.low),
             Param("high", self.high),
         )
-        return KernelCall("add", "mct_add_s8", ("add_s8",), params, (*inputs(0, 1), *outputs(0)))
+        operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
+        return KernelCall("add", "mct_add_s8", ("add_s8",), params, operands)
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where a or b was."""
         return {0: (0, 1)}
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
 
     def with_channel_limits(self, low: int, high: int) -> Op:
         """A fused activation narrows the clamp."""

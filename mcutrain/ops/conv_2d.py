@@ -25,7 +25,7 @@ from mcutrain.ir.op import (
     outputs,
 )
 from mcutrain.ops.spatial import Window, shape_params
-from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.training import (
@@ -57,6 +57,10 @@ class Requantize:
 
     def __call__(self, acc: Array) -> Array:
         """acc: [..., c] int64 → int8."""
+        return self.results(acc, saves_mask=False)[0]
+
+    def results(self, acc: Array, saves_mask: bool) -> tuple[Array, ...]:
+        """The int8 values, and if wanted the mask of where they did not clamp."""
         mult, shift = np.array(self.mult_q31), np.array(self.shift)
         multiply = (
             fixedpoint.multiply_rounding_once
@@ -64,7 +68,7 @@ class Requantize:
             else fixedpoint.multiply_by_quantized_multiplier
         )
         scaled = multiply(acc, mult, shift)
-        return np.clip(scaled + self.zero_point, self.low, self.high).astype(np.int8)
+        return clamped(scaled + self.zero_point, self.low, self.high, saves_mask)
 
     @property
     def factors(self) -> tuple[float, ...]:
@@ -89,8 +93,7 @@ def pre_activation_gradient(
     emit: Emit, dy: Gradient, y: Tensor, requantize: Requantize
 ) -> Gradient:
     """The derivative by the int32 sums: through the clamp and the per-channel factor."""
-    mask = emit.node(ClampMask(requantize.low, requantize.high), y.name)
-    return rescale(emit, dy, y.type.shape, requantize.factors, mask)
+    return rescale(emit, dy, y.type.shape, requantize.factors, emit.mask(y))
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ class Conv2D(Op):
     window: Window
     x_zero_point: int
     requantize: Requantize | None
+    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight row."""
@@ -116,7 +120,7 @@ class Conv2D(Op):
             raise ValueError(f"{len(self.requantize.mult_q31)} multipliers, {w.shape[0]} channels")
         rows, columns = self.window.output_size(*x.shape[1:3])
         dtype = "int8" if self.requantize else "int32"
-        return (TensorType((1, rows, columns, w.shape[0]), dtype),)
+        return clamped_types(TensorType((1, rows, columns, w.shape[0]), dtype), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Patches times weights, exactly."""
@@ -125,7 +129,9 @@ class Conv2D(Op):
         rows, columns = patches.shape[:2]
         acc = exact_matmul(patches.reshape(rows * columns, -1), w.reshape(len(w), -1).T) + b
         acc = acc.reshape(1, rows, columns, len(w))
-        return (self.requantize(acc) if self.requantize else acc.astype(np.int32),)
+        if self.requantize is None:
+            return (acc.astype(np.int32),)
+        return self.requantize.results(acc, self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -158,7 +164,13 @@ class Conv2D(Op):
         )
         name = "conv_2d_s8" if self.requantize else "conv_2d_s32"
         operands = (*inputs(0, 1, 2), *outputs(0))
+        if self.requantize:
+            operands = (*operands, *mask_operand(self.saves_mask))
         return KernelCall("conv_2d", f"mct_{name}", (name,), params, operands)
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and weight of its channel."""
@@ -176,12 +188,22 @@ class Conv2D(Op):
 
 @dataclass(frozen=True)
 class Conv2DGradInput(GradientOp):
-    """dx[i] = sum over windows and output channels of dy * w.
+    """dx[i] = sum over windows and output channels of dy * w, plus the addend if there is one.
 
     dy: [1, rows, columns, out]  w: [out, kernel_h, kernel_w, in]  dx: [1, h, w, in]
     """
 
     window: Window
+
+    @property
+    def may_add(self) -> bool:
+        """Residual connections end in convolutions."""
+        return True
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """The addend is read element by element, just before dx is written."""
+        return {0: (4,)} if self.stage.addend_scale else {}
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """dy times weights, scattered to where each window lay."""

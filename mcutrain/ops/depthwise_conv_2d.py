@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.clamp import clamped_types, mask_operand
 from mcutrain.ops.conv_2d import Requantize, pre_activation_gradient
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
@@ -37,6 +38,7 @@ class DepthwiseConv2D(Op):
     window: Window
     x_zero_point: int
     requantize: Requantize
+    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight column."""
@@ -48,7 +50,7 @@ class DepthwiseConv2D(Op):
         if len(self.requantize.mult_q31) not in (1, w.shape[3]):
             raise ValueError(f"{len(self.requantize.mult_q31)} multipliers, {w.shape[3]} channels")
         rows, columns = self.window.output_size(*x.shape[1:3])
-        return (TensorType((1, rows, columns, w.shape[3])),)
+        return clamped_types(TensorType((1, rows, columns, w.shape[3])), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Each channel by itself."""
@@ -56,7 +58,7 @@ class DepthwiseConv2D(Op):
         patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
         patches = np.repeat(patches, w.shape[3] // x.shape[3], axis=-1)
         acc = (patches * w[0].astype(np.int64)).sum(axis=(2, 3)) + b
-        return (self.requantize(acc[None]),)
+        return self.requantize.results(acc[None], self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -98,7 +100,7 @@ class DepthwiseConv2D(Op):
         emit.train(op, update, dz, saved, parameter=w)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """mct_depthwise_conv_2d_s8: scratch holds one pixel's sums."""
+        """mct_depthwise_conv_2d_s8."""
         params = (
             *shape_params("x", types[0].shape),
             *shape_params("y", results[0].shape),
@@ -107,8 +109,12 @@ class DepthwiseConv2D(Op):
             *self.requantize.params(),
         )
         name = "depthwise_conv_2d_s8"
-        operands = (*inputs(0, 1, 2), *outputs(0))
+        operands = (*inputs(0, 1, 2), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, operands)
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and tap."""

@@ -13,24 +13,20 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
-ALL_PASS = (-129, 128)  # clamp limits that no int8 reaches
+FULL_RANGE = (-128, 127)
 
 
-def _through_clamp(
-    emit: Emit, dy: Gradient, y: Tensor, low: int, high: int, full: tuple[int, int] = (-128, 127)
-) -> Gradient:
+def _through_clamp(emit: Emit, dy: Gradient, y: Tensor, low: int, high: int) -> Gradient:
     """A pool clamps only where an activation is fused into it."""
-    if (low, high) == full:
+    if (low, high) == FULL_RANGE:
         return dy
-    low = low if low > full[0] else ALL_PASS[0]
-    high = high if high < full[1] else ALL_PASS[1]
-    return rescale(emit, dy, y.type.shape, (1.0,), emit.node(ClampMask(low, high), y.name))
+    return rescale(emit, dy, y.type.shape, (1.0,), emit.mask(y))
 
 
 def _pool_type(window: Window, x: TensorType) -> TensorType:
@@ -55,10 +51,11 @@ class AveragePool2D(Op):
     window: Window
     low: int = -128
     high: int = 127
+    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Channels stay."""
-        return (_pool_type(self.window, inputs[0]),)
+        return clamped_types(_pool_type(self.window, inputs[0]), self.saves_mask)
 
     def counts(self, shape: tuple[int, ...]) -> Array:
         """How many elements of x each window holds: [rows, columns]."""
@@ -72,7 +69,7 @@ class AveragePool2D(Op):
         count = self.counts(x.shape)[..., None]
         half = np.where(total > 0, count // 2, -(count // 2))
         quotient = np.sign(total + half) * (np.abs(total + half) // count)
-        return (np.clip(quotient, self.low, self.high).astype(np.int8)[None],)
+        return clamped(quotient[None], self.low, self.high, self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -92,8 +89,12 @@ class AveragePool2D(Op):
         limits = (Param("low", self.low), Param("high", self.high))
         params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
         name = "average_pool_2d_s8"
-        operands = (*inputs(0), *outputs(0))
+        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
 
     def with_channel_limits(self, low: int, high: int) -> Op:
         """A fused activation narrows the clamp."""
@@ -140,15 +141,16 @@ class MaxPool2D(Op):
     window: Window
     low: int = -128
     high: int = 127
+    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Channels stay."""
-        return (_pool_type(self.window, inputs[0]),)
+        return clamped_types(_pool_type(self.window, inputs[0]), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Padding is smaller than everything."""
         largest = self.window.patches(inputs[0].astype(np.int64), -129).max(axis=(2, 3))
-        return (np.clip(largest, self.low, self.high).astype(np.int8)[None],)
+        return clamped(largest[None], self.low, self.high, self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -166,8 +168,12 @@ class MaxPool2D(Op):
         limits = (Param("low", self.low), Param("high", self.high))
         params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
         name = "max_pool_2d_s8"
-        operands = (*inputs(0), *outputs(0))
+        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
 
     def with_channel_limits(self, low: int, high: int) -> Op:
         """A fused activation narrows the clamp."""
@@ -219,19 +225,20 @@ class Mean(Op):
     shift: int
     low: int = -128
     high: int = 127
+    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """One pixel."""
         if len(inputs[0].shape) != 4:
             raise ValueError(f"the mean needs an image [1, h, w, c], got {inputs[0].shape}")
-        return (TensorType((1, 1, 1, inputs[0].shape[3])),)
+        return clamped_types(TensorType((1, 1, 1, inputs[0].shape[3])), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Sum exactly, requantize once."""
         x = inputs[0].astype(np.int64) - self.x_zero_point
         total = x.sum(axis=(1, 2), keepdims=True)
         y = fixedpoint.multiply_by_quantized_multiplier(total, self.mult_q31, self.shift)
-        return (np.clip(y + self.y_zero_point, self.low, self.high).astype(np.int8),)
+        return clamped(y + self.y_zero_point, self.low, self.high, self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -240,9 +247,8 @@ class Mean(Op):
         x = inputs[0]
         if not emit.wants(x):
             return (None,)
-        mask = emit.node(ClampMask(self.low, self.high), y.name)
         factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
-        dz = rescale(emit, dy, y.type.shape, (factor,), mask)
+        dz = rescale(emit, dy, y.type.shape, (factor,), emit.mask(y))
         stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
         height, width = x.type.shape[1:3]
         op = AveragePool2DGradInput(stage, x.type.shape, Window((height, width)), height * width)
@@ -259,7 +265,12 @@ class Mean(Op):
             Param("low", self.low),
             Param("high", self.high),
         )
-        return KernelCall("pooling", "mct_mean_s8", ("mean_s8",), params, (*inputs(0), *outputs(0)))
+        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
+        return KernelCall("pooling", "mct_mean_s8", ("mean_s8",), params, operands)
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
 
     def with_channel_limits(self, low: int, high: int) -> Op:
         """A fused activation narrows the clamp."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp_mask import ClampMask
+from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 
 Array = npt.NDArray[Any]
@@ -28,16 +28,17 @@ class Rescale(Op):
     shift: int
     low: int = -128
     high: int = 127
+    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's shape."""
-        return (TensorType(inputs[0].shape),)
+        return clamped_types(TensorType(inputs[0].shape), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Requantize elementwise."""
         x = inputs[0].astype(np.int64) - self.x_zero_point
         y = fixedpoint.multiply_by_quantized_multiplier(x, self.mult_q31, self.shift)
-        return (np.clip(y + self.y_zero_point, self.low, self.high).astype(np.int8),)
+        return clamped(y + self.y_zero_point, self.low, self.high, self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -45,9 +46,8 @@ class Rescale(Op):
         """Through the clamp, times the factor."""
         if not emit.wants(inputs[0]):
             return (None,)
-        mask = emit.node(ClampMask(self.low, self.high), y.name)
         factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
-        return (rescale(emit, dy, y.type.shape, (factor,), mask),)
+        return (rescale(emit, dy, y.type.shape, (factor,), emit.mask(y)),)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_rescale_s8."""
@@ -60,13 +60,17 @@ class Rescale(Op):
             Param("low", self.low),
             Param("high", self.high),
         )
-        operands = (*inputs(0), *outputs(0))
+        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("rescale", "mct_rescale_s8", ("rescale_s8",), params, operands)
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where x was."""
         return {0: (0,)}
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
 
     def with_channel_limits(self, low: int, high: int) -> Op:
         """A fused activation narrows the clamp."""

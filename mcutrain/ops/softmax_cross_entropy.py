@@ -79,7 +79,7 @@ class SoftmaxCrossEntropy(Op):
         error = (exponentials << 30) // total
         error[int(label[0])] -= 1 << 30
         nats = log2_q16(total) - (30 << 16) + int(below[int(label[0])])
-        loss = min((nats * LN2_Q16) >> 16, 2**31 - 1)
+        loss = min(max((nats * LN2_Q16) >> 16, 0), 2**31 - 1)  # rounding may go below 0
         gradient, exponent = self._quantize(error, step)
         return (
             gradient.reshape(sums.shape),

@@ -34,6 +34,7 @@ EXPONENT = TensorType((3,), "exponent")
 ACC_DROPPED_BITS = {"int8": 0, "int16": 8}
 GRADIENT_BITS = {"int8": 7, "int16": 15}  # without the sign
 SUFFIX = {"int8": "s8", "int16": "s16"}
+BIAS_LIMIT = 2**30  # a trained bias stays where no sum of products can overflow int32 with it
 ACC_BYTES = {"int8": 4, "int16": 8}
 
 
@@ -57,13 +58,15 @@ class OutputStage:
     gradient = round(sum * scale[c] * 2**(e_in - e_out)), rounded stochastically and saturated,
     0 where the clamp mask is. scale: one real factor, or one per channel (the last axis). e_out is
     chosen before the sums are known, from the history of what was needed (fixedpoint.begin_exponent).
-    salt: distinguishes this node's random numbers.
+    salt: distinguishes this node's random numbers. addend_scale: if not empty, another gradient of
+    the same tensor is added in the same rounding, times this factor, or one per channel.
     """
 
     scale: tuple[float, ...]
     masked: bool
     dtype: str
     salt: int
+    addend_scale: tuple[float, ...] = ()
 
     def multipliers(self) -> tuple[Array, Array]:
         """mult_q31 and shift per channel, or of length one."""
@@ -94,7 +97,12 @@ class OutputStage:
         if self.masked or len(self.scale) > 1:
             return None
         scale = tuple(self.scale[0] * s for s in following.scale)
-        return replace(self, scale=scale, masked=following.masked)
+        addend_scale = tuple(a * s for a in self.addend_scale for s in following.scale)
+        return replace(self, scale=scale, masked=following.masked, addend_scale=addend_scale)
+
+    def addend(self) -> OutputStage:
+        """The stage that scales the addend alone."""
+        return replace(self, scale=self.addend_scale, addend_scale=())
 
     def params(self) -> tuple[Param, ...]:
         """The fields of `mct_gradient_stage` in firmware/runtime/mct_gradient.h."""
@@ -111,8 +119,8 @@ class OutputStage:
 class GradientOp(Op):
     """A node that computes one gradient tensor from another by sums and an OutputStage.
 
-    Inputs: step, dy, dy's exponent, the operator's own, the mask if the stage has one, exponent.
-    Outputs: dx, and exponent with what was observed.
+    Inputs: step, dy, dy's exponent, the operator's own, addend and its exponent if the stage has
+    one, the mask if it has one, exponent. Outputs: dx, and exponent with what was observed.
     """
 
     stage: OutputStage
@@ -135,19 +143,45 @@ class GradientOp(Op):
         step, dy, dy_exponent, *rest, exponent = inputs
         mask = rest.pop() if self.stage.masked else None
         exponent = fixedpoint.begin_exponent(exponent, int(step[1]) & 0xFFFFFFFF, int(step[2]))
-        acc = narrow_sum(self.sums(dy, *rest), self.stage.dtype)
+        addend, own = self._addend(rest)
+        acc = narrow_sum(self.sums(dy, *own), self.stage.dtype)
         e_in = int(dy_exponent[0]) + ACC_DROPPED_BITS[self.stage.dtype]
         fraction = self.stage.fraction(acc, e_in, int(exponent[0]))
+        if addend is not None:
+            value = addend[0].reshape(self.shape)
+            fraction += self.stage.addend().fraction(value, int(addend[1][0]), int(exponent[0]))
         return self.stage.store(fraction, step, exponent, mask)
 
+    def _addend(self, rest: list[Array]) -> tuple[tuple[Array, Array] | None, list[Array]]:
+        """What is added, with its exponent; and the operator's own inputs."""
+        if not self.stage.addend_scale:
+            return None, rest
+        return (rest[-2], rest[-1]), rest[:-2]
+
+    @property
+    def may_add(self) -> bool:
+        """Whether the kernel takes an addend."""
+        return False
+
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """f(params, step, dy, dy_exponent, own…, mask or NULL, exponent, dx[, scratch])."""
+        """f(params, step, dy, dy_exponent, own…[, addend, its exponent], mask, exponent, dx[, scratch]).
+
+        Absent operands are NULL.
+        """
         call, own = self.call(types)
-        mask: tuple[Operand, ...] = inputs(3 + own) if self.stage.masked else (NULL,)
-        operands = (*inputs(*range(3 + own)), *mask, *inputs(len(types) - 1), *outputs(0))
+        last = len(types) - 1
+        mask: tuple[Operand, ...] = inputs(last - 1) if self.stage.masked else (NULL,)
+        addend: tuple[Operand, ...] = ()
+        if self.may_add:
+            addend = inputs(3 + own, 4 + own) if self.stage.addend_scale else (NULL, NULL)
+        operands = (*inputs(*range(3 + own)), *addend, *mask, *inputs(last), *outputs(0))
         if call.scratch_bytes:
             operands = (*operands, SCRATCH)
-        return replace(call, params=(*call.params, *self.stage.params()), operands=operands)
+        params = [*call.params, *self.stage.params()]
+        if self.stage.addend_scale:
+            extra = self.stage.addend().params()
+            params += [replace(p, name=p.name.replace("stage", "addend")) for p in extra]
+        return replace(call, params=tuple(params), operands=operands)
 
     @property
     def updates(self) -> dict[int, int]:
@@ -186,11 +220,10 @@ class UpdateRule:
 
     def apply(self, w: Array, residual: Array | None, delta: Array) -> tuple[Array, Array]:
         """The new weights and residuals; w and residual as int64 of delta's shape."""
-        limits = np.iinfo(np.int8 if self.residual_bits or w.dtype == np.int8 else w.dtype)
-        low = int(limits.min) << self.residual_bits
-        high = ((int(limits.max) + 1) << self.residual_bits) - 1
-        if w.dtype == np.int8:
-            low += 1 << self.residual_bits  # -128 stays unused: weights are symmetric
+        if w.dtype == np.int8:  # -128 stays unused: weights are symmetric
+            low, high = -127 << self.residual_bits, (128 << self.residual_bits) - 1
+        else:
+            low, high = -BIAS_LIMIT, BIAS_LIMIT
         master = w.astype(np.int64) << self.residual_bits
         if residual is not None:
             master = master + residual

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,8 +67,8 @@ def cache_folder() -> Path:
 
 
 def host_flags(compiler: Compiler, portable: bool) -> tuple[str, ...]:
-    """Optimisation for this very machine; portable leaves out the bodies for its instructions."""
-    native = () if portable else ("-march=native", "-DMCT_HOST_SIMD")
+    """Optimisation for this very machine, unless portable."""
+    native = () if portable else ("-march=native",)
     # zig traps undefined behaviour by default, which tests do with gcc's and clang's sanitizers
     zig = ("-fno-sanitize=all",) if compiler.origin == "ziglang" else ()
     return ("-std=c11", "-O3", *native, *zig)
@@ -82,10 +82,11 @@ def build_library(
 ) -> Path:
     """The shared library of a project, built or found in the cache. Raises BuildError.
 
-    The same library is never loaded twice into one process with one state: callers copy it.
+    Faster bodies for hosts replace the kernels' portable ones, unless `portable`; the bits are the
+    same. The same library is never loaded twice into one process with one state: callers copy it.
     """
     compiler = compiler or find_compiler()
-    files = {**project.files, **_host_files()}
+    files = {**project.files, **_host_files(portable), **_host_bodies(project.files, portable)}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
     key = hashlib.sha256()
     key.update(repr((compiler.version(), flags, sorted(files.items()), _cpu())).encode())
@@ -101,10 +102,24 @@ def build_library(
     return library
 
 
-def _host_files() -> dict[str, str]:
+def _host_files(portable: bool) -> dict[str, str]:
+    """The calls of the simulation, and what host bodies share."""
     root = Path(mcutrain_firmware.__file__).parent
+    folders = ("host",) if portable else ("host", "host/simd")
     return {
-        f"host/{p.name}": p.read_text(encoding="utf-8") for p in sorted((root / "host").glob("*.[ch]"))
+        str(p.relative_to(root)): p.read_text(encoding="utf-8")
+        for folder in folders
+        for p in sorted((root / folder).glob("*.[ch]"))
+    }
+
+
+def _host_bodies(names: Iterable[str], portable: bool) -> dict[str, str]:
+    """host/<path> in the place of <path>, where a faster body is there."""
+    root = Path(mcutrain_firmware.__file__).parent / "host"
+    return {
+        name: (root / name).read_text(encoding="utf-8")
+        for name in names
+        if not portable and (root / name).is_file()
     }
 
 

@@ -2,7 +2,8 @@
  * kernel for ADD in int8: each operand, less its zero point and shifted left, is requantized, and
  * so is their sum.
  *
- * a, b, y: [elements]; y may be a or b. 255 * 2^left_shift must fit int32: left_shift <= 22. */
+ * a, b, y: [elements]; y may be a or b. mask: where y did not clamp, or NULL.
+ * 255 * 2^left_shift must fit int32: left_shift <= 22. */
 #ifndef MCT_ADD_H
 #define MCT_ADD_H
 
@@ -19,6 +20,7 @@ typedef struct {
     int32_t low, high;
 } mct_add_s8_params;
 
-void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y);
+void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
+                uint8_t *mask);
 
 #endif

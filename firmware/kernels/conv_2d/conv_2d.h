@@ -7,6 +7,7 @@
  *     TFLite's reference kernel for CONV_2D in int8.
  *
  * x: [h][w][in]   w: [out][kernel_h][kernel_w][in]   b: [out]   y: [rows][columns][out]
+ * mask: a bit per element of y, 1 where it did not clamp (mct_types.h); NULL if it is not wanted.
  * |acc - b| <= 255 * 127 * kernel_h * kernel_w * in: no overflow while that product of sizes is
  * below 2^15 and |b| < 2^30. Nothing may overlap. */
 #ifndef MCT_CONV_2D_H
@@ -24,7 +25,7 @@ typedef struct {
 } mct_conv_2d_s8_params;
 
 void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_t *w,
-                    const int32_t *b, int8_t *y);
+                    const int32_t *b, int8_t *y, uint8_t *mask);
 
 /* The bare sums: logits for a loss. */
 typedef struct {
@@ -36,23 +37,27 @@ typedef struct {
 void mct_conv_2d_s32(const mct_conv_2d_s32_params *p, const int8_t *x, const int8_t *w,
                      const int32_t *b, int32_t *y);
 
-/* dx[y'][x'][i] = stage(sum over o, ky, kx of dy[r][s][o] * w[o][ky][kx][i])
+/* dx[y'][x'][i] = stage(sum over o, ky, kx of dy[r][s][o] * w[o][ky][kx][i]) + addend's stage(addend)
  *
  * dy: [rows][columns][out]   dx: [h][w][in]   scratch: in sums (int32 for s8, int64 for s16).
+ * addend: another gradient of the same tensor, added in the same rounding, or NULL; dx may be addend.
  * mask: a bit per element of dx, or NULL. |sum| <= 127 * 127 * out * kernel_h * kernel_w. */
 typedef struct {
     mct_shape dx, dy;
     mct_window window;
     mct_gradient_stage stage;
+    mct_gradient_stage addend;
 } mct_conv_2d_grad_input_s8_params;
 typedef mct_conv_2d_grad_input_s8_params mct_conv_2d_grad_input_s16_params;
 
 void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const mct_step *step,
                                const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
+                               const int8_t *addend, const mct_exponent *addend_exponent,
                                const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
                                int32_t *scratch);
 void mct_conv_2d_grad_input_s16(const mct_conv_2d_grad_input_s16_params *p, const mct_step *step,
                                 const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
+                                const int16_t *addend, const mct_exponent *addend_exponent,
                                 const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
                                 int64_t *scratch);
 

@@ -7,6 +7,7 @@
  *     TFLite's reference kernel for DEPTHWISE_CONV_2D in int8.
  *
  * x: [h][w][x.c]   w: [kernel_h][kernel_w][y.c]   b: [y.c]   y: [rows][columns][y.c]
+ * mask: a bit per element of y, 1 where it did not clamp; NULL if it is not wanted.
  * Nothing may overlap. Sums are smaller than those of conv_2d.h. */
 #ifndef MCT_DEPTHWISE_CONV_2D_H
 #define MCT_DEPTHWISE_CONV_2D_H
@@ -23,7 +24,7 @@ typedef struct {
 } mct_depthwise_conv_2d_s8_params;
 
 void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
-                              const int8_t *w, const int32_t *b, int8_t *y);
+                              const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask);
 
 /* dx[y'][x'][i] = stage(sum over ky, kx and the outputs c of channel i of dy[r][s][c] * w[..][c])
  *

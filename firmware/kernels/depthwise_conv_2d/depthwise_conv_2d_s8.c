@@ -17,12 +17,13 @@ static int32_t mct_depthwise_sum(const mct_depthwise_conv_2d_s8_params *p, const
 }
 
 void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
-                              const int8_t *w, const int32_t *b, int8_t *y) {
+                              const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask) {
+    int32_t i = 0;
     for (int32_t row = 0; row < p->y.h; row++) {
         for (int32_t column = 0; column < p->y.w; column++) {
             for (int32_t c = 0; c < p->y.c; c++) {
                 const int32_t acc = b[c] + mct_depthwise_sum(p, x, w, row, column, c);
-                *y++ = mct_requantize_sum(&p->requantize, acc, c);
+                mct_requantize_store(&p->requantize, acc, c, i++, y, mask);
             }
         }
     }

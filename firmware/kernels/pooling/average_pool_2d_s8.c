@@ -2,7 +2,9 @@
 #include "mct_window.h"
 #include "pooling.h"
 
-void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t *x, int8_t *y) {
+void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t *x, int8_t *y,
+                            uint8_t *mask) {
+    int32_t i = 0;
     const int32_t taps = p->window.kernel_h * p->window.kernel_w;
     for (int32_t position = 0; position < p->y.h * p->y.w; position++) {
         for (int32_t c = 0; c < p->y.c; c++) {
@@ -17,7 +19,7 @@ void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t
                 }
             }
             const int32_t half = sum > 0 ? count / 2 : -(count / 2);
-            *y++ = (int8_t)mct_clamp((sum + half) / count, p->low, p->high);
+            mct_clamp_store((sum + half) / count, p->low, p->high, i++, y, mask);
         }
     }
 }

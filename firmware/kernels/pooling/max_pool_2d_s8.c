@@ -2,7 +2,9 @@
 #include "mct_window.h"
 #include "pooling.h"
 
-void mct_max_pool_2d_s8(const mct_max_pool_2d_s8_params *p, const int8_t *x, int8_t *y) {
+void mct_max_pool_2d_s8(const mct_max_pool_2d_s8_params *p, const int8_t *x, int8_t *y,
+                        uint8_t *mask) {
+    int32_t i = 0;
     const int32_t taps = p->window.kernel_h * p->window.kernel_w;
     for (int32_t position = 0; position < p->y.h * p->y.w; position++) {
         for (int32_t c = 0; c < p->y.c; c++) {
@@ -14,7 +16,7 @@ void mct_max_pool_2d_s8(const mct_max_pool_2d_s8_params *p, const int8_t *x, int
                     largest = mct_max(largest, x[at * p->x.c + c]);
                 }
             }
-            *y++ = (int8_t)mct_clamp(largest, p->low, p->high);
+            mct_clamp_store(largest, p->low, p->high, i++, y, mask);
         }
     }
 }

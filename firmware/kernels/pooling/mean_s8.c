@@ -1,7 +1,7 @@
 #include "mct_fixedpoint.h"
 #include "pooling.h"
 
-void mct_mean_s8(const mct_mean_s8_params *p, const int8_t *x, int8_t *y) {
+void mct_mean_s8(const mct_mean_s8_params *p, const int8_t *x, int8_t *y, uint8_t *mask) {
     const int32_t positions = p->x.h * p->x.w;
     for (int32_t c = 0; c < p->x.c; c++) {
         int32_t sum = 0;
@@ -9,6 +9,6 @@ void mct_mean_s8(const mct_mean_s8_params *p, const int8_t *x, int8_t *y) {
             sum += x[position * p->x.c + c] - p->x_zero_point;
         }
         const int32_t scaled = mct_requantize_q31(sum, p->mult_q31, p->shift);
-        y[c] = (int8_t)mct_clamp(scaled + p->y_zero_point, p->low, p->high);
+        mct_clamp_store(scaled + p->y_zero_point, p->low, p->high, c, y, mask);
     }
 }

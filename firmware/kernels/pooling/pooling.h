@@ -1,6 +1,7 @@
 /* Average and maximum over windows, the mean over an image, and their gradients.
  *
  * x: [x.h][x.w][c]   y: [y.h][y.w][c]   Windows see only what lies inside the image.
+ * mask of a forward operator: where y did not clamp, or NULL.
  * Nothing may overlap. Sums stay below 128 * elements of a window < 2^31. */
 #ifndef MCT_POOLING_H
 #define MCT_POOLING_H
@@ -16,10 +17,12 @@ typedef struct {
 typedef mct_average_pool_2d_s8_params mct_max_pool_2d_s8_params;
 
 /* y = clamp(sum / count, halves away from zero): TFLite's AVERAGE_POOL_2D in int8. */
-void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t *x, int8_t *y);
+void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t *x, int8_t *y,
+                            uint8_t *mask);
 
 /* y = clamp(largest): TFLite's MAX_POOL_2D in int8. */
-void mct_max_pool_2d_s8(const mct_max_pool_2d_s8_params *p, const int8_t *x, int8_t *y);
+void mct_max_pool_2d_s8(const mct_max_pool_2d_s8_params *p, const int8_t *x, int8_t *y,
+                        uint8_t *mask);
 
 /* y[c] = clamp(sum over the image of (x - x_zero_point), requantized, + y_zero_point): TFLite's
  * MEAN over height and width in int8. The division by the count is part of the multiplier.
@@ -31,7 +34,7 @@ typedef struct {
     int32_t low, high;
 } mct_mean_s8_params;
 
-void mct_mean_s8(const mct_mean_s8_params *p, const int8_t *x, int8_t *y);
+void mct_mean_s8(const mct_mean_s8_params *p, const int8_t *x, int8_t *y, uint8_t *mask);
 
 /* dx = stage(sum over the windows that hold the element of dy * common / count). common is a
  * multiple of every window's count of elements; the stage divides by it.

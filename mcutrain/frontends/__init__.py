@@ -1,0 +1,30 @@
+"""Model files become graphs: `load` reads .tflite and .onnx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcutrain.errors import ModelError
+from mcutrain.frontends.tflite import load_tflite
+from mcutrain.ir.graph import Graph
+
+__all__ = ["load", "load_tflite"]
+
+
+def load(path: str | Path) -> Graph:
+    """The int8 graph of a model file, in canonical form. Raises ModelError with a sentence."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+    if head[4:8] == b"TFL3":
+        return load_tflite(path)
+    if path.suffix.lower() == ".tflite":
+        raise ModelError(f"{path} is not a .tflite file: the identifier TFL3 is missing")
+    if path.suffix.lower() == ".onnx":
+        from mcutrain.frontends.onnx import load_onnx  # onnx is slow to import
+
+        return load_onnx(path)
+    raise ModelError(f"{path} is neither a .tflite nor an .onnx file")

@@ -1,0 +1,192 @@
+"""One form for what can be written in several ways: passes from graph to graph.
+
+All keep every bit of the outputs. Frontends emit what is simple to emit and leave the rest to this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.verify import verify
+from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.pad import Pad
+from mcutrain.ops.rescale import Rescale
+from mcutrain.ops.reshape import Reshape
+
+
+def canonical(graph: Graph) -> Graph:
+    """The graph in canonical form, verified.
+
+    Pads are part of the convolution that follows, activations of the operator before; there is
+    no reshape of a reshape, no node without effect, no node that nothing needs.
+    """
+    passes: tuple[Callable[[Graph], Graph], ...] = (
+        join_reshapes,
+        drop_identities,
+        fold_pads,
+        fold_activations,
+        drop_dead_nodes,
+    )
+    verify(graph)
+    for one_pass in passes:
+        graph = one_pass(graph)
+    return verify(graph)
+
+
+def join_reshapes(graph: Graph) -> Graph:
+    """A reshape reads the tensor that the chain of reshapes before it started from."""
+    source: dict[str, str] = {}
+    nodes = []
+    for node in graph.nodes:
+        if isinstance(node.op, Reshape):
+            first = source.get(node.inputs[0], node.inputs[0])
+            source[node.outputs[0]] = first
+            node = replace(node, inputs=(first,))
+        nodes.append(node)
+    return drop_dead_nodes(graph.with_nodes(nodes))
+
+
+def drop_identities(graph: Graph) -> Graph:
+    """Reshapes to the same shape and rescalings to the same scale are their input."""
+    new_name: dict[str, str] = {}
+    kept = []
+    for node in graph.nodes:
+        if not _is_identity(graph, node):
+            kept.append(node)
+            continue
+        x, y = new_name.get(node.inputs[0], node.inputs[0]), node.outputs[0]
+        if y not in graph.outputs:
+            new_name[y] = x
+        elif _is_replaceable(graph, x):
+            new_name = {k: y if v == x else v for k, v in new_name.items()}
+            new_name[x] = y
+        else:
+            kept.append(node)
+    return graph.with_nodes(_renamed(n, new_name) for n in kept)
+
+
+def fold_pads(graph: Graph) -> Graph:
+    """A border of zero points becomes part of the window of the one convolution that reads it."""
+    readers = _readers(graph)
+    pads = {
+        node.outputs[0]: (node, node.op)
+        for node in graph.nodes
+        if isinstance(node.op, Pad) and _has_one_reader(graph, readers, node.outputs[0])
+    }
+    nodes = []
+    for node in graph.nodes:
+        op = node.op
+        pad, border = pads.get(node.inputs[0], (None, None)) if node.inputs else (None, None)
+        if (
+            pad is not None
+            and border is not None
+            and isinstance(op, (Conv2D, DepthwiseConv2D))
+            and op.x_zero_point == border.value
+        ):
+            both = zip(op.window.padding, border.padding, strict=True)
+            top, bottom, left, right = (a + b for a, b in both)
+            window = replace(op.window, padding=(top, bottom, left, right))
+            node = replace(
+                node, op=replace(op, window=window), inputs=(pad.inputs[0], *node.inputs[1:])
+            )
+        nodes.append(node)
+    return drop_dead_nodes(graph.with_nodes(nodes))
+
+
+def fold_activations(graph: Graph) -> Graph:
+    """A clamp after an operator that can clamp, on the same scale, is that operator's clamp."""
+    readers = _readers(graph)
+    producer: dict[str, int] = {}
+    nodes: list[Node | None] = []
+    for node in graph.nodes:
+        before = producer.get(node.inputs[0]) if node.inputs else None
+        if (
+            before is not None
+            and _is_clamp(node)
+            and _has_one_reader(graph, readers, node.inputs[0])
+        ):
+            folded = _with_clamp(nodes[before], node)
+            if folded is not None:
+                nodes[before] = folded
+                producer[node.outputs[0]] = before
+                continue
+        producer.update(dict.fromkeys(node.outputs, len(nodes)))
+        nodes.append(node)
+    return graph.with_nodes(n for n in nodes if n is not None)
+
+
+def drop_dead_nodes(graph: Graph) -> Graph:
+    """Only what the outputs depend on."""
+    needed = set(graph.outputs)
+    kept = []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            needed.update(node.inputs)
+            kept.append(node)
+    return graph.with_nodes(reversed(kept))
+
+
+def _is_identity(graph: Graph, node: Node) -> bool:
+    """Whether the output always equals the input, bit for bit and in meaning."""
+    if isinstance(node.op, Reshape):
+        return graph.tensors[node.inputs[0]].type.shape == node.op.shape
+    return _is_clamp(node) and isinstance(node.op, Rescale) and _limits(node.op) == (-128, 127)
+
+
+def _is_clamp(node: Node) -> bool:
+    """Whether it only limits its input: a rescaling by 1 to the same zero point."""
+    op = node.op
+    return (
+        isinstance(op, Rescale)
+        and op.x_zero_point == op.y_zero_point
+        and (op.mult_q31, op.shift) == (1 << 30, 1)
+    )
+
+
+def _limits(op: Rescale) -> tuple[int, int]:
+    return op.low, op.high
+
+
+def _with_clamp(node: Node | None, clamp: Node) -> Node | None:
+    """The node with the clamp in it and writing its output; None if it cannot have one.
+
+    The limits of an activation always hold the zero point, so both ranges overlap.
+    """
+    if node is None or not isinstance(clamp.op, Rescale):
+        return None
+    try:
+        op = node.op.with_channel_limits(*_limits(clamp.op))
+    except ValueError:
+        return None
+    return replace(node, op=op, outputs=clamp.outputs)
+
+
+def _readers(graph: Graph) -> dict[str, int]:
+    """How many times each tensor is read, by nodes and as an output."""
+    count = dict.fromkeys(graph.tensors, 0)
+    names: Iterable[str] = (*graph.outputs, *(x for n in graph.nodes for x in n.inputs))
+    for name in names:
+        count[name] += 1
+    return count
+
+
+def _has_one_reader(graph: Graph, readers: Mapping[str, int], tensor: str) -> bool:
+    """Whether one node reads the tensor and it is not an output."""
+    return readers[tensor] == 1 and tensor not in graph.outputs
+
+
+def _is_replaceable(graph: Graph, tensor: str) -> bool:
+    """Whether another name may stand for a tensor: it is computed inside."""
+    outside = (*graph.inputs, *graph.outputs)
+    return tensor not in outside and not graph.tensors[tensor].is_constant
+
+
+def _renamed(node: Node, new_name: Mapping[str, str]) -> Node:
+    return replace(
+        node,
+        inputs=tuple(new_name.get(n, n) for n in node.inputs),
+        outputs=tuple(new_name.get(n, n) for n in node.outputs),
+    )

@@ -1,0 +1,134 @@
+"""From real scales to the integers that the operators compute with, by TFLite's rules.
+
+Sources: tensorflow/lite/kernels kernel_util.cc (convolutions, activation limits), add.cc,
+reference/reduce.h (mean), activations.cc and quantize.cc (rescaling). Scales are float32 values
+held in Python floats; where the kernels multiply or divide in float32, so does this file, because
+the last bit of a multiplier decides the last bit of an output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from mcutrain import fixedpoint
+from mcutrain.ops.add import Scaled
+from mcutrain.ops.conv_2d import Requantize
+from mcutrain.ops.rescale import Rescale
+
+INT8 = (-128, 127)
+ADD_LEFT_SHIFT = 20
+
+# The real numbers between which an activation holds its output.
+ACTIVATION_RANGE = {
+    "none": (-math.inf, math.inf),
+    "relu": (0.0, math.inf),
+    "relu6": (0.0, 6.0),
+    "relu_n1_to_1": (-1.0, 1.0),
+}
+
+
+def conv_multipliers(
+    x_scale: float, w_scales: Sequence[float], y_scale: float
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(mult_q31, shift) per weight scale: s_x * s_w / s_y in double precision."""
+    return _pairs([x_scale * w / y_scale for w in w_scales])
+
+
+def conv_requantize(
+    x_scale: float, w_scales: Sequence[float], y_scale: float, y_zero_point: int
+) -> Requantize:
+    """The output stage of a convolution without activation."""
+    mult, shift = conv_multipliers(x_scale, w_scales, y_scale)
+    return Requantize(mult, shift, y_zero_point)
+
+
+def fully_connected_requantize(
+    x_scale: float, w_scales: Sequence[float], y_scale: float, y_zero_point: int
+) -> Requantize:
+    """The output stage of a FULLY_CONNECTED without activation, as its kernel since LiteRT 1.4.
+
+    That kernel rounds the double sum * (s_x * s_w / s_y) once. A 31-bit factor gives the same
+    integer unless that real number is within 2**-24 of a half.
+    """
+    mult, shift = conv_multipliers(x_scale, w_scales, y_scale)
+    return Requantize(mult, shift, y_zero_point, rounds_once=True)
+
+
+def fully_connected_requantize_rounding_twice(
+    x_scale: float, w_scales: Sequence[float], y_scale: float, y_zero_point: int
+) -> Requantize:
+    """The same before LiteRT 1.4 (tflite-runtime), in TFLite Micro and in the optimized kernels.
+
+    With one weight scale, the product s_x * s_w is a float32 there.
+    """
+    if len(w_scales) > 1:
+        return conv_requantize(x_scale, w_scales, y_scale, y_zero_point)
+    with np.errstate(all="ignore"):
+        product = float(np.float32(x_scale) * np.float32(w_scales[0]))
+    mult, shift = _pairs([product / y_scale])
+    return Requantize(mult, shift, y_zero_point)
+
+
+def add_scales(
+    a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]
+) -> tuple[Scaled, Scaled, Scaled]:
+    """The operands and the result of an Add, each from its (scale, zero point).
+
+    Both operands are brought to twice the larger scale, with ADD_LEFT_SHIFT fraction bits.
+    """
+    twice_max = 2.0 * max(a[0], b[0])
+    y_factor = twice_max / (2.0**ADD_LEFT_SHIFT * y[0])
+    return (
+        Scaled(a[1], *fixedpoint.quantize_multiplier(a[0] / twice_max)),
+        Scaled(b[1], *fixedpoint.quantize_multiplier(b[0] / twice_max)),
+        Scaled(y[1], *fixedpoint.quantize_multiplier(y_factor)),
+    )
+
+
+def requantize(x: tuple[float, int], y: tuple[float, int]) -> Rescale:
+    """QUANTIZE from int8 to int8: (scale, zero point) of both sides, s_x / s_y in double."""
+    return Rescale(x[1], y[1], *fixedpoint.quantize_multiplier(x[0] / y[0]))
+
+
+def activation_rescale(kind: str, x: tuple[float, int], y: tuple[float, int]) -> Rescale:
+    """A free-standing activation: s_x / s_y in float32, then the limits of `kind`."""
+    with np.errstate(all="ignore"):
+        factor = float(np.float32(x[0]) / np.float32(y[0]))
+    low, high = activation_limits(kind, *y)
+    return Rescale(x[1], y[1], *fixedpoint.quantize_multiplier(factor), low, high)
+
+
+def activation_limits(kind: str, scale: float, zero_point: int) -> tuple[int, int]:
+    """The int8 limits of an activation in ACTIVATION_RANGE (float32 division, halves away)."""
+    low, high = (_stored(v, scale, zero_point) for v in ACTIVATION_RANGE[kind])
+    return max(INT8[0], low), min(INT8[1], high)
+
+
+def mean_multiplier(x_scale: float, y_scale: float, count: int) -> tuple[int, int]:
+    """(mult_q31, shift) of s_x / s_y / count: the 31-bit multiplier is divided, rounding down.
+
+    The multiplier is first shifted up by the bits of the count, so that nothing is lost, as far as
+    the shift stays in its range.
+    """
+    mult, shift = fixedpoint.quantize_multiplier(x_scale / y_scale)
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    return (mult << bits) // count, shift - bits
+
+
+def _stored(value: float, scale: float, zero_point: int) -> int:
+    """The integer for a real value, not saturated to int8; infinities are beyond it."""
+    if math.isinf(value):
+        return INT8[0] if value < 0 else INT8[1]
+    with np.errstate(all="ignore"):
+        quotient = float(np.float32(value) / np.float32(scale))
+    if math.isinf(quotient):
+        return INT8[0] if value < 0 else INT8[1]
+    return zero_point + int(math.copysign(math.floor(abs(quotient) + 0.5), quotient))
+
+
+def _pairs(factors: Sequence[float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    pairs = [fixedpoint.quantize_multiplier(f) for f in factors]
+    return tuple(m for m, _ in pairs), tuple(s for _, s in pairs)

@@ -1,0 +1,36 @@
+"""How forward operators clamp, and the bits they save of it for the backward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import NULL, Operand, outputs
+
+Array = npt.NDArray[Any]
+
+
+def clamped_types(y: TensorType, saves_mask: bool) -> tuple[TensorType, ...]:
+    """The type of y, and of its mask: one bit per element in whole bytes."""
+    mask = TensorType(((y.elements + 7) // 8,), "uint8")
+    return (y, mask) if saves_mask else (y,)
+
+
+def clamped(value: Array, low: int, high: int, saves_mask: bool) -> tuple[Array, ...]:
+    """y = value held between low and high, and the mask of the elements that already were.
+
+    The derivative of the clamp is 1 where the mask's bit is set and 0 elsewhere. The lowest bit of
+    each byte comes first; the last byte is padded with 0.
+    """
+    y = np.clip(value, low, high).astype(np.int8)
+    if not saves_mask:
+        return (y,)
+    return y, np.packbits((value == y).ravel(), bitorder="little")
+
+
+def mask_operand(saves_mask: bool) -> tuple[Operand, ...]:
+    """The last operand of a kernel that clamps: where to save the mask, or NULL."""
+    return outputs(1) if saves_mask else (NULL,)

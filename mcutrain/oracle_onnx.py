@@ -1,0 +1,83 @@
+"""What onnxruntime computes for a QDQ model, as the integers that our graph computes.
+
+onnxruntime evaluates such a model in float, or in integers where its optimizer finds the pattern,
+so its own two levels differ by single steps; ours may differ as much.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import McutrainError
+from mcutrain.ir.graph import Graph, TensorType
+
+Array = npt.NDArray[Any]
+
+
+def onnxruntime_outputs(
+    path: str | Path, inputs_nhwc_int8: Array, graph: Graph, optimize: bool
+) -> Array:
+    """The first output for each input: int8 [n, …] in our layout.
+
+    inputs_nhwc_int8: [n, h, w, c] or [n, features], as `graph` (loaded from `path`) takes them.
+    optimize: ORT_ENABLE_ALL, else ORT_DISABLE_ALL. Raises McutrainError without onnxruntime.
+    """
+    session = _session(path, optimize)
+    x, y = graph.tensors[graph.inputs[0]].type, graph.tensors[graph.outputs[0]].type
+    name, kind = session.get_inputs()[0].name, session.get_inputs()[0].type
+    results = []
+    for one in inputs_nhwc_int8:
+        fed = _encode(_channels_first(one[None]), x, kind)
+        found = session.run([session.get_outputs()[0].name], {name: fed})[0]
+        results.append(_decode(_channels_last(found), y))
+    return np.concatenate(results)
+
+
+def _session(path: str | Path, optimize: bool) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise McutrainError(
+            "comparing with onnxruntime needs it installed: pip install 'mcutrain[oracle]'"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    level = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3  # errors only
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own errors share no other base
+        raise McutrainError(f"onnxruntime cannot load {path}: {error}") from error
+
+
+def _encode(integers: Array, kind: TensorType, element_type: str) -> Array:
+    """Our int8 as the model's input type."""
+    if element_type == "tensor(int8)":
+        return integers
+    if element_type == "tensor(uint8)":
+        return (integers.astype(np.int16) + 128).astype(np.uint8)
+    real = (integers.astype(np.float32) - kind.zero_point) * np.float32(kind.scale)
+    return real.astype(np.float32)
+
+
+def _decode(found: Array, kind: TensorType) -> Array:
+    """The model's output as our int8."""
+    if found.dtype == np.int8:
+        return np.asarray(found)
+    if found.dtype == np.uint8:
+        return (found.astype(np.int16) - 128).astype(np.int8)
+    integers = np.rint(found / np.float32(kind.scale)) + kind.zero_point
+    return np.asarray(np.clip(integers, -128, 127), np.int8)
+
+
+def _channels_first(x: Array) -> Array:
+    return np.ascontiguousarray(np.moveaxis(x, -1, 1))
+
+
+def _channels_last(x: Array) -> Array:
+    return np.moveaxis(x, 1, -1)

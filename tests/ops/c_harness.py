@@ -1,0 +1,181 @@
+"""Calls kernels on drawn samples: the C is made by the generator's own code, run by harness.c."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mcutrain_firmware
+from mcutrain.codegen.c_text import CTYPES
+from mcutrain.codegen.program import Declarations
+from mcutrain.codegen.project import render
+from mcutrain.ir.op import KernelCall, Operand
+from mcutrain.simulate.build import WARNINGS
+from tests.ops.cases import Sample
+
+Array = npt.NDArray[Any]
+
+FIRMWARE = Path(mcutrain_firmware.__file__).parent
+HARNESS = Path(__file__).with_name("harness.c")
+GARBAGE = 0xA5
+"""What outputs and scratch hold before a call: kernels must not rely on zeros."""
+
+DTYPES = {"exponent": "int8", "step": "uint32"}
+ALIGNMENT = {"exponent": 1, "step": 4, "int8": 1, "uint8": 1, "int16": 2, "int32": 4}
+SCRATCH_ALIGNMENT = 8
+
+
+def kernel_call(sample: Sample) -> KernelCall:
+    return sample.op.kernel(sample.types, sample.op.infer(*sample.types))
+
+
+def updated_inputs(sample: Sample) -> dict[int, int]:
+    """Output → the input it takes over, as positive indices."""
+    return {o: i % len(sample.types) for o, i in sample.op.updates.items()}
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler with its flags, and the kernels it has compiled."""
+
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    folder: Path
+
+    @staticmethod
+    def make(command: Sequence[str], flags: Sequence[str], folder: Path) -> Toolchain:
+        """Compile all kernels, the runtime and the harness, warnings as errors."""
+        made = Toolchain(tuple(command), tuple(flags), folder)
+        sources = [*FIRMWARE.glob("kernels/*/*.c"), *FIRMWARE.glob("runtime/*.c"), HARNESS]
+        made.compile(*sorted(map(str, sources)), "-c")
+        return made
+
+    def compile(self, *arguments: str) -> None:
+        folders = {p.parent for p in FIRMWARE.glob("*/**/*.h") if "host" not in p.parts}
+        includes = [f"-I{f}" for f in sorted(folders)]
+        command = [*self.command, "-std=c11", *WARNINGS, *self.flags, *includes, *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        assert done.returncode == 0, f"{' '.join(self.command)}: {done.stderr[:4000]}"
+
+    def run(self, samples: Sequence[Sample], in_place: int | None = None) -> list[dict[str, Array]]:
+        """The value of every operand after each sample's call: "input 0" … "output 0" …
+
+        in_place: outputs take the place of the input that they may overwrite, the so-manieth of several.
+        Raises AssertionError if a call wrote outside its buffers.
+        """
+        folder = self.folder / "run"
+        folder.mkdir(exist_ok=True)
+        (folder / "calls.c").write_text(_source(samples))
+        objects = sorted(str(p) for p in self.folder.glob("*.o"))
+        self.compile("run/calls.c", *objects, "-o", "run/harness")
+        blocks = [_Run(i, s, in_place) for i, s in enumerate(samples)]
+        (folder / "runs").write_bytes(
+            np.int32(len(blocks)).tobytes() + b"".join(b.encoded() for b in blocks)
+        )
+        command = ["./harness", "runs", "results"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[:4000]
+        raw = (folder / "results").read_bytes()
+        results, position = [], 0
+        for block in blocks:
+            values, position = block.decoded(raw, position)
+            results.append(values)
+        assert position == len(raw)
+        return results
+
+
+def _source(samples: Sequence[Sample]) -> str:
+    declarations = Declarations()
+    functions = []
+    calls = [kernel_call(sample) for sample in samples]
+    for i, (sample, call) in enumerate(zip(samples, calls, strict=True)):
+        code = declarations.call(call, lambda operand, s=sample: _pointer(s, operand))
+        functions.append(f"static void call_{i}(uint8_t *const *b)\n{{\n    {code}\n}}\n")
+    declared = {"tables": declarations.tables, "params": declarations.params}
+    headers = "".join(f'#include "{name}.h"\n' for name in sorted({c.kernel for c in calls}))
+    table = ", ".join(f"call_{i}" for i in range(len(samples)))
+    return (
+        f"{headers}\n{render('mct_declarations.j2', declared)}\n{''.join(functions)}\n"
+        f"extern void (*const calls[])(uint8_t *const *b);\n"
+        f"void (*const calls[])(uint8_t *const *b) = {{{table}}};\n"
+    )
+
+
+def _pointer(sample: Sample, operand: Operand) -> str:
+    """Buffers: inputs, outputs, scratch."""
+    outputs = sample.op.infer(*sample.types)
+    if operand.kind == "scratch":
+        return f"(void *)b[{len(sample.types) + len(outputs)}]"
+    types = sample.types if operand.kind == "input" else outputs
+    index = operand.index % len(types)
+    if operand.kind == "output":
+        return f"(({CTYPES[types[index].dtype]} *)(void *)b[{len(sample.types) + index}])"
+    const = "" if index in updated_inputs(sample).values() else "const "
+    return f"(({const}{CTYPES[types[index].dtype]} *)({const}void *)b[{index}])"
+
+
+def stored(dtype: str, value: Array) -> Array:
+    """A tensor's value as C holds it; a step is five words."""
+    words = value.astype(np.int64) & 0xFFFFFFFF if dtype == "step" else value
+    return words.astype(DTYPES.get(dtype, dtype))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The buffers of one call, as the harness reads and writes them."""
+
+    call: int
+    sample: Sample
+    in_place: int | None
+
+    def _buffers(self) -> list[tuple[str, str, int, int, bytes]]:
+        """(name, dtype, alignment, place, content) of inputs, outputs and scratch."""
+        sample, found = self.sample, []
+        outputs = sample.op.infer(*sample.types)
+        for i, (t, value) in enumerate(zip(sample.types, sample.inputs, strict=True)):
+            held = stored(t.dtype, value)
+            found.append((f"input {i}", str(held.dtype), ALIGNMENT[t.dtype], -1, held.tobytes()))
+        for i, t in enumerate(outputs):
+            dtype = DTYPES.get(t.dtype, t.dtype)
+            places = sample.op.may_overwrite.get(i, ()) if self.in_place is not None else ()
+            place = places[(self.in_place or 0) % len(places)] if places else -1
+            content = bytes([GARBAGE]) * t.size_bytes
+            found.append((f"output {i}", dtype, ALIGNMENT[t.dtype], place, content))
+        scratch = bytes([GARBAGE]) * kernel_call(sample).scratch_bytes
+        return [*found, ("scratch", "uint8", SCRATCH_ALIGNMENT, -1, scratch)]
+
+    def encoded(self) -> bytes:
+        buffers = self._buffers()
+        parts = [np.array([self.call, len(buffers)], np.int32).tobytes()]
+        for _, _, alignment, place, content in buffers:
+            parts.append(np.array([len(content), alignment, place], np.int32).tobytes())
+            parts.append(content if place < 0 else b"")
+        return b"".join(parts)
+
+    def decoded(self, raw: bytes, position: int) -> tuple[dict[str, Array], int]:
+        same = int(np.frombuffer(raw, np.int32, 1, position)[0])
+        assert same == 1, f"{kernel_call(self.sample).function} wrote outside its buffers"
+        position += 4
+        values: dict[str, Array] = {}
+        for name, dtype, _, _, content in self._buffers():
+            count = len(content) // np.dtype(dtype).itemsize
+            values[name] = np.frombuffer(raw, dtype, count, position)
+            position += len(content)
+        return values, position
+
+
+def expected(sample: Sample) -> dict[str, Array]:
+    """What the operands must hold after the call, flat, by the reference."""
+    pairs = enumerate(zip(sample.types, sample.inputs, strict=True))
+    values = {f"input {i}": stored(t.dtype, value).ravel() for i, (t, value) in pairs}
+    updates = updated_inputs(sample)
+    for i, value in enumerate(sample.op.reference(*sample.inputs)):
+        name = f"input {updates[i]}" if i in updates else f"output {i}"
+        values[name] = value.ravel()
+    return values

@@ -1,0 +1,467 @@
+"""One line per operator at the end of this file; above it, how shapes, attributes and values are drawn.
+
+Everything stays inside what the kernels' headers allow; within that, limits are drawn on purpose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import Op
+from mcutrain.ops.add import Add, Scaled
+from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight, Requantize
+from mcutrain.ops.depthwise_conv_2d import (
+    DepthwiseConv2D,
+    DepthwiseConv2DGradInput,
+    DepthwiseConv2DGradWeight,
+)
+from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.merge_columns import MergeColumns
+from mcutrain.ops.pad import Pad, PadGradInput
+from mcutrain.ops.pooling import (
+    AveragePool2D,
+    AveragePool2DGradInput,
+    MaxPool2D,
+    MaxPool2DGradInput,
+    Mean,
+)
+from mcutrain.ops.rescale import Rescale
+from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.select_channels import SelectChannels
+from mcutrain.ops.softmax import Softmax
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.ops.spatial import Window
+from mcutrain.ops.training import (
+    ACC_DROPPED_BITS,
+    EXPONENT,
+    GRADIENT_BITS,
+    STEP,
+    ApplyUpdate,
+    BiasGradient,
+    OutputStage,
+    UpdateRule,
+    residual_type,
+)
+from tests.ops.drawing import Source
+
+Array = npt.NDArray[Any]
+Typed = tuple[TensorType, Array]
+
+TYPICAL_SUM_BITS = 13
+"""Of a gradient sum; update rates are drawn around what moves a weight by one at this size."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An operator and values for all its inputs."""
+
+    op: Op
+    types: tuple[TensorType, ...]
+    inputs: tuple[Array, ...]
+
+    @staticmethod
+    def of(op: Op, *inputs: Typed) -> Sample:
+        return Sample(op, tuple(t for t, _ in inputs), tuple(v for _, v in inputs))
+
+
+@dataclass(frozen=True)
+class Case:
+    """How samples of one operator are drawn."""
+
+    name: str
+    draw: Callable[[Source], Sample]
+
+
+# ---------------------------------------------------------------------------------------- values
+
+
+def tensor(s: Source, shape: Sequence[int], dtype: str = "int8", limit: int | None = None) -> Typed:
+    """Values over the whole range of the type, or in ±limit."""
+    whole = np.iinfo(dtype)
+    low, high = (int(whole.min), int(whole.max)) if limit is None else (-limit, limit)
+    return TensorType(tuple(shape), dtype), s.array(shape, dtype, low, high)
+
+
+def weight(s: Source, shape: Sequence[int]) -> Typed:
+    return tensor(s, shape, "int8", 127)
+
+
+def bias(s: Source, channels: int) -> Typed:
+    return tensor(s, (channels,), "int32", 2**18)
+
+
+def gradient(s: Source, shape: Sequence[int], dtype: str) -> Typed:
+    return tensor(s, shape, dtype, 2 ** GRADIENT_BITS[dtype] - 1)
+
+
+def step(s: Source) -> Typed:
+    """Any key; learning rate 0 or normalized."""
+    mult = s.choice((0, 2**30, 2**31 - 1, s.integer(2**30, 2**31 - 1), s.integer(2**30, 2**31 - 1)))
+    words = [s.integer(1, 2**32 - 1), s.integer(0, 40), s.choice((0, 0, 1, 2)), mult]
+    return STEP, np.array([*words, s.integer(-20, 0)], np.int64)
+
+
+def exponent(s: Source, around: int = -10) -> Typed:
+    """Now, and a history in which nothing may have been observed."""
+    near = [s.integer(max(around - 12, -127), around + 12) for _ in range(3)]
+    history = [s.choice((e, fixedpoint.NO_EXPONENT)) for e in near[1:]]
+    return EXPONENT, np.array([near[0], *history], np.int8)
+
+
+def factor(s: Source, low: int, high: int) -> float:
+    """A real number from 2**low to 2**(high + 1)."""
+    return math.ldexp(1 + s.integer(0, 2**20) / 2**20, s.integer(low, high))
+
+
+def factors(s: Source, channels: int, low: int, high: int) -> tuple[float, ...]:
+    """One, or one per channel; some of those may be 0."""
+    count = s.choice((1, channels))
+    return tuple(s.choice((0.0, *[factor(s, low, high)] * 7)) for _ in range(count))
+
+
+def limits(s: Source) -> tuple[int, int]:
+    """Of a clamp: none, as a ReLU has them, or any."""
+    low = s.choice((-128, s.integer(-128, 20)))
+    return low, s.choice((127, s.integer(low, 127)))
+
+
+def requantize(s: Source, channels: int) -> Requantize:
+    real = [factor(s, -16, 2) for _ in range(s.choice((1, channels)))]
+    mult, shift = zip(*map(fixedpoint.quantize_multiplier, real), strict=True)
+    zero_point = s.integer(-128, 127)
+    return Requantize(mult, shift, zero_point, *limits(s), rounds_once=s.boolean())
+
+
+def gradient_dtype(s: Source) -> str:
+    return s.choice(("int8", "int16"))
+
+
+# -------------------------------------------------------------------------------------- geometry
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A window and an image that it fits."""
+
+    window: Window
+    x: tuple[int, int]
+
+    @property
+    def y(self) -> tuple[int, int]:
+        return self.window.output_size(*self.x)
+
+
+def geometry(s: Source, dilates: bool = True, pads: bool = True) -> Geometry:
+    kernel = (s.integer(1, 3), s.integer(1, 3))
+    dilation = (s.integer(1, 2), s.integer(1, 2)) if dilates else (1, 1)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    sides = [spans[0] - 1, spans[0] - 1, spans[1] - 1, spans[1] - 1]
+    padding = [s.integer(0, most) if pads else 0 for most in sides]
+    least = [max(1, spans[0] - sum(padding[:2])), max(1, spans[1] - sum(padding[2:]))]
+    size = (least[0] + s.integer(0, 4), least[1] + s.integer(0, 4))
+    stride = (s.integer(1, 3), s.integer(1, 3))
+    top, bottom, left, right = padding
+    return Geometry(Window(kernel, stride, dilation, (top, bottom, left, right)), size)
+
+
+def pool_geometry(s: Source) -> Geometry:
+    return geometry(s, dilates=False)
+
+
+# --------------------------------------------------------------------------------------- forward
+
+
+def conv_2d(s: Source, requantized: bool = True) -> Sample:
+    g, ins, outs = geometry(s), s.integer(1, 5), s.integer(1, 5)
+    stored = (requantize(s, outs), s.boolean()) if requantized else (None,)
+    op = Conv2D(g.window, s.integer(-128, 127), *stored)
+    w = weight(s, (outs, *g.window.kernel, ins))
+    return Sample.of(op, tensor(s, (1, *g.x, ins)), w, bias(s, outs))
+
+
+def depthwise(s: Source) -> Sample:
+    g, ins, multiplier = geometry(s), s.integer(1, 4), s.choice((1, 1, 2, 3))
+    outs = ins * multiplier
+    op = DepthwiseConv2D(g.window, s.integer(-128, 127), requantize(s, outs), s.boolean())
+    w = weight(s, (1, *g.window.kernel, outs))
+    return Sample.of(op, tensor(s, (1, *g.x, ins)), w, bias(s, outs))
+
+
+def add(s: Source) -> Sample:
+    shape = (1, s.integer(1, 4), s.integer(1, 4), s.integer(1, 5))
+    scaled = [
+        Scaled(s.integer(-128, 127), *fixedpoint.quantize_multiplier(factor(s, low, high)))
+        for low, high in ((-12, -1), (-12, -1), (-22, -18))
+    ]
+    op = Add(*scaled, 20, *limits(s), s.boolean())
+    return Sample.of(op, tensor(s, shape), tensor(s, shape))
+
+
+def requantized_pixels(s: Source) -> tuple[int, int, int, int, int, int, bool]:
+    """Two zero points, multiplier, shift, limits, and whether there is a mask."""
+    mult, shift = fixedpoint.quantize_multiplier(factor(s, -8, 3))
+    return s.integer(-128, 127), s.integer(-128, 127), mult, shift, *limits(s), s.boolean()
+
+
+def image(s: Source) -> Typed:
+    return tensor(s, (1, s.integer(1, 5), s.integer(1, 5), s.integer(1, 5)))
+
+
+def rescale(s: Source) -> Sample:
+    return Sample.of(Rescale(*requantized_pixels(s)), image(s))
+
+
+def mean(s: Source) -> Sample:
+    return Sample.of(Mean(*requantized_pixels(s)), image(s))
+
+
+def reshape(s: Source) -> Sample:
+    a, b, c = s.integer(1, 4), s.integer(1, 4), s.integer(1, 4)
+    return Sample.of(Reshape(s.choice(((1, 1, 1, a * b * c), (1, a, b * c)))), tensor(s, (1, a, b, c)))
+
+
+def pad(s: Source) -> Sample:
+    sides = (s.integer(0, 2), s.integer(0, 2), s.integer(0, 2), s.integer(0, 2))
+    return Sample.of(Pad(sides, s.integer(-128, 127)), image(s))
+
+
+def pool(s: Source, kind: type[AveragePool2D] | type[MaxPool2D]) -> Sample:
+    g = pool_geometry(s)
+    op = kind(g.window, *limits(s), s.boolean())
+    return Sample.of(op, tensor(s, (1, *g.x, s.integer(1, 5))))
+
+
+def merge_columns(s: Source) -> Sample:
+    shape = (s.integer(1, 4), s.integer(1, 3), s.integer(1, 3), s.integer(1, 5))
+    channels = s.subset(shape[3])
+    part = weight(s, (*shape[:3], len(channels)))
+    return Sample.of(MergeColumns(channels), weight(s, shape), part)
+
+
+def select_channels(s: Source) -> Sample:
+    x = image(s)
+    return Sample.of(SelectChannels(s.subset(x[0].shape[-1])), x)
+
+
+def softmax(s: Source) -> Sample:
+    op = Softmax.from_scale(factor(s, -8, 1), s.choice((1.0, 0.5)))
+    return Sample.of(op, tensor(s, (s.integer(1, 2), s.integer(1, 12))))
+
+
+# -------------------------------------------------------------------------------------- gradients
+
+
+def stage(s: Source, channels: int, dtype: str) -> OutputStage:
+    return OutputStage(factors(s, channels, -12, 2), s.boolean(), dtype, s.integer(1, 99))
+
+
+def masks(s: Source, of: OutputStage, shape: Sequence[int]) -> tuple[Typed, ...]:
+    """The clamp mask, if the stage has one."""
+    size = (math.prod(shape) + 7) // 8
+    return (tensor(s, (size,), "uint8"),) if of.masked else ()
+
+
+def backward(
+    s: Source,
+    shape: tuple[int, ...],
+    dy_shape: tuple[int, ...],
+    make: Callable[[OutputStage], Op],
+    *own: Typed,
+) -> Sample:
+    """A GradientOp: dx has `shape`, dy has `dy_shape`."""
+    dtype = gradient_dtype(s)
+    st = stage(s, shape[-1], dtype)
+    e = s.integer(-30, 5)
+    dy = (gradient(s, dy_shape, dtype), exponent(s, e))
+    return Sample.of(make(st), step(s), *dy, *own, *masks(s, st, shape), exponent(s, e + 6))
+
+
+def conv_2d_grad_input(s: Source) -> Sample:
+    g, ins, outs = geometry(s), s.integer(1, 5), s.integer(1, 5)
+    x, y = (1, *g.x, ins), (1, *g.y, outs)
+    w = weight(s, (outs, *g.window.kernel, ins))
+    return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window), w)
+
+
+def depthwise_grad_input(s: Source) -> Sample:
+    g, ins, multiplier = geometry(s), s.integer(1, 4), s.choice((1, 1, 2, 3))
+    x, y = (1, *g.x, ins), (1, *g.y, ins * multiplier)
+    w = weight(s, (1, *g.window.kernel, ins * multiplier))
+    return backward(s, x, y, lambda st: DepthwiseConv2DGradInput(st, x, g.window), w)
+
+
+def pad_grad_input(s: Source) -> Sample:
+    sample = pad(s)
+    assert isinstance(sample.op, Pad)
+    (x,), (y,) = sample.types, sample.op.infer(*sample.types)
+    padding = sample.op.padding
+    return backward(s, x.shape, y.shape, lambda st: PadGradInput(st, x.shape, padding))
+
+
+def average_pool_grad_input(s: Source) -> Sample:
+    g, channels = pool_geometry(s), s.integer(1, 5)
+    x, y = (1, *g.x, channels), (1, *g.y, channels)
+    counts = AveragePool2D(g.window).counts(x)
+    common = math.lcm(*np.unique(counts).tolist())
+    return backward(s, x, y, lambda st: AveragePool2DGradInput(st, x, g.window, common))
+
+
+def max_pool_grad_input(s: Source) -> Sample:
+    g, channels = pool_geometry(s), s.integer(1, 5)
+    x, y = (1, *g.x, channels), (1, *g.y, channels)
+    values = tensor(s, x)
+    return backward(s, x, y, lambda st: MaxPool2DGradInput(st, x, g.window), values)
+
+
+def gradient_sum(s: Source, terms: int) -> Sample:
+    dtype = gradient_dtype(s)
+    shape = (1, s.integer(1, 4), s.integer(1, 4), s.integer(1, 5))
+    st = stage(s, shape[-1], dtype)
+    op = GradientSum(st, shape, tuple(factor(s, -4, 4) for _ in range(terms)))
+    e = s.integer(-30, 5)
+    read = [v for _ in range(terms) for v in (gradient(s, shape, dtype), exponent(s, e))]
+    return Sample.of(op, step(s), *read, *masks(s, st, shape), exponent(s, e + 3))
+
+
+def softmax_cross_entropy(s: Source) -> Sample:
+    """Logits from all alike to one that leaves nothing to the others."""
+    classes = s.integer(2, 12)
+    scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, classes))))
+    op = SoftmaxCrossEntropy(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, (1, 1, 1, classes), "int32", 2 ** s.integer(4, 22))
+    label = TensorType((1,), "int32"), np.array([s.integer(0, classes - 1)], np.int32)
+    return Sample.of(op, step(s), sums, label, exponent(s))
+
+
+# ---------------------------------------------------------------------------------------- updates
+
+
+def rule(s: Source, channels: int, at: Array, dy_exponent: int, dtype: str, bits: int) -> UpdateRule:
+    """A rate that moves a weight by less than its last bit, by some bits, or beyond its limits."""
+    centre = -TYPICAL_SUM_BITS - dy_exponent - ACC_DROPPED_BITS[dtype] - int(at[4]) + bits
+    return UpdateRule(factors(s, channels, centre - 6, centre + 9), bits, s.integer(1, 99))
+
+
+def residual(s: Source, weights: int, bits: int) -> tuple[Typed, ...]:
+    """Of so many weights. The last half byte of an odd number of them stays 0."""
+    if bits == 0:
+        return ()
+    packed_type = residual_type(weights, bits)
+    packed = s.array(packed_type.shape, "uint8", 0, 255)
+    if bits == 4 and weights % 2:
+        packed[-1] &= 15
+    return ((packed_type, packed),)
+
+
+def trained(
+    s: Source,
+    make: Callable[[UpdateRule | None], Op],
+    own: tuple[Typed, ...],
+    dy_shape: tuple[int, ...],
+    parameter: Typed,
+    rates: int,
+) -> Sample:
+    """A ParameterGradientOp that updates, or one that accumulates. rates: one per channel of those."""
+    dtype, shape, at = gradient_dtype(s), parameter[0].shape, step(s)
+    dy = gradient(s, dy_shape, dtype)
+    if s.boolean():
+        return Sample.of(make(None), at, dy, *own, tensor(s, shape, "int32"))
+    dy_exponent = exponent(s, s.integer(-30, 5))
+    bits = s.choice((0, 4, 8)) if parameter[0].dtype == "int8" else 0
+    r = rule(s, rates, at[1], int(dy_exponent[1][0]), dtype, bits)
+    left = residual(s, math.prod(shape), bits)
+    return Sample.of(make(r), at, dy, dy_exponent, *own, parameter, *left)
+
+
+def conv_2d_weight(s: Source) -> Sample:
+    g, ins, outs, zero_point = geometry(s), s.integer(1, 5), s.integer(1, 5), s.integer(-128, 127)
+    shape = (outs, *g.window.kernel, ins)
+    return trained(
+        s,
+        lambda r: Conv2DGradWeight(r, shape, g.window, zero_point),
+        (tensor(s, (1, *g.x, ins)),),
+        (1, *g.y, outs),
+        weight(s, shape),
+        outs,
+    )
+
+
+def depthwise_weight(s: Source) -> Sample:
+    """All channels, or a table of trained ones with the input channels that they need."""
+    g, ins, multiplier = geometry(s), s.integer(1, 4), s.choice((1, 1, 2, 3))
+    outs, zero_point = ins * multiplier, s.integer(-128, 127)
+    channels = s.subset(outs) if s.boolean() else None
+    picked = range(outs) if channels is None else channels
+    saved = sorted({c // multiplier for c in picked})
+    columns = tuple(saved.index(c // multiplier) for c in picked)
+    shape = (1, *g.window.kernel, len(columns))
+    return trained(
+        s,
+        lambda r: DepthwiseConv2DGradWeight(r, shape, g.window, zero_point, columns, channels),
+        (tensor(s, (1, *g.x, len(saved))),),
+        (1, *g.y, outs),
+        weight(s, shape),
+        len(columns),
+    )
+
+
+def bias_gradient(s: Source) -> Sample:
+    channels = s.integer(1, 6)
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels)
+    b = tensor(s, (channels,), "int32", s.choice((None, 2**16)))
+    return trained(s, lambda r: BiasGradient(r, (channels,)), (), shape, b, channels)
+
+
+def apply_update(s: Source, kind: str) -> Sample:
+    """kind: what the accumulated gradient belongs to."""
+    dtype, at, e = gradient_dtype(s), step(s), exponent(s, s.integer(-30, 5))
+    kernel, ins = (s.integer(1, 3), s.integer(1, 3)), s.integer(1, 5)
+    outs = s.integer(1, 5) if kind == "conv" else 1
+    shape = (ins,) if kind == "bias" else (outs, *kernel, ins)
+    parameter = tensor(s, shape, "int32") if kind == "bias" else weight(s, shape)
+    bits = 0 if kind == "bias" else s.choice((0, 4, 8))
+    r = rule(s, outs if kind == "conv" else ins, at[1], int(e[1][0]), dtype, bits)
+    op = ApplyUpdate(r, dtype, -1 if kind == "depthwise" else 0)
+    sums = tensor(s, shape, "int32", s.choice((None, 2 ** (TYPICAL_SUM_BITS + 1))))
+    return Sample.of(op, at, sums, e, parameter, *residual(s, math.prod(shape), bits))
+
+
+# -------------------------------------------------------------------------------------- operators
+
+CASES = (
+    Case("conv_2d", conv_2d),
+    Case("conv_2d_sums", lambda s: conv_2d(s, requantized=False)),
+    Case("conv_2d_grad_input", conv_2d_grad_input),
+    Case("conv_2d_weight", conv_2d_weight),
+    Case("depthwise_conv_2d", depthwise),
+    Case("depthwise_conv_2d_grad_input", depthwise_grad_input),
+    Case("depthwise_conv_2d_weight", depthwise_weight),
+    Case("bias", bias_gradient),
+    Case("apply_update_conv", lambda s: apply_update(s, "conv")),
+    Case("apply_update_depthwise", lambda s: apply_update(s, "depthwise")),
+    Case("apply_update_bias", lambda s: apply_update(s, "bias")),
+    Case("add", add),
+    Case("rescale", rescale),
+    Case("mean", mean),
+    Case("reshape", reshape),
+    Case("pad", pad),
+    Case("pad_grad_input", pad_grad_input),
+    Case("average_pool_2d", lambda s: pool(s, AveragePool2D)),
+    Case("average_pool_2d_grad_input", average_pool_grad_input),
+    Case("max_pool_2d", lambda s: pool(s, MaxPool2D)),
+    Case("max_pool_2d_grad_input", max_pool_grad_input),
+    Case("merge_columns", merge_columns),
+    Case("select_channels", select_channels),
+    Case("softmax", softmax),
+    Case("softmax_cross_entropy", softmax_cross_entropy),
+    Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
+    Case("gradient_add", lambda s: gradient_sum(s, 2)),
+)

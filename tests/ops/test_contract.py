@@ -1,0 +1,243 @@
+"""The contract of every operator: types, exact meaning, C. A new one adds a line in cases.py."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mcutrain.ops
+from mcutrain.ir.op import Op
+from mcutrain.simulate.build import SANITIZE
+from tests.ops.c_harness import (
+    FIRMWARE,
+    Toolchain,
+    expected,
+    kernel_call,
+    updated_inputs,
+)
+from tests.ops.cases import CASES, Case, Sample
+from tests.ops.drawing import SeededSource, drawn
+
+SEEDED_SAMPLES = 40
+"""Of each operator, for every compiler."""
+FIELD_SAMPLES = 60
+"""Enough to meet every kernel function and every optional table of an operator."""
+
+WITH_KERNEL = [case for case in CASES if case.name != "reshape"]
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+each_kernel = pytest.mark.parametrize("case", WITH_KERNEL, ids=lambda c: c.name)
+reused = HealthCheck.function_scoped_fixture
+slow_draw = settings(max_examples=5, suppress_health_check=[reused, HealthCheck.too_slow])
+
+
+def seeded(case: Case, count: int) -> list[Sample]:
+    return [case.draw(SeededSource(seed)) for seed in range(count)]
+
+
+def assert_equal(results: Sequence[dict[str, np.ndarray]], samples: Sequence[Sample]) -> None:
+    """Every operand holds what the reference says: outputs, updated state, and untouched inputs."""
+    for found, sample in zip(results, samples, strict=True):
+        for name, value in expected(sample).items():
+            where = f"{name} of {sample.op} for {sample.types}"
+            np.testing.assert_array_equal(found[name], value, err_msg=where)
+
+
+@pytest.fixture(scope="session")
+def toolchain(
+    c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Toolchain:
+    """The fastest way to run C: the first compiler, hardly optimising."""
+    return Toolchain.make(c_compilers[0], ["-O1"], tmp_path_factory.mktemp("kernels"))
+
+
+# --------------------------------------------------------------------------------- the reference
+
+
+@each_case
+@settings(max_examples=30)
+@given(data=st.data())
+def test_infer_agrees_with_what_reference_computes(case: Case, data: st.DataObject) -> None:
+    sample = data.draw(drawn(case.draw))
+    before = [value.copy() for value in sample.inputs]
+    declared = sample.op.infer(*sample.types)
+    computed = sample.op.reference(*sample.inputs)
+    assert len(declared) == len(computed)
+    for t, value in zip(declared, computed, strict=True):
+        assert value.shape == t.shape
+        assert str(value.dtype) == ("int8" if t.dtype == "exponent" else t.dtype)
+    for old, value in zip(before, sample.inputs, strict=True):
+        np.testing.assert_array_equal(old, value, err_msg="reference changed its argument")
+
+
+@each_case
+def test_reference_and_kernel_depend_on_nothing_but_their_arguments(case: Case) -> None:
+    for sample, again in zip(seeded(case, 3), seeded(case, 3), strict=True):
+        assert sample.op == again.op
+        assert hash(sample.op) == hash(again.op)
+        for a, b in zip(
+            sample.op.reference(*sample.inputs), again.op.reference(*again.inputs), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_every_operator_has_a_case() -> None:
+    modules = [m.name for m in pkgutil.iter_modules(mcutrain.ops.__path__)]
+    classes = {
+        cls
+        for module in modules
+        for cls in vars(importlib.import_module(f"mcutrain.ops.{module}")).values()
+        if inspect.isclass(cls) and issubclass(cls, Op) and not inspect.isabstract(cls)
+    }
+    assert classes == {type(sample.op) for case in CASES for sample in seeded(case, 3)}
+
+
+# ------------------------------------------------------------------------------------ parameters
+
+
+@cache
+def headers() -> str:
+    """All types that kernels and runtime declare, without comments."""
+    paths = [*sorted(FIRMWARE.glob("runtime/*.h")), *sorted(FIRMWARE.glob("kernels/*/*.h"))]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+@cache
+def structs() -> dict[str, dict[str, str]]:
+    """Struct name → field → C type, of all headers."""
+    found: dict[str, dict[str, str]] = {}
+    for body, name in re.findall(r"typedef struct \{(.*?)\}\s*(\w+);", headers(), re.DOTALL):
+        fields = found[name] = {}
+        for declaration in filter(None, (d.strip() for d in body.split(";"))):
+            kind, names = re.fullmatch(r"(.*?[\s*])((?:\w+, )*\w+)", declaration).groups()
+            fields.update({field: kind.strip() for field in names.split(", ")})
+    for old, new in re.findall(r"typedef (\w+)\s+(\w+);", headers()):
+        found[new] = found[old]
+    return found
+
+
+def leaves(struct: str, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(path, C type) of all fields, those of nested structs one by one."""
+    for field, kind in structs()[struct].items():
+        if kind in structs():
+            yield from leaves(kind, f"{prefix}{field}.")
+        else:
+            yield prefix + field, kind
+
+
+@each_kernel
+def test_a_kernel_call_sets_every_field_of_its_parameter_struct_exactly_once(case: Case) -> None:
+    for sample in seeded(case, FIELD_SAMPLES):
+        call = kernel_call(sample)
+        declared = dict(leaves(f"{call.function}_params"))
+        assert Counter(p.name for p in call.params) == Counter(list(declared)), call.function
+        for p in call.params:
+            if isinstance(p.value, tuple) or p.value is None:
+                assert declared[p.name] == p.ctype, f"{call.function}: {p.name}"
+            else:
+                assert declared[p.name] in ("int32_t", "uint32_t"), f"{call.function}: {p.name}"
+                limits = np.iinfo(declared[p.name].removesuffix("_t"))
+                assert limits.min <= p.value <= limits.max
+
+
+@each_kernel
+def test_a_kernel_call_names_files_that_exist_and_define_the_function(case: Case) -> None:
+    for sample in seeded(case, FIELD_SAMPLES):
+        call = kernel_call(sample)
+        folder = FIRMWARE / "kernels" / call.kernel
+        assert (folder / f"{call.kernel}.h").is_file()
+        assert re.search(rf"void {call.function}\(", (folder / f"{call.kernel}.h").read_text())
+        assert all((folder / f"{body}.c").is_file() for body in call.bodies)
+
+
+def test_every_kernel_function_is_reached_by_a_case() -> None:
+    reached = {kernel_call(s).function for case in WITH_KERNEL for s in seeded(case, FIELD_SAMPLES)}
+    kernels = "".join(p.read_text() for p in sorted(FIRMWARE.glob("kernels/*/*.h")))
+    declared = set(re.findall(r"^void (mct_\w+)\(", kernels, re.MULTILINE))
+    internal = {name for name in declared if f"{name}_params" not in structs()}
+    assert declared - internal == reached
+
+
+# ---------------------------------------------------------------------------------------------- C
+
+
+@each_kernel
+@slow_draw
+@given(data=st.data())
+def test_c_computes_the_bits_of_the_reference_on_drawn_shapes(
+    case: Case, toolchain: Toolchain, data: st.DataObject
+) -> None:
+    samples = data.draw(st.lists(drawn(case.draw), min_size=1, max_size=6))
+    assert_equal(toolchain.run(samples), samples)
+
+
+@each_kernel
+def test_an_output_may_overwrite_each_input_that_the_operator_names(
+    case: Case, toolchain: Toolchain
+) -> None:
+    samples = [s for s in seeded(case, SEEDED_SAMPLES) if s.op.may_overwrite]
+    if not samples:
+        assert all(not s.op.may_overwrite for s in seeded(case, 3))
+        return
+    choices = max(len(places) for s in samples for places in s.op.may_overwrite.values())
+    for choice in range(choices):
+        results = toolchain.run(samples, in_place=choice)
+        for found, sample in zip(results, samples, strict=True):
+            for output in range(len(sample.op.infer(*sample.types))):
+                if output in sample.op.may_overwrite:
+                    value = expected(sample)[f"output {output}"]
+                    np.testing.assert_array_equal(found[f"output {output}"], value)
+
+
+@each_kernel
+def test_an_updated_output_has_the_type_of_the_input_it_replaces(case: Case) -> None:
+    for sample in seeded(case, SEEDED_SAMPLES):
+        results = sample.op.infer(*sample.types)
+        for output, place in updated_inputs(sample).items():
+            assert results[output].layout() == sample.types[place].layout()
+        for output, places in sample.op.may_overwrite.items():
+            sizes = {sample.types[place].size_bytes for place in places}
+            assert sizes == {results[output].size_bytes}
+
+
+def toolchains(c_compilers: list[tuple[str, ...]], folder: Path) -> Iterator[Toolchain]:
+    """Every compiler, optimising as a generated project is for this machine and for any."""
+    for i, command in enumerate(c_compilers):
+        zig = ["-fno-sanitize=all"] if "ziglang" in command else []
+        for flags in (["-O3", "-march=native", "-DMCT_HOST_SIMD"], ["-O2"]):
+            if zig and flags == ["-O2"]:
+                continue  # the same clang once more
+            path = folder / f"{i}{flags[0]}"
+            path.mkdir()
+            yield Toolchain.make(command, [*flags, *zig], path)
+
+
+def test_every_compiler_computes_the_bits_of_the_reference(
+    c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    samples = [s for case in WITH_KERNEL for s in seeded(case, SEEDED_SAMPLES)]
+    for made in toolchains(c_compilers, tmp_path):
+        assert_equal(made.run(samples), samples)
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_no_kernel_does_what_address_or_undefined_behaviour_sanitizer_forbids(
+    name: str, sanitizing: dict[str, tuple[str, ...]], tmp_path: Path
+) -> None:
+    if name not in sanitizing:
+        pytest.skip(f"{name} is absent or cannot link with {' '.join(SANITIZE)}")
+    made = Toolchain.make(sanitizing[name], ["-O1", "-DEXACT_BUFFERS", *SANITIZE], tmp_path)
+    samples = [s for case in WITH_KERNEL for s in seeded(case, SEEDED_SAMPLES)]
+    assert_equal(made.run(samples), samples)
