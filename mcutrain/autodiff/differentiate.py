@@ -134,8 +134,8 @@ class _Builder:
         assert isinstance(op, training.ParameterGradientOp)
         bits = update.residual_bits if parameter.type.dtype == "int8" else 0
         rates = update.rate
-        if update.channels and len(rates) > 1 and parameter.type.axis % len(op.trained) == 3:
-            rates = tuple(rates[c] for c in update.channels)
+        if update.channels and len(rates) > 1 and op.rate_axis == -1:
+            rates = tuple(rates[c] for c in update.channels)  # the rate varies along them
         rule = training.UpdateRule(
             tuple(r * dy.scale * 2.0**bits for r in rates), bits, self.salt()
         )

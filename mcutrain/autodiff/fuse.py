@@ -7,7 +7,7 @@ from dataclasses import replace
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ops.gradient_sum import GradientSum
-from mcutrain.ops.training import GradientOp
+from mcutrain.ops.training import GradientOp, products
 
 
 def fuse_sums(training: TrainGraph) -> TrainGraph:
@@ -36,7 +36,7 @@ def _next_sum(graph: Graph) -> tuple[Node, Node] | None:
         if not isinstance(first.op, GradientOp) or not first.op.may_add or len(terms) == 1:
             continue
         stage = first.op.stage
-        plain = len(stage.scale) == 1 and not stage.masked and not stage.addend_scale
+        plain = not stage.masked and not stage.addend_scale
         readers = [n for n in graph.nodes if set(first.outputs).intersection(n.inputs)]
         if plain and readers == [second]:
             return first, second
@@ -52,7 +52,7 @@ def _with_addend(first: Node, second: Node) -> Node:
     other = second.inputs[3:5] if own == 0 else second.inputs[1:3]
     stage = replace(
         op.stage,
-        scale=(op.stage.scale[0] * total.weights[own] * total.stage.scale[0],),
+        scale=products(op.stage.scale, (total.weights[own] * total.stage.scale[0],)),
         addend_scale=(total.weights[1 - own] * total.stage.scale[0],),
     )
     *inputs, exponent = first.inputs

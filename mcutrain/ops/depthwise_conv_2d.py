@@ -10,9 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import (
+    Emit,
+    Gradient,
+    KernelCall,
+    Op,
+    Param,
+    ParameterUpdate,
+    inputs,
+    outputs,
+)
 from mcutrain.ops.clamp import clamped_types, mask_operand
 from mcutrain.ops.conv_2d import Requantize, pre_activation_gradient
+from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import (
@@ -21,6 +31,7 @@ from mcutrain.ops.training import (
     GradientOp,
     OutputStage,
     ParameterGradientOp,
+    products,
     train_bias,
 )
 
@@ -63,26 +74,35 @@ class DepthwiseConv2D(Op):
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:
-        """dx with the old weight first, then the weight and the bias are updated."""
+        """dx with the old weight first, then the weight and the bias are updated.
+
+        Channels do not mix, so each one's factor waits until dx is scaled anyway: dz keeps the
+        activation's scale, in which channels are of similar size, and int8 loses less.
+        """
         x, w, b = inputs
-        dz = pre_activation_gradient(emit, dy, y, self.requantize)
+        factors = self.requantize.factors
+        if w.type.shape[3] != x.type.shape[3]:  # several outputs per input do mix
+            dz, factors = pre_activation_gradient(emit, dy, y, self.requantize), (1.0,)
+        else:
+            dz = rescale(emit, dy, y.type.shape, (1.0,), emit.mask(y))
         dx = None
         if emit.wants(x):
-            stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
+            scale = products((dz.scale,), factors)
+            stage = OutputStage(scale, False, emit.gradient_dtype, emit.salt())
             op = DepthwiseConv2DGradInput(stage, x.type.shape, self.window)
             dx = emit.gradient(op, dz, emit.value(w))
         update = emit.update(w)
         if update:
-            self._train_weight(emit, update.channels, dz, x, w)
-        train_bias(emit, dz, b)
+            update = replace(update, rate=products(update.rate, factors))
+            self._train_weight(emit, update, dz, x, w)
+        train_bias(emit, dz, b, factors)
         return dx, None, None
 
     def _train_weight(
-        self, emit: Emit, channels: tuple[int, ...] | None, dz: Gradient, x: Tensor, w: Tensor
+        self, emit: Emit, update: ParameterUpdate, dz: Gradient, x: Tensor, w: Tensor
     ) -> None:
         """A partly trained layer saves only the input channels that it needs."""
-        update = emit.update(w)
-        assert update is not None
+        channels = update.channels
         multiplier = w.type.shape[3] // x.type.shape[3]
         kept = None
         if channels is not None:

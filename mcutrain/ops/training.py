@@ -45,6 +45,13 @@ def narrow_sum(acc: Array, dtype: str) -> Array:
     return np.clip(rounded, -(2**31), 2**31 - 1)
 
 
+def products(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+    """Factors multiplied, each one per channel or one for all."""
+    count = max(len(a), len(b))
+    wide_a, wide_b = (v * count if len(v) == 1 else v for v in (a, b))
+    return tuple(x * y for x, y in zip(wide_a, wide_b, strict=True))
+
+
 def unpack_bits(mask: Array, shape: tuple[int, ...]) -> Array:
     """One bit per element, the lowest bit of each byte first, as booleans of `shape`."""
     bits = np.unpackbits(mask, bitorder="little")
@@ -93,11 +100,11 @@ class OutputStage:
         return np.clip(rounded, -limit, limit).astype(self.dtype), exponent
 
     def fused(self, following: OutputStage) -> OutputStage | None:
-        """This stage and the following rescale in one; None if this one is not plain."""
-        if self.masked or len(self.scale) > 1:
+        """This stage and the following rescale in one; None if this one has a mask already."""
+        if self.masked:
             return None
-        scale = tuple(self.scale[0] * s for s in following.scale)
-        addend_scale = tuple(a * s for a in self.addend_scale for s in following.scale)
+        scale = products(self.scale, following.scale)
+        addend_scale = products(self.addend_scale, following.scale) if self.addend_scale else ()
         return replace(self, scale=scale, masked=following.masked, addend_scale=addend_scale)
 
     def addend(self) -> OutputStage:
@@ -431,8 +438,11 @@ class BiasGradient(ParameterGradientOp):
         return replace(call, params=params, operands=inputs(*range(len(types))))
 
 
-def train_bias(emit: Emit, dy: Gradient, b: Tensor) -> None:
-    """Train the bias b of a layer whose sums have the gradient dy, if the scheme wants it."""
+def train_bias(
+    emit: Emit, dy: Gradient, b: Tensor, factors: tuple[float, ...] = (1.0,)
+) -> None:
+    """Train the bias b of a layer whose sums have the gradient dy * factors, if the scheme wants."""
     update = emit.update(b)
     if update:
+        update = replace(update, rate=products(update.rate, factors))
         emit.train(BiasGradient(None, b.type.shape), update, dy, parameter=b)

@@ -28,7 +28,7 @@ class ReferenceSimulator:
 
     def reset(self, seed: int = 1) -> None:
         """The weights the model came with; seed starts the rounding's random numbers."""
-        self.key = seed or 1
+        self.key = seed & 0xFFFFFFFF or 1
         self.update = 0
         self.sample = 0
         self.state: dict[str, Array] = {k: np.array(v) for k, v in self.training.state.items()}
