@@ -115,8 +115,8 @@ class OutputStage:
         """The fields of `mct_gradient_stage` in firmware/runtime/mct_gradient.h."""
         mult, shift = self.multipliers()
         return (
-            Param("stage.mult_q31", tuple(mult.tolist()), "const int32_t *"),
-            Param("stage.shift", tuple(shift.tolist()), "const int8_t *"),
+            Param("stage.mult_q31", tuple(mult.tolist()) or None, "const int32_t *"),
+            Param("stage.shift", tuple(shift.tolist()) or None, "const int8_t *"),
             Param("stage.per_channel", int(len(mult) > 1)),
             Param("stage.salt", self.salt),
         )
@@ -185,7 +185,7 @@ class GradientOp(Op):
         if call.scratch_bytes:
             operands = (*operands, SCRATCH)
         params = [*call.params, *self.stage.params()]
-        if self.stage.addend_scale:
+        if self.may_add:
             extra = self.stage.addend().params()
             params += [replace(p, name=p.name.replace("stage", "addend")) for p in extra]
         return replace(call, params=tuple(params), operands=operands)

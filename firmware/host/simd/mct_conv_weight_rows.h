@@ -1,0 +1,61 @@
+/* The weight gradient of a convolution as products: for each tap a row per output channel, a column
+ * per trained input channel; k counts positions of dy. */
+#ifndef MCT_CONV_WEIGHT_ROWS_H
+#define MCT_CONV_WEIGHT_ROWS_H
+
+#include "mct_product.h"
+#include "mct_types.h"
+#include "mct_window.h"
+
+typedef struct {
+    const mct_shape *x_shape, *dy_shape;
+    const mct_window *window;
+    int32_t x_zero_point;
+    const int8_t *dy, *x;
+    int32_t tap;
+} mct_weight_job;
+
+static void mct_weight_fill_a(const void *job_, int32_t row, int32_t rows, int32_t k, int32_t depth,
+                              int32_t stride, int16_t *a) {
+    const mct_weight_job *job = job_;
+    const int32_t outs = job->dy_shape->c;
+    for (int32_t d = 0; d < depth; d++) {
+        const int8_t *dy = job->dy + (k + d) * outs + row;
+        for (int32_t r = 0; r < rows; r++) {
+            a[r * stride + d] = dy[r];
+        }
+    }
+}
+
+/* The channels of x that position `position` of dy sees through the tap; NULL outside. */
+static const int8_t *mct_weight_seen(const mct_weight_job *job, int32_t position) {
+    const int32_t w = job->dy_shape->w;
+    const int32_t at =
+        mct_window_tap_2d(job->window, job->x_shape, position / w, position % w, job->tap);
+    return at < 0 ? NULL : job->x + at * job->x_shape->c;
+}
+
+static void mct_weight_fill_b(const void *job_, int32_t k, int32_t depth, int32_t column,
+                              int32_t columns, int16_t *b) {
+    const mct_weight_job *job = job_;
+    for (int32_t d = 0; d < depth; d += 2) {
+        const int8_t *first = mct_weight_seen(job, k + d);
+        const int8_t *second = d + 1 < depth ? mct_weight_seen(job, k + d + 1) : NULL;
+        mct_fill_pairs(first != NULL ? first + column : NULL,
+                       second != NULL ? second + column : NULL, columns, job->x_zero_point,
+                       b + d * MCT_TILE_COLUMNS);
+    }
+}
+
+static inline mct_product mct_weight_product(const mct_weight_job *job) {
+    return (mct_product){
+        .rows = job->dy_shape->c,
+        .columns = job->x_shape->c,
+        .depth = job->dy_shape->h * job->dy_shape->w,
+        .job = job,
+        .fill_a = mct_weight_fill_a,
+        .fill_b = mct_weight_fill_b,
+    };
+}
+
+#endif

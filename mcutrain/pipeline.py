@@ -1,0 +1,78 @@
+"""The stages in order: model file → graph → training graph → memory plan → C project or simulation.
+
+This module decides nothing; every stage can be called on its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mcutrain import codegen, frontends
+from mcutrain.autodiff import TrainOptions, differentiate
+from mcutrain.codegen import Project
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.verify import verify
+from mcutrain.memplan import TrainingPlan, plan_training
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.quant import replace_head
+from mcutrain.simulate import CompiledSimulator, Compiler
+from mcutrain.sparse import UpdateScheme, find_head, parse_scheme, resolve
+
+ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """A model, what of it is trained, and the planned step that does it."""
+
+    graph: Graph
+    scheme: UpdateScheme
+    plan: TrainingPlan
+
+    def generate(self) -> Project:
+        """The C project."""
+        return codegen.generate(self.plan, self.scheme.name)
+
+    def simulator(
+        self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False
+    ) -> CompiledSimulator:
+        """The C project, compiled for this machine and loaded."""
+        return CompiledSimulator(self.plan, self.scheme.name, seed, compiler, portable)
+
+
+def load(path: str | Path) -> Graph:
+    """An int8 `.tflite` or QDQ `.onnx` file as a verified graph."""
+    return verify(frontends.load(Path(path)))
+
+
+def prepare(
+    model: Graph | str | Path,
+    scheme: UpdateScheme | str = "head",
+    *,
+    classes: int | None = None,
+    head_seed: int = 0,
+    gradient_dtype: str = "int8",
+    accumulate: int = 1,
+    qas: bool = True,
+) -> TrainingStep:
+    """The planned training step of a model under an update scheme.
+
+    scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
+    one with so many outputs, initialised from head_seed; None keeps the model's own.
+    gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
+    """
+    graph = model if isinstance(model, Graph) else load(model)
+    chosen = parse_scheme(scheme) if isinstance(scheme, str) else scheme
+    if not qas:
+        chosen = replace(chosen, qas=False)
+    if classes is not None:
+        graph = replace_head(graph, find_head(graph).node, classes, head_seed)
+    training = differentiate(
+        graph,
+        find_head(graph).name,
+        resolve(chosen, graph),
+        SoftmaxCrossEntropy,
+        TrainOptions(gradient_dtype, accumulate),
+    )
+    return TrainingStep(graph, chosen, plan_training(training, ALIGN_BYTES[gradient_dtype]))

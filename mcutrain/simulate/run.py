@@ -1,0 +1,274 @@
+"""A training run: epochs over a data set, evaluation, and going on after an interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import data
+from mcutrain.errors import DataError, StateError
+from mcutrain.schedule import LearningRate, Schedule
+
+Array = npt.NDArray[Any]
+
+CHUNK = 32  # samples per call into C: how long an interruption may take
+EVALUATE_CHUNK = 100
+
+
+class Simulator(Protocol):
+    """What a run needs: CompiledSimulator, or a device with the same bits."""
+
+    def train(
+        self, x: Array, labels: Array, rates: list[LearningRate]
+    ) -> tuple[Array, Array]: ...
+    def infer(self, x: Array) -> Array: ...
+    def save(self) -> bytes: ...
+    def load(self, saved: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """All that determines a run besides model, scheme and data.
+
+    learning_rate: per sample. schedule: cosine or constant. warmup: share of all steps. seed: of
+    the order of samples and of the augmentation. flip, crop_pixels: random changes of images.
+    """
+
+    epochs: int = 4
+    learning_rate: float = 0.1 / 256
+    schedule: str = "cosine"
+    warmup: float = 0.1
+    seed: int = 0
+    flip: bool = False
+    crop_pixels: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: samples trained of all, mean loss in nats and accuracy of the last ones."""
+
+    trained: int
+    total: int
+    loss: float
+    accuracy: float
+    samples_per_second: float
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """Mean loss and accuracy while training, accuracy on the test set afterwards."""
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    test_accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is. saved: the simulator's state."""
+
+    saved: bytes
+    trained: int = 0
+    correct: int = 0
+    loss_q16: int = 0
+    before: float | None = None
+    epochs: tuple[EpochResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A split whose images fit the model, quantized and augmented on demand."""
+
+    split: data.Split
+    transform: data.Transform
+    scale: float
+    zero_point: int
+    normalization: Any = "auto"
+
+    @staticmethod
+    def prepare(
+        split: data.Split,
+        input_shape: tuple[int, ...],
+        scale: float,
+        zero_point: int,
+        settings: RunSettings,
+        normalization: Any = "auto",
+    ) -> Samples:
+        """Resize images once. input_shape: without the batch. Raises DataError if they cannot fit."""
+        height, width, channels = input_shape if len(input_shape) == 3 else (1, 1, input_shape[-1])
+        transform = data.Transform(height, width, channels, settings.flip, settings.crop_pixels)
+        if split.train.x.dtype == np.uint8:
+            fitted = [
+                data.Dataset(transform.fit(part.x), part.y, part.names)
+                for part in (split.train, split.test)
+            ]
+            split = data.Split(*fitted)
+        return Samples(split, transform, scale, zero_point, normalization)
+
+    def train(self, index: Array, epoch: int, seed: int) -> Array:
+        """The training samples `index` of an epoch as the model's int8 input."""
+        x = self.split.train.x[index]
+        if self.transform.flip or self.transform.crop_pixels:
+            x = self.transform.augment(x, index, seed=seed, epoch=epoch)
+        return self._quantized(x)
+
+    def test(self, first: int, last: int) -> Array:
+        """Test samples as the model's int8 input."""
+        return self._quantized(self.split.test.x[first:last])
+
+    def _quantized(self, x: Array) -> Array:
+        return data.quantize_input(
+            x, scale=self.scale, zero_point=self.zero_point, normalization=self.normalization
+        )
+
+
+@dataclass
+class Run:
+    """Trains a simulator on samples; `state` can be saved at any time and continued from.
+
+    fingerprint: of model and scheme, so that a checkpoint is not continued with others.
+    """
+
+    simulator: Simulator
+    samples: Samples
+    settings: RunSettings
+    fingerprint: str = ""
+    state: RunState = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = RunState(self.simulator.save())
+        if len(self.samples.split.train) == 0:
+            raise DataError("there is no training sample")
+
+    @property
+    def total(self) -> int:
+        """Training steps of the whole run."""
+        return self.settings.epochs * len(self.samples.split.train)
+
+    def train(self, report: Callable[[Progress], None] = lambda _: None) -> RunState:
+        """Run to the end from wherever `state` is. An interruption leaves `state` usable."""
+        if self.state.before is None:
+            self.state = replace(self.state, before=self.evaluate())
+        started, first = time.monotonic(), self.state.trained
+        for index, epoch in self._chunks():
+            losses, predictions = self._step(index, epoch)
+            right = int((predictions == self.samples.split.train.y[index]).sum())
+            self.state = replace(
+                self.state,
+                saved=self.simulator.save(),
+                trained=self.state.trained + len(index),
+                correct=self.state.correct + right,
+                loss_q16=self.state.loss_q16 + int(losses.sum()),
+            )
+            elapsed = max(time.monotonic() - started, 1e-9)
+            report(self._progress(losses, right, len(index), first, elapsed))
+            if self.state.trained % len(self.samples.split.train) == 0:
+                self._end_epoch(epoch, elapsed)
+        return self.state
+
+    def evaluate(self, report: Callable[[int], None] = lambda _: None) -> float:
+        """The share of test samples whose largest output is their class."""
+        test = self.samples.split.test
+        right = 0
+        for first in range(0, len(test), EVALUATE_CHUNK):
+            y = self.simulator.infer(self.samples.test(first, first + EVALUATE_CHUNK))
+            right += int((y.argmax(axis=1) == test.y[first : first + EVALUATE_CHUNK]).sum())
+            report(min(first + EVALUATE_CHUNK, len(test)))
+        return right / max(len(test), 1)
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint; the file is replaced as a whole or not at all."""
+        buffer = io.BytesIO()
+        counts = {
+            "trained": self.state.trained,
+            "correct": self.state.correct,
+            "loss_q16": self.state.loss_q16,
+            "before": self.state.before,
+            "epochs": [asdict(e) for e in self.state.epochs],
+            "identity": self._identity(),
+        }
+        saved = np.frombuffer(self.state.saved, np.uint8)
+        np.savez_compressed(buffer, saved=saved, counts=np.array(json.dumps(counts)))
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part.write_bytes(buffer.getvalue())
+        os.replace(part, path)
+
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint. Raises StateError if it is of another run, or damaged."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                counts = json.loads(str(file["counts"]))
+                saved = file["saved"].astype(np.uint8).tobytes()
+            epochs = tuple(EpochResult(**e) for e in counts["epochs"])
+            identity, trained = counts["identity"], int(counts["trained"])
+        except Exception as error:
+            raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
+        if identity != self._identity():
+            raise StateError(
+                f"{path} belongs to another model, scheme, data set or settings; give the same "
+                "ones as in the interrupted run, or another checkpoint file"
+            )
+        self.simulator.load(saved)
+        self.state = RunState(
+            saved, trained, counts["correct"], counts["loss_q16"], counts["before"], epochs
+        )
+
+    def _chunks(self) -> Iterator[tuple[Array, int]]:
+        """The rest of the run, in pieces that end with the epochs."""
+        count = len(self.samples.split.train)
+        while self.state.trained < self.total:
+            epoch, done = divmod(self.state.trained, count)
+            yield data.order(count, epoch, self.settings.seed)[done : done + CHUNK], epoch
+
+    def _step(self, index: Array, epoch: int) -> tuple[Array, Array]:
+        x = self.samples.train(index, epoch, self.settings.seed)
+        schedule = self._schedule()
+        first = self.state.trained
+        rates = [schedule.at(step) for step in range(first, first + len(index))]
+        return self.simulator.train(x, self.samples.split.train.y[index], rates)
+
+    def _schedule(self) -> Schedule:
+        warmup = round(self.settings.warmup * self.total)
+        base = LearningRate.of(self.settings.learning_rate)
+        return Schedule(base, self.settings.schedule, warmup, self.total)
+
+    def _progress(
+        self, losses: Array, right: int, count: int, first: int, elapsed: float
+    ) -> Progress:
+        speed = (self.state.trained - first) / elapsed
+        loss = float(losses.mean()) / 65536
+        return Progress(self.state.trained, self.total, loss, right / count, speed)
+
+    def _end_epoch(self, epoch: int, seconds: float) -> None:
+        count = len(self.samples.split.train)
+        previous = sum(e.seconds for e in self.state.epochs)
+        result = EpochResult(
+            epoch + 1,
+            self.state.loss_q16 / 65536 / count,
+            self.state.correct / count,
+            self.evaluate(),
+            max(seconds - previous, 0.0),
+        )
+        self.state = replace(
+            self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result)
+        )
+
+    def _identity(self) -> str:
+        """What a checkpoint must agree with."""
+        digest = hashlib.sha256(self.fingerprint.encode())
+        digest.update(repr(sorted(asdict(self.settings).items())).encode())
+        for part in (self.samples.split.train, self.samples.split.test):
+            digest.update(np.ascontiguousarray(part.x).tobytes() + part.y.tobytes())
+        return digest.hexdigest()
