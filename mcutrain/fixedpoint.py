@@ -75,7 +75,8 @@ def multiply_by_quantized_multiplier(x: Array, mult_q31: Array | int, shift: Arr
     high = ((x << left) * mult + (1 << 30)) >> 31
     half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
     away_from_zero = np.where((right > 0) & (high < 0), 1, 0)
-    return (high + half - away_from_zero) >> right
+    rounded: Array = (high + half - away_from_zero) >> right
+    return rounded
 
 
 def multiply_rounding_once(x: Array, mult_q31: Array | int, shift: Array | int) -> Array:
@@ -97,7 +98,8 @@ def hash32(x: Array) -> Array:
     x = np.asarray(x, np.uint32)
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x21F0AAAD)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x735A2D97)
-    return x ^ (x >> np.uint32(15))
+    mixed: Array = x ^ (x >> np.uint32(15))
+    return mixed
 
 
 def random16(key: int, index: Array) -> Array:

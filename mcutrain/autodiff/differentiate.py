@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +76,8 @@ class _Builder:
         self.updated: dict[str, str] = {}
         self.gradients: dict[str, list[Gradient]] = {}
         self.known: dict[tuple[Op, tuple[str, ...]], str] = {}
+        self.masks: dict[str, str] = {}
+        self.node_names = {node.name for node in graph.nodes}
         self.current = ""
         self.salts = 0
         self.wanted = self._reachable()
@@ -97,15 +99,16 @@ class _Builder:
         return self.updates.get(parameter.name)
 
     def mask(self, y: Tensor) -> str:
-        name = f"{y.name}.mask"
-        if name not in self.tensors:
+        if y.name not in self.masks:
+            name = self._unique(f"{y.name}.mask")
             position = next(i for i, n in enumerate(self.nodes) if y.name in n.outputs)
             node = self.nodes[position]
             op = node.op.with_mask()
             mask_type = op.infer(*(self.tensors[n].type for n in node.inputs))[1]
             self.tensors[name] = Tensor(name, mask_type)
             self.nodes[position] = replace(node, op=op, outputs=(y.name, name))
-        return name
+            self.masks[y.name] = name
+        return self.masks[y.name]
 
     def value(self, parameter: Tensor) -> str:
         merge = self.merges.get(parameter.name)
@@ -178,9 +181,11 @@ class _Builder:
         self.current = "loss"
         exponent = self._add_exponent("loss")
         inputs = (self.step, self.logits, self.label, exponent)
-        names = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
+        wanted = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
+        names = tuple(self._unique(name) for name in wanted)
         self._append(op, inputs, names, "loss")
         self.updated[exponent] = names[1]
+        self.loss, self.prediction = names[2:]
         self.gradients[self.logits] = [Gradient(names[0], names[1], max(uniform))]
 
     def add_backward(self, head: str) -> None:
@@ -199,11 +204,14 @@ class _Builder:
 
     def finish(self) -> TrainGraph:
         """The verified, fused result."""
-        outputs = ("loss", "prediction", *self.updated.values())
+        outputs = (self.loss, self.prediction, *self.updated.values())
         inputs = (*self.source.inputs, self.label, self.step, *self.state)
         applied = {name for node in self.apply for name in node.outputs}
         graph = Graph(
-            self.source.name, self.tensors, tuple(self.nodes), inputs,
+            self.source.name,
+            self.tensors,
+            tuple(self.nodes),
+            inputs,
             tuple(n for n in outputs if n not in applied),
         )
         forward = replace(
@@ -212,10 +220,19 @@ class _Builder:
             inputs=(*self.source.inputs, *self.parameters),
         )
         training_graph = TrainGraph(
-            graph=graph, apply=tuple(self.apply), forward=forward, state=self.state,
-            updated=self.updated, parameters=self.parameters, x=self.source.inputs[0],
-            label=self.label, step=self.step, loss="loss", prediction="prediction",
-            accumulate=self.options.accumulate, seed=self.options.seed,
+            graph=graph,
+            apply=tuple(self.apply),
+            forward=forward,
+            state=self.state,
+            updated=self.updated,
+            parameters=self.parameters,
+            x=self.source.inputs[0],
+            label=self.label,
+            step=self.step,
+            loss=self.loss,
+            prediction=self.prediction,
+            accumulate=self.options.accumulate,
+            seed=self.options.seed,
             classes=self.tensors[self.logits].type.elements,
         )
         fused = fuse_rescales(fuse_sums(training_graph))
@@ -242,6 +259,7 @@ class _Builder:
         return reached - set(self.updates)
 
     def _input(self, name: str, tensor_type: TensorType) -> str:
+        name = self._unique(name)
         self.tensors[name] = Tensor(name, tensor_type)
         return name
 
@@ -252,22 +270,21 @@ class _Builder:
         self.state[name] = data
 
     def _add_state(self, name: str, value: Array) -> str:
+        name = self._unique(name)
         self.tensors[name] = Tensor(name, TensorType(value.shape, str(value.dtype)))
         self.state[name] = value
         return name
 
     def _add_exponent(self, name: str) -> str:
         first = [fixedpoint.INITIAL_EXPONENT, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT]
-        full = f"{name}.exponent"
+        full = self._unique(f"{name}.exponent")
         self.state[full] = np.array(first, np.int8)
         self.tensors[full] = Tensor(full, training.EXPONENT)
         return full
 
     def _unique(self, name: str) -> str:
-        candidate, i = name, 2
-        while candidate in self.tensors:
-            candidate, i = f"{name}{i}", i + 1
-        return candidate
+        """A tensor name that neither the model nor training has used."""
+        return _unused(name, self.tensors)
 
     def _add(self, op: Op, inputs: Sequence[str], suffix: str) -> tuple[str, ...]:
         """A node with fresh outputs, named after the forward node that is being differentiated."""
@@ -285,6 +302,8 @@ class _Builder:
         types = op.infer(*(self.tensors[n].type for n in inputs))
         for output, tensor_type in zip(outputs, types, strict=True):
             self.tensors[output] = Tensor(output, tensor_type)
+        name = _unused(name, self.node_names)
+        self.node_names.add(name)
         target = self.nodes if nodes is None else nodes
         target.append(Node(name, op, tuple(inputs), tuple(outputs)))
         return tuple(outputs)
@@ -292,7 +311,7 @@ class _Builder:
     def _add_gradient(self, op: Op, inputs: Sequence[str]) -> Gradient:
         name = self._unique(f"{self.current}/dx")
         exponent = self._add_exponent(name)
-        outputs = (name, f"{exponent}.new")
+        outputs = (name, self._unique(f"{exponent}.new"))
         self._append(op, (self.step, *inputs, exponent), outputs, name)
         self.updated[exponent] = outputs[1]
         return Gradient(outputs[0], outputs[1], 1.0)
@@ -305,7 +324,7 @@ class _Builder:
         name: str,
         nodes: list[Node] | None = None,
     ) -> tuple[str, ...]:
-        outputs = tuple(f"{s}.new" for s in state)
+        outputs = tuple(self._unique(f"{s}.new") for s in state)
         self.updated.update(zip(state, outputs, strict=True))
         return self._append(op, inputs, outputs, name, nodes)
 
@@ -316,7 +335,13 @@ class _Builder:
             stage = training.OutputStage((1.0,), False, self.gradient_dtype, self.salt())
             shape = self.tensors[tensor].type.shape
             op = GradientSum(stage, shape, (first.scale, other.scale))
-            first = self._add_gradient(
-                op, (first.name, first.exponent, other.name, other.exponent)
-            )
+            first = self._add_gradient(op, (first.name, first.exponent, other.name, other.exponent))
         return first
+
+
+def _unused(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    candidate, i = name, 2
+    while candidate in taken:
+        candidate, i = f"{name}{i}", i + 1
+    return candidate

@@ -1,4 +1,4 @@
-"""Fold rescales (clamp mask, per-channel scale) and sums into the node that computed their input."""
+"""Fold rescales (clamp mask, per-channel scale) and sums into the node that feeds them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def split_parameters(graph: Graph, updates: Mapping[str, ParameterUpdate]) -> Gr
         tensor = graph.tensors[name]
         if update.channels is None or tensor.data is None:
             continue
-        names = (f"{name}.frozen", f"{name}.trained")
+        names = (_unused(f"{name}.frozen", tensors), _unused(f"{name}.trained", tensors))
         trained = tensor.data[..., list(update.channels)]
         trained_type = replace(tensor.type, shape=trained.shape)
         tensors[names[0]] = Tensor(names[0], tensor.type, tensor.data)
@@ -33,3 +33,10 @@ def split_parameters(graph: Graph, updates: Mapping[str, ParameterUpdate]) -> Gr
         nodes += [merges[name] for name in node.inputs if name in merges]
         nodes.append(node)
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
+
+
+def _unused(name: str, taken: Mapping[str, Tensor]) -> str:
+    """The name, with as many strokes behind it as make it new."""
+    while name in taken:
+        name += "'"
+    return name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
-
 import mcutrain_firmware
 import mcutrain_templates
+import numpy as np
+
 from mcutrain.codegen.c_text import CTYPES, comment, wrapped
 from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
@@ -60,11 +59,11 @@ class Project:
             fresh.chmod(0o755)
             if folder.exists():
                 old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-                os.replace(folder, old)
-                os.replace(fresh, folder)
+                folder.replace(old)
+                fresh.replace(folder)
                 shutil.rmtree(old)
             else:
-                os.replace(fresh, folder)
+                fresh.replace(folder)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -154,7 +153,9 @@ def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[s
         "infer": program.infer,
         "train": program.train,
         "apply": program.apply,
-        "constants": [_constant(name, tensor.data, tensor) for name, tensor in program.constants.values()],
+        "constants": [
+            _constant(name, tensor.data, tensor) for name, tensor in program.constants.values()
+        ],
     }
 
 

@@ -107,7 +107,7 @@ class Graph:
         return tuple(n for n in self.nodes if tensor in n.inputs)
 
     def with_nodes(self, nodes: Iterable[Node], keep: Iterable[str] = ()) -> Graph:
-        """The same graph with other nodes; tensors that neither they nor `keep` name are dropped."""
+        """The same graph with other nodes; tensors that neither these nor `keep` name go."""
         nodes = tuple(nodes)
         used = {*self.inputs, *self.outputs, *keep}
         used.update(name for n in nodes for name in (*n.inputs, *n.outputs))

@@ -40,4 +40,3 @@ def view_roots(graph: Graph) -> dict[str, str]:
         if node.op.is_view:
             roots[node.outputs[0]] = roots.get(node.inputs[0], node.inputs[0])
     return roots
-

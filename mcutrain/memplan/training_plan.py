@@ -74,8 +74,11 @@ def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = Tru
     nodes = (*scheduled.graph.nodes, *scheduled.apply)
     graph = _with_apply(scheduled)
     persistent = frozenset(
-        [*scheduled.state, *scheduled.updated.values(), scheduled.label, scheduled.step]
-        + [scheduled.loss, scheduled.prediction]
+        [
+            *scheduled.state,
+            *scheduled.updated.values(),
+            *(scheduled.label, scheduled.step, scheduled.loss, scheduled.prediction),
+        ]
     )
     found = lifetimes(graph, nodes, persistent, (scheduled.x,), ())
     tail = _tail(scheduled)
@@ -123,9 +126,7 @@ def _head_step(training: TrainGraph, tail: tuple[Node, ...]) -> int:
     """When training runs its head: the step at which inference turns off."""
     if not tail:
         return len(training.graph.nodes) - 1
-    return next(
-        i for i, node in enumerate(training.graph.nodes) if node.inputs == tail[0].inputs
-    )
+    return next(i for i, node in enumerate(training.graph.nodes) if node.inputs == tail[0].inputs)
 
 
 def _tail_buffers(

@@ -56,7 +56,9 @@ class Add(Op):
         """The operands' shape."""
         a, b = inputs
         if a.shape != b.shape:
-            raise ValueError(f"shapes {a.shape} and {b.shape} differ; broadcasting is not supported")
+            raise ValueError(
+                f"shapes {a.shape} and {b.shape} differ; broadcasting is not supported"
+            )
         return clamped_types(TensorType(a.shape), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -24,10 +24,10 @@ from mcutrain.ir.op import (
     inputs,
     outputs,
 )
-from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.select_channels import select_channels
+from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import (
     ACC_BYTES,
     SUFFIX,
@@ -181,9 +181,7 @@ class Conv2D(Op):
         if self.requantize is None:
             raise ValueError("sums have no activation")
         q = self.requantize
-        return replace(
-            self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high))
-        )
+        return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
 
 
 @dataclass(frozen=True)
@@ -265,4 +263,3 @@ class Conv2DGradWeight(ParameterGradientOp):
         """One per position and trained weight."""
         dy = types[1]
         return dy.elements // dy.shape[3] * int(np.prod(self.trained))
-

@@ -201,7 +201,9 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
         patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
         patches = patches[..., list(self.x_columns)]
         picked = dy[0] if self.channels is None else dy[0][..., list(self.channels)]
-        return (patches * picked[:, :, None, None, :].astype(np.int64)).sum(axis=(0, 1))
+        terms: Array = patches * picked[:, :, None, None, :].astype(np.int64)
+        sums: Array = terms.sum(axis=(0, 1))
+        return sums
 
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
         """mct_depthwise_conv_2d_update_weight_<dy>: scratch holds one tap's sums."""

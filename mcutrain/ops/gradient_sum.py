@@ -92,4 +92,3 @@ def rescale(
     stage = OutputStage(factors, mask is not None, emit.gradient_dtype, emit.salt())
     masks = () if mask is None else (mask,)
     return emit.gradient(GradientSum(stage, shape, (dy.scale,)), dy, *masks)
-

@@ -82,4 +82,6 @@ class PadGradInput(GradientOp):
             Param("pad_left", self.padding[2]),
         )
         name = f"pad_grad_input_{SUFFIX[dy.dtype]}"
-        return KernelCall("pad", f"mct_{name}", (name,), params, (), self.shape[3] * ACC_BYTES[dy.dtype]), 0
+        return KernelCall(
+            "pad", f"mct_{name}", (name,), params, (), self.shape[3] * ACC_BYTES[dy.dtype]
+        ), 0

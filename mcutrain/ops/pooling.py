@@ -60,7 +60,8 @@ class AveragePool2D(Op):
     def counts(self, shape: tuple[int, ...]) -> Array:
         """How many elements of x each window holds: [rows, columns]."""
         ones = np.ones((1, *shape[1:3], 1), np.int64)
-        return self.window.patches(ones, 0).sum(axis=(2, 3, 4))
+        counts: Array = self.window.patches(ones, 0).sum(axis=(2, 3, 4))
+        return counts
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Sum, divide, round."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.fixedpoint import multiply_by_quantized_multiplier
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import KernelCall, Op, Param, inputs, outputs
 
@@ -25,13 +24,15 @@ EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401,
 
 def _high_mul(a: Array, b: Array | int) -> Array:
     """a * b / 2**31, rounded (SaturatingRoundingDoublingHighMul)."""
-    return (a * b + (1 << 30)) >> 31
+    product: Array = (np.multiply(a, b, dtype=np.int64) + (1 << 30)) >> 31
+    return product
 
 
 def _rounding_shift(x: Array, bits: Array | int) -> Array:
     """x / 2**bits, halves away from zero (RoundingDivideByPOT). bits >= 1."""
     bits = np.asarray(bits, np.int64)
-    return (x + (np.int64(1) << (bits - 1)) - (x < 0)) >> bits
+    shifted: Array = (x + (np.int64(1) << (bits - 1)) - (x < 0)) >> bits
+    return shifted
 
 
 def _exp_near_zero(a: Array) -> Array:

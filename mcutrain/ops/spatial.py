@@ -41,9 +41,7 @@ class Window:
         top, bottom, left, right = self.padding
         height, width = x.shape[1:3]
         rows, columns = self.output_size(height, width)
-        padded = np.pad(
-            x[0], ((top, bottom), (left, right), (0, 0)), constant_values=pad_value
-        )
+        padded = np.pad(x[0], ((top, bottom), (left, right), (0, 0)), constant_values=pad_value)
         taps = [
             self._tap(padded, ky, kx, rows, columns)
             for ky in range(self.kernel[0])
@@ -56,7 +54,9 @@ class Window:
         """The transpose of `patches`: sum what each input element contributed to."""
         top, bottom, left, right = self.padding
         rows, columns = patches.shape[:2]
-        padded = np.zeros((height + top + bottom, width + left + right, patches.shape[-1]), np.int64)
+        padded = np.zeros(
+            (height + top + bottom, width + left + right, patches.shape[-1]), np.int64
+        )
         for ky in range(self.kernel[0]):
             for kx in range(self.kernel[1]):
                 self._tap(padded, ky, kx, rows, columns)[...] += patches[:, :, ky, kx]

@@ -41,8 +41,8 @@ ACC_BYTES = {"int8": 4, "int16": 8}
 def narrow_sum(acc: Array, dtype: str) -> Array:
     """Sums of gradients of `dtype` as int32; their exponent grows by ACC_DROPPED_BITS."""
     drop = ACC_DROPPED_BITS[dtype]
-    rounded = (acc + (1 << drop >> 1)) >> drop
-    return np.clip(rounded, -(2**31), 2**31 - 1)
+    narrow: Array = np.clip((acc + (1 << drop >> 1)) >> drop, -(2**31), 2**31 - 1)
+    return narrow
 
 
 def products(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
@@ -64,7 +64,7 @@ class OutputStage:
 
     gradient = round(sum * scale[c] * 2**(e_in - e_out)), rounded stochastically and saturated,
     0 where the clamp mask is. scale: one real factor, or one per channel (the last axis). e_out is
-    chosen before the sums are known, from the history of what was needed (fixedpoint.begin_exponent).
+    chosen before the sums are known, from what was needed lately (fixedpoint.begin_exponent).
     salt: distinguishes this node's random numbers. addend_scale: if not empty, another gradient of
     the same tensor is added in the same rounding, times this factor, or one per channel.
     """
@@ -85,7 +85,9 @@ class OutputStage:
         mult, shift = self.multipliers()
         return fixedpoint.scale_to_fraction(acc, mult, shift + dy_exponent - exponent)
 
-    def store(self, fraction: Array, step: Array, exponent: Array, mask: Array | None) -> Array:
+    def store(
+        self, fraction: Array, step: Array, exponent: Array, mask: Array | None
+    ) -> tuple[Array, Array]:
         """Round and saturate the fractions. Returns the gradient and the updated exponent."""
         if mask is not None:
             fraction = np.where(unpack_bits(mask, fraction.shape), fraction, 0)
@@ -171,7 +173,7 @@ class GradientOp(Op):
         return False
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """f(params, step, dy, dy_exponent, own…[, addend, its exponent], mask, exponent, dx[, scratch]).
+        """f(params, step, dy, dy_exponent, own…[, addend, exponent], mask, exponent, dx, scratch).
 
         Absent operands are NULL.
         """
@@ -266,7 +268,8 @@ def pack_residual(values: Array, residual_bits: int) -> Array:
     if residual_bits == 8:
         return values.astype(np.uint8)
     padded = np.pad(values, (0, len(values) % 2))
-    return (padded[0::2] | (padded[1::2] << 4)).astype(np.uint8)
+    packed: Array = (padded[0::2] | (padded[1::2] << 4)).astype(np.uint8)
+    return packed
 
 
 def unpack_residual(packed: Array, residual_bits: int, count: int) -> Array:
@@ -419,7 +422,8 @@ class BiasGradient(ParameterGradientOp):
 
     def sums(self, dy: Array, *own: Array) -> Array:
         """Sum over all axes but the last."""
-        return dy.astype(np.int64).reshape(-1, dy.shape[-1]).sum(axis=0)
+        sums: Array = dy.astype(np.int64).reshape(-1, dy.shape[-1]).sum(axis=0)
+        return sums
 
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
         """mct_bias_update_<dy> or mct_bias_grad_<dy>."""
@@ -438,10 +442,8 @@ class BiasGradient(ParameterGradientOp):
         return replace(call, params=params, operands=inputs(*range(len(types))))
 
 
-def train_bias(
-    emit: Emit, dy: Gradient, b: Tensor, factors: tuple[float, ...] = (1.0,)
-) -> None:
-    """Train the bias b of a layer whose sums have the gradient dy * factors, if the scheme wants."""
+def train_bias(emit: Emit, dy: Gradient, b: Tensor, factors: tuple[float, ...] = (1.0,)) -> None:
+    """Train the bias b of a layer whose sums have the gradient dy * factors, if it is trained."""
     update = emit.update(b)
     if update:
         update = replace(update, rate=products(update.rate, factors))

@@ -47,7 +47,9 @@ def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph
         names[2]: Tensor(names[2], TensorType(shape, "int8", (output_scale,))),
     }
     requantize = Requantize((mult,), (shift,), 0)
-    node = Node(head.name, replace(op, requantize=requantize), (head.inputs[0], *names[:2]), (names[2],))
+    node = Node(
+        head.name, replace(op, requantize=requantize), (head.inputs[0], *names[:2]), (names[2],)
+    )
     kept = []
     for n in graph.nodes:
         if n.name == head.name:

@@ -2,16 +2,19 @@
 
 from mcutrain.simulate.build import Compiler, find_compiler
 from mcutrain.simulate.compiled import CompiledSimulator
-from mcutrain.simulate.reference import ReferenceSimulator
-from mcutrain.simulate.run import Progress, Run, RunSettings, Samples
+from mcutrain.simulate.reference import PlannedReference, ReferenceSimulator
+from mcutrain.simulate.run import EpochResult, Progress, Run, RunSettings, Samples, Simulator
 
 __all__ = [
     "CompiledSimulator",
     "Compiler",
+    "EpochResult",
+    "PlannedReference",
     "Progress",
     "ReferenceSimulator",
     "Run",
     "RunSettings",
     "Samples",
+    "Simulator",
     "find_compiler",
 ]

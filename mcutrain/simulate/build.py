@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mcutrain_firmware
+
 from mcutrain.codegen import Project
 from mcutrain.errors import BuildError
 
@@ -34,7 +35,11 @@ class Compiler:
         """The first line that it prints of itself. Raises BuildError if it does not run."""
         try:
             done = subprocess.run(
-                [*self.command, "--version"], capture_output=True, text=True, timeout=120, check=True
+                [*self.command, "--version"],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise BuildError(f"the C compiler {self.command[0]!r} does not run: {error}") from error
@@ -98,7 +103,7 @@ def build_library(
         built = _compile(Path(scratch), files, compiler, flags)
         part = library.with_suffix(f".{os.getpid()}.part")
         shutil.copyfile(built, part)
-        os.replace(part, library)
+        part.replace(library)
     return library
 
 
@@ -123,9 +128,7 @@ def _host_bodies(names: Iterable[str], portable: bool) -> dict[str, str]:
     }
 
 
-def _compile(
-    folder: Path, files: dict[str, str], compiler: Compiler, flags: Sequence[str]
-) -> Path:
+def _compile(folder: Path, files: dict[str, str], compiler: Compiler, flags: Sequence[str]) -> Path:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +136,16 @@ def _compile(
     sources = sorted(name for name in files if name.endswith(".c"))
     includes = sorted({f"-I{Path(name).parent}" for name in files if name.endswith((".h", ".inc"))})
     library = folder / "library.so"
-    command = [*compiler.command, *flags, *includes, "-shared", "-fPIC", "-o", str(library), *sources]
+    command = [
+        *compiler.command,
+        *flags,
+        *includes,
+        "-shared",
+        "-fPIC",
+        "-o",
+        str(library),
+        *sources,
+    ]
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_SECONDS

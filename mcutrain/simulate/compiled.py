@@ -110,7 +110,9 @@ class CompiledSimulator:
     def _samples(self, x: Array) -> Array:
         samples = np.ascontiguousarray(x, np.int8).reshape(len(x), -1)
         if samples.shape[1] != self.input_bytes:
-            raise DataError(f"a sample has {samples.shape[1]} bytes, the model takes {self.input_bytes}")
+            raise DataError(
+                f"a sample has {samples.shape[1]} bytes, the model takes {self.input_bytes}"
+            )
         return samples
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,8 +11,12 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff import TrainGraph
+from mcutrain.codegen.program import Program
+from mcutrain.errors import StateError
 from mcutrain.ir.interpret import interpret
+from mcutrain.memplan import TrainingPlan
 from mcutrain.schedule import LearningRate
+from mcutrain.simulate.compiled import SAVED_HEADER_BYTES, unpack_state
 
 Array = npt.NDArray[Any]
 
@@ -58,9 +63,7 @@ class ReferenceSimulator:
     def _step(self, x: Array, label: int, rate: LearningRate) -> tuple[int, int]:
         training = self.training
         self.key = fixedpoint.xorshift32(self.key)
-        step = np.array(
-            [self.key, self.update, self.sample, rate.mult_q31, rate.shift], np.int64
-        )
+        step = np.array([self.key, self.update, self.sample, rate.mult_q31, rate.shift], np.int64)
         inputs: dict[str, Array] = {
             training.x: x.reshape(training.graph.tensors[training.x].type.shape),
             training.label: np.array([label], np.int32),
@@ -94,3 +97,35 @@ class ReferenceSimulator:
             outputs = node.op.reference(*(values[name] for name in node.inputs))
             applied.update(zip(node.outputs, outputs, strict=True))
         self._take_over(applied)
+
+
+class PlannedReference(ReferenceSimulator):
+    """The reference with its state laid out and saved as the generated C does it."""
+
+    def __init__(self, plan: TrainingPlan, seed: int = 1) -> None:
+        super().__init__(plan.training, seed)
+        self.plan = plan
+        self._model_hash = bytes.fromhex(Program(plan).model_hash)[::-1]
+
+    def save(self) -> bytes:
+        """The trained state with header and checksum, the bytes of mct_state_save."""
+        raw = bytearray(self.plan.state_bytes)
+        raw[:12] = np.array([self.key, self.update, self.sample], "<u4").tobytes()
+        for name, offset in self.plan.state_offsets.items():
+            value = np.asarray(self.state[name], np.asarray(self.training.state[name]).dtype)
+            raw[offset : offset + value.nbytes] = value.tobytes()
+        return self._header(raw) + bytes(raw)
+
+    def load(self, saved: bytes) -> None:
+        """Take over a saved state. Raises StateError, and nothing changes, if it does not fit."""
+        raw = saved[SAVED_HEADER_BYTES:]
+        if len(raw) != self.plan.state_bytes or self._header(raw) != saved[:SAVED_HEADER_BYTES]:
+            raise StateError("the saved state cannot be used: it is damaged, or of another model")
+        self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
+        self.state = unpack_state(self.plan, raw)
+
+    def _header(self, raw: bytes | bytearray) -> bytes:
+        """As firmware/runtime/mct_state.h has it."""
+        begin = b"MCTS" + bytes([1, 0, 0, 0]) + self._model_hash
+        begin += len(raw).to_bytes(4, "little")
+        return begin + zlib.crc32(raw, zlib.crc32(begin)).to_bytes(4, "little")

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,16 +22,14 @@ from mcutrain.schedule import LearningRate, Schedule
 
 Array = npt.NDArray[Any]
 
-CHUNK = 32  # samples per call into C: how long an interruption may take
-EVALUATE_CHUNK = 100
+CHUNK = 32
+EVALUATE_CHUNKS = 4  # samples of a call without training, in chunks
 
 
 class Simulator(Protocol):
     """What a run needs: CompiledSimulator, or a device with the same bits."""
 
-    def train(
-        self, x: Array, labels: Array, rates: list[LearningRate]
-    ) -> tuple[Array, Array]: ...
+    def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]: ...
     def infer(self, x: Array) -> Array: ...
     def save(self) -> bytes: ...
     def load(self, saved: bytes) -> None: ...
@@ -66,7 +65,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class EpochResult:
-    """Mean loss and accuracy while training, accuracy on the test set afterwards."""
+    """Mean loss and accuracy while training, accuracy on the test set afterwards.
+
+    seconds: in training steps, without the preparation of samples and evaluation.
+    """
 
     epoch: int
     loss: float
@@ -77,12 +79,13 @@ class EpochResult:
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is. saved: the simulator's state."""
+    """How far a run is. saved: the simulator's state. seconds: in training steps, so far."""
 
     saved: bytes
     trained: int = 0
     correct: int = 0
     loss_q16: int = 0
+    seconds: float = 0.0
     before: float | None = None
     epochs: tuple[EpochResult, ...] = ()
 
@@ -106,7 +109,7 @@ class Samples:
         settings: RunSettings,
         normalization: Any = "auto",
     ) -> Samples:
-        """Resize images once. input_shape: without the batch. Raises DataError if they cannot fit."""
+        """Resize images once. input_shape: without the batch. Raises DataError if none fits."""
         height, width, channels = input_shape if len(input_shape) == 3 else (1, 1, input_shape[-1])
         transform = data.Transform(height, width, channels, settings.flip, settings.crop_pixels)
         if split.train.x.dtype == np.uint8:
@@ -139,12 +142,14 @@ class Run:
     """Trains a simulator on samples; `state` can be saved at any time and continued from.
 
     fingerprint: of model and scheme, so that a checkpoint is not continued with others.
+    chunk: samples per call of the simulator: how long an interruption may take.
     """
 
     simulator: Simulator
     samples: Samples
     settings: RunSettings
     fingerprint: str = ""
+    chunk: int = CHUNK
     state: RunState = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,13 +162,23 @@ class Run:
         """Training steps of the whole run."""
         return self.settings.epochs * len(self.samples.split.train)
 
-    def train(self, report: Callable[[Progress], None] = lambda _: None) -> RunState:
-        """Run to the end from wherever `state` is. An interruption leaves `state` usable."""
+    def train(
+        self,
+        report: Callable[[Progress], None] = lambda _: None,
+        evaluating: Callable[[int], None] = lambda _: None,
+    ) -> RunState:
+        """Run to the end from wherever `state` is. An interruption leaves `state` usable.
+
+        report: called after some steps. evaluating: called with the test samples done.
+        """
+        self.simulator.load(self.state.saved)
+        self._end_epoch(evaluating)
         if self.state.before is None:
-            self.state = replace(self.state, before=self.evaluate())
-        started, first = time.monotonic(), self.state.trained
+            self.state = replace(self.state, before=self.evaluate(evaluating))
+        busy_seconds, first = 0.0, self.state.trained
         for index, epoch in self._chunks():
-            losses, predictions = self._step(index, epoch)
+            started = time.monotonic()
+            losses, predictions, seconds = self._step(index, epoch)
             right = int((predictions == self.samples.split.train.y[index]).sum())
             self.state = replace(
                 self.state,
@@ -171,21 +186,21 @@ class Run:
                 trained=self.state.trained + len(index),
                 correct=self.state.correct + right,
                 loss_q16=self.state.loss_q16 + int(losses.sum()),
+                seconds=self.state.seconds + seconds,
             )
-            elapsed = max(time.monotonic() - started, 1e-9)
-            report(self._progress(losses, right, len(index), first, elapsed))
-            if self.state.trained % len(self.samples.split.train) == 0:
-                self._end_epoch(epoch, elapsed)
+            busy_seconds += max(time.monotonic() - started, 1e-9)
+            report(self._progress(losses, right, len(index), first, busy_seconds))
+            self._end_epoch(evaluating)
         return self.state
 
     def evaluate(self, report: Callable[[int], None] = lambda _: None) -> float:
-        """The share of test samples whose largest output is their class."""
-        test = self.samples.split.test
+        """The share of test samples whose largest output is their class. report: samples done."""
+        test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
         right = 0
-        for first in range(0, len(test), EVALUATE_CHUNK):
-            y = self.simulator.infer(self.samples.test(first, first + EVALUATE_CHUNK))
-            right += int((y.argmax(axis=1) == test.y[first : first + EVALUATE_CHUNK]).sum())
-            report(min(first + EVALUATE_CHUNK, len(test)))
+        for first in range(0, len(test), chunk):
+            y = self.simulator.infer(self.samples.test(first, first + chunk))
+            right += int((y.argmax(axis=1) == test.y[first : first + chunk]).sum())
+            report(min(first + chunk, len(test)))
         return right / max(len(test), 1)
 
     def save(self, path: Path) -> None:
@@ -195,15 +210,16 @@ class Run:
             "trained": self.state.trained,
             "correct": self.state.correct,
             "loss_q16": self.state.loss_q16,
+            "seconds": self.state.seconds,
             "before": self.state.before,
             "epochs": [asdict(e) for e in self.state.epochs],
-            "identity": self._identity(),
+            "identity": self._identity,
         }
         saved = np.frombuffer(self.state.saved, np.uint8)
         np.savez_compressed(buffer, saved=saved, counts=np.array(json.dumps(counts)))
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         part.write_bytes(buffer.getvalue())
-        os.replace(part, path)
+        part.replace(path)
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint. Raises StateError if it is of another run, or damaged."""
@@ -212,32 +228,34 @@ class Run:
                 counts = json.loads(str(file["counts"]))
                 saved = file["saved"].astype(np.uint8).tobytes()
             epochs = tuple(EpochResult(**e) for e in counts["epochs"])
-            identity, trained = counts["identity"], int(counts["trained"])
+            identity = counts.pop("identity")
+            state = RunState(saved, **{**counts, "epochs": epochs})
         except Exception as error:
             raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
-        if identity != self._identity():
+        if identity != self._identity:
             raise StateError(
                 f"{path} belongs to another model, scheme, data set or settings; give the same "
                 "ones as in the interrupted run, or another checkpoint file"
             )
         self.simulator.load(saved)
-        self.state = RunState(
-            saved, trained, counts["correct"], counts["loss_q16"], counts["before"], epochs
-        )
+        self.state = state
 
     def _chunks(self) -> Iterator[tuple[Array, int]]:
         """The rest of the run, in pieces that end with the epochs."""
         count = len(self.samples.split.train)
         while self.state.trained < self.total:
             epoch, done = divmod(self.state.trained, count)
-            yield data.order(count, epoch, self.settings.seed)[done : done + CHUNK], epoch
+            yield data.order(count, epoch, self.settings.seed)[done : done + self.chunk], epoch
 
-    def _step(self, index: Array, epoch: int) -> tuple[Array, Array]:
+    def _step(self, index: Array, epoch: int) -> tuple[Array, Array, float]:
+        """Train on the samples `index`: losses, predictions, seconds."""
         x = self.samples.train(index, epoch, self.settings.seed)
         schedule = self._schedule()
         first = self.state.trained
         rates = [schedule.at(step) for step in range(first, first + len(index))]
-        return self.simulator.train(x, self.samples.split.train.y[index], rates)
+        started = time.monotonic()
+        losses, predictions = self.simulator.train(x, self.samples.split.train.y[index], rates)
+        return losses, predictions, time.monotonic() - started
 
     def _schedule(self) -> Schedule:
         warmup = round(self.settings.warmup * self.total)
@@ -245,26 +263,28 @@ class Run:
         return Schedule(base, self.settings.schedule, warmup, self.total)
 
     def _progress(
-        self, losses: Array, right: int, count: int, first: int, elapsed: float
+        self, losses: Array, right: int, count: int, first: int, busy_seconds: float
     ) -> Progress:
-        speed = (self.state.trained - first) / elapsed
+        speed = (self.state.trained - first) / busy_seconds
         loss = float(losses.mean()) / 65536
         return Progress(self.state.trained, self.total, loss, right / count, speed)
 
-    def _end_epoch(self, epoch: int, seconds: float) -> None:
+    def _end_epoch(self, evaluating: Callable[[int], None]) -> None:
+        """Add an epoch's result if all its samples are trained."""
         count = len(self.samples.split.train)
-        previous = sum(e.seconds for e in self.state.epochs)
+        epoch = len(self.state.epochs) + 1
+        if self.state.trained < epoch * count:
+            return
         result = EpochResult(
-            epoch + 1,
+            epoch,
             self.state.loss_q16 / 65536 / count,
             self.state.correct / count,
-            self.evaluate(),
-            max(seconds - previous, 0.0),
+            self.evaluate(evaluating),
+            self.state.seconds - sum(e.seconds for e in self.state.epochs),
         )
-        self.state = replace(
-            self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result)
-        )
+        self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 
+    @cached_property
     def _identity(self) -> str:
         """What a checkpoint must agree with."""
         digest = hashlib.sha256(self.fingerprint.encode())

@@ -184,13 +184,15 @@ def _read_toml(path: Path) -> UpdateScheme:
 
 
 def _check_types(path: Path, values: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
-    expected = {"name": str, "qas": bool}
+    expected: dict[str, type] = {"name": str, "qas": bool}
     for key in ("bias_depth", "residual_bits", "head_residual_bits"):
         expected[key] = int
     for key, kind in expected.items():
-        value = values.get(key)
-        wrong = value is not None and (type(value) is not kind or (kind is int and value < 0))
-        if wrong:
+        value: Any = values.get(key)
+        if value is None:
+            continue
+        negative = isinstance(value, int) and value < 0
+        if type(value) is not kind or negative:
             raise SchemeError(f"scheme {path}: {key} = {value!r} is not a {kind.__name__}")
     for key, share in weights.items():
         if type(share) not in (int, float):

@@ -1,0 +1,176 @@
+"""Training on the host from Python: what `mcutrain simulate` does, as one function."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import data as datasets
+from mcutrain.errors import DataError
+from mcutrain.ir.graph import TensorType
+from mcutrain.pipeline import TrainingStep
+from mcutrain.simulate import EpochResult, Progress, Run, RunSettings, Samples, Simulator
+
+Array = npt.NDArray[Any]
+
+CHECKPOINT_SECONDS = 20.0
+"""How often a running simulation writes its checkpoint."""
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save."""
+
+    before: float
+    accuracy: float
+    epochs: tuple[EpochResult, ...]
+    steps: int
+    seconds: float
+    arena_bytes: int
+    state_bytes: int
+    saved: bytes
+
+    @property
+    def step_us(self) -> float:
+        """Microseconds per training step on this machine."""
+        return 1e6 * self.seconds / max(self.steps, 1)
+
+    @property
+    def sram_bytes(self) -> int:
+        """Arena and trainable state."""
+        return self.arena_bytes + self.state_bytes
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who wants to know how far a run is: called with training progress, and test samples done."""
+
+    training: Callable[[Progress], None] = lambda _: None
+    evaluating: Callable[[int], None] = lambda _: None
+
+
+def train(
+    step: TrainingStep,
+    data: datasets.Split | str | Path,
+    settings: RunSettings | None = None,
+    *,
+    epochs: int | None = None,
+    learning_rate: float | None = None,
+    seed: int | None = None,
+    checkpoint: str | Path | None = None,
+    watch: Watch | None = None,
+) -> SimulationResult:
+    """Train in the generated C, compiled for this machine; the same bits as on any other.
+
+    data: a Split, or a path that mcutrain.data.load reads. settings: all that determines the run;
+    epochs, learning_rate (per sample) and seed replace theirs. checkpoint: a file to continue
+    from if it exists, and to save to. Raises McutrainError.
+    """
+    given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
+    changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    split = data if isinstance(data, datasets.Split) else load_data(step, data)
+    run = prepare_run(step, split, replace(settings or RunSettings(), **changes))
+    return finish(step, run, Path(checkpoint) if checkpoint else None, watch or Watch())
+
+
+def load_data(
+    step: TrainingStep,
+    path: str | Path,
+    test_share: float = 0.2,
+    seed: int = 0,
+    progress: datasets.Progress | None = None,
+) -> datasets.Split:
+    """A data set for the model of `step`: images of a folder are made to fit as they are read."""
+    shape = input_type(step).shape[1:]
+    image_shape = (shape[0], shape[1], shape[2]) if len(shape) == 3 else None
+    return datasets.load(
+        path, test_share=test_share, seed=seed, image_shape=image_shape, progress=progress
+    )
+
+
+def input_type(step: TrainingStep) -> TensorType:
+    """The type of the model's input."""
+    return step.graph.tensors[step.graph.inputs[0]].type
+
+
+def prepare_run(
+    step: TrainingStep,
+    split: datasets.Split,
+    settings: RunSettings,
+    *,
+    simulator: Simulator | None = None,
+    normalization: datasets.Normalization | None = None,
+) -> Run:
+    """A run that has not begun. Raises DataError if the data does not fit the model.
+
+    simulator: the compiled C if None. normalization: what the model was trained on, if its input
+    parameters do not tell (see mcutrain.data.quantize_input).
+    """
+    x = input_type(step)
+    classes = step.plan.training.classes
+    for dataset in (split.train, split.test):
+        if len(dataset) == 0:
+            raise DataError("the data set has no training or no test sample")
+    samples = Samples.prepare(
+        split, x.shape[1:], x.scale, x.zero_point, settings, normalization or "auto"
+    )
+    datasets.check(samples.split, input_shape=x.shape[1:], classes=classes)
+    samples.test(0, 1)  # the normalization fits, or a sentence
+    if simulator is None:
+        simulator = step.simulator(settings.seed + 1)
+    return Run(simulator, samples, settings, step.generate().digest)
+
+
+def finish(
+    step: TrainingStep, run: Run, checkpoint: Path | None = None, watch: Watch | None = None
+) -> SimulationResult:
+    """Run to the end, from the checkpoint if there is one; it is kept up to date, Ctrl-C included."""
+    watch = watch or Watch()
+    if checkpoint is None:
+        run.train(watch.training, watch.evaluating)
+        return _result(step, run)
+    if checkpoint.exists():
+        run.resume(checkpoint)
+    run.save(checkpoint)  # fails now rather than after an hour
+    saved = time.monotonic()
+
+    def saving(progress: Progress) -> None:
+        nonlocal saved
+        if time.monotonic() - saved > CHECKPOINT_SECONDS:
+            run.save(checkpoint)
+            saved = time.monotonic()
+        watch.training(progress)
+
+    try:
+        run.train(saving, watch.evaluating)
+    finally:
+        run.save(checkpoint)
+    return _result(step, run)
+
+
+def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
+    """Every tensor of the trained state by name: weights, residual bits, biases, exponents."""
+    from mcutrain.simulate.compiled import SAVED_HEADER_BYTES, unpack_state
+
+    return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
+
+
+def _result(step: TrainingStep, run: Run) -> SimulationResult:
+    state = run.state
+    assert state.before is not None
+    return SimulationResult(
+        before=state.before,
+        accuracy=state.epochs[-1].test_accuracy if state.epochs else state.before,
+        epochs=state.epochs,
+        steps=state.trained,
+        seconds=state.seconds,
+        arena_bytes=step.plan.arena_bytes,
+        state_bytes=step.plan.state_bytes,
+        saved=state.saved,
+    )
