@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from mcutrain import data as datasets
 from mcutrain.errors import DataError
-from mcutrain.ir.graph import TensorType
+from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulate import EpochResult, Progress, Run, RunSettings, Samples, Simulator
 
@@ -74,29 +73,29 @@ def train(
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    split = data if isinstance(data, datasets.Split) else load_data(step, data)
+    split = data if isinstance(data, datasets.Split) else load_data(step.graph, data)
     run = prepare_run(step, split, replace(settings or RunSettings(), **changes))
     return finish(step, run, Path(checkpoint) if checkpoint else None, watch or Watch())
 
 
 def load_data(
-    step: TrainingStep,
+    graph: Graph,
     path: str | Path,
     test_share: float = 0.2,
     seed: int = 0,
     progress: datasets.Progress | None = None,
 ) -> datasets.Split:
-    """A data set for the model of `step`: images of a folder are made to fit as they are read."""
-    shape = input_type(step).shape[1:]
+    """A data set for a model: images of a folder are made to fit as they are read."""
+    shape = input_type(graph).shape[1:]
     image_shape = (shape[0], shape[1], shape[2]) if len(shape) == 3 else None
     return datasets.load(
         path, test_share=test_share, seed=seed, image_shape=image_shape, progress=progress
     )
 
 
-def input_type(step: TrainingStep) -> TensorType:
+def input_type(graph: Graph) -> TensorType:
     """The type of the model's input."""
-    return step.graph.tensors[step.graph.inputs[0]].type
+    return graph.tensors[graph.inputs[0]].type
 
 
 def prepare_run(
@@ -112,7 +111,7 @@ def prepare_run(
     simulator: the compiled C if None. normalization: what the model was trained on, if its input
     parameters do not tell (see mcutrain.data.quantize_input).
     """
-    x = input_type(step)
+    x = input_type(step.graph)
     classes = step.plan.training.classes
     for dataset in (split.train, split.test):
         if len(dataset) == 0:
@@ -124,13 +123,13 @@ def prepare_run(
     samples.test(0, 1)  # the normalization fits, or a sentence
     if simulator is None:
         simulator = step.simulator(settings.seed + 1)
-    return Run(simulator, samples, settings, step.generate().digest)
+    return Run(simulator, samples, settings, step.project.digest)
 
 
 def finish(
     step: TrainingStep, run: Run, checkpoint: Path | None = None, watch: Watch | None = None
 ) -> SimulationResult:
-    """Run to the end, from the checkpoint if there is one; it is kept up to date, Ctrl-C included."""
+    """Run to the end, from the checkpoint if it exists, and keep it up to date, also at Ctrl-C."""
     watch = watch or Watch()
     if checkpoint is None:
         run.train(watch.training, watch.evaluating)

@@ -6,6 +6,7 @@ This module decides nothing; every stage can be called on its own.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from mcutrain import codegen, frontends
@@ -16,7 +17,7 @@ from mcutrain.ir.verify import verify
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.quant import replace_head
-from mcutrain.simulate import CompiledSimulator, Compiler
+from mcutrain.simulate import CompiledSimulator, Compiler, PlannedReference
 from mcutrain.sparse import UpdateScheme, find_head, parse_scheme, resolve
 
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
@@ -30,7 +31,8 @@ class TrainingStep:
     scheme: UpdateScheme
     plan: TrainingPlan
 
-    def generate(self) -> Project:
+    @cached_property
+    def project(self) -> Project:
         """The C project."""
         return codegen.generate(self.plan, self.scheme.name)
 
@@ -38,7 +40,13 @@ class TrainingStep:
         self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False
     ) -> CompiledSimulator:
         """The C project, compiled for this machine and loaded."""
-        return CompiledSimulator(self.plan, self.scheme.name, seed, compiler, portable)
+        return CompiledSimulator(
+            self.plan, self.scheme.name, seed, compiler, portable, project=self.project
+        )
+
+    def reference(self, seed: int = 1) -> PlannedReference:
+        """The same step as numpy computes it, and the same saved state."""
+        return PlannedReference(self.plan, seed)
 
 
 def load(path: str | Path) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,7 +45,19 @@ def literals(values: Array | tuple[int, ...]) -> str:
     return ", ".join(literal(int(v)) for v in np.asarray(values).ravel().tolist())
 
 
-def wrapped(values: Array) -> Iterator[str]:
+def broken(code: str, indent: int) -> str:
+    """A statement or initializer in lines of limited length, after `indent` spaces."""
+    lines = textwrap.wrap(
+        code,
+        LINE_LENGTH - indent,
+        subsequent_indent=" " * 4,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return ("\n" + " " * indent).join(lines)
+
+
+def wrapped(values: Array | tuple[int, ...]) -> Iterator[str]:
     """A table's values in lines of limited length, each value followed by a comma."""
     line = ""
     for value in np.asarray(values).ravel().tolist():

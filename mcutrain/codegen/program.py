@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from mcutrain.codegen.c_text import CTYPES, comment, identifier, literal, literals
+from mcutrain.codegen.c_text import CTYPES, comment, identifier
+from mcutrain.codegen.declarations import Declarations, Params, Table
 from mcutrain.ir.graph import Graph, Node, Tensor
-from mcutrain.ir.op import KernelCall, Operand, Param
+from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
 from mcutrain.memplan import TrainingPlan
 
@@ -22,68 +23,6 @@ class Call:
 
     comment: str
     code: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """A constant array inside mct_model.c."""
-
-    ctype: str
-    name: str
-    values: str
-
-
-@dataclass(frozen=True)
-class Params:
-    """A kernel's parameter struct with designated initializers."""
-
-    type: str
-    name: str
-    fields: tuple[tuple[str, str], ...]
-
-
-@dataclass
-class Declarations:
-    """The constant tables and parameter structs of a C file, each distinct one once."""
-
-    _tables: dict[tuple[str, str], Table] = field(default_factory=dict)
-    _params: dict[tuple[str, tuple[tuple[str, str], ...]], Params] = field(default_factory=dict)
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """All constant tables, in order of first use."""
-        return tuple(self._tables.values())
-
-    @property
-    def params(self) -> tuple[Params, ...]:
-        """All parameter structs, in order of first use."""
-        return tuple(self._params.values())
-
-    def call(self, call: KernelCall, operand: Callable[[Operand], str]) -> str:
-        """The statement of a call, its parameters declared. operand: the C pointer of each."""
-        pointers = ["NULL" if o.kind == "null" else operand(o) for o in call.operands]
-        return f"{call.function}({', '.join([f'&{self._struct(call)}', *pointers])});"
-
-    def _table(self, ctype: str, values: tuple[int, ...]) -> str:
-        key = (ctype, literals(values))
-        if key not in self._tables:
-            self._tables[key] = Table(ctype, f"table_{len(self._tables)}", key[1])
-        return self._tables[key].name
-
-    def _value(self, param: Param) -> str:
-        if param.value is None:
-            return "NULL"
-        if isinstance(param.value, tuple):
-            element = param.ctype.removeprefix("const ").removesuffix(" *")
-            return self._table(element, param.value)
-        return literal(param.value)
-
-    def _struct(self, call: KernelCall) -> str:
-        fields = tuple((p.name, self._value(p)) for p in call.params)
-        key = (f"{call.function}_params", fields)
-        if key not in self._params:
-            self._params[key] = Params(key[0], f"params_{len(self._params)}", fields)
-        return self._params[key].name
 
 
 class Program:
@@ -97,9 +36,11 @@ class Program:
         self._declarations = Declarations()
         self._names: set[str] = set()
 
-        # without the tail, inference is the training step's forward part that saves no masks
+        nodes = self.training.graph.nodes
+        backward = next(i for i, n in enumerate(nodes) if self.training.loss in n.outputs)
         self.infer = self._calls(self.training.forward, self.training.forward.nodes)
-        self.train = self._calls(self.training.graph, self.training.graph.nodes)
+        self.forward = self._calls(self.training.graph, nodes[:backward])
+        self.backward = self._calls(self.training.graph, nodes[backward:])
         self.apply = self._calls(self.training.graph, self.training.apply)
         self.initial = self._initial_state()
 
@@ -117,6 +58,8 @@ class Program:
     def model_hash(self) -> str:
         """16 hexadecimal digits of what fixes the meaning of a saved state."""
         digest = hashlib.sha256(dump(self.training.graph).encode())
+        for node in (*self.training.graph.nodes, *self.training.apply):
+            digest.update(repr(node).encode())  # the dump shortens tables
         digest.update(repr(sorted(self.plan.state_offsets.items())).encode())
         for name, tensor in sorted(self.training.graph.tensors.items()):
             if tensor.data is not None:
@@ -149,7 +92,7 @@ class Program:
 
     def _constant(self, tensor: Tensor) -> str:
         if tensor.name not in self.constants:
-            self.constants[tensor.name] = (self._unique(f"mct_{tensor.name}"), tensor)
+            self.constants[tensor.name] = (self._unique(f"mct_constant_{tensor.name}"), tensor)
         return self.constants[tensor.name][0]
 
     def _unique(self, name: str) -> str:
@@ -166,7 +109,7 @@ class Program:
     def _call(self, graph: Graph, node: Node) -> Call:
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
         self.kernels.setdefault(call.kernel, set()).update(call.bodies)
-        code = self._declarations.call(call, partial(self._operand, graph, node))
+        code = self._declarations.call(call, partial(self._operand, graph, node), node.name)
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
         text = comment(f"{node.name}: {outputs}")
         return Call(text, code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ import mcutrain_firmware
 import mcutrain_templates
 import numpy as np
 
-from mcutrain.codegen.c_text import CTYPES, comment, wrapped
+from mcutrain.codegen.c_text import CTYPES, broken, comment, wrapped
 from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
 from mcutrain.ir.text import dump
@@ -31,7 +32,7 @@ TEMPLATES = (
     "Makefile",
 )
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
-HOST_SOURCES = ("mct_host",)
+RUNTIME_HEADERS = ("mct_fixedpoint", "mct_types")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Project:
 
         Raises McutrainError if the folder exists and holds something that is not such a project.
         """
-        if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+        is_empty = folder.is_dir() and not any(folder.iterdir())
+        if folder.exists() and not is_empty and not (folder / "manifest.json").is_file():
             raise McutrainError(
                 f"{folder} exists and is no mcutrain project; give another folder, or empty it"
             )
@@ -57,13 +59,7 @@ class Project:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             fresh.chmod(0o755)
-            if folder.exists():
-                old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-                folder.replace(old)
-                fresh.replace(folder)
-                shutil.rmtree(old)
-            else:
-                fresh.replace(folder)
+            _swap(fresh, folder)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -75,6 +71,20 @@ class Project:
         for name, text in sorted(self.files.items()):
             joined.update(f"{name}\0{text}\0".encode())
         return joined.hexdigest()
+
+
+def _swap(fresh: Path, folder: Path) -> None:
+    """Move `fresh` to `folder`; what was there is deleted after, or stays if that fails."""
+    old = folder.with_name(f"{fresh.name}-old")
+    if folder.exists():
+        folder.replace(old)
+    try:
+        fresh.replace(folder)
+    except BaseException:
+        if old.exists():
+            old.replace(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def generate(plan: TrainingPlan, scheme: str) -> Project:
@@ -102,22 +112,28 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["broken"] = broken
     return environment.get_template(template).render(values)
 
 
 def firmware_files(program: Program) -> dict[str, str]:
-    """The runtime and every kernel folder that is used, without bodies that are not."""
+    """The runtime and the kernels that are used, with all that they include."""
     root = Path(mcutrain_firmware.__file__).parent
-    wanted = {f"runtime/{name}.c" for name in RUNTIME_SOURCES}
-    wanted.update(sources_of(program.kernels))
-    folders = ["runtime", *(f"kernels/{k}" for k in program.kernels)]
-    for folder in folders:
-        wanted.update(
-            str(p.relative_to(root))
-            for p in (root / folder).iterdir()
-            if p.suffix in (".h", ".inc")
-        )
-    return {name: (root / name).read_text(encoding="utf-8") for name in sorted(wanted)}
+    waiting = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
+    waiting += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
+    waiting += sources_of(program.kernels)
+    files: dict[str, str] = {}
+    while waiting:
+        name = waiting.pop()
+        if name in files:
+            continue
+        files[name] = (root / name).read_text(encoding="utf-8")
+        included = re.findall(r'^#include "(.+)"', files[name], re.MULTILINE)
+        places = (str(Path(name).parent), "runtime")
+        for header in included:
+            found = [f"{place}/{header}" for place in places if (root / place / header).is_file()]
+            waiting += found[:1]
+    return dict(sorted(files.items()))
 
 
 def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:
@@ -151,7 +167,8 @@ def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[s
         "input": program.expression(training.forward, training.x),
         "output": program.expression(training.forward, output),
         "infer": program.infer,
-        "train": program.train,
+        "forward": program.forward,
+        "backward": program.backward,
         "apply": program.apply,
         "constants": [
             _constant(name, tensor.data, tensor) for name, tensor in program.constants.values()

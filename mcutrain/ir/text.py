@@ -21,12 +21,14 @@ def dump(graph: Graph) -> str:
 
 
 def type_text(t: TensorType) -> str:
-    """Such as int8[1,8,8,16] ·0.0235-5 (scale, zero point)."""
+    """Such as `int8[1,8,8,16] = 0.0235 * (q + 5)`: shape, scale and zero point."""
     text = f"{t.dtype}[{','.join(map(str, t.shape))}]"
     if len(t.scales) == 1:
-        text += f" ·{t.scales[0]:.6g}{t.zero_point:+d}"
+        sign = "-" if t.zero_point > 0 else "+"
+        stored = f"(q {sign} {abs(t.zero_point)})" if t.zero_point else "q"
+        text += f" = {t.scales[0]:.6g} * {stored}"
     elif t.scales:
-        text += f" ·{len(t.scales)} scales"
+        text += f", {len(t.scales)} scales"
     return text
 
 

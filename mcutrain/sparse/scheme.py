@@ -76,10 +76,10 @@ class UpdateScheme:
 
 def parse_scheme(text: str) -> UpdateScheme:
     """A scheme from a short form, the name of a shipped scheme, or the path of a TOML file."""
-    if text.endswith(".toml") or Path(text).is_file():
+    if text.endswith(".toml") or _is_file(Path(text)):
         return _read_toml(Path(text))
     shipped = Path(_schemes_folder()) / f"{text}.toml"
-    if shipped.is_file():
+    if _is_file(shipped):
         return _read_toml(shipped)
     return _parse_short(text)
 
@@ -141,6 +141,14 @@ def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...]) -> dict[int, float]
             )
         shares[index] = share
     return shares
+
+
+def _is_file(path: Path) -> bool:
+    """Whether the file is there; a text that can be no path is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _parse_short(text: str) -> UpdateScheme:

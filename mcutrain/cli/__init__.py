@@ -1,0 +1,92 @@
+"""The command line: flags in, pipeline out. Every command is a file of this package.
+
+What a user can cause ends with one sentence on stderr and exit code 2; Ctrl-C with 130.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, ParamSpec
+
+import typer
+
+import mcutrain
+from mcutrain.cli import demo, doctor, generate, info, plan, simulate, verify
+from mcutrain.cli.output import say
+from mcutrain.errors import McutrainError
+
+P = ParamSpec("P")
+INTERRUPTED = 130
+
+
+def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
+    """The command with a sentence for Ctrl-C; typer's versions differ in what they do."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            say("mcutrain: interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
+
+
+app = typer.Typer(
+    name="mcutrain",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+for command in (
+    info.info,
+    verify.verify,
+    simulate.simulate,
+    plan.plan,
+    generate.generate,
+    demo.demo,
+    doctor.doctor,
+):
+    app.command()(_interruptible(command))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mcutrain {mcutrain.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Train int8 networks on microcontrollers: what you simulate is what you flash.
+
+    Example: `mcutrain demo`
+    """
+
+
+def main() -> None:
+    """The entry point: errors of the user's as one sentence."""
+    try:
+        app()
+    except McutrainError as error:
+        _fail(str(error))
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        _fail(f"{error.filename or 'a file'}: {error.strerror}")
+
+
+def _fail(sentence: str) -> None:
+    say(f"mcutrain: error: {' '.join(sentence.split())}")
+    sys.exit(2)

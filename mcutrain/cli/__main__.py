@@ -1,0 +1,5 @@
+"""python -m mcutrain.cli"""
+
+from mcutrain.cli import main
+
+main()

@@ -1,0 +1,204 @@
+"""mcutrain demo: a small network learns on the host as it would on the chip."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli.options import Json, Seed
+from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table, writing
+from mcutrain.cli.training import tell_epochs, watching
+
+if TYPE_CHECKING:
+    from mcutrain.api import SimulationResult
+    from mcutrain.demo import Size
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.simulate import Run
+
+
+def demo(
+    seed: Seed = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few images only: shows that it works, learns little.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Write the generated C there, a folder per scheme; otherwise into the cache.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what training on the chip is for: a network meets a sensor it was not trained for.
+
+    Example: `mcutrain demo`
+    """
+    from mcutrain import demo as content
+    from mcutrain.simulate.build import cache_folder
+
+    size = content.QUICK if quick else content.Size()
+    folder = output or cache_folder() / "demo"
+    story = _Story(json)
+    story.begin()
+    images = content.upright(size)
+    graph = content.network()
+    sensor = content.deployed(images)
+    upright = _accuracy_upright(graph, images, size, seed)
+    results: list[_Trained] = []
+    for scheme in content.SCHEMES:
+        step = content.training_step(graph, scheme)
+        with writing(folder / scheme):
+            step.project.write(folder / scheme)
+        with err.status(f"{scheme}: compiling the generated C"):
+            run = content.training_run(step, sensor, size, seed)
+        if not results:
+            story.before(upright, run.evaluate(), run)
+        results.append(_Trained(step, run, _train(step, run)))
+    last = results[-1]
+    with count_bar(json) as bar:
+        task = bar.add_task("numpy repeats the first steps", total=size.reference_steps)
+        equal = content.same_bits(
+            last.step, last.run, size.reference_steps, lambda n: bar.update(task, completed=n)
+        )
+    story.end(_facts(upright, results, size, equal, folder))
+    if not equal:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A finished run."""
+
+    step: TrainingStep
+    run: Run
+    result: SimulationResult
+
+
+def _accuracy_upright(graph: Any, images: Any, size: Size, seed: int) -> float:
+    from mcutrain import demo as content
+
+    with err.status("compiling the generated C"):
+        run = content.training_run(content.training_step(graph, "head"), images, size, seed)
+    return run.evaluate()
+
+
+def _train(step: TrainingStep, run: Run) -> SimulationResult:
+    from mcutrain.api import finish
+
+    with watching(run, f"{step.scheme.name:14}") as watch:
+        result = finish(step, run, None, watch)
+    err.print(f"{step.scheme.name}:")
+    tell_epochs(run)
+    return result
+
+
+def _facts(
+    upright: float, results: list[_Trained], size: Size, equal: bool, folder: Path
+) -> dict[str, Any]:
+    runs = [
+        {
+            "scheme": t.step.scheme.name,
+            "accuracy_before": t.result.before,
+            "accuracy": t.result.accuracy,
+            "arena_bytes": t.result.arena_bytes,
+            "state_bytes": t.result.state_bytes,
+            "sram_bytes": t.result.sram_bytes,
+            "steps": t.result.steps,
+            "step_us": t.result.step_us,
+        }
+        for t in results
+    ]
+    return {
+        "upright_accuracy": upright,
+        "runs": runs,
+        "reference_steps": size.reference_steps,
+        "same_bits": equal,
+        "state_bytes_compared": len(results[-1].result.saved),
+        "folder": str(folder),
+    }
+
+
+class _Story:
+    """What the demo says. With --json it says only the facts at the end."""
+
+    def __init__(self, json: bool) -> None:
+        self.json = json
+
+    def begin(self) -> None:
+        self._say(
+            """\
+A small int8 network tells clothes apart (Fashion-MNIST). In the device it was made for,
+the sensor is mounted sideways and gets half of the light. So it has to learn again, there:
+in kilobytes of memory, from one labelled image at a time.
+"""
+        )
+
+    def before(self, upright: float, deployed: float, run: Run) -> None:
+        train, test = run.samples.split.train, run.samples.split.test
+        self._say(
+            f"""\
+Accuracy on {len(test):,} test images before training:
+    upright and bright, as it was trained     {percent(upright):>7}
+    turned and dimmed, as the sensor sees     {percent(deployed):>7}
+
+Training on {len(train):,} of the sensor's images, {_times(run.settings.epochs)}, with an update after each.
+This computer now runs the C that a microcontroller would run, and computes the same
+bits, in integers.
+"""
+        )
+
+    def end(self, facts: dict[str, Any]) -> None:
+        if self.json:
+            show_json(facts)
+            return
+        columns = ("trained", "before", "after", "arena", "state", "SRAM", "time per step")
+        rows = [
+            [
+                run["scheme"],
+                percent(run["accuracy_before"]),
+                percent(run["accuracy"]),
+                run["arena_bytes"],
+                run["state_bytes"],
+                run["sram_bytes"],
+                f"{run['step_us']:,.0f} µs here",
+            ]
+            for run in facts["runs"]
+        ]
+        show()
+        show_table(columns, rows)
+        folder = Path(facts["folder"], facts["runs"][-1]["scheme"])
+        self._say(
+            f"""\
+head: only the classifier learns. fashion-sparse: 16 biases too, and half of the input
+channels of 5 convolutions. Bytes of SRAM: the arena holds activations and gradients, the
+state is what training changes.
+
+numpy repeated {facts["reference_steps"]} steps from the definition of each operator:
+{_verdict(facts)}
+
+The C is in {folder.parent}
+    less {shlex.quote(str(folder / "mct_model.h"))}
+    less {shlex.quote(str(folder / "mct_model.c"))}"""
+        )
+
+    def _say(self, text: str) -> None:
+        if not self.json:
+            show(text)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _verdict(facts: dict[str, Any]) -> str:
+    if not facts["same_bits"]:
+        return "THE STATES DIFFER, which is a bug."
+    return f"after each, all {facts['state_bytes_compared']:,} bytes of saved state equal the C's."

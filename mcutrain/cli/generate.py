@@ -1,0 +1,66 @@
+"""mcutrain generate: the C of a training step."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli.output import show, show_json, writing
+
+
+def generate(
+    model: options.Model,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="The folder to write; an earlier project there is replaced.",
+            show_default=False,
+        ),
+    ],
+    scheme: options.Scheme = "head",
+    classes: options.Classes = options.KEEP,
+    seed: options.Seed = 0,
+    accumulate: options.Accumulate = 1,
+    gradient_bits: options.GradientBits = 8,
+    no_qas: options.NoQas = False,
+    residual_bits: options.ResidualBits = None,
+    head_residual_bits: options.HeadResidualBits = None,
+    json: options.Json = False,
+) -> None:
+    """Write a C project that infers and trains: C11, static memory, no dependencies.
+
+    Example: `mcutrain generate model.tflite --scheme last:6 --classes 10 -o project`
+    """
+    from mcutrain.cli.plan import facts
+    from mcutrain.pipeline import load
+
+    flags = options.StepOptions(
+        scheme, accumulate, gradient_bits, no_qas, residual_bits, head_residual_bits
+    )
+    step = flags.prepare(load(model), options.new_classes(classes), seed)
+    project = step.project
+    with writing(output):
+        project.write(output)
+    sizes = {name: len(text.encode()) for name, text in project.files.items()}
+    if json:
+        show_json({"folder": str(output), "files": sizes, "plan": facts(step)})
+        return
+    generated = [name for name in sizes if "/" not in name]
+    for name in generated:
+        show(f"{sizes[name]:>10,}  {output / name}")
+    others = [name for name in sizes if "/" in name]
+    size = sum(sizes[name] for name in others)
+    show(f"{size:>10,}  {output / 'kernels'}, {output / 'runtime'}: {len(others)} files")
+    show(
+        f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
+        f"{step.plan.constant_bytes:,} of constants."
+    )
+    show(f"How to call it stands at the top of {output / 'mct_model.h'}. To build libmct.a:")
+    show(f"    make -C {shlex.quote(str(output))}")

@@ -1,0 +1,147 @@
+"""mcutrain info: the layers of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli.options import Json, Model, StepOptions
+from mcutrain.cli.output import show, show_json, show_table
+
+if TYPE_CHECKING:
+    from mcutrain.ir.graph import Graph, Node, TensorType
+
+
+def info(
+    model: Model,
+    dump: Annotated[
+        bool,
+        typer.Option("--dump", help="Print the graph as text, a node a line, and nothing else."),
+    ] = False,
+    scheme: Annotated[
+        str | None,
+        typer.Option(help="With --dump: the training graph of this scheme.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the layers of a model, numbered as update schemes count them.
+
+    Example: `mcutrain info model.tflite`
+    """
+    from mcutrain.ir.text import dump as text
+    from mcutrain.pipeline import load
+
+    if scheme is not None and not dump:
+        raise typer.BadParameter("a scheme changes only what --dump prints", param_hint="--scheme")
+    graph = load(model)
+    if dump and scheme is not None:
+        show(text(StepOptions(scheme).prepare(graph, None).plan.training.graph).rstrip())
+    elif dump:
+        show(text(graph).rstrip())
+    elif json:
+        show_json({"file": str(model), **_facts(graph)})
+    else:
+        _print(_facts(graph))
+
+
+@dataclass(frozen=True)
+class _Numbering:
+    """index: node name → its place among the layers. head: the classifier's node, if any."""
+
+    index: dict[str, int]
+    head: str | None
+    reason: str
+
+    @staticmethod
+    def of(graph: Graph) -> _Numbering:
+        from mcutrain.errors import UnsupportedError
+        from mcutrain.sparse import find_head, layers_of
+
+        try:
+            head = find_head(graph)
+        except UnsupportedError as error:
+            return _Numbering({}, None, str(error))
+        return _Numbering({la.name: la.index for la in layers_of(graph, head)}, head.name, "")
+
+
+def _facts(graph: Graph) -> dict[str, Any]:
+    numbering = _Numbering.of(graph)
+    layers = [_layer(graph, node, numbering) for node in graph.nodes]
+    activations = [t.type.size_bytes for t in graph.tensors.values() if not t.is_constant]
+    return {
+        "name": graph.name,
+        "inputs": [_edge(name, graph.tensors[name].type) for name in graph.inputs],
+        "outputs": [_edge(name, graph.tensors[name].type) for name in graph.outputs],
+        "head": numbering.head,
+        "no_head_because": numbering.reason or None,
+        "layers": layers,
+        "trainable_layers": len(numbering.index),
+        "macs": sum(layer["macs"] for layer in layers),
+        "weights": sum(layer["weights"] for layer in layers),
+        "bytes": sum(layer["bytes"] for layer in layers),
+        "largest_activation_bytes": max(activations, default=0),
+    }
+
+
+def _edge(name: str, kind: TensorType) -> dict[str, Any]:
+    return {
+        "name": name,
+        "shape": list(kind.shape),
+        "dtype": kind.dtype,
+        "scale": kind.scale,
+        "zero_point": kind.zero_point,
+    }
+
+
+def _layer(graph: Graph, node: Node, numbering: _Numbering) -> dict[str, Any]:
+    types, results = graph.types(node.inputs), graph.types(node.outputs)
+    constants = [graph.tensors[n].type for n in node.inputs if graph.tensors[n].is_constant]
+    return {
+        "index": numbering.index.get(node.name),
+        "name": node.name,
+        "operator": type(node.op).__name__,
+        "weight_shape": list(constants[0].shape) if constants else None,
+        "input": list(types[0].shape),
+        "output": list(results[0].shape),
+        "macs": node.op.macs(types, results),
+        "weights": sum(t.elements for t in constants[:1]),
+        "bytes": sum(t.size_bytes for t in constants),
+    }
+
+
+def _print(facts: dict[str, Any]) -> None:
+    rows = []
+    for layer in facts["layers"]:
+        number = "head" if layer["name"] == facts["head"] else layer["index"]
+        rows.append(
+            [
+                number if number is not None else "",
+                layer["name"],
+                layer["operator"],
+                _times(layer["weight_shape"]),
+                f"{_times(layer['input'][1:])} → {_times(layer['output'][1:])}",
+                layer["weights"] or None,
+                layer["macs"] or None,
+                layer["bytes"] or None,
+            ]
+        )
+    columns = ("layer", "name", "operator", "weight", "input → output", "weights", "MACs", "bytes")
+    show_table(columns, rows, left=5)
+    for what in ("inputs", "outputs"):
+        for edge in facts[what]:
+            show(
+                f"{what[:-1]:7} {_times(edge['shape'])} {edge['dtype']}, "
+                f"real = {edge['scale']:.6g} · (q {-edge['zero_point']:+d})   {edge['name']}"
+            )
+    show(f"head    {facts['head'] or 'none: ' + facts['no_head_because']}")
+    show(
+        f"total   {facts['trainable_layers']} layers before the head, {facts['macs']:,} MACs, "
+        f"{facts['weights']:,} weights ({facts['bytes']:,} bytes with biases), "
+        f"largest activation {facts['largest_activation_bytes']:,} bytes"
+    )
+
+
+def _times(shape: list[int] | None) -> str:
+    return "×".join(map(str, shape)) if shape is not None else ""

@@ -1,0 +1,135 @@
+"""Flags that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mcutrain.ir.graph import Graph
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.sparse import UpdateScheme
+
+UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
+KEEP = "keep"
+
+
+def parse_number(text: str) -> float:
+    """A number or a fraction of two, such as 0.1/256."""
+    above, slash, below = text.partition("/")
+    try:
+        return float(above) / (float(below) if slash else 1.0)
+    except (ValueError, ZeroDivisionError) as error:
+        raise typer.BadParameter(
+            f"{text!r} is no number and no fraction such as 0.1/256"
+        ) from error
+
+
+def parse_bytes(text: str) -> int:
+    """256K is 262144; K and M are 1024 and 1024², kB and MB 1000 and 1000²."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None or match[2].upper() not in UNITS:
+        raise typer.BadParameter(f"{text!r} is no number of bytes such as 262144, 256K or 250kB")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def parse_numbers(text: str) -> str:
+    """Numbers joined by commas, checked here and kept as text."""
+    for part in text.split(","):
+        parse_number(part)
+    return text
+
+
+def parse_classes(text: str) -> str:
+    """A number of classes, or `keep`."""
+    if text != KEEP and not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a number of classes nor {KEEP!r}")
+    return text
+
+
+Model = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
+]
+Scheme = Annotated[
+    str,
+    typer.Option(
+        help="What to train: head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` "
+        "counts them), the name of a shipped scheme, or a .toml file."
+    ),
+]
+Classes = Annotated[
+    str,
+    typer.Option(
+        parser=parse_classes,
+        metavar="N|keep",
+        help="A new, untrained classifier with so many outputs; `keep` keeps the model's own.",
+    ),
+]
+Accumulate = Annotated[int, typer.Option(min=1, max=65535, help="Samples per update.")]
+GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
+NoQas = Annotated[
+    bool, typer.Option("--no-qas", help="Leave out quantization-aware scaling (but in the head).")
+]
+ResidualBits = Annotated[
+    int | None,
+    typer.Option(
+        help="0, 4 or 8: fraction bits beside each trained weight; the scheme's own by default.",
+        show_default=False,
+    ),
+]
+HeadResidualBits = Annotated[
+    int | None, typer.Option(help="The same for the classifier.", show_default=False)
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """The flags that determine a training step."""
+
+    scheme: str = "head"
+    accumulate: int = 1
+    gradient_bits: int = 8
+    no_qas: bool = False
+    residual_bits: int | None = None
+    head_residual_bits: int | None = None
+
+    def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
+        """The planned step. classes: of a new head, None keeps the model's own."""
+        from mcutrain.pipeline import prepare
+
+        if self.gradient_bits not in (8, 16):
+            raise typer.BadParameter(
+                f"gradients have 8 or 16 bits, not {self.gradient_bits}",
+                param_hint="--gradient-bits",
+            )
+        return prepare(
+            graph,
+            self._scheme(),
+            classes=classes,
+            head_seed=head_seed,
+            gradient_dtype=f"int{self.gradient_bits}",
+            accumulate=self.accumulate,
+            qas=not self.no_qas,
+        )
+
+    def _scheme(self) -> UpdateScheme:
+        from mcutrain.sparse import parse_scheme
+
+        scheme = parse_scheme(self.scheme)
+        if self.residual_bits is not None:
+            scheme = replace(scheme, residual_bits=self.residual_bits)
+        if self.head_residual_bits is not None:
+            scheme = replace(scheme, head_residual_bits=self.head_residual_bits)
+        return scheme
+
+
+def new_classes(text: str) -> int | None:
+    """The outputs of a new head, None for `keep`."""
+    return None if text == KEEP else int(text)

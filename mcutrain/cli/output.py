@@ -1,0 +1,132 @@
+"""What the commands print with: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from mcutrain.errors import McutrainError
+
+WIDTH_WITHOUT_TERMINAL = 120
+
+_wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
+out = Console(width=_wide, highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """A line on stderr, as it is."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def show(text: str = "") -> None:
+    """Lines on stdout, as they are."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def show_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on stdout."""
+    show(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> None:
+    """A table whose first `left` columns are words and the others numbers."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(columns):
+        table.add_column(
+            Text(name), justify="left" if i < left else "right", overflow="fold", no_wrap=i >= left
+        )
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    with out.capture() as capture:
+        out.print(table)
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    show("\n".join(line for line in lines if line))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def count_bar(quiet: bool = False) -> Progress:
+    """A bar of things done, on stderr, gone when it is done."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=quiet or not err.is_terminal,
+    )
+
+
+def training_bar() -> Progress:
+    """A bar of training steps with loss, accuracy and speed, on stderr."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+
+
+def percent(share: float) -> str:
+    """0.8567 as 85.7 %."""
+    return f"{100 * share:.1f} %"
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What fails while `path` is written is the user's to change: a sentence with its name."""
+    try:
+        yield
+    except OSError as error:
+        raise McutrainError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all. Raises McutrainError."""
+    with writing(path):
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part.write_bytes(content)
+        part.replace(path)
+
+
+def check_writable(path: Path) -> None:
+    """Raise McutrainError now if a file cannot be written there later."""
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder, give a file")
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass

@@ -1,0 +1,139 @@
+"""mcutrain plan: the memory of a training step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli.output import replace_file, show, show_json, show_table
+
+if TYPE_CHECKING:
+    from mcutrain.pipeline import TrainingStep
+
+BIGGEST = 8
+
+
+def plan(
+    model: options.Model,
+    scheme: options.Scheme = "head",
+    classes: options.Classes = options.KEEP,
+    accumulate: options.Accumulate = 1,
+    gradient_bits: options.GradientBits = 8,
+    residual_bits: options.ResidualBits = None,
+    head_residual_bits: options.HeadResidualBits = None,
+    sram: Annotated[
+        int | None,
+        typer.Option(
+            parser=options.parse_bytes,
+            metavar="BYTES",
+            help="Fail if arena and state need more, such as 256K.",
+            show_default=False,
+        ),
+    ] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
+    ] = None,
+    picture: Annotated[bool, typer.Option("--picture", help="Draw the arena over time.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Say what a training step needs in SRAM, byte by byte.
+
+    Example: `mcutrain plan model.tflite --scheme last:6 --classes 10 --sram 256K --picture`
+    """
+    from mcutrain.memplan import check_budget, to_csv
+    from mcutrain.memplan import picture as drawing
+    from mcutrain.pipeline import load
+
+    flags = options.StepOptions(
+        scheme, accumulate, gradient_bits, False, residual_bits, head_residual_bits
+    )
+    step = flags.prepare(load(model), options.new_classes(classes))
+    if sram is not None:
+        check_budget(step.plan, sram)
+    if csv is not None:
+        replace_file(csv, to_csv(step.plan.arena).encode())
+    if json:
+        show_json({"file": str(model), **facts(step)})
+        return
+    _print(step)
+    if picture:
+        show()
+        show(drawing(step.plan.arena).rstrip())
+
+
+def state_parts(step: TrainingStep) -> dict[str, int]:
+    """The bytes of the trainable state by what they hold."""
+    import numpy as np
+
+    training = step.plan.training
+    parts = dict.fromkeys(("weights", "residual_bits", "biases", "gradient_sums", "exponents"), 0)
+    for name, value in training.state.items():
+        array = np.asarray(value)
+        if name in training.parameters:
+            kind = "weights" if array.dtype == np.int8 else "biases"
+        elif array.dtype == np.int8:
+            kind = "exponents"
+        else:
+            kind = "residual_bits" if array.dtype == np.uint8 else "gradient_sums"
+        parts[kind] += array.nbytes
+    parts["counters_and_padding"] = step.plan.state_bytes - sum(parts.values())
+    return parts
+
+
+def facts(step: TrainingStep) -> dict[str, Any]:
+    """What a plan says, for --json."""
+    found, arena = step.plan, step.plan.arena
+    return {
+        "model": step.graph.name,
+        "scheme": step.scheme.name,
+        "classes": found.training.classes,
+        "arena_bytes": found.arena_bytes,
+        "arena_lower_bound_bytes": arena.lower_bound_bytes,
+        "state_bytes": found.state_bytes,
+        "state": state_parts(step),
+        "sram_bytes": found.sram_bytes,
+        "constant_bytes": found.constant_bytes,
+        "steps": len(found.nodes),
+        "peak_step": arena.peak_step,
+        "peak_node": found.nodes[arena.peak_step].name,
+        "at_peak": [{"name": b.name, "bytes": b.size_bytes} for b in _at_peak(step)],
+    }
+
+
+def _at_peak(step: TrainingStep) -> list[Any]:
+    live = step.plan.arena.live_at(step.plan.arena.peak_step)
+    return sorted(live, key=lambda b: (-b.size_bytes, b.name))
+
+
+def _print(step: TrainingStep) -> None:
+    found = facts(step)
+    over = found["arena_bytes"] - found["arena_lower_bound_bytes"]
+    parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
+    rows = [
+        [
+            "arena",
+            found["arena_bytes"],
+            f"lower bound {found['arena_lower_bound_bytes']:,}, {over:,} above it",
+        ],
+        ["trainable state", found["state_bytes"], ", ".join(parts)],
+        ["SRAM", found["sram_bytes"], "arena + state, without stack and code's own variables"],
+        ["constants", found["constant_bytes"], "frozen weights and biases, in flash"],
+    ]
+    show(f"{found['model']}, scheme {found['scheme']}, {found['classes']} classes")
+    show_rows(rows)
+    show(
+        f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
+        "Alive then:"
+    )
+    biggest = found["at_peak"][:BIGGEST]
+    show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
+
+
+def show_rows(rows: list[list[Any]]) -> None:
+    """Name, bytes, remark, aligned."""
+    for name, size, remark in rows:
+        show(f"  {name:16}{size:>10,} B   {remark}".rstrip())

@@ -1,0 +1,96 @@
+"""The constant tables and parameter structs that kernel calls refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from mcutrain.codegen.c_text import identifier, literal, literals, wrapped
+from mcutrain.ir.op import KernelCall, Operand, Param
+
+Fields = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A constant array, in lines of limited length."""
+
+    ctype: str
+    name: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Params:
+    """A kernel's parameter struct with designated initializers; nested structs are one field."""
+
+    type: str
+    name: str
+    fields: Fields
+
+
+@dataclass
+class Declarations:
+    """Named after the first node that needs them; what is equal is declared once."""
+
+    _tables: dict[tuple[str, str], Table] = field(default_factory=dict)
+    _params: dict[tuple[str, Fields], Params] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All constant tables, in order of first use."""
+        return tuple(self._tables.values())
+
+    @property
+    def params(self) -> tuple[Params, ...]:
+        """All parameter structs, in order of first use."""
+        return tuple(self._params.values())
+
+    def call(self, call: KernelCall, operand: Callable[[Operand], str], node: str = "node") -> str:
+        """The statement of a call, its parameters declared. operand: the C pointer of each."""
+        pointers = ["NULL" if o.kind == "null" else operand(o) for o in call.operands]
+        return f"{call.function}({', '.join([f'&{self._struct(call, node)}', *pointers])});"
+
+    def _struct(self, call: KernelCall, node: str) -> str:
+        fields = _nested((p.name, self._value(p, node)) for p in call.params)
+        key = (f"{call.function}_params", fields)
+        if key not in self._params:
+            self._params[key] = Params(key[0], self._unique(f"{node}_params"), fields)
+        return self._params[key].name
+
+    def _value(self, param: Param, node: str) -> str:
+        if param.value is None:
+            return "NULL"
+        if isinstance(param.value, tuple):
+            element = param.ctype.removeprefix("const ").removesuffix(" *")
+            return self._table(element, param.value, f"{node}_{param.name.split('.')[-1]}")
+        return literal(param.value)
+
+    def _table(self, ctype: str, values: tuple[int, ...], name: str) -> str:
+        key = (ctype, literals(values))
+        if key not in self._tables:
+            self._tables[key] = Table(ctype, self._unique(name), tuple(wrapped(values)))
+        return self._tables[key].name
+
+    def _unique(self, name: str) -> str:
+        base = identifier(name)
+        candidate, i = base, 2
+        while candidate in self._names:
+            candidate, i = f"{base}_{i}", i + 1
+        self._names.add(candidate)
+        return candidate
+
+
+def _nested(fields: Iterable[tuple[str, str]]) -> Fields:
+    """`x.h` and `x.w` become one field `x` with a braced value."""
+    groups: dict[str, list[str]] = {}
+    plain: dict[str, str] = {}
+    for name, value in fields:
+        outer, _, inner = name.partition(".")
+        if inner:
+            groups.setdefault(outer, []).append(f".{inner} = {value}")
+            plain[outer] = f"{{{', '.join(groups[outer])}}}"
+        else:
+            plain[name] = value
+    return tuple(plain.items())
