@@ -4,17 +4,19 @@
     pip install torch numpy ai-edge-litert
     python examples/fashion/pretrain.py                  # rewrites mcutrain/demo/fashion.*
 
-The network is MobileNetV2-like (inverted residuals, `STEPS` below). It is trained in float on the 60,000 upright
-images of Fashion-MNIST's training split, its batch norms are folded, and it is quantized after training to TFLite's
-int8 scheme: asymmetric activations per tensor, calibrated on training images; symmetric weights per output channel
-(per tensor in the classifier); int32 biases of scale s_x·s_w; fused ReLU6. Its input is the pixel itself: input =
-pixel - 128 (scale 1/255, zero point -128). Its output is 10 int8 logits, without softmax.
+The network is MobileNetV2-like (inverted residuals, `STEPS` below). It is trained in float on the
+60,000 upright images of Fashion-MNIST's training split, its batch norms are folded, and it is
+quantized after training to TFLite's int8 scheme: asymmetric activations per tensor, calibrated on
+training images; symmetric weights per output channel (per tensor in the classifier); int32 biases
+of scale s_x·s_w; fused ReLU6. Its input is the pixel itself: input = pixel - 128 (scale 1/255, zero
+point -128). Its output is 10 int8 logits, without softmax.
 
 The images of the demo come from the test split, which training and calibration never see.
 
-Takes about a quarter of an hour on one core. The images come out the same every time (and the same bytes, for one
-version of zlib). The network is the same bytes for one version of torch (here 2.13.0+cpu) on one kind of processor
-with one thread; another processor or thread count sums in another order and gives a slightly different network.
+Takes about a quarter of an hour on one core. The images come out the same every time (and the same
+bytes, for one version of zlib). The network is the same bytes for one version of torch (here
+2.13.0+cpu) on one kind of processor with one thread; another processor or thread count sums in
+another order and gives a slightly different network.
 
 Nothing here is imported when mcutrain runs.
 """
@@ -48,9 +50,21 @@ Labels = npt.NDArray[np.uint8]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATASET = Path("/usr/share/datasets/fashion-mnist")
-CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+CLASSES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
 DESCRIPTION = (
-    "mcutrain demo: MobileNetV2-like network for upright Fashion-MNIST, int8, input = pixel - 128, 10 logits. "
+    "mcutrain demo: MobileNetV2-like network for upright Fashion-MNIST, int8, "
+    "input = pixel - 128, 10 logits. "
     "Trained by examples/fashion/pretrain.py."
 )
 
@@ -63,13 +77,15 @@ TEST_PER_CLASS = 150
 IMAGES_SEED = 2
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The network, said once: training, calibration and the file all walk STEPS.
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operator. `kind` is conv, depthwise, add, mean or dense; `name` is also the name of its output tensor."""
+    """One operator. `kind` is conv, depthwise, add, mean or dense; `name` is also the name of its
+    output tensor.
+    """
 
     kind: str
     name: str
@@ -88,7 +104,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Block:
-    """An inverted residual: expand (1x1), depthwise (3x3, stride), project (1x1), and add where the shapes allow."""
+    """An inverted residual: expand (1x1), depthwise (3x3, stride), project (1x1), and add where
+    the shapes allow.
+    """
 
     hidden: int
     out_channels: int
@@ -115,7 +133,16 @@ def steps() -> Iterator[Step]:
     for number, block in enumerate(BLOCKS, start=1):
         name, hidden = f"block{number}", block.hidden
         yield Step("conv", f"{name}/expand", (below,), channels, hidden, relu6=True)
-        yield Step("depthwise", f"{name}/depthwise", (f"{name}/expand",), hidden, hidden, 3, block.stride, relu6=True)
+        yield Step(
+            "depthwise",
+            f"{name}/depthwise",
+            (f"{name}/expand",),
+            hidden,
+            hidden,
+            3,
+            block.stride,
+            relu6=True,
+        )
         yield Step("conv", f"{name}/project", (f"{name}/depthwise",), hidden, block.out_channels)
         above = f"{name}/project"
         if block.stride == 1 and channels == block.out_channels:
@@ -147,7 +174,12 @@ class Network(nn.Module):
             if step.is_convolution:
                 groups = step.in_channels if step.kind == "depthwise" else 1
                 self.layers[step.name] = nn.Conv2d(
-                    step.in_channels, step.out_channels, step.kernel, step.stride, groups=groups, bias=False
+                    step.in_channels,
+                    step.out_channels,
+                    step.kernel,
+                    step.stride,
+                    groups=groups,
+                    bias=False,
                 )
                 self.norms[step.name] = nn.BatchNorm2d(step.out_channels)
             elif step.kind == "dense":
@@ -165,10 +197,11 @@ class Network(nn.Module):
         return self.tensors(pixels)["head"]
 
     def fold(self) -> None:
-        """Fold every batch norm into the convolution before it. The network must be in eval mode."""
+        """Fold every batch norm into the convolution before it. It must be in eval mode."""
         for name, norm in self.norms.items():
             convolution = self.layers[name]
-            assert isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d)
+            assert isinstance(convolution, nn.Conv2d)
+            assert isinstance(norm, nn.BatchNorm2d)
             self.layers[name] = fuse_conv_bn_eval(convolution, norm)
         self.norms = nn.ModuleDict()
 
@@ -182,7 +215,9 @@ class Network(nn.Module):
             before, after = same_padding(x.shape[-1], step.kernel, step.stride)
             if after > before:
                 x = functional.pad(x, (0, after - before, 0, after - before))
-            y = functional.conv2d(x, layer.weight, layer.bias, step.stride, before, groups=layer.groups)
+            y = functional.conv2d(
+                x, layer.weight, layer.bias, step.stride, before, groups=layer.groups
+            )
         else:
             y = layer(x)
         if step.name in self.norms:
@@ -197,13 +232,15 @@ def count_macs() -> dict[str, int]:
         size = -(-sizes[step.inputs[0]] // step.stride)
         sizes[step.name] = 1 if step.kind == "mean" else size
         if step.kind in ("conv", "dense"):
-            macs[step.name] = sizes[step.name] ** 2 * step.kernel**2 * step.in_channels * step.out_channels
+            macs[step.name] = (
+                sizes[step.name] ** 2 * step.kernel**2 * step.in_channels * step.out_channels
+            )
         elif step.kind == "depthwise":
             macs[step.name] = size**2 * step.kernel**2 * step.out_channels
     return macs
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Data and training
 
 
@@ -225,7 +262,9 @@ def to_pixels(images: Images) -> Tensor:
 
 
 def augment(images: Images, rng: np.random.Generator, max_shift: int = 2) -> Images:
-    """Each image flipped left to right with probability 1/2 and shifted by up to `max_shift` pixels."""
+    """Each image flipped left to right with probability 1/2 and shifted by up to `max_shift`
+    pixels.
+    """
     count, size, _ = images.shape
     padded = np.pad(images, ((0, 0), (max_shift, max_shift), (max_shift, max_shift)))
     top, left = rng.integers(0, 2 * max_shift + 1, (2, count))
@@ -281,7 +320,7 @@ def float_accuracy(network: Network, images: Images, labels: Labels) -> float:
     return float(np.mean(np.concatenate(guesses) == labels))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Quantization
 
 
@@ -298,7 +337,9 @@ def activation_scale(low: float, high: float) -> Scale:
     """The int8 scale whose range holds low..high and represents 0 exactly."""
     low, high = min(low, 0.0), max(high, 0.0)
     scale = np.float32((high - low) / 255)
-    return Scale(np.array([scale], np.float32), int(np.clip(round(-128 - low / float(scale)), -128, 127)))
+    return Scale(
+        np.array([scale], np.float32), int(np.clip(round(-128 - low / float(scale)), -128, 127))
+    )
 
 
 @torch.no_grad()
@@ -315,7 +356,9 @@ def calibrate(network: Network, images: Images) -> dict[str, Scale]:
 
 @dataclass(frozen=True)
 class QuantizedLayer:
-    """weight: conv [out][kh][kw][in], depthwise [1][kh][kw][channels], dense [out][in]; bias: int32 [out]."""
+    """weight: conv [out][kh][kw][in], depthwise [1][kh][kw][channels], dense [out][in]; bias:
+    int32 [out].
+    """
 
     weight: npt.NDArray[np.int8]
     weight_scale: Scale
@@ -332,7 +375,8 @@ def quantize_layer(step: Step, layer: nn.Module, x: Scale) -> QuantizedLayer:
         weight = weight.transpose(0, 2, 3, 1)
     elif step.kind == "depthwise":
         weight, axis = weight.transpose(1, 2, 3, 0), 3
-    # Per-channel weights of a fully connected operator need TFLite 2.17; a single scale runs everywhere.
+    # Per-channel weights of a fully connected operator need TFLite 2.17; a single scale runs
+    # everywhere.
     others = tuple(i for i in range(weight.ndim) if step.kind == "dense" or i != axis)
     largest = np.abs(weight).max(axis=others, keepdims=True)
     scale = (np.maximum(largest, 1e-8) / 127).astype(np.float32)
@@ -345,11 +389,14 @@ def quantize_layer(step: Step, layer: nn.Module, x: Scale) -> QuantizedLayer:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The .tflite file, through the object API of TFLite's schema
 
 BUILTINS = {
-    "conv": (schema.BuiltinOperator.CONV_2D, 3),  # the version that first had int8 and per-channel weights
+    "conv": (
+        schema.BuiltinOperator.CONV_2D,
+        3,
+    ),  # the version that first had int8 and per-channel weights
     "depthwise": (schema.BuiltinOperator.DEPTHWISE_CONV_2D, 3),
     "add": (schema.BuiltinOperator.ADD, 2),
     "mean": (schema.BuiltinOperator.MEAN, 2),
@@ -384,7 +431,9 @@ class ModelWriter:
     def constant(self, name: str, value: npt.NDArray[Any], scale: Scale | None = None) -> int:
         """Add an int8 or int32 tensor whose value is in the file; returns its index."""
         buffer = schema.BufferT()
-        buffer.data = np.frombuffer(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes(), np.uint8)
+        buffer.data = np.frombuffer(
+            np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes(), np.uint8
+        )
         self.model.buffers.append(buffer)
         dtype = schema.TensorType.INT8 if value.dtype == np.int8 else schema.TensorType.INT32
         return self._tensor(name, value.shape, dtype, scale, buffer=len(self.model.buffers) - 1)
@@ -404,7 +453,9 @@ class ModelWriter:
         builder.Finish(self.model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
 
-    def _tensor(self, name: str, shape: tuple[int, ...], dtype: int, scale: Scale | None, buffer: int) -> int:
+    def _tensor(
+        self, name: str, shape: tuple[int, ...], dtype: int, scale: Scale | None, buffer: int
+    ) -> int:
         tensor = schema.TensorT()
         tensor.name, tensor.shape, tensor.type, tensor.buffer = name, list(shape), dtype, buffer
         if scale is not None:
@@ -419,7 +470,9 @@ class ModelWriter:
 
 def builtin_options(step: Step) -> tuple[int, Any]:
     """The schema's options table of an operator, and that table's number in the union."""
-    activation = schema.ActivationFunctionType.RELU6 if step.relu6 else schema.ActivationFunctionType.NONE
+    activation = (
+        schema.ActivationFunctionType.RELU6 if step.relu6 else schema.ActivationFunctionType.NONE
+    )
     kinds = schema.BuiltinOptions
     if step.kind == "mean":
         mean = schema.ReducerOptionsT()
@@ -473,23 +526,29 @@ def int8_accuracy(model: bytes, images: Images, labels: Labels) -> float:
     result = interpreter.get_output_details()[0]["index"]
     correct = 0
     for image, label in zip(images, labels, strict=True):
-        interpreter.set_tensor(source, (image.astype(np.int16) - 128).astype(np.int8)[None, :, :, None])
+        interpreter.set_tensor(
+            source, (image.astype(np.int16) - 128).astype(np.int8)[None, :, :, None]
+        )
         interpreter.invoke()
         correct += int(interpreter.get_tensor(result)[0].argmax() == label)
     return correct / len(images)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The images of the demo
 
 
 def demo_images(images: Images, labels: Labels) -> dict[str, npt.NDArray[Any]]:
-    """A seeded, class-balanced choice: ADAPT_PER_CLASS to train on, TEST_PER_CLASS others to test on."""
+    """A seeded, class-balanced choice: ADAPT_PER_CLASS to train on, TEST_PER_CLASS others to test
+    on.
+    """
     rng = np.random.default_rng(IMAGES_SEED)
     shuffled = [rng.permutation(np.flatnonzero(labels == number)) for number in range(len(CLASSES))]
     chosen = {
         "train": np.concatenate([members[:ADAPT_PER_CLASS] for members in shuffled]),
-        "test": np.concatenate([members[ADAPT_PER_CLASS:][:TEST_PER_CLASS] for members in shuffled]),
+        "test": np.concatenate(
+            [members[ADAPT_PER_CLASS:][:TEST_PER_CLASS] for members in shuffled]
+        ),
     }
     arrays: dict[str, npt.NDArray[Any]] = {}
     for split, members in chosen.items():
@@ -500,7 +559,9 @@ def demo_images(images: Images, labels: Labels) -> dict[str, npt.NDArray[Any]]:
 
 
 def pack_npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
-    """What numpy.savez_compressed writes, but with a fixed date, so that equal arrays give equal bytes."""
+    """What numpy.savez_compressed writes, but with a fixed date, so that equal arrays give equal
+    bytes.
+    """
     archive_bytes = io.BytesIO()
     with zipfile.ZipFile(archive_bytes, "w") as archive:
         for name, array in arrays.items():
@@ -514,18 +575,32 @@ def pack_npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
 
 def parse_arguments() -> argparse.Namespace:
     """The defaults make the files that are in the repository."""
-    parser = argparse.ArgumentParser(description="Make the model and the images of the embedded demo.")
-    parser.add_argument(
-        "--dataset", type=Path, default=DATASET, help="folder of the four IDX files (default: %(default)s)"
+    parser = argparse.ArgumentParser(
+        description="Make the model and the images of the embedded demo."
     )
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "mcutrain" / "demo", help="folder for both files")
+    parser.add_argument(
+        "--dataset",
+        type=Path,
+        default=DATASET,
+        help="folder of the four IDX files (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=REPOSITORY / "mcutrain" / "demo", help="folder for both files"
+    )
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--learning-rate", type=float, default=0.1)
-    parser.add_argument("--calibration", type=int, default=500, help="number of training images (default: %(default)s)")
+    parser.add_argument(
+        "--calibration",
+        type=int,
+        default=500,
+        help="number of training images (default: %(default)s)",
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--save-float", type=Path, help="also keep the folded float network (torch state dict) here")
+    parser.add_argument(
+        "--save-float", type=Path, help="also keep the folded float network (torch state dict) here"
+    )
     return parser.parse_args()
 
 
@@ -533,7 +608,10 @@ def main() -> int:
     """Train, fold, quantize, measure, write; returns the exit status."""
     options = parse_arguments()
     if not options.dataset.is_dir():
-        print(f"{options.dataset} is missing: apt install dataset-fashion-mnist, or name --dataset", file=sys.stderr)
+        print(
+            f"{options.dataset} is missing: apt install dataset-fashion-mnist, or name --dataset",
+            file=sys.stderr,
+        )
         return 1
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
@@ -548,11 +626,19 @@ def main() -> int:
     network.fold()
     if options.save_float:
         torch.save(network.state_dict(), options.save_float)
-    chosen = np.random.default_rng(options.seed).choice(len(images), options.calibration, replace=False)
+    chosen = np.random.default_rng(options.seed).choice(
+        len(images), options.calibration, replace=False
+    )
     model = write_model(network, calibrate(network, images[np.sort(chosen)]))
 
-    print(f"float accuracy on the 10,000 test images: {float_accuracy(network, test_images, test_labels):.2%}")
-    print(f"int8 accuracy on the same:                {int8_accuracy(model, test_images, test_labels):.2%}")
+    print(
+        "float accuracy on the 10,000 test images: "
+        f"{float_accuracy(network, test_images, test_labels):.2%}"
+    )
+    print(
+        "int8 accuracy on the same:                "
+        f"{int8_accuracy(model, test_images, test_labels):.2%}"
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     for name, content in (
         ("fashion.int8.tflite", model),
