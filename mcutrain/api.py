@@ -103,13 +103,13 @@ def prepare_run(
     split: datasets.Split,
     settings: RunSettings,
     *,
-    simulator: Simulator | None = None,
+    simulator: Callable[[], Simulator] | None = None,
     normalization: datasets.Normalization | None = None,
 ) -> Run:
     """A run that has not begun. Raises DataError if the data does not fit the model.
 
-    simulator: the compiled C if None. normalization: what the model was trained on, if its input
-    parameters do not tell (see mcutrain.data.quantize_input).
+    simulator: makes what computes; None is the compiled C. normalization: what the model was
+    trained on, if its input parameters do not tell (see mcutrain.data.quantize_input).
     """
     x = input_type(step.graph)
     classes = step.plan.training.classes
@@ -121,9 +121,8 @@ def prepare_run(
     )
     datasets.check(samples.split, input_shape=x.shape[1:], classes=classes)
     samples.test(0, 1)  # the normalization fits, or a sentence
-    if simulator is None:
-        simulator = step.simulator(settings.seed + 1)
-    return Run(simulator, samples, settings, step.project.digest)
+    made = simulator() if simulator else step.simulator(settings.seed + 1)
+    return Run(made, samples, settings, step.project.digest)
 
 
 def finish(

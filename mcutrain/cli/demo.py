@@ -11,7 +11,7 @@ import typer
 
 from mcutrain.cli.options import Json, Seed
 from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table, writing
-from mcutrain.cli.training import tell_epochs, watching
+from mcutrain.cli.training import watching
 
 if TYPE_CHECKING:
     from mcutrain.api import SimulationResult
@@ -94,10 +94,7 @@ def _train(step: TrainingStep, run: Run) -> SimulationResult:
     from mcutrain.api import finish
 
     with watching(run, f"{step.scheme.name:14}") as watch:
-        result = finish(step, run, None, watch)
-    err.print(f"{step.scheme.name}:")
-    tell_epochs(run)
-    return result
+        return finish(step, run, None, watch)
 
 
 def _facts(
@@ -143,15 +140,15 @@ in kilobytes of memory, from one labelled image at a time.
 
     def before(self, upright: float, deployed: float, run: Run) -> None:
         train, test = run.samples.split.train, run.samples.split.test
+        times = "once" if run.settings.epochs == 1 else f"{run.settings.epochs} times"
         self._say(
             f"""\
 Accuracy on {len(test):,} test images before training:
     upright and bright, as it was trained     {percent(upright):>7}
     turned and dimmed, as the sensor sees     {percent(deployed):>7}
 
-Training on {len(train):,} of the sensor's images, {_times(run.settings.epochs)}, with an update after each.
-This computer now runs the C that a microcontroller would run, and computes the same
-bits, in integers.
+Training on {len(train):,} images of the sensor, {times}. This computer now runs the C that
+a microcontroller would run, and computes the same bits, in integers.
 """
         )
 
@@ -192,10 +189,6 @@ The C is in {folder.parent}
     def _say(self, text: str) -> None:
         if not self.json:
             show(text)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _verdict(facts: dict[str, Any]) -> str:

@@ -19,13 +19,13 @@ from mcutrain.cli.output import (
     show,
     show_json,
 )
-from mcutrain.cli.training import tell_epochs, watching
+from mcutrain.cli.training import watching
 
 if TYPE_CHECKING:
     from mcutrain.api import SimulationResult
     from mcutrain.data import Normalization, Split
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.simulate import Run, RunSettings
+    from mcutrain.simulate import Run, RunSettings, Simulator
 
 AUTO = "auto"
 INTERRUPTED = 130
@@ -243,11 +243,12 @@ def _prepare(
 ) -> Run:
     from mcutrain.api import prepare_run
 
-    with err.status("preparing images, compiling the generated C"):
+    def simulator() -> Simulator:
         if backend.reference:
-            simulator: Any = step.reference(settings.seed + 1)
-        else:
-            simulator = step.simulator(settings.seed + 1, portable=backend.portable)
+            return step.reference(settings.seed + 1)
+        return step.simulator(settings.seed + 1, portable=backend.portable)
+
+    with err.status("preparing samples, compiling the generated C"):
         run = prepare_run(
             step, split, settings, simulator=simulator, normalization=source.normalization
         )
@@ -261,7 +262,7 @@ def _train(step: TrainingStep, run: Run, checkpoint: Path | None) -> SimulationR
 
     try:
         with watching(run, step.scheme.name) as watch:
-            result = finish(step, run, checkpoint, watch)
+            return finish(step, run, checkpoint, watch)
     except KeyboardInterrupt:
         done = f"{run.state.trained:,} of {run.total:,} steps are done"
         if checkpoint is None:
@@ -269,8 +270,6 @@ def _train(step: TrainingStep, run: Run, checkpoint: Path | None) -> SimulationR
         else:
             say(f"mcutrain: interrupted, {done}; the same command continues from {checkpoint}")
         raise typer.Exit(INTERRUPTED) from None
-    tell_epochs(run)
-    return result
 
 
 def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, Any]:

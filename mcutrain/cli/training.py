@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,8 +13,10 @@ if TYPE_CHECKING:
     from mcutrain.api import Watch
     from mcutrain.simulate import Progress, Run
 
-SMOOTHING = 0.02
-"""Weight of the newest sample in the shown loss and accuracy; like an average of the last 50."""
+SMOOTHING = 0.005
+"""Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
+LINE_SECONDS = 10.0
+"""How often a line is printed where a bar cannot be drawn."""
 
 
 @contextmanager
@@ -24,29 +27,55 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
     with training_bar() as bar:
         task = bar.add_task(title, total=run.total, facts="")
         shown = _Smoothed()
+        epochs = _Epochs(run, title)
+        lines = _Lines(title)
 
         def training(progress: Progress) -> None:
             shown.add(progress)
+            epochs.tell()
             facts = (
                 f"epoch {len(run.state.epochs) + 1}/{run.settings.epochs}  loss {shown.loss:.3f}  "
                 f"accuracy {percent(shown.accuracy)}  {progress.samples_per_second:,.0f} samples/s"
             )
             bar.update(task, completed=progress.trained, facts=facts)
+            lines.tell(f"{progress.trained:,} of {progress.total:,} steps  {facts}")
 
         def evaluating(done: int) -> None:
             of = len(run.samples.split.test)
-            bar.update(task, completed=run.state.trained, facts=f"testing {done:,} of {of:,}")
+            facts = f"testing {done:,} of {of:,}"
+            bar.update(task, completed=run.state.trained, facts=facts)
+            lines.tell(facts)
 
         yield Watch(training, evaluating)
+        epochs.tell()
 
 
-def tell_epochs(run: Run, first: int = 0) -> None:
-    """A line per epoch on stderr, from `first` on."""
-    for epoch in run.state.epochs[first:]:
-        err.print(
-            f"epoch {epoch.epoch}/{run.settings.epochs}: loss {epoch.loss:.3f}, "
-            f"training {percent(epoch.train_accuracy)}, test {percent(epoch.test_accuracy)}"
-        )
+class _Epochs:
+    """A line per epoch that is over."""
+
+    def __init__(self, run: Run, title: str) -> None:
+        self.run, self.title, self.told = run, title, 0
+
+    def tell(self) -> None:
+        for epoch in self.run.state.epochs[self.told :]:
+            err.print(
+                f"{self.title}  epoch {epoch.epoch}/{self.run.settings.epochs}: "
+                f"loss {epoch.loss:.3f}, training {percent(epoch.train_accuracy)}, "
+                f"test {percent(epoch.test_accuracy)}"
+            )
+        self.told = len(self.run.state.epochs)
+
+
+class _Lines:
+    """Progress where no bar can be drawn."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.last = title, time.monotonic()
+
+    def tell(self, text: str) -> None:
+        if not err.is_terminal and time.monotonic() - self.last > LINE_SECONDS:
+            err.print(f"{self.title}  {text}")
+            self.last = time.monotonic()
 
 
 class _Smoothed:

@@ -78,6 +78,5 @@ def _print(verdict: Verdict) -> None:
         verdict_text = "every output is equal" if verdict.is_right else "OUTPUTS DIFFER"
         show(f"{verdict_text}: {verdict.runtime}")
     else:
-        show(
-            "onnxruntime computes in floating point, so steps of rounding differ; see its own row."
-        )
+        show("onnxruntime computes in floating point; its two levels differ as the first row says.")
+        show("mean and largest: difference in steps of the output's scale.")

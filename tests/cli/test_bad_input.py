@@ -1,0 +1,173 @@
+"""What a user gets wrong ends with one sentence, exit code 2, and nothing half-written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Run
+
+SHAPES = (40, 28, 28)
+
+
+def save(path: Path, x: np.ndarray, y: np.ndarray) -> Path:
+    np.savez(path, x=x, y=y)
+    return path
+
+
+def pixels(shape: tuple[int, ...] = SHAPES) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+
+
+@pytest.mark.parametrize("command", ["info", "verify", "plan"])
+def test_a_missing_model_is_named(run: Run, command: str) -> None:
+    assert run(command, "no.tflite").sentence == "cannot read no.tflite: No such file or directory"
+
+
+def test_a_folder_is_no_model(run: Run, tmp_path: Path) -> None:
+    assert run("info", tmp_path).sentence == f"cannot read {tmp_path}: Is a directory"
+
+
+@pytest.mark.parametrize("keep", [100, 3000, 40_000])
+def test_a_truncated_model_is_called_corrupt(
+    run: Run, model: Path, tmp_path: Path, keep: int
+) -> None:
+    (tmp_path / "short.tflite").write_bytes(model.read_bytes()[:keep])
+    assert "short.tflite" in run("info", "short.tflite").sentence
+
+
+def test_another_file_is_no_model(run: Run, images: Path) -> None:
+    assert run("info", images).sentence.endswith("is neither a .tflite nor an .onnx file")
+
+
+@pytest.mark.shared
+def test_a_float_model_is_refused_with_what_to_do(run: Run, shared: Path) -> None:
+    sentence = run("plan", shared / "models/ad01_fp32.tflite").sentence
+    assert "float model; quantize it to int8 first" in sentence
+
+
+@pytest.mark.parametrize(
+    ("scheme", "says"),
+    [
+        ("heart", "'heart' is not an update scheme"),
+        ("3:1.5", "the share 1.5 of layer 3 is not in 0 to 1"),
+        ("99:1", "the model has layers 0 to 24"),
+        ("bias:26", "the model has 25 layers before its head"),
+        ("none.toml", "cannot read the scheme none.toml"),
+    ],
+)
+def test_a_wrong_scheme_is_explained(run: Run, model: Path, scheme: str, says: str) -> None:
+    assert says in run("plan", model, "--scheme", scheme).sentence
+
+
+def test_a_budget_that_is_too_small_names_the_peak(run: Run, model: Path) -> None:
+    sentence = run("plan", model, "--sram", "16K", "--csv", "plan.csv").sentence
+    assert "more than the 16384 there are; most is alive at step" in sentence
+    assert not Path("plan.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("plan", "--sram", "many"),
+        ("plan", "--gradient-bits", "9"),
+        ("plan", "--classes", "some"),
+        ("plan", "--accumulate", "0"),
+        ("info", "--scheme", "head"),
+        ("simulate", "--data", "x.npz", "--lr", "1/0"),
+        ("simulate", "--data", "x.npz", "--mean", "0.5"),
+        ("simulate", "--data", "x.npz", "--schedule", "linear"),
+        ("simulate",),
+        ("simulate", "--data", "x.npz", "--epochs", "0"),
+        ("generate",),
+    ],
+)
+def test_a_wrong_flag_is_a_usage_error(run: Run, model: Path, flags: tuple[str, ...]) -> None:
+    outcome = run(flags[0], model, *flags[1:])
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert "Error" in outcome.err
+
+
+def test_wrong_residual_bits_are_refused(run: Run, model: Path) -> None:
+    assert "3 residual bits" in run("plan", model, "--residual-bits", 3).sentence
+
+
+@pytest.mark.parametrize("classes", [1, 99_999])
+def test_a_head_needs_a_sensible_number_of_classes(run: Run, model: Path, classes: int) -> None:
+    assert f"not {classes}" in run("plan", model, "--classes", classes).sentence
+
+
+def test_missing_data_is_named(run: Run, model: Path) -> None:
+    sentence = run("simulate", model, "--data", "no.npz").sentence
+    assert sentence.startswith("no.npz does not exist")
+
+
+def test_labels_that_the_kept_head_lacks_are_named(run: Run, model: Path, tmp_path: Path) -> None:
+    data = save(tmp_path / "d.npz", pixels(), np.arange(40) % 12)
+    sentence = run("simulate", model, "--data", data, "--classes", "keep").sentence
+    assert "labels go up to 11" in sentence
+    assert "10 classes" in sentence
+
+
+def test_samples_that_are_no_images_are_refused(run: Run, model: Path, tmp_path: Path) -> None:
+    data = save(tmp_path / "d.npz", pixels((40, 784)), np.arange(40) % 10)
+    assert "no images" in run("simulate", model, "--data", data).sentence
+
+
+def test_real_values_of_another_shape_are_refused(run: Run, model: Path, tmp_path: Path) -> None:
+    x = np.zeros((40, 14, 14, 1), np.float32)
+    data = save(tmp_path / "d.npz", x, np.arange(40) % 10)
+    sentence = run("simulate", model, "--data", data).sentence
+    assert "(14, 14, 1)" in sentence
+    assert "(28, 28, 1)" in sentence
+
+
+def test_a_data_file_that_is_none_is_refused(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 and nothing more")
+    assert run("simulate", model, "--data", "d.npz").sentence.startswith("d.npz: ")
+
+
+def test_more_samples_than_there_are_is_refused(run: Run, model: Path, images: Path) -> None:
+    sentence = run("simulate", model, "--data", images, "--samples", 5000).sentence
+    assert "5000 samples were asked for but the set has 4000" in sentence
+
+
+@pytest.mark.parametrize("flag", ["--save-state", "--checkpoint"])
+@pytest.mark.parametrize("path", ["no/such/folder/file", "."])
+def test_an_unwritable_output_is_found_before_training(
+    run: Run, model: Path, images: Path, flag: str, path: str
+) -> None:
+    sentence = run("simulate", model, "--data", images, flag, path).sentence
+    assert sentence.startswith(f"cannot write {path}: ")
+
+
+def test_a_foreign_folder_is_not_overwritten(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("years of work")
+    assert "is no mcutrain project" in run("generate", model, "-o", "mine").sentence
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_file_in_the_place_of_the_folder_is_kept(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("years of work")
+    assert "is no mcutrain project" in run("generate", model, "-o", "mine").sentence
+    assert (tmp_path / "mine").read_text() == "years of work"
+
+
+def test_a_file_that_is_no_checkpoint_is_kept(
+    run: Run, model: Path, images: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").write_text("years of work")
+    sentence = run("simulate", model, "--data", images, "--checkpoint", "notes").sentence
+    assert "is no checkpoint of mcutrain" in sentence
+    assert (tmp_path / "notes").read_text() == "years of work"
+
+
+def test_without_the_interpreter_verify_says_what_to_install(
+    run: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mcutrain import oracle_tflite
+
+    monkeypatch.setattr(oracle_tflite, "find_interpreter", lambda: None)
+    assert "pip install 'mcutrain[oracle]'" in run("verify", model).sentence

@@ -1,0 +1,241 @@
+"""Every command does what its help says."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mcutrain
+from mcutrain.oracle_tflite import find_interpreter
+from tests.cli.conftest import Run
+
+COMMANDS = ("info", "verify", "simulate", "plan", "generate", "demo", "doctor")
+HELP_SECONDS = 0.7
+SPARSE = "10:0.5,22:0.5,bias:4"
+FEW = ("--samples", 48, "--test-samples", 60, "--epochs", 1, "--lr", "0.03")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(run: Run, command: str) -> None:
+    outcome = run(command, "--help")
+    assert outcome.code == 0
+    assert f"Example: mcutrain {command}" in outcome.out
+
+
+def test_version_is_the_version_of_the_package(run: Run) -> None:
+    assert run("--version").out == f"mcutrain {mcutrain.__version__}\n"
+
+
+def test_help_does_not_wait_for_the_pipeline() -> None:
+    program = "import sys, mcutrain.cli; print('numpy' in sys.modules, 'jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False False\n"
+
+
+def test_info_counts_layers_as_schemes_do(run: Run, model: Path) -> None:
+    facts = run("info", model, "--json").json
+    trainable = [layer for layer in facts["layers"] if layer["index"] is not None]
+    assert [layer["index"] for layer in trainable] == list(range(25))
+    assert (trainable[10]["name"], trainable[10]["weights"]) == ("block4/expand", 32 * 96)
+    assert facts["head"] == "head/conv"
+    assert facts["inputs"][0]["shape"] == [1, 28, 28, 1]
+    assert facts["macs"] == sum(layer["macs"] for layer in facts["layers"])
+
+
+def test_info_prints_a_line_per_node(run: Run, model: Path) -> None:
+    text = run("info", model).out
+    assert re.search(r"^ 10 +block4/expand +Conv2D .* 3,072 ", text, re.MULTILINE)
+    assert re.search(r"^ head +head/conv ", text, re.MULTILINE)
+    assert "input   1×28×28×1 int8" in text
+
+
+def test_dump_shows_gradients_only_with_a_scheme(run: Run, model: Path) -> None:
+    forward, training = (
+        run("info", model, "--dump"),
+        run("info", model, "--dump", "--scheme", "head"),
+    )
+    assert "SoftmaxCrossEntropy" not in forward.out
+    assert "SoftmaxCrossEntropy" in training.out
+    assert forward.out.startswith("graph fashion")
+
+
+def test_plan_adds_up(run: Run, model: Path) -> None:
+    facts = run("plan", model, "--scheme", SPARSE, "--json").json
+    assert facts["sram_bytes"] == facts["arena_bytes"] + facts["state_bytes"]
+    assert sum(facts["state"].values()) == facts["state_bytes"]
+    assert facts["state"]["weights"] == 96 * 16 + 192 * 32 + 10 * 64
+    assert facts["arena_bytes"] >= facts["arena_lower_bound_bytes"]
+    assert sum(b["bytes"] for b in facts["at_peak"]) <= facts["arena_lower_bound_bytes"]
+
+
+def test_plan_writes_every_buffer_as_csv(run: Run, model: Path, tmp_path: Path) -> None:
+    outcome = run("plan", model, "--csv", "plan.csv", "--picture")
+    rows = list(csv.DictReader((tmp_path / "plan.csv").read_text().splitlines()))
+    arena = max(int(row["offset"]) + int(row["size"]) for row in rows)
+    assert re.search(rf"^  arena +{arena:,} B ", outcome.out, re.MULTILINE)
+    assert "lower bound" in outcome.out.splitlines()[-1]
+
+
+def test_residual_bits_and_gradient_width_change_the_plan(run: Run, model: Path) -> None:
+    def planned(*flags: object) -> dict[str, int]:
+        facts = run("plan", model, "--scheme", SPARSE, "--json", *flags).json
+        return {**facts["state"], "arena": facts["arena_bytes"]}
+
+    usual = planned()
+    assert planned("--residual-bits", 8)["residual_bits"] > usual["residual_bits"]
+    none = planned("--residual-bits", 0, "--head-residual-bits", 0)
+    assert (none["residual_bits"], none["weights"]) == (0, usual["weights"])
+    assert planned("--accumulate", 4)["gradient_sums"] > 0 == usual["gradient_sums"]
+    assert planned("--gradient-bits", 16)["arena"] >= usual["arena"]
+
+
+def test_a_budget_that_suffices_is_silent(run: Run, model: Path) -> None:
+    assert run("plan", model, "--sram", "26K").code == 0
+
+
+def test_generate_writes_what_it_lists_and_replaces_it(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    sizes = run("generate", model, "-o", "c", "--json").json["files"]
+    found = {
+        str(p.relative_to(tmp_path / "c")): p.stat().st_size
+        for p in (tmp_path / "c").rglob("*")
+        if p.is_file()
+    }
+    assert found == sizes
+    again = run("generate", model, "-o", "c", "--scheme", SPARSE)
+    assert again.code == 0
+    assert json.loads((tmp_path / "c/manifest.json").read_text())["scheme"] == SPARSE
+    assert "make -C c" in again.out
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_simulate_trains(run: Run, model: Path, images: Path) -> None:
+    facts = run("simulate", model, "--data", images, *FEW, "--json").json
+    assert facts["settings"]["learning_rate"] == 0.03
+    assert (facts["training_samples"], facts["test_samples"], facts["steps"]) == (48, 60, 48)
+    assert facts["classes"] == 10
+    assert facts["class_names"][9] == "Ankle boot"
+    assert len(facts["epochs"]) == 1
+    assert facts["accuracy"] == facts["epochs"][-1]["test_accuracy"]
+
+
+def test_simulate_prints_accuracy_memory_and_time(run: Run, model: Path, images: Path) -> None:
+    outcome = run("simulate", model, "--data", images, *FEW)
+    assert re.search(r"^test accuracy +[\d.]+ % before, [\d.]+ % after$", outcome.out, re.MULTILINE)
+    assert re.search(
+        r"^SRAM +26,424 bytes: arena 25,088, trainable state 1,336$", outcome.out, re.M
+    )
+    assert re.search(r"^time per step +[\d,]+ µs", outcome.out, re.MULTILINE)
+    assert "epoch 1/1: loss" in outcome.err
+
+
+def test_data_with_other_classes_gets_a_new_head(run: Run, model: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (40, 28, 28), np.uint8)
+    np.savez(tmp_path / "three.npz", x=x, y=np.arange(40) % 3)
+    few = ("--samples", 4, "--test-samples", 4, "--epochs", 1, "--reference")
+    flags = ("simulate", model, "--data", "three.npz", *few, "--json")
+    assert run(*flags).json["classes"] == 3
+    assert run(*flags, "--classes", 5).json["classes"] == 5
+    assert run(*flags, "--classes", "keep").json["classes"] == 10
+
+
+def test_numpy_portable_c_and_host_c_save_the_same_bytes(
+    run: Run, model: Path, images: Path, tmp_path: Path
+) -> None:
+    flags = ("simulate", model, "--data", images, "--scheme", SPARSE, "--flip", "--crop", 1)
+    few = ("--samples", 6, "--test-samples", 4, "--epochs", 2, "--lr", "0.03", "--accumulate", 3)
+    states = []
+    for way in (["--reference"], ["--portable"], []):
+        assert run(*flags, *few, *way, "--save-state", "state").code == 0
+        states.append((tmp_path / "state").read_bytes())
+    assert states[0] == states[1] == states[2]
+
+
+def test_a_seed_decides_the_state(run: Run, model: Path, images: Path) -> None:
+    def state(seed: int) -> str:
+        flags = ("--data", images, *FEW, "--seed", seed, "--json")
+        return str(run("simulate", model, *flags).json["state_sha256"])
+
+    assert state(1) == state(1) != state(2)
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(find_interpreter() is None, reason="no TFLite interpreter is installed")
+def test_verify_finds_no_difference_and_says_what_it_compared(run: Run, model: Path) -> None:
+    verdict = run("verify", model, "--samples", 6, "--reference-samples", 2, "--json").json
+    assert verdict["is_right"]
+    assert [(c["of"], c["samples"], c["differing"]) for c in verdict["comparisons"]] == [
+        ("numpy reference", 2, 0),
+        ("host C", 6, 0),
+        ("portable C", 6, 0),
+    ]
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(find_interpreter() is None, reason="no TFLite interpreter is installed")
+def test_verify_fails_where_an_output_differs(
+    run: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mcutrain import oracle
+
+    right = oracle.tflite_outputs
+
+    def wrong(*arguments: object) -> object:
+        y = right(*arguments)
+        y[3, 7] ^= 1
+        return y
+
+    monkeypatch.setattr(oracle, "tflite_outputs", wrong)
+    outcome = run("verify", model, "--samples", 4, "--reference-samples", 0)
+    assert outcome.code == 1
+    assert "OUTPUTS DIFFER" in outcome.out
+
+
+def test_doctor_finds_what_this_test_runs_with(run: Run) -> None:
+    report = run("doctor", "--json").json
+    assert report["is_well"]
+    found = {finding["what"]: finding["found"] for finding in report["findings"]}
+    assert found["numpy"] == np.__version__
+
+
+def test_doctor_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    outcome = run("doctor")
+    assert outcome.code == 1
+    assert re.search(r"C compiler .*no-such-compiler", outcome.out)
+    assert "apt-get install gcc" in outcome.out
+
+
+def test_the_demo_runs_and_both_computations_agree(run: Run, tmp_path: Path) -> None:
+    outcome = run("demo", "--quick", "--output", "c")
+    assert outcome.code == 0, outcome.err
+    for scheme in ("head", "fashion-sparse"):
+        assert re.search(rf"^ {scheme} +[\d.]+ % +[\d.]+ % ", outcome.out, re.MULTILINE)
+        assert (tmp_path / "c" / scheme / "mct_model.c").is_file()
+    assert "bytes of saved state equal the C's" in outcome.out
+
+
+def test_the_demo_as_json_learns_something(run: Run) -> None:
+    facts = run("demo", "--quick", "--json").json
+    head, sparse = facts["runs"]
+    assert facts["same_bits"]
+    assert facts["upright_accuracy"] > 0.8
+    assert sparse["accuracy"] > head["accuracy"] > head["accuracy_before"]
+    assert sparse["state_bytes"] > head["state_bytes"]
+
+
+def test_help_is_quick() -> None:
+    def seconds() -> float:
+        started = time.monotonic()
+        subprocess.run([sys.executable, "-m", "mcutrain.cli", "--help"], capture_output=True)
+        return time.monotonic() - started
+
+    assert min(seconds() for _ in range(3)) < HELP_SECONDS

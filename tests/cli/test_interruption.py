@@ -1,0 +1,152 @@
+"""An interrupted run, continued from its checkpoint, ends with the bits of an uninterrupted one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcutrain import api, data, demo
+from mcutrain.demo import Size
+from mcutrain.simulate import Progress, Run
+from tests.cli.conftest import Run as Call
+
+SIZE = Size(train=100, test=30, epochs=2)
+SETTINGS = ("--samples", 400, "--test-samples", 50, "--epochs", 3, "--lr", "0.03", "--flip")
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def step() -> Any:
+    return demo.training_step(demo.network(), "bias:2,22:0.5")
+
+
+@pytest.fixture(scope="module")
+def images() -> data.Split:
+    return demo.deployed(demo.upright(SIZE))
+
+
+def begun(step: Any, images: data.Split) -> Run:
+    return demo.training_run(step, images, SIZE, seed=3)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(step: Any, images: data.Split) -> api.SimulationResult:
+    return api.finish(step, begun(step, images))
+
+
+class Interruption:
+    """Raises KeyboardInterrupt at the n-th report, of training or of evaluation."""
+
+    def __init__(self, after: int, what: str) -> None:
+        self.left = after
+        self.watch = (
+            api.Watch(training=self.count)
+            if what == "training"
+            else api.Watch(evaluating=self.count)
+        )
+
+    def count(self, _: Progress | int) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def without_times(result: api.SimulationResult) -> tuple[Any, ...]:
+    epochs = [(e.epoch, e.loss, e.train_accuracy, e.test_accuracy) for e in result.epochs]
+    return result.saved, result.before, result.accuracy, result.steps, epochs
+
+
+@pytest.mark.parametrize(
+    ("what", "after"),
+    [("training", 1), ("training", 4), ("training", 5), ("evaluating", 1), ("evaluating", 2)],
+)
+def test_a_continued_run_ends_with_the_same_bits(
+    step: Any,
+    images: data.Split,
+    uninterrupted: api.SimulationResult,
+    tmp_path: Path,
+    what: str,
+    after: int,
+) -> None:
+    checkpoint = tmp_path / "run.npz"
+    with pytest.raises(KeyboardInterrupt):
+        api.finish(step, begun(step, images), checkpoint, Interruption(after, what).watch)
+    continued = api.finish(step, begun(step, images), checkpoint)
+    assert without_times(continued) == without_times(uninterrupted)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_an_interrupted_run_continues_in_the_same_process(
+    step: Any, images: data.Split, uninterrupted: api.SimulationResult
+) -> None:
+    run = begun(step, images)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            api.finish(step, run, None, Interruption(2, "training").watch)
+    assert without_times(api.finish(step, run)) == without_times(uninterrupted)
+
+
+def test_a_finished_checkpoint_gives_the_result_again(
+    step: Any, images: data.Split, uninterrupted: api.SimulationResult, tmp_path: Path
+) -> None:
+    first = api.finish(step, begun(step, images), tmp_path / "run.npz")
+    again = api.finish(step, begun(step, images), tmp_path / "run.npz")
+    assert first == again
+    assert without_times(again) == without_times(uninterrupted)
+
+
+def test_ctrl_c_exits_with_130_and_the_same_command_continues(
+    run: Call, model: Path, tmp_path: Path
+) -> None:
+    command = ["simulate", model, "--data", demo.IMAGES, "--scheme", "full", *SETTINGS]
+    assert run(*command, "--save-state", "whole").code == 0  # fills the cache, too
+    command += ["--checkpoint", "run.npz", "--save-state", "parts"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcutrain.cli", *map(str, command)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    waited = time.monotonic()
+    while not (tmp_path / "run.npz").exists():
+        assert time.monotonic() - waited < PATIENCE_SECONDS
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out) == (130, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("mcutrain: interrupted, ")
+    assert last.endswith("the same command continues from run.npz")
+    assert not (tmp_path / "parts").exists()
+
+    assert run(*command).code == 0
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change", [("--seed", 1), ("--lr", "0.02"), ("--samples", 399), ("--scheme", "head")]
+)
+def test_a_checkpoint_of_another_run_is_refused_and_kept(
+    run: Call, model: Path, tmp_path: Path, change: tuple[object, ...]
+) -> None:
+    few = ("--samples", 40, "--test-samples", 10, "--epochs", 1)
+    command = ["simulate", model, "--data", demo.IMAGES, *few, "--checkpoint", "run.npz"]
+    assert run(*command, "--scheme", "bias:1").code == 0
+    before = (tmp_path / "run.npz").read_bytes()
+    sentence = run(*command, "--scheme", "bias:1", *change).sentence
+    assert sentence.startswith("run.npz belongs to another model, scheme, data set or settings")
+    assert (tmp_path / "run.npz").read_bytes() == before
+
+
+def test_a_checkpoint_of_c_is_continued_by_numpy(run: Call, model: Path, tmp_path: Path) -> None:
+    few = ("--samples", 3, "--test-samples", 2, "--epochs", 1)
+    command = ["simulate", model, "--data", demo.IMAGES, *few, "--checkpoint", "run.npz"]
+    assert run(*command, "--save-state", "c").code == 0
+    assert run(*command, "--reference", "--save-state", "numpy").code == 0
+    assert (tmp_path / "c").read_bytes() == (tmp_path / "numpy").read_bytes()
