@@ -49,7 +49,7 @@ def sanitizing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str,
     for name in filter(shutil.which, ("gcc", "clang")):
         program = source.with_name(name)
         command = [name, *SANITIZE, str(source), "-o", str(program)]
-        if subprocess.run(command, capture_output=True).returncode == 0:
-            if subprocess.run([program], capture_output=True).returncode == 0:
-                found[name] = (name,)
+        links = subprocess.run(command, capture_output=True).returncode == 0
+        if links and subprocess.run([program], capture_output=True).returncode == 0:
+            found[name] = (name,)
     return found

@@ -37,6 +37,6 @@ mct_learning_rate mct_schedule_cosine(mct_learning_rate base, uint32_t step, uin
         return mct_rate_times(base, (int32_t)mct_clamp64((int64_t)fraction, 0, INT32_MAX));
     }
     const uint64_t span = total > warmup ? total - warmup : 1;
-    const uint64_t t_q30 = ((uint64_t)(step - warmup) << 30) / span;
-    return mct_rate_times(base, mct_half_cosine_q31((int64_t)t_q30));
+    const int64_t t_q30 = (int64_t)(((uint64_t)(step - warmup) << 30) / span);
+    return mct_rate_times(base, mct_half_cosine_q31(mct_clamp64(t_q30, 0, INT64_C(1) << 30)));
 }

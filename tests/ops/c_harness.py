@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
 
-import mcutrain_firmware
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
 from mcutrain.codegen.project import render
@@ -49,15 +49,24 @@ class Toolchain:
     folder: Path
 
     @staticmethod
-    def make(command: Sequence[str], flags: Sequence[str], folder: Path) -> Toolchain:
-        """Compile all kernels, the runtime and the harness, warnings as errors."""
+    def make(
+        command: Sequence[str], flags: Sequence[str], folder: Path, host: bool = False
+    ) -> Toolchain:
+        """Compile all kernels, the runtime and the harness, warnings as errors.
+
+        host: with the faster bodies of hosts where there are any.
+        """
         made = Toolchain(tuple(command), tuple(flags), folder)
-        sources = [*FIRMWARE.glob("kernels/*/*.c"), *FIRMWARE.glob("runtime/*.c"), HARNESS]
+        kernels = [p.relative_to(FIRMWARE) for p in FIRMWARE.glob("kernels/*/*.c")]
+        faster = {p for p in kernels if host and (FIRMWARE / "host" / p).is_file()}
+        sources = [FIRMWARE / ("host" if p in faster else "") / p for p in kernels]
+        shared = FIRMWARE.glob("host/simd/*.c") if host else ()
+        sources += [*shared, *FIRMWARE.glob("runtime/*.c"), HARNESS]
         made.compile(*sorted(map(str, sources)), "-c")
         return made
 
     def compile(self, *arguments: str) -> None:
-        folders = {p.parent for p in FIRMWARE.glob("*/**/*.h") if "host" not in p.parts}
+        folders = {p.parent for p in FIRMWARE.rglob("*.h")}
         includes = [f"-I{f}" for f in sorted(folders)]
         command = [*self.command, "-std=c11", *WARNINGS, *self.flags, *includes, *arguments]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
@@ -66,14 +75,14 @@ class Toolchain:
     def run(self, samples: Sequence[Sample], in_place: int | None = None) -> list[dict[str, Array]]:
         """The value of every operand after each sample's call: "input 0" … "output 0" …
 
-        in_place: outputs take the place of the input that they may overwrite, the so-manieth of several.
+        in_place: which of the inputs that it may overwrite an output takes the place of.
         Raises AssertionError if a call wrote outside its buffers.
         """
         folder = self.folder / "run"
         folder.mkdir(exist_ok=True)
         (folder / "calls.c").write_text(_source(samples))
         objects = sorted(str(p) for p in self.folder.glob("*.o"))
-        self.compile("run/calls.c", *objects, "-o", "run/harness")
+        self.compile("-O0", "run/calls.c", *objects, "-o", "run/harness")
         blocks = [_Run(i, s, in_place) for i, s in enumerate(samples)]
         (folder / "runs").write_bytes(
             np.int32(len(blocks)).tobytes() + b"".join(b.encoded() for b in blocks)

@@ -1,4 +1,4 @@
-"""One line per operator at the end of this file; above it, how shapes, attributes and values are drawn.
+"""One line per operator, at the end; above, how shapes, attributes and values are drawn.
 
 Everything stays inside what the kernels' headers allow; within that, limits are drawn on purpose.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,11 @@ def requantize(s: Source, channels: int) -> Requantize:
     return Requantize(mult, shift, zero_point, *limits(s), rounds_once=s.boolean())
 
 
+def channels(s: Source) -> int:
+    """Few, or more than a vector register holds."""
+    return s.choice((*[s.integer(1, 5)] * 4, s.integer(6, 70)))
+
+
 def gradient_dtype(s: Source) -> str:
     return s.choice(("int8", "int16"))
 
@@ -180,7 +185,7 @@ def pool_geometry(s: Source) -> Geometry:
 
 
 def conv_2d(s: Source, requantized: bool = True) -> Sample:
-    g, ins, outs = geometry(s), s.integer(1, 5), s.integer(1, 5)
+    g, ins, outs = geometry(s), channels(s), channels(s)
     stored = (requantize(s, outs), s.boolean()) if requantized else (None,)
     op = Conv2D(g.window, s.integer(-128, 127), *stored)
     w = weight(s, (outs, *g.window.kernel, ins))
@@ -188,7 +193,7 @@ def conv_2d(s: Source, requantized: bool = True) -> Sample:
 
 
 def depthwise(s: Source) -> Sample:
-    g, ins, multiplier = geometry(s), s.integer(1, 4), s.choice((1, 1, 2, 3))
+    g, ins, multiplier = geometry(s), channels(s), s.choice((1, 1, 2, 3))
     outs = ins * multiplier
     op = DepthwiseConv2D(g.window, s.integer(-128, 127), requantize(s, outs), s.boolean())
     w = weight(s, (1, *g.window.kernel, outs))
@@ -196,7 +201,7 @@ def depthwise(s: Source) -> Sample:
 
 
 def add(s: Source) -> Sample:
-    shape = (1, s.integer(1, 4), s.integer(1, 4), s.integer(1, 5))
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
     scaled = [
         Scaled(s.integer(-128, 127), *fixedpoint.quantize_multiplier(factor(s, low, high)))
         for low, high in ((-12, -1), (-12, -1), (-22, -18))
@@ -212,7 +217,7 @@ def requantized_pixels(s: Source) -> tuple[int, int, int, int, int, int, bool]:
 
 
 def image(s: Source) -> Typed:
-    return tensor(s, (1, s.integer(1, 5), s.integer(1, 5), s.integer(1, 5)))
+    return tensor(s, (1, s.integer(1, 5), s.integer(1, 5), channels(s)))
 
 
 def rescale(s: Source) -> Sample:
@@ -225,7 +230,8 @@ def mean(s: Source) -> Sample:
 
 def reshape(s: Source) -> Sample:
     a, b, c = s.integer(1, 4), s.integer(1, 4), s.integer(1, 4)
-    return Sample.of(Reshape(s.choice(((1, 1, 1, a * b * c), (1, a, b * c)))), tensor(s, (1, a, b, c)))
+    flat = s.choice(((1, 1, 1, a * b * c), (1, a, b * c)))
+    return Sample.of(Reshape(flat), tensor(s, (1, a, b, c)))
 
 
 def pad(s: Source) -> Sample:
@@ -236,14 +242,14 @@ def pad(s: Source) -> Sample:
 def pool(s: Source, kind: type[AveragePool2D] | type[MaxPool2D]) -> Sample:
     g = pool_geometry(s)
     op = kind(g.window, *limits(s), s.boolean())
-    return Sample.of(op, tensor(s, (1, *g.x, s.integer(1, 5))))
+    return Sample.of(op, tensor(s, (1, *g.x, channels(s))))
 
 
 def merge_columns(s: Source) -> Sample:
     shape = (s.integer(1, 4), s.integer(1, 3), s.integer(1, 3), s.integer(1, 5))
-    channels = s.subset(shape[3])
-    part = weight(s, (*shape[:3], len(channels)))
-    return Sample.of(MergeColumns(channels), weight(s, shape), part)
+    trained_columns = s.subset(shape[3])
+    part = weight(s, (*shape[:3], len(trained_columns)))
+    return Sample.of(MergeColumns(trained_columns), weight(s, shape), part)
 
 
 def select_channels(s: Source) -> Sample:
@@ -276,23 +282,27 @@ def backward(
     make: Callable[[OutputStage], Op],
     *own: Typed,
 ) -> Sample:
-    """A GradientOp: dx has `shape`, dy has `dy_shape`."""
+    """A GradientOp: dx has `shape`, dy has `dy_shape`. It may add another gradient."""
     dtype = gradient_dtype(s)
     st = stage(s, shape[-1], dtype)
     e = s.integer(-30, 5)
     dy = (gradient(s, dy_shape, dtype), exponent(s, e))
-    return Sample.of(make(st), step(s), *dy, *own, *masks(s, st, shape), exponent(s, e + 6))
+    op, addend = make(st), ()
+    if getattr(op, "may_add", False) and s.boolean():
+        st = replace(st, addend_scale=factors(s, shape[-1], -4, 10))
+        op, addend = make(st), (gradient(s, shape, dtype), exponent(s, e))
+    return Sample.of(op, step(s), *dy, *own, *addend, *masks(s, st, shape), exponent(s, e + 6))
 
 
 def conv_2d_grad_input(s: Source) -> Sample:
-    g, ins, outs = geometry(s), s.integer(1, 5), s.integer(1, 5)
+    g, ins, outs = geometry(s), channels(s), channels(s)
     x, y = (1, *g.x, ins), (1, *g.y, outs)
     w = weight(s, (outs, *g.window.kernel, ins))
     return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window), w)
 
 
 def depthwise_grad_input(s: Source) -> Sample:
-    g, ins, multiplier = geometry(s), s.integer(1, 4), s.choice((1, 1, 2, 3))
+    g, ins, multiplier = geometry(s), channels(s), s.choice((1, 1, 2, 3))
     x, y = (1, *g.x, ins), (1, *g.y, ins * multiplier)
     w = weight(s, (1, *g.window.kernel, ins * multiplier))
     return backward(s, x, y, lambda st: DepthwiseConv2DGradInput(st, x, g.window), w)
@@ -307,23 +317,23 @@ def pad_grad_input(s: Source) -> Sample:
 
 
 def average_pool_grad_input(s: Source) -> Sample:
-    g, channels = pool_geometry(s), s.integer(1, 5)
-    x, y = (1, *g.x, channels), (1, *g.y, channels)
+    g, c = pool_geometry(s), channels(s)
+    x, y = (1, *g.x, c), (1, *g.y, c)
     counts = AveragePool2D(g.window).counts(x)
     common = math.lcm(*np.unique(counts).tolist())
     return backward(s, x, y, lambda st: AveragePool2DGradInput(st, x, g.window, common))
 
 
 def max_pool_grad_input(s: Source) -> Sample:
-    g, channels = pool_geometry(s), s.integer(1, 5)
-    x, y = (1, *g.x, channels), (1, *g.y, channels)
+    g, c = pool_geometry(s), channels(s)
+    x, y = (1, *g.x, c), (1, *g.y, c)
     values = tensor(s, x)
     return backward(s, x, y, lambda st: MaxPool2DGradInput(st, x, g.window), values)
 
 
 def gradient_sum(s: Source, terms: int) -> Sample:
     dtype = gradient_dtype(s)
-    shape = (1, s.integer(1, 4), s.integer(1, 4), s.integer(1, 5))
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
     st = stage(s, shape[-1], dtype)
     op = GradientSum(st, shape, tuple(factor(s, -4, 4) for _ in range(terms)))
     e = s.integer(-30, 5)
@@ -344,7 +354,9 @@ def softmax_cross_entropy(s: Source) -> Sample:
 # ---------------------------------------------------------------------------------------- updates
 
 
-def rule(s: Source, channels: int, at: Array, dy_exponent: int, dtype: str, bits: int) -> UpdateRule:
+def rule(
+    s: Source, channels: int, at: Array, dy_exponent: int, dtype: str, bits: int
+) -> UpdateRule:
     """A rate that moves a weight by less than its last bit, by some bits, or beyond its limits."""
     centre = -TYPICAL_SUM_BITS - dy_exponent - ACC_DROPPED_BITS[dtype] - int(at[4]) + bits
     return UpdateRule(factors(s, channels, centre - 6, centre + 9), bits, s.integer(1, 99))
@@ -369,7 +381,7 @@ def trained(
     parameter: Typed,
     rates: int,
 ) -> Sample:
-    """A ParameterGradientOp that updates, or one that accumulates. rates: one per channel of those."""
+    """A ParameterGradientOp that updates, or one that accumulates. rates: how many at most."""
     dtype, shape, at = gradient_dtype(s), parameter[0].shape, step(s)
     dy = gradient(s, dy_shape, dtype)
     if s.boolean():
@@ -382,7 +394,7 @@ def trained(
 
 
 def conv_2d_weight(s: Source) -> Sample:
-    g, ins, outs, zero_point = geometry(s), s.integer(1, 5), s.integer(1, 5), s.integer(-128, 127)
+    g, ins, outs, zero_point = geometry(s), channels(s), channels(s), s.integer(-128, 127)
     shape = (outs, *g.window.kernel, ins)
     return trained(
         s,
@@ -396,16 +408,16 @@ def conv_2d_weight(s: Source) -> Sample:
 
 def depthwise_weight(s: Source) -> Sample:
     """All channels, or a table of trained ones with the input channels that they need."""
-    g, ins, multiplier = geometry(s), s.integer(1, 4), s.choice((1, 1, 2, 3))
+    g, ins, multiplier = geometry(s), channels(s), s.choice((1, 1, 2, 3))
     outs, zero_point = ins * multiplier, s.integer(-128, 127)
-    channels = s.subset(outs) if s.boolean() else None
-    picked = range(outs) if channels is None else channels
+    picks = s.subset(outs) if s.boolean() else None
+    picked = range(outs) if picks is None else picks
     saved = sorted({c // multiplier for c in picked})
     columns = tuple(saved.index(c // multiplier) for c in picked)
     shape = (1, *g.window.kernel, len(columns))
     return trained(
         s,
-        lambda r: DepthwiseConv2DGradWeight(r, shape, g.window, zero_point, columns, channels),
+        lambda r: DepthwiseConv2DGradWeight(r, shape, g.window, zero_point, columns, picks),
         (tensor(s, (1, *g.x, len(saved))),),
         (1, *g.y, outs),
         weight(s, shape),
@@ -414,10 +426,10 @@ def depthwise_weight(s: Source) -> Sample:
 
 
 def bias_gradient(s: Source) -> Sample:
-    channels = s.integer(1, 6)
-    shape = (1, s.integer(1, 4), s.integer(1, 4), channels)
-    b = tensor(s, (channels,), "int32", s.choice((None, 2**16)))
-    return trained(s, lambda r: BiasGradient(r, (channels,)), (), shape, b, channels)
+    c = channels(s)
+    shape = (1, s.integer(1, 4), s.integer(1, 4), c)
+    b = tensor(s, (c,), "int32", s.choice((None, 2**16)))
+    return trained(s, lambda r: BiasGradient(r, (c,)), (), shape, b, c)
 
 
 def apply_update(s: Source, kind: str) -> Sample:

@@ -1,4 +1,4 @@
-"""Where random cases come from: Hypothesis, which shrinks them, or a seeded generator, which is fast."""
+"""Where random cases come from: Hypothesis, which shrinks them, or a seeded generator, fast."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 #include "mct_product.h"
 
-#include <stddef.h>
-
-/* Accumulators stay in registers: 8 rows of two vectors where there are 32 of them, 4 else. */
+/* Accumulators stay in registers: 8 rows of two vectors where there are 32 registers, else 4. */
 #define MCT_TILE_ROWS (MCT_LANES == 16 ? 8 : 4)
-#define MCT_BLOCK_ROWS 128
+
+/* Of the factors held at once: 64 KB of each, 16 KB of sums. */
 #define MCT_BLOCK_DEPTH 1024
-#define MCT_BLOCK_A 32768 /* elements of `a` held at once */
+#define MCT_BLOCK_ELEMENTS 32768
+#define MCT_BLOCK_ROWS 128
 
 static inline int32_t mct_smaller(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -15,30 +15,30 @@ static inline int32_t mct_round_up(int32_t x, int32_t to) {
     return (x + to - 1) / to * to;
 }
 
-/* One tile: sums[row][v] (+)= a[row] . b, `vectors` vectors wide. */
-__attribute__((always_inline)) static inline void mct_tile(int vectors, const int16_t *a,
-                                                           int32_t stride, const int16_t *b,
-                                                           int32_t pairs, int first,
-                                                           int32_t *sums) {
+/* sums (+)= a . b for MCT_TILE_ROWS rows and `vectors` vectors of columns. */
+__attribute__((always_inline)) static inline void mct_multiply(int vectors, const int16_t *a,
+                                                               int32_t stride, const int16_t *b,
+                                                               int32_t pairs, int add,
+                                                               int32_t *sums) {
     mct_v32 acc[MCT_TILE_ROWS][2];
 #pragma GCC unroll 8
     for (int r = 0; r < MCT_TILE_ROWS; r++) {
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
-            acc[r][v] =
-                first ? (mct_v32){0} : mct_v_load(sums + r * MCT_TILE_COLUMNS + v * MCT_LANES);
+            const int32_t *sum = sums + r * MCT_TILE_COLUMNS + v * MCT_LANES;
+            acc[r][v] = add ? mct_v_load(sum) : (mct_v32){0};
         }
     }
     for (int32_t k = 0; k < pairs; k++) {
         mct_v32 bs[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
-            bs[v] = mct_v_load(b + ((ptrdiff_t)k * MCT_TILE_COLUMNS + v * MCT_LANES) * 2);
+            bs[v] = mct_v_load(b + (k * MCT_TILE_COLUMNS + v * MCT_LANES) * 2);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < MCT_TILE_ROWS; r++) {
             int32_t pair;
-            memcpy(&pair, a + (ptrdiff_t)r * stride + 2 * k, sizeof pair);
+            memcpy(&pair, a + r * stride + 2 * k, sizeof pair);
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++) {
                 acc[r][v] = mct_v_dot(acc[r][v], mct_v_all(pair), bs[v]);
@@ -54,63 +54,67 @@ __attribute__((always_inline)) static inline void mct_tile(int vectors, const in
     }
 }
 
-/* All tiles of a block of rows and a panel of columns. */
-static void mct_panel(int32_t rows, int32_t columns, const int16_t *a, int32_t stride,
-                      const int16_t *b, int32_t pairs, int first, int32_t *sums) {
-    for (int32_t r = 0; r < rows; r += MCT_TILE_ROWS) {
-        const int16_t *as = a + (ptrdiff_t)r * stride;
-        int32_t *out = sums + r * MCT_TILE_COLUMNS;
-        if (columns <= MCT_LANES) {
-            mct_tile(1, as, stride, b, pairs, first, out);
+/* Factors of a block of rows and MCT_TILE_COLUMNS columns; stride: the depth, made even. */
+typedef struct {
+    int32_t rows, columns, depth, stride;
+    int16_t a[MCT_BLOCK_ELEMENTS + MCT_LANES];
+    int16_t b[MCT_BLOCK_DEPTH * MCT_TILE_COLUMNS];
+    int32_t sums[MCT_BLOCK_ROWS * MCT_TILE_COLUMNS];
+} mct_block;
+
+static void mct_multiply_block(mct_block *block, int add) {
+    for (int32_t r = 0; r < block->rows; r += MCT_TILE_ROWS) {
+        const int16_t *a = block->a + r * block->stride;
+        int32_t *sums = block->sums + r * MCT_TILE_COLUMNS;
+        if (block->columns <= MCT_LANES) {
+            mct_multiply(1, a, block->stride, block->b, block->stride / 2, add, sums);
         } else {
-            mct_tile(2, as, stride, b, pairs, first, out);
+            mct_multiply(2, a, block->stride, block->b, block->stride / 2, add, sums);
         }
     }
 }
 
-static void mct_fill_a(const mct_product *p, int32_t row, int32_t rows, int32_t k, int32_t depth,
-                       int32_t stride, int16_t *a) {
-    p->fill_a(p->job, row, rows, k, depth, stride, a);
-    if (stride > depth) {
-        for (int32_t r = 0; r < rows; r++) {
-            a[(ptrdiff_t)r * stride + depth] = 0;
-        }
+/* The rows, filled up with zeros to an even depth and to whole tiles. */
+static void mct_fill_a(const mct_product *p, int32_t row, int32_t k, mct_block *block) {
+    const int32_t stride = block->stride;
+    p->fill_a(p->job, row, block->rows, k, block->depth, stride, block->a);
+    for (int32_t r = 0; r < block->rows && stride > block->depth; r++) {
+        block->a[r * stride + block->depth] = 0;
     }
-    const int32_t padded = mct_round_up(rows, MCT_TILE_ROWS);
-    memset(a + (ptrdiff_t)rows * stride, 0, (size_t)((padded - rows) * stride) * sizeof *a);
+    const int32_t missing = mct_round_up(block->rows, MCT_TILE_ROWS) - block->rows;
+    memset(block->a + block->rows * stride, 0, (size_t)(missing * stride) * sizeof *block->a);
 }
 
-static void mct_fill_b(const mct_product *p, int32_t k, int32_t depth, int32_t column,
-                       int32_t columns, int32_t stride, int16_t *b) {
-    if (columns < MCT_TILE_COLUMNS || stride > depth) {
-        memset(b, 0, (size_t)(stride * MCT_TILE_COLUMNS) * sizeof *b);
+static void mct_fill_b(const mct_product *p, int32_t k, int32_t column, mct_block *block) {
+    if (block->columns < MCT_TILE_COLUMNS || block->stride > block->depth) {
+        memset(block->b, 0, (size_t)(block->stride * MCT_TILE_COLUMNS) * sizeof *block->b);
     }
-    p->fill_b(p->job, k, depth, column, columns, b);
+    p->fill_b(p->job, k, block->depth, column, block->columns, block->b);
 }
 
 void mct_product_run(const mct_product *p) {
-    int16_t a[MCT_BLOCK_A];
-    int16_t b[MCT_BLOCK_DEPTH * MCT_TILE_COLUMNS];
-    int32_t sums[MCT_BLOCK_ROWS * MCT_TILE_COLUMNS];
-    const int32_t block_depth = mct_smaller(p->depth, MCT_BLOCK_DEPTH);
-    const int32_t fitting = MCT_BLOCK_A / mct_round_up(block_depth, 2);
-    const int32_t block_rows = mct_smaller(fitting / MCT_TILE_ROWS * MCT_TILE_ROWS, MCT_BLOCK_ROWS);
-    for (int32_t row = 0; row < p->rows; row += block_rows) {
-        const int32_t rows = mct_smaller(p->rows - row, block_rows);
-        int32_t filled = -1; /* the k that `a` begins with */
+    mct_block block;
+    const int32_t most_depth = mct_smaller(p->depth, MCT_BLOCK_DEPTH);
+    const int32_t fitting = MCT_BLOCK_ELEMENTS / mct_round_up(most_depth, 2);
+    const int32_t most_rows = mct_smaller(fitting / MCT_TILE_ROWS * MCT_TILE_ROWS, MCT_BLOCK_ROWS);
+    for (int32_t row = 0; row < p->rows; row += most_rows) {
+        int32_t filled = -1; /* the k that block.a begins with */
+        block.rows = mct_smaller(p->rows - row, most_rows);
         for (int32_t column = 0; column < p->columns; column += MCT_TILE_COLUMNS) {
-            const int32_t columns = mct_smaller(p->columns - column, MCT_TILE_COLUMNS);
-            for (int32_t k = 0; k < p->depth; k += block_depth) {
-                const int32_t depth = mct_smaller(p->depth - k, block_depth);
-                const int32_t stride = mct_round_up(depth, 2);
+            block.columns = mct_smaller(p->columns - column, MCT_TILE_COLUMNS);
+            for (int32_t k = 0; k < p->depth; k += most_depth) {
+                block.depth = mct_smaller(p->depth - k, most_depth);
+                block.stride = mct_round_up(block.depth, 2);
                 if (filled != k) {
-                    mct_fill_a(p, row, rows, k, depth, stride, a);
+                    mct_fill_a(p, row, k, &block);
                     filled = k;
                 }
-                mct_fill_b(p, k, depth, column, columns, stride, b);
-                mct_panel(rows, columns, a, stride, b, stride / 2, k == 0, sums);
+                mct_fill_b(p, k, column, &block);
+                mct_multiply_block(&block, k > 0);
             }
-            p->take(p->result, row, rows, column, columns, sums);
+            const mct_tile tile = {row,           block.rows,       column,
+                                   block.columns, MCT_TILE_COLUMNS, block.sums};
+            p->take(p->result, &tile);
         }
     }
 }

@@ -2,46 +2,44 @@
  * what a convolution, its input gradient and its weight gradient have in common.
  *
  * A job supplies the two factors as int16, block by block, and takes the sums tile by tile. The
- * product of the factors, summed over all k, must fit int32. */
+ * sums must fit int32. */
 #ifndef MCT_PRODUCT_H
 #define MCT_PRODUCT_H
 
-#include <stdint.h>
-
 #include "mct_simd.h"
+#include "mct_tile.h"
 
 #define MCT_TILE_COLUMNS (2 * MCT_LANES)
 
-typedef struct mct_product mct_product;
-struct mct_product {
+typedef struct {
     int32_t rows, columns, depth;
     const void *job;
 
-    /* a[r * stride + d] = factor at (row + r, k + d) for r < rows, d < depth */
+    /* a[r * stride + d] = factor at (row + r, k + d) for r < rows, d < depth; row by row, each may
+     * overwrite MCT_LANES - 1 elements after it */
     void (*fill_a)(const void *job, int32_t row, int32_t rows, int32_t k, int32_t depth,
                    int32_t stride, int16_t *a);
 
-    /* b[d / 2][c][d % 2] = factor at (k + d, column + c) for d < depth, c < columns; rows of
+    /* b[d / 2][c][d % 2] = factor at (k + d, column + c) for d < depth, c < columns, in rows of
      * MCT_TILE_COLUMNS pairs; all else is 0 already */
     void (*fill_b)(const void *job, int32_t k, int32_t depth, int32_t column, int32_t columns,
                    int16_t *b);
 
-    /* sums[r * MCT_TILE_COLUMNS + c] is the sum at (row + r, column + c) */
-    void (*take)(void *result, int32_t row, int32_t rows, int32_t column, int32_t columns,
-                 const int32_t *sums);
+    mct_take *take;
     void *result;
-};
+} mct_product;
 
+/* Needs 150 KB of stack. */
 void mct_product_run(const mct_product *product);
 
-/* For fill_b: the pairs of two rows of int8 less zero_point; NULL stands for a row of zeros. */
+/* For fill_b: pairs of two rows of int8, less zero_point; NULL stands for a row of zeros. */
 static inline void mct_fill_pairs(const int8_t *first, const int8_t *second, int32_t columns,
                                   int32_t zero_point, int16_t *b) {
+    const mct_v32 zero = {0};
     for (int32_t c = 0; c < columns; c += MCT_LANES) {
         const int32_t lanes = columns - c;
-        const mct_v32 zero = {0};
-        const mct_v32 one = first ? mct_v_load_s8(first + c, lanes) - zero_point : zero;
-        const mct_v32 two = second ? mct_v_load_s8(second + c, lanes) - zero_point : zero;
+        const mct_v32 one = first != NULL ? mct_v_load_s8(first + c, lanes) - zero_point : zero;
+        const mct_v32 two = second != NULL ? mct_v_load_s8(second + c, lanes) - zero_point : zero;
         mct_v_store(b + 2 * c, mct_v_pair(one, two));
     }
 }

@@ -29,7 +29,8 @@ typedef uint32_t mct_vu32 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int64_t mct_v64 __attribute__((vector_size(4 * MCT_LANES))); /* half as many lanes */
 typedef uint64_t mct_vu64 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int8_t mct_v8 __attribute__((vector_size(MCT_LANES)));
-typedef uint8_t mct_half_v8 __attribute__((vector_size(MCT_LANES / 2)));
+typedef int16_t mct_v16 __attribute__((vector_size(2 * MCT_LANES)));
+typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
 
 static inline mct_v32 mct_v_load(const void *from) {
     mct_v32 v;
@@ -43,28 +44,68 @@ static inline mct_v32 mct_v_all(int32_t x) {
     return x - (mct_v32){0};
 }
 
-/* The first `count` int8 as int32; the lanes after them are 0. */
+/* The first `count` of int32; the lanes after them are 0. count > 0 */
+static inline mct_v32 mct_v_load_part(const int32_t *from, int32_t count) {
+    mct_v32 v = {0};
+    if (count >= MCT_LANES) {
+        memcpy(&v, from, sizeof v);
+    } else {
+        memcpy(&v, from, (size_t)count * sizeof *from);
+    }
+    return v;
+}
+/* The first `count` int8 as int32; the lanes after them are 0. count > 0 */
 static inline mct_v32 mct_v_load_s8(const int8_t *from, int32_t count) {
+#if MCT_LANES == 16
+    const __mmask16 used = count >= 16 ? 0xFFFF : (__mmask16)((1u << count) - 1u);
+    return (mct_v32)_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(used, from));
+#else
     mct_v8 v = {0};
     if (count >= MCT_LANES) {
-        memcpy(&v, from, MCT_LANES);
-    } else if (count == MCT_LANES / 2) {
-        memcpy(&v, from, MCT_LANES / 2);
+        memcpy(&v, from, sizeof v);
     } else {
         memcpy(&v, from, (size_t)count);
     }
+#if MCT_LANES == 8
+    return (mct_v32)_mm256_cvtepi8_epi32(_mm_set1_epi64x((int64_t)v));
+#else
     return __builtin_convertvector(v, mct_v32);
+#endif
+#endif
 }
 /* The lowest byte of each of the first `count` lanes. */
 static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
+#if MCT_LANES == 16
+    const __mmask16 used = count >= 16 ? 0xFFFF : (__mmask16)((1u << count) - 1u);
+    _mm512_mask_cvtepi32_storeu_epi8(to, used, (__m512i)v);
+#else
+#if MCT_LANES == 8
+    const __m256i lowest = _mm256_set1_epi32(0x0C080400);
+    const __m256i halves = _mm256_shuffle_epi8((__m256i)v, lowest);
+    const __m128i bytes =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+#else
     const mct_v8 bytes = __builtin_convertvector(v, mct_v8);
+#endif
     if (count >= MCT_LANES) {
         memcpy(to, &bytes, MCT_LANES);
-    } else if (count == MCT_LANES / 2) {
-        memcpy(to, &bytes, MCT_LANES / 2);
     } else {
         memcpy(to, &bytes, (size_t)count);
     }
+#endif
+}
+/* The lower half of each lane: MCT_LANES int16. */
+static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
+#if MCT_LANES == 16
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16((__m512i)v));
+#elif MCT_LANES == 8
+    const __m128i low = _mm256_castsi256_si128((__m256i)v);
+    const __m128i high = _mm256_extracti128_si256((__m256i)v, 1);
+    _mm_storeu_si128((__m128i *)(void *)to, _mm_packs_epi32(low, high));
+#else
+    const mct_v16 lower = __builtin_convertvector(v, mct_v16);
+    memcpy(to, &lower, sizeof lower);
+#endif
 }
 
 /* sums[l] + a[2l] * b[2l] + a[2l + 1] * b[2l + 1] for int16 a and b: the dot product of pairs.
@@ -179,14 +220,6 @@ static inline mct_v32 mct_v_rounding_shift(mct_v32 v, mct_v32 bits) {
     return (v >> bits) - ((v & mask) > threshold);
 }
 
-/* mct_random16 of the elements `index`. */
-static inline mct_v32 mct_v_random16(uint32_t key, mct_vu32 index) {
-    mct_vu32 x = index * UINT32_C(0x9E3779B9) + key;
-    x = (x ^ (x >> 16)) * UINT32_C(0x21F0AAAD);
-    x = (x ^ (x >> 15)) * UINT32_C(0x735A2D97);
-    return (mct_v32)((x ^ (x >> 15)) >> 16);
-}
-
 /* Bit l is set where lane l is true (-1). */
 static inline uint32_t mct_v_bits(mct_v32 truth) {
 #if MCT_LANES == 16
@@ -211,11 +244,18 @@ static inline mct_v32 mct_v_pair(mct_v32 first, mct_v32 second) {
 
 /* first, first + 1, … */
 static inline mct_vu32 mct_v_count(int32_t first) {
+    const uint32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     mct_vu32 v;
-    for (uint32_t l = 0; l < MCT_LANES; l++) {
-        v[l] = (uint32_t)first + l;
-    }
-    return v;
+    memcpy(&v, numbers, sizeof v);
+    return v + (uint32_t)first;
+}
+
+/* mct_random16 of the elements `index`. */
+static inline mct_v32 mct_v_random16(uint32_t key, mct_vu32 index) {
+    mct_vu32 x = index * UINT32_C(0x9E3779B9) + key;
+    x = (x ^ (x >> 16)) * UINT32_C(0x21F0AAAD);
+    x = (x ^ (x >> 15)) * UINT32_C(0x735A2D97);
+    return (mct_v32)((x ^ (x >> 15)) >> 16);
 }
 
 #endif

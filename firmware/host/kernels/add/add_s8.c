@@ -1,13 +1,8 @@
 #include "add.h"
-#include "mct_rows.h"
+#include "mct_requantize_tile.h"
 
 static inline mct_v_scale mct_v_scaled(const mct_scaled *scaled) {
-    const int32_t left = mct_max(scaled->shift, 0);
-    return (mct_v_scale){
-        .mult = mct_v_all(scaled->mult_q31),
-        .left = mct_v_all(left),
-        .right = mct_v_all(left - scaled->shift),
-    };
+    return mct_v_scale_of(mct_v_all(scaled->mult_q31), mct_v_all(scaled->shift));
 }
 
 void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
@@ -22,7 +17,7 @@ void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, in
         const mct_v32 as = (mct_v_load_s8(a + i, lanes) - p->a.zero_point) * one;
         const mct_v32 bs = (mct_v_load_s8(b + i, lanes) - p->b.zero_point) * one;
         const mct_v32 sum = mct_v_requantize(&scale_a, as) + mct_v_requantize(&scale_b, bs);
-        mct_v_clamp_store(mct_v_requantize(&scale_y, sum) + p->y.zero_point, p->low, p->high, i,
-                          lanes, y, mask);
+        const mct_v32 scaled = mct_v_requantize(&scale_y, sum) + p->y.zero_point;
+        mct_v_clamp_store(scaled, p->low, p->high, i, lanes, y, mask);
     }
 }

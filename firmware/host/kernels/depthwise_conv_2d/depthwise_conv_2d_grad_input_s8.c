@@ -1,21 +1,8 @@
 #include "depthwise_conv_2d.h"
 #include "mct_depthwise.h"
-#include "mct_gradient_rows.h"
+#include "mct_grad_s8.h"
+#include "mct_gradient_tile.h"
 #include "mct_window.h"
-
-typedef struct {
-    mct_gradient_writer *writer;
-    const mct_shape *shape;
-    int8_t *dx;
-} mct_depthwise_result;
-
-static void mct_depthwise_take(void *result_, int32_t row, int32_t column, int32_t columns,
-                               int32_t c, int32_t lanes, const int32_t *sums) {
-    const mct_depthwise_result *result = result_;
-    const mct_shape *shape = result->shape;
-    mct_gradient_rows(result->writer, columns, c, lanes, sums, MCT_LANES,
-                      (row * shape->w + column) * shape->c + c, shape->c, result->dx);
-}
 
 /* The sums of a position, for any window and channel multiplier. */
 static void mct_depthwise_sums(const mct_depthwise_conv_2d_grad_input_s8_params *p,
@@ -33,7 +20,7 @@ static void mct_depthwise_sums(const mct_depthwise_conv_2d_grad_input_s8_params 
     }
 }
 
-/* The window that, slid over dy with stride - 1 zeros after each of its rows and columns, gathers
+/* The window that, slid over dy with stride - 1 of zeros after each of its rows and columns, gathers
  * what the forward window scattered. */
 static mct_window mct_transposed(const mct_window *win) {
     return (mct_window){
@@ -54,8 +41,8 @@ void mct_depthwise_conv_2d_grad_input_s8(const mct_depthwise_conv_2d_grad_input_
                                          const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
                                          int32_t *scratch) {
     mct_gradient_writer writer =
-        mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS_S8, mask, exponent);
-    mct_depthwise_result result = {&writer, &p->dx, dx};
+        mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
+    mct_gradients result = {&writer, p->dx.c, dx};
     const mct_depthwise depthwise = {
         .from = p->dy,
         .rows = p->dx.h,
@@ -66,7 +53,7 @@ void mct_depthwise_conv_2d_grad_input_s8(const mct_depthwise_conv_2d_grad_input_
         .flipped = 1,
         .x = dy,
         .w = w,
-        .take = mct_depthwise_take,
+        .take = mct_take_gradients,
         .result = &result,
     };
     if (p->dx.c == p->dy.c && mct_depthwise_fits(&depthwise)) {
@@ -78,5 +65,5 @@ void mct_depthwise_conv_2d_grad_input_s8(const mct_depthwise_conv_2d_grad_input_
             mct_gradient_write_s8(&writer, scratch, first, p->dx.c, dx + first);
         }
     }
-    mct_gradient_end(&writer, 7);
+    mct_gradient_end(&writer, MCT_GRAD_BITS);
 }

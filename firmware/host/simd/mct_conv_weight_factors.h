@@ -1,7 +1,7 @@
-/* The weight gradient of a convolution as products: for each tap a row per output channel, a column
- * per trained input channel; k counts positions of dy. */
-#ifndef MCT_CONV_WEIGHT_ROWS_H
-#define MCT_CONV_WEIGHT_ROWS_H
+/* The weight gradient of a convolution as products, one for each tap: a row is an output channel, a
+ * column is a channel of x; k counts the positions of dy. */
+#ifndef MCT_CONV_WEIGHT_FACTORS_H
+#define MCT_CONV_WEIGHT_FACTORS_H
 
 #include "mct_product.h"
 #include "mct_types.h"
@@ -19,15 +19,15 @@ static void mct_weight_fill_a(const void *job_, int32_t row, int32_t rows, int32
                               int32_t stride, int16_t *a) {
     const mct_weight_job *job = job_;
     const int32_t outs = job->dy_shape->c;
-    for (int32_t d = 0; d < depth; d++) {
-        const int8_t *dy = job->dy + (k + d) * outs + row;
-        for (int32_t r = 0; r < rows; r++) {
-            a[r * stride + d] = dy[r];
+    for (int32_t r = 0; r < rows; r++) {
+        const int8_t *dy = job->dy + k * outs + row + r;
+        for (int32_t d = 0; d < depth; d++) {
+            a[r * stride + d] = dy[d * outs];
         }
     }
 }
 
-/* The channels of x that position `position` of dy sees through the tap; NULL outside. */
+/* The channels of x that a position of dy sees through the tap; NULL outside. */
 static const int8_t *mct_weight_seen(const mct_weight_job *job, int32_t position) {
     const int32_t w = job->dy_shape->w;
     const int32_t at =
@@ -47,15 +47,18 @@ static void mct_weight_fill_b(const void *job_, int32_t k, int32_t depth, int32_
     }
 }
 
-static inline mct_product mct_weight_product(const mct_weight_job *job) {
-    return (mct_product){
+static inline void mct_weight_run(const mct_weight_job *job, mct_take *take, void *result) {
+    const mct_product product = {
         .rows = job->dy_shape->c,
         .columns = job->x_shape->c,
         .depth = job->dy_shape->h * job->dy_shape->w,
         .job = job,
         .fill_a = mct_weight_fill_a,
         .fill_b = mct_weight_fill_b,
+        .take = take,
+        .result = result,
     };
+    mct_product_run(&product);
 }
 
 #endif

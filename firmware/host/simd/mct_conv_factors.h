@@ -1,0 +1,137 @@
+/* The two factors of a convolution as mct_product wants them: a row is the window of x at a position
+ * of y, a column is an output channel's weights. */
+#ifndef MCT_CONV_FACTORS_H
+#define MCT_CONV_FACTORS_H
+
+#include "mct_fixedpoint.h"
+#include "mct_product.h"
+
+typedef struct {
+    const mct_shape *x_shape, *y_shape;
+    const mct_window *window;
+    int32_t x_zero_point;
+    const int8_t *x, *w;
+} mct_conv_job;
+
+static inline int32_t mct_conv_depth(const mct_conv_job *job) {
+    return job->window->kernel_h * job->window->kernel_w * job->x_shape->c;
+}
+
+/* a[i] = line[first + i] - zero_point where that lies in the line, else 0, for i < count; up to
+ * MCT_LANES - 1 elements after it are overwritten. */
+static inline void mct_widen_run(const int8_t *line, int32_t length, int32_t first, int32_t count,
+                                 int32_t zero_point, int16_t *a) {
+    const int32_t from = mct_clamp(-first, 0, count);
+    const int32_t to = mct_clamp(length - first, from, count);
+    for (int32_t i = 0; i < from; i++) {
+        a[i] = 0;
+    }
+    for (int32_t i = from; i < to; i += MCT_LANES) {
+        mct_v_store_s16(a + i, mct_v_load_s8(line + first + i, to - i) - zero_point);
+    }
+    for (int32_t i = to; i < count; i++) {
+        a[i] = 0;
+    }
+}
+
+/* Elements k … k + depth - 1 of the window at (row, column). Taps that lie beside each other in a
+ * row of x are one run. */
+static inline void mct_conv_window(const mct_conv_job *job, int32_t row, int32_t column, int32_t k,
+                                   int32_t depth, int16_t *a) {
+    const mct_window *win = job->window;
+    const mct_shape *x = job->x_shape;
+    const int merged = win->dilation_w == 1;
+    const int32_t run = (merged ? win->kernel_w : 1) * x->c;
+    int32_t skipped = k % run;
+    int32_t at = 0;
+    for (int32_t r = k / run; at < depth; r++) {
+        const int32_t ky = merged ? r : r / win->kernel_w;
+        const int32_t kx = merged ? 0 : r % win->kernel_w;
+        const int32_t iy = row * win->stride_h + ky * win->dilation_h - win->pad_top;
+        const int32_t ix = column * win->stride_w + kx * win->dilation_w - win->pad_left;
+        const int inside = iy >= 0 && iy < x->h;
+        const int8_t *line = job->x + (inside ? iy * x->w * x->c : 0);
+        const int32_t count = mct_min(run - skipped, depth - at);
+        mct_widen_run(line, inside ? x->w * x->c : 0, ix * x->c + skipped, count, job->x_zero_point,
+                      a + at);
+        at += count;
+        skipped = 0;
+    }
+}
+
+/* Whether the rows of factors lie in x as they are. */
+static inline int mct_conv_is_pointwise(const mct_conv_job *job) {
+    const mct_window *win = job->window;
+    return win->kernel_h * win->kernel_w * win->stride_h * win->stride_w == 1 &&
+           win->pad_top == 0 && win->pad_left == 0 && job->x_shape->w == job->y_shape->w &&
+           job->x_shape->h == job->y_shape->h;
+}
+
+static void mct_conv_fill_a(const void *job_, int32_t row, int32_t rows, int32_t k, int32_t depth,
+                            int32_t stride, int16_t *a) {
+    const mct_conv_job *job = job_;
+    if (mct_conv_is_pointwise(job) && stride == job->x_shape->c) {
+        const int8_t *x = job->x + row * stride;
+        for (int32_t i = 0; i < rows * stride; i++) {
+            a[i] = (int16_t)(x[i] - job->x_zero_point);
+        }
+        return;
+    }
+    int32_t y = row / job->y_shape->w;
+    int32_t x = row % job->y_shape->w;
+    for (int32_t r = 0; r < rows; r++) {
+        mct_conv_window(job, y, x, k, depth, a + r * stride);
+        if (++x == job->y_shape->w) {
+            x = 0;
+            y++;
+        }
+    }
+}
+
+/* The pairs of w[0], w[1] and of w[2], w[3] in all columns, which are w_row apart. */
+static inline void mct_conv_fill_four(const int8_t *w, int32_t w_row, int32_t columns, int16_t *b) {
+    int32_t words[MCT_TILE_COLUMNS] = {0};
+    for (int32_t c = 0; c < columns; c++) {
+        memcpy(&words[c], w + c * w_row, sizeof words[c]);
+    }
+    for (int32_t c = 0; c < columns; c += MCT_LANES) {
+        const mct_v32 v = mct_v_load(words + c);
+        const mct_vu32 u = (mct_vu32)v;
+        const mct_v32 low = mct_v_pair((mct_v32)(u << 24) >> 24, (mct_v32)(u << 16) >> 24);
+        const mct_v32 high = mct_v_pair((mct_v32)(u << 8) >> 24, v >> 24);
+        mct_v_store(b + 2 * c, low);
+        mct_v_store(b + 2 * (MCT_TILE_COLUMNS + c), high);
+    }
+}
+
+static void mct_conv_fill_b(const void *job_, int32_t k, int32_t depth, int32_t column,
+                            int32_t columns, int16_t *b) {
+    const mct_conv_job *job = job_;
+    const int32_t w_row = mct_conv_depth(job);
+    const int8_t *w = job->w + column * w_row + k;
+    const int32_t fours = depth / 4 * 4;
+    for (int32_t d = 0; d < fours; d += 4) {
+        mct_conv_fill_four(w + d, w_row, columns, b + d * MCT_TILE_COLUMNS);
+    }
+    for (int32_t d = fours; d < depth; d++) {
+        for (int32_t c = 0; c < columns; c++) {
+            b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] = w[c * w_row + d];
+        }
+    }
+}
+
+static inline void mct_conv_run(const mct_conv_job *job, mct_take *take, void *result) {
+    const mct_product product = {
+        .rows = job->y_shape->h * job->y_shape->w,
+        .columns = job->y_shape->c,
+        .depth = mct_conv_depth(job),
+        .job = job,
+        .fill_a = mct_conv_fill_a,
+        .fill_b = mct_conv_fill_b,
+        .take = take,
+        .result = result,
+    };
+    mct_product_run(&product);
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* Weights updated many at once: the vector form of mct_update_row_s8. */
+#ifndef MCT_UPDATE_ROW_H
+#define MCT_UPDATE_ROW_H
+
+#include "mct_gradient_tile.h"
+#include "mct_update.h"
+
+/* The residuals of the elements first … first + count - 1; first and count are even. */
+static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int32_t first,
+                                      int32_t count) {
+    if (bits == 8) {
+        return mct_v_load_s8((const int8_t *)residual + first, count) & 0xFF;
+    }
+    if (bits == 0) {
+        return (mct_v32){0};
+    }
+    mct_half_vu8 bytes = {0};
+    memcpy(&bytes, residual + first / 2, (size_t)count / 2);
+    const mct_vu64 packed = __builtin_convertvector(bytes, mct_vu64);
+    return (mct_v32)((packed & 15) | ((packed >> 4) << 32));
+}
+
+static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t first,
+                                       int32_t count, mct_v32 r) {
+    if (bits == 8) {
+        mct_v_store_s8((int8_t *)residual + first, r, count);
+    } else if (bits == 4) {
+        const mct_vu64 packed = (mct_vu64)mct_v_even(r) | ((mct_vu64)mct_v_odd(r) << 4);
+        const mct_half_vu8 bytes = __builtin_convertvector(packed, mct_half_vu8);
+        memcpy(residual + first / 2, &bytes, (size_t)count / 2);
+    }
+}
+
+/* The elements first … first + count - 1, count <= MCT_LANES; first and count are even. */
+static inline void mct_v_update(const mct_updater *u, const mct_v_factor *rate, mct_v32 sums,
+                                int32_t first, int32_t count, int8_t *w, uint8_t *residual) {
+    const int32_t bits = u->rule->residual_bits;
+    const int32_t one = 1 << bits;
+    const int64_t saturating = INT64_C(1) << 24; /* beyond any weight */
+    const mct_v_fraction f = mct_v_scale_to_fraction(rate, sums);
+    const mct_v32 delta =
+        mct_v_round_fraction(f, mct_v_random16(u->key, mct_v_count(first)), saturating);
+    const mct_v32 old =
+        mct_v_load_s8(w, count) * one + mct_v_residuals(residual, bits, first, count);
+    const mct_v32 updated =
+        mct_v_min(mct_v_max(old - delta, mct_v_all(-127 * one)), mct_v_all(128 * one - 1));
+    mct_v_store_s8(w, updated >> bits, count);
+    mct_v_residuals_put(residual, bits, first, count, updated & (one - 1));
+}
+
+/* The rates of the channels c … c + count - 1, times the learning rate. */
+static inline mct_v_factor mct_v_rates(const mct_updater *u, int32_t c, int32_t count) {
+    const mct_update_rule *rule = u->rule;
+    const mct_v32 lr = mct_v_all(u->step->lr_mult_q31);
+    const mct_v32 mult = mct_v_load_part(rule->mult_q31 + c, count);
+    const mct_v32 shift = mct_v_load_s8(rule->shift + c, count);
+    return mct_v_factor_of(mct_v_high_mul(mult, lr), shift + (u->step->lr_shift + u->exponent));
+}
+
+/* That of channel c, in all lanes. */
+static inline mct_v_factor mct_v_rate(const mct_updater *u, int32_t c) {
+    const mct_update_rule *rule = u->rule;
+    const int32_t m = rule->per_channel ? c : 0;
+    const int32_t mult = mct_high_mul(rule->mult_q31[m], u->step->lr_mult_q31);
+    return mct_v_factor_of(mct_v_all(mult),
+                           mct_v_all(rule->shift[m] + u->step->lr_shift + u->exponent));
+}
+
+/* mct_update_row_s8. An element that shares its byte of residuals with another row is done alone. */
+static inline void mct_update_row_vector(const mct_updater *u, const int32_t *sums, int32_t first,
+                                         int32_t count, int32_t rate, int8_t *w,
+                                         uint8_t *residual) {
+    const int32_t head = mct_min(first % 2, count);
+    const int32_t tail = head + (count - head) / 2 * 2;
+    const int own = rate < 0 && u->rule->per_channel;
+    mct_v_factor factor = mct_v_rate(u, mct_max(rate, 0));
+    if (head > 0) {
+        mct_update_row_s8(u, sums, first, head, mct_max(rate, 0), w, residual);
+    }
+    for (int32_t j = head; j < tail; j += MCT_LANES) {
+        const int32_t lanes = mct_min(tail - j, MCT_LANES);
+        if (own) {
+            factor = mct_v_rates(u, j, lanes);
+        }
+        mct_v_update(u, &factor, mct_v_load_part(sums + j, lanes), first + j, lanes, w + j,
+                     residual);
+    }
+    if (tail < count) {
+        mct_update_row_s8(u, sums + tail, first + tail, 1, rate < 0 ? tail : rate, w + tail,
+                          residual);
+    }
+}
+
+#endif

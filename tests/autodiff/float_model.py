@@ -1,0 +1,189 @@
+"""An independent derivative: the same network in float64, straight through its rounding.
+
+Forward, a node computes what its operator says in real arithmetic, without rounding or clamping;
+the values it starts from are the int8 activations. Backward, the vector-Jacobian product of every
+node is measured by moving one input element at a time, which is exact for linear functions. Nothing
+here knows the operators' gradient rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.fixedpoint import multiplier_value
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.interpret import interpret
+from mcutrain.ir.op import Op
+from mcutrain.ops.add import Add
+from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.pad import Pad
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.rescale import Rescale
+from mcutrain.ops.reshape import Reshape
+
+Array = npt.NDArray[np.float64]
+Function = Callable[..., Array]
+
+TIE = 1e-6
+"""How much less a later element of equal size counts in a maximum: the first one is chosen."""
+SMALL_MOVE = 1e-8
+"""Far below TIE, so that no maximum changes its place."""
+
+
+@singledispatch
+def real(op: Op, *x: Array) -> Array:
+    """What the operator computes, in stored units, without rounding and clamping."""
+    raise NotImplementedError(type(op).__name__)
+
+
+def windows(op: Any, x: Array, fill: float) -> Array:
+    """x: [1, h, w, c] → [rows, columns, kernel_h, kernel_w, c], by plain loops."""
+    (kh, kw), (sh, sw), (dh, dw) = op.window.kernel, op.window.stride, op.window.dilation
+    top, bottom, left, right = op.window.padding
+    height, width = x.shape[1] + top + bottom, x.shape[2] + left + right
+    padded = np.full((height, width, x.shape[3]), fill)
+    padded[top : top + x.shape[1], left : left + x.shape[2]] = x[0]
+    rows, columns = (height - (kh - 1) * dh - 1) // sh + 1, (width - (kw - 1) * dw - 1) // sw + 1
+    found = np.empty((rows, columns, kh, kw, x.shape[3]))
+    for i in range(kh):
+        for j in range(kw):
+            found[:, :, i, j] = padded[
+                i * dh : i * dh + (rows - 1) * sh + 1 : sh,
+                j * dw : j * dw + (columns - 1) * sw + 1 : sw,
+            ]
+    return found
+
+
+def requantized(op: Any, acc: Array) -> Array:
+    if op.requantize is None:
+        return acc
+    q = op.requantize
+    pairs = zip(q.mult_q31, q.shift, strict=True)
+    return acc * np.array([multiplier_value(m, s) for m, s in pairs]) + q.zero_point
+
+
+@real.register
+def _(op: Conv2D, x: Array, w: Array, b: Array) -> Array:
+    seen = windows(op, x - op.x_zero_point, 0.0)
+    return requantized(op, np.einsum("rsijc,oijc->rso", seen, w)[None] + b)
+
+
+@real.register
+def _(op: DepthwiseConv2D, x: Array, w: Array, b: Array) -> Array:
+    seen = np.repeat(windows(op, x - op.x_zero_point, 0.0), w.shape[3] // x.shape[3], axis=-1)
+    return requantized(op, np.einsum("rsijc,ijc->rsc", seen, w[0])[None] + b)
+
+
+@real.register
+def _(op: Add, a: Array, b: Array) -> Array:
+    terms = [
+        (v - s.zero_point) * multiplier_value(s.mult_q31, s.shift)
+        for v, s in ((a, op.a), (b, op.b))
+    ]
+    unit = multiplier_value(op.y.mult_q31, op.y.shift) * 2.0**op.left_shift
+    return (terms[0] + terms[1]) * unit + op.y.zero_point
+
+
+@real.register
+def _(op: AveragePool2D, x: Array) -> Array:
+    inside = windows(op, np.ones_like(x), 0.0).sum(axis=(2, 3))
+    return (windows(op, x, 0.0).sum(axis=(2, 3)) / inside)[None]
+
+
+@real.register
+def _(op: MaxPool2D, x: Array) -> Array:
+    order = np.arange(x.shape[1] * x.shape[2]).reshape(1, *x.shape[1:3], 1)
+    return windows(op, x - TIE * order, -1e9).max(axis=(2, 3))[None]
+
+
+@real.register
+def _(op: Mean, x: Array) -> Array:
+    total = (x - op.x_zero_point).sum(axis=(1, 2), keepdims=True)
+    return total * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
+
+
+@real.register
+def _(op: Rescale, x: Array) -> Array:
+    return (x - op.x_zero_point) * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
+
+
+@real.register
+def _(op: Reshape, x: Array) -> Array:
+    return x.reshape(op.shape)
+
+
+@real.register
+def _(op: Pad, x: Array) -> Array:
+    top, bottom, left, right = op.padding
+    _, h, w, c = x.shape
+    y = np.full((1, h + top + bottom, w + left + right, c), float(op.value))
+    y[:, top : top + h, left : left + w] = x
+    return y
+
+
+def passes(op: Any, value: Array) -> Array:
+    """Where the operator does not clamp."""
+    limits = op.requantize if hasattr(op, "requantize") else op
+    if limits is None or not hasattr(limits, "low"):
+        return np.ones(value.shape, bool)
+    rounded = np.rint(value)
+    return (rounded >= limits.low) & (rounded <= limits.high)
+
+
+def moved(function: Callable[[Array], Array], at: Array, dy: Array, move: float) -> Array:
+    """dy times the Jacobian of the function, one element of its argument at a time."""
+    base = function(at)
+    result = np.empty(at.shape)
+    for i in np.ndindex(at.shape):
+        there = at.copy()
+        there[i] += move
+        result[i] = ((function(there) - base) * dy).sum() / move
+    return result
+
+
+def derivatives(
+    graph: Graph,
+    x: npt.NDArray[Any],
+    label: int,
+    head: str,
+    scales: Array,
+    dropped: Collection[tuple[str, int]] = (),
+) -> dict[str, Array]:
+    """dL/dq of every tensor: L the cross-entropy of the head's sums times scales, q the integers.
+
+    graph: ends in the head without requantization. dropped: (node, input) whose contribution is
+    left out, as a faulty implementation would.
+    """
+    names = [name for node in graph.nodes for name in node.outputs]
+    values: dict[str, Any] = interpret(graph, {graph.inputs[0]: x}, names)
+    values.update({n: t.data for n, t in graph.tensors.items() if t.data is not None})
+    values[graph.inputs[0]] = x
+    sums = next(n for n in graph.nodes if n.name == head).outputs[0]
+    logits = values[sums].ravel() * scales
+    probability = np.exp(logits - logits.max())
+    probability /= probability.sum()
+    probability[label] -= 1
+    found: dict[str, Array] = {sums: (probability * scales).reshape(values[sums].shape)}
+    for node in reversed(graph.nodes):
+        if node.outputs[0] not in found:
+            continue
+        inputs = [np.asarray(values[name], np.float64) for name in node.inputs]
+        dy = found[node.outputs[0]] * passes(node.op, real(node.op, *inputs))
+        move = SMALL_MOVE if isinstance(node.op, MaxPool2D) else 1.0
+        for i, name in enumerate(node.inputs):
+            if (node.name, i) in dropped or name == graph.inputs[0]:
+                continue
+            rest = [*inputs]
+
+            def function(v: Array, i: int = i, rest: list[Array] = rest, op: Op = node.op) -> Array:
+                return real(op, *rest[:i], v, *rest[i + 1 :])
+
+            part = moved(function, inputs[i], dy, move)
+            found[name] = found.get(name, 0) + part
+    return found

@@ -1,0 +1,86 @@
+"""The integer gradients of a training graph as real numbers, and how they compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
+from mcutrain.ir.graph import Graph
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
+from mcutrain.schedule import LearningRate
+from mcutrain.simulate import ReferenceSimulator
+from mcutrain.sparse import find_head
+from tests.autodiff.float_model import derivatives
+from tests.simulate.networks import raw_updates
+
+Array = npt.NDArray[Any]
+
+SETTLING_UPDATES = 24
+"""More than any test network has layers: each may need an update to find its exponent."""
+MEASURED_UPDATES = 16
+"""Their mean has a quarter of the noise that stochastic rounding adds to one."""
+
+
+def raw_training(graph: Graph, dtype: str) -> TrainGraph:
+    """All weights and biases, accumulated, at rate 1: the gradients stay visible in the state."""
+    head = find_head(graph).name
+    options = TrainOptions(dtype, accumulate=2)
+    return differentiate(graph, head, raw_updates(graph), SoftmaxCrossEntropy, options)
+
+
+def integer_derivatives(training: TrainGraph, x: Array, label: int) -> dict[str, Array]:
+    """dL/dq by parameter: the mean over MEASURED_UPDATES, once all exponents have settled."""
+    simulator = ReferenceSimulator(training)
+    still = [LearningRate(0, 0)]
+    for _ in range(2 * SETTLING_UPDATES):
+        simulator.train(x, [label], still)
+    found: dict[str, Array] = {}
+    for _ in range(MEASURED_UPDATES):
+        simulator.train(x, [label], still)  # the first of its group: its sum stands alone
+        for name, value in _sums(training, simulator.state).items():
+            found[name] = found.get(name, 0) + value / MEASURED_UPDATES
+        simulator.train(x, [label], still)
+    return found
+
+
+def _sums(training: TrainGraph, state: Mapping[str, Array]) -> dict[str, Array]:
+    """The accumulated gradients by parameter, as real numbers."""
+    state_of = {new: name for name, new in training.updated.items()}
+    found = {}
+    for node in training.apply:
+        assert isinstance(node.op, ApplyUpdate)
+        sums = state[state_of[node.inputs[1]]]
+        exponent = int(state[state_of[node.inputs[2]]][0]) + ACC_DROPPED_BITS[node.op.dtype]
+        along = [-1 if i == node.op.rate_axis % sums.ndim else 1 for i in range(sums.ndim)]
+        rate = np.reshape(node.op.rule.rate, along if len(node.op.rule.rate) > 1 else [])
+        found[node.inputs[3]] = sums * rate * 2.0**exponent
+    return found
+
+
+def float_derivatives(
+    graph: Graph, x: Array, label: int, dropped: tuple[tuple[str, int], ...] = ()
+) -> dict[str, Array]:
+    """dL/dq of all constants, by the float model."""
+    head = find_head(graph)
+    nodes = graph.nodes[: graph.nodes.index(head.node)]
+    bare = replace(head.node, op=replace(head.node.op, requantize=None))  # type: ignore[type-var]
+    cut = replace(graph, nodes=(*nodes, bare), outputs=bare.outputs)
+    scales = np.array(graph.tensors[head.bias].type.scales)
+    found = derivatives(cut, x, label, head.name, scales, dropped)
+    return {n: found[n] for n, t in graph.tensors.items() if t.is_constant and n in found}
+
+
+def cosine(a: Array, b: Array) -> float:
+    """Of the angle between two gradients."""
+    a, b = np.asarray(a, np.float64).ravel(), np.asarray(b, np.float64).ravel()
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def size_ratio(a: Array, b: Array) -> float:
+    return float(np.linalg.norm(a) / np.linalg.norm(b))

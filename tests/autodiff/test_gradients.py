@@ -1,0 +1,109 @@
+"""Integer gradients against the float model, which knows none of the gradient rules."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+
+import pytest
+
+from mcutrain.ir.graph import Graph
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
+from mcutrain.ops.spatial import Window
+from tests.autodiff.measure import (
+    cosine,
+    float_derivatives,
+    integer_derivatives,
+    raw_training,
+    size_ratio,
+)
+from tests.simulate.networks import Network, residual_network, same, samples
+
+LEAST_COSINE = {"int16": 0.999, "int8": 0.99}
+"""int16 keeps 15 bits of the largest element, 7 of them in the sums of biases; int8 keeps 7, and
+stochastic rounding adds up to one step of noise to every element, layer by layer."""
+SIZE_TOLERANCE = 0.05
+"""Of a gradient's norm. Seen are 0.004 for weights and 0.025 for biases, whose terms cancel; a
+wrong exponent would be off by a factor of two."""
+CLASSES = 3
+
+Middle = Callable[[Network, str], str]
+
+
+def through(middle: Middle) -> Graph:
+    """A convolution, what is tested, another convolution, a head that sees every pixel."""
+    net = Network((5, 6, 2), seed=3)
+    y = middle(net, net.conv(net.x, 4, same(3)))
+    y = net.conv(y, 3)
+    flat = net.reshape(y, (1, 1, 1, math.prod(net.type(y).shape)))
+    return net.graph(net.conv(flat, CLASSES))
+
+
+MIDDLES: dict[str, Middle] = {
+    "conv_2d": lambda net, x: net.conv(x, 5, Window((3, 2), (2, 1), (1, 2), (1, 0, 2, 1))),
+    "conv_2d_relu": lambda net, x: net.conv(x, 5, same(3), relu=True),
+    "conv_2d_rounds_once": lambda net, x: net.conv(x, 5, rounds_once=True),
+    "depthwise_conv_2d": lambda net, x: net.depthwise(x, same(3), relu=True),
+    "depthwise_conv_2d_multiplier": lambda net, x: net.depthwise(x, same(3, 2), 2),
+    "rescale": lambda net, x: net.relu(x),
+    "reshape": lambda net, x: net.reshape(x, (1, 6, 5, 4)),
+    "pad": lambda net, x: net.pad(x, (1, 0, 2, 1)),
+    "average_pool_2d": lambda net, x: net.pool(x, AveragePool2D, same(3, 2)),
+    "max_pool_2d": lambda net, x: net.pool(x, MaxPool2D, same(3, 2)),
+    "mean": lambda net, x: net.mean(x),
+    "add_of_branches": lambda net, x: net.add(net.conv(x, 4, same(3)), net.relu(x)),
+    "add_of_itself": lambda net, x: net.add(x, x),
+    "three_consumers": lambda net, x: net.add(
+        net.add(net.conv(x, 4), x), net.depthwise(x, same(3))
+    ),
+}
+
+
+def assert_close(graph: Graph, dtype: str, seed: int = 0) -> None:
+    x, labels = samples(graph, 1, CLASSES, seed)
+    expected = float_derivatives(graph, x, int(labels[0]))
+    found = integer_derivatives(raw_training(graph, dtype), x, int(labels[0]))
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        angle = cosine(value, expected[name])
+        assert angle > LEAST_COSINE[dtype], f"{name}: cosine {angle:.5f}"
+        ratio = size_ratio(value, expected[name])
+        assert abs(ratio - 1) < SIZE_TOLERANCE, f"{name}: size {ratio:.4f} times"
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int8"])
+@pytest.mark.parametrize("name", MIDDLES)
+def test_gradients_through_an_operator_agree_with_the_float_model(name: str, dtype: str) -> None:
+    assert_close(through(MIDDLES[name]), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int8"])
+def test_gradients_of_a_residual_network_agree_with_the_float_model(dtype: str) -> None:
+    assert_close(residual_network(classes=CLASSES), dtype, seed=1)
+
+
+@pytest.mark.parametrize("branch", [0, 1])
+def test_a_dropped_contribution_of_a_residual_connection_would_be_noticed(branch: int) -> None:
+    """The comparison above is sharp enough: without either path the float model disagrees."""
+    graph = through(MIDDLES["add_of_branches"])
+    x, labels = samples(graph, 1, CLASSES)
+    found = integer_derivatives(raw_training(graph, "int16"), x, int(labels[0]))
+    add = next(n for n in graph.nodes if len(n.inputs) == 2)
+    dropped = float_derivatives(graph, x, int(labels[0]), ((add.name, branch),))
+    assert cosine(found["w0"], dropped["w0"]) < LEAST_COSINE["int8"] - 0.05
+
+
+def test_fusing_changes_no_gradient_beyond_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = residual_network(classes=CLASSES)
+    x, labels = samples(graph, 1, CLASSES)
+    fused = raw_training(graph, "int16")
+    module = importlib.import_module("mcutrain.autodiff.differentiate")
+    for name in ("fuse_rescales", "fuse_sums"):
+        monkeypatch.setattr(module, name, lambda training: training)
+    plain = raw_training(graph, "int16")
+    assert len(plain.graph.nodes) > len(fused.graph.nodes)
+    expected = integer_derivatives(plain, x, int(labels[0]))
+    for name, value in integer_derivatives(fused, x, int(labels[0])).items():
+        assert cosine(value, expected[name]) > LEAST_COSINE["int16"]
+        assert abs(size_ratio(value, expected[name]) - 1) < SIZE_TOLERANCE

@@ -1,0 +1,217 @@
+"""Only what a scheme needs is in the training graph, in an order in which it can run in place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
+from mcutrain.errors import SchemeError
+from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.op import ParameterUpdate
+from mcutrain.ir.text import dump
+from mcutrain.ir.verify import verify
+from mcutrain.memplan import plan_training
+from mcutrain.ops.conv_2d import Conv2DGradWeight
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2DGradWeight
+from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.select_channels import SelectChannels
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.ops.training import BiasGradient, GradientOp
+from mcutrain.sparse import UpdateScheme, find_head
+from tests.ops.drawing import drawn
+from tests.simulate.networks import residual_network, training_graph
+from tests.simulate.test_training_steps import draw_training
+
+LAYERS = 6  # of residual_network, before its head
+WEIGHT_GRADIENTS = (Conv2DGradWeight, DepthwiseConv2DGradWeight)
+
+
+def train(scheme: UpdateScheme, options: TrainOptions | None = None) -> TrainGraph:
+    return training_graph(residual_network(), scheme, options or TrainOptions())
+
+
+def split_at_loss(training: TrainGraph) -> tuple[list[Node], list[Node]]:
+    """The nodes before and after the loss."""
+    nodes = list(training.graph.nodes)
+    at = next(i for i, n in enumerate(nodes) if isinstance(n.op, SoftmaxCrossEntropy))
+    return nodes[:at], nodes[at + 1 :]
+
+
+def read_late(training: TrainGraph) -> set[str]:
+    """What the forward pass computes and the backward pass reads: it must be kept."""
+    before, after = split_at_loss(training)
+    computed = {name for node in before for name in node.outputs}
+    return computed.intersection(name for node in after for name in node.inputs)
+
+
+def test_training_the_head_adds_two_nodes_and_keeps_only_its_input() -> None:
+    training = train(UpdateScheme())
+    _, after = split_at_loss(training)
+    assert sorted(type(n.op).__name__ for n in after) == ["BiasGradient", "Conv2DGradWeight"]
+    head = find_head(residual_network())
+    assert read_late(training) == {head.node.inputs[0]}
+    assert not any(name.endswith(".mask") for name in training.graph.tensors)
+
+
+def test_training_biases_keeps_masks_but_no_activation() -> None:
+    training = train(UpdateScheme("bias", None))
+    _, after = split_at_loss(training)
+    weights = [n for n in after if isinstance(n.op, WEIGHT_GRADIENTS)]
+    assert [n.inputs[3] for n in weights] == [find_head(residual_network()).node.inputs[0]]
+    assert sum(isinstance(n.op, BiasGradient) for n in after) == LAYERS + 1
+    kept = read_late(training) - {weights[0].inputs[3]}
+    assert kept
+    assert {training.graph.tensors[name].type.dtype for name in kept} == {"uint8"}
+
+
+def test_a_mask_is_saved_only_where_a_gradient_passes() -> None:
+    """The last two biases: the clamps of the layers before them have no masks."""
+    whole = train(UpdateScheme("bias", None)).graph.tensors
+    part = train(UpdateScheme("bias", 2)).graph.tensors
+    masks = [{n for n in tensors if n.endswith(".mask")} for tensors in (whole, part)]
+    assert masks[1] < masks[0]
+
+
+def test_nothing_before_the_first_trained_layer_gets_a_gradient() -> None:
+    for depth in range(1, LAYERS + 1):
+        training = train(UpdateScheme("last", depth, {}, depth))
+        first = LAYERS - depth
+        below = [n.name for n in residual_network().nodes if len(n.inputs) == 3][:first]
+        inputs = [n for n in training.graph.nodes if isinstance(n.op, GradientOp)]
+        assert not [n.name for n in inputs if n.name.split("/")[0] in below]
+
+
+def test_a_partly_trained_layer_saves_and_updates_only_its_channels() -> None:
+    training = train(UpdateScheme("shares", 0, {"2": 0.5}))
+    (selected,) = (n for n in training.graph.nodes if isinstance(n.op, SelectChannels))
+    assert len(selected.op.channels) == 3  # type: ignore[attr-defined]
+    assert training.state["w2.trained"].shape == (5, 1, 1, 3)
+    assert "conv_2d1" not in read_late(training)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_no_node_reads_a_parameter_after_its_update(accumulate: int) -> None:
+    for depth in range(LAYERS + 1):
+        for scheme in (
+            UpdateScheme("last", depth, {}, depth),
+            UpdateScheme("shares", depth, {str(i): 0.5 for i in range(depth)}),
+        ):
+            assert_old_values(train(scheme, TrainOptions(accumulate=accumulate)))
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(training=drawn(draw_training))
+def test_no_node_reads_old_state_after_its_update_on_drawn_networks(training: TrainGraph) -> None:
+    assert_old_values(training)
+    scheduled = plan_training(training, align_bytes=8, search=False).training
+    assert_old_values(scheduled)
+    verify(scheduled.graph)
+
+
+def assert_old_values(training: TrainGraph) -> None:
+    """State is updated where it lies, so its old value must not be read after a node wrote it."""
+    written: set[str] = set()
+    for node in (*training.graph.nodes, *training.apply):
+        assert not written.intersection(node.inputs), node.name
+        for output, place in node.op.updates.items():
+            assert training.updated[node.inputs[place]] == node.outputs[output]
+            written.add(node.inputs[place])
+    assert written == set(training.updated)
+
+
+def test_every_use_of_a_tensor_contributes_to_its_gradient() -> None:
+    """A residual connection's tensor is used twice: one node sums, as an addend or by itself."""
+    training = train(UpdateScheme("full", None, {}, None))
+    sums = [
+        n
+        for n in training.graph.nodes
+        if (isinstance(n.op, GradientOp) and n.op.stage.addend_scale)
+        or (isinstance(n.op, GradientSum) and len(n.op.weights) == 2)
+    ]
+    assert len(sums) == 1
+
+
+def test_all_state_is_used_and_every_salt_differs() -> None:
+    training = train(UpdateScheme("full", None, {}, None), TrainOptions("int8", 2))
+    nodes = (*training.graph.nodes, *training.apply)
+    read = {name for node in nodes for name in node.inputs}
+    assert set(training.state) <= read
+    assert set(training.updated) <= set(training.state)
+    holders = [getattr(n.op, "stage", None) or getattr(n.op, "rule", None) or n.op for n in nodes]
+    salts = [holder.salt for holder in holders if hasattr(holder, "salt")]
+    assert len(salts) == len(set(salts)) > LAYERS
+
+
+def test_equal_inputs_give_equal_graphs_and_dumps() -> None:
+    first, second = (train(UpdateScheme("last", 4, {"1": 0.5}, 2)) for _ in range(2))
+    assert dump(first.graph) == dump(second.graph)
+    assert first.graph.nodes == second.graph.nodes
+    assert list(first.state) == list(second.state)
+
+
+def test_a_parameter_that_the_model_does_not_have_is_refused() -> None:
+    graph = residual_network()
+    with pytest.raises(SchemeError, match=r"no parameters named \['nothing'\]"):
+        differentiate(graph, "node8", {"nothing": ParameterUpdate((1.0,))}, SoftmaxCrossEntropy)
+
+
+def test_an_activation_cannot_be_trained() -> None:
+    graph = residual_network()
+    name = graph.nodes[0].outputs[0]
+    with pytest.raises(SchemeError, match="not a parameter of the model, it is computed"):
+        differentiate(graph, "node8", {name: ParameterUpdate((1.0,))}, SoftmaxCrossEntropy)
+
+
+def test_a_head_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(SchemeError, match="no node 'nowhere' to take the logits from"):
+        differentiate(residual_network(), "nowhere", {}, SoftmaxCrossEntropy)
+
+
+RESERVED = ("step", "label", "loss", "prediction", "loss.exponent", "loss/gradient")
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_model_may_call_its_tensors_as_training_calls_its_own(name: str) -> None:
+    graph = residual_network()
+    for old in (graph.inputs[0], "w0", graph.nodes[2].outputs[0], graph.outputs[0]):
+        training = training_graph(renamed(graph, old, name), UpdateScheme("bias", None))
+        verify(training.graph)
+        assert len({training.x, training.step, training.label, training.loss}) == 4
+        assert training.graph.tensors[training.step].type.dtype == "step"
+
+
+def renamed(graph: Graph, old: str, new: str) -> Graph:
+    """The graph with another name for one tensor."""
+
+    def names(of: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new if n == old else n for n in of)
+
+    return replace(
+        graph,
+        tensors={
+            (new if n == old else n): replace(t, name=new if n == old else n)
+            for n, t in graph.tensors.items()
+        },
+        nodes=tuple(
+            replace(n, inputs=names(n.inputs), outputs=names(n.outputs)) for n in graph.nodes
+        ),
+        inputs=names(graph.inputs),
+        outputs=names(graph.outputs),
+    )
+
+
+def test_a_frozen_network_is_computed_as_the_model_says() -> None:
+    """Training changes how nodes save masks, not what they compute."""
+    graph = residual_network()
+    training = train(UpdateScheme("full", None, {}, None))
+    before, _ = split_at_loss(training)
+    forward = {n.outputs[0] for n in graph.nodes}
+    computed = {n.outputs[0] for n in before}
+    assert forward - computed == set(graph.outputs) | {find_head(graph).node.outputs[0]}
+    assert np.all(
+        [graph.tensors[n].type == training.graph.tensors[n].type for n in computed & forward]
+    )

@@ -1,0 +1,335 @@
+"""Host bodies compute the portable bodies' bits: on shapes that fill and overfill their tiles.
+
+tests/ops/test_contract.py holds both against the reference on small shapes; these are large.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcutrain.ops.add import Add, Scaled
+from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight
+from mcutrain.ops.depthwise_conv_2d import (
+    DepthwiseConv2D,
+    DepthwiseConv2DGradInput,
+    DepthwiseConv2DGradWeight,
+)
+from mcutrain.ops.spatial import Window
+from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, kernel_call
+from tests.ops.cases import (
+    CASES,
+    Geometry,
+    Sample,
+    backward,
+    bias,
+    limits,
+    requantize,
+    tensor,
+    trained,
+    weight,
+)
+from tests.ops.drawing import SeededSource, Source, drawn
+
+HOST_BODIES = {p.stem: p for p in sorted(FIRMWARE.glob("host/kernels/*/*.c"))}
+SHARED = sorted(FIRMWARE.glob("host/simd/*.c"))
+SEEDS = 40
+SAMPLES = 6
+"""Of each way to draw them and each function; what the seeds draw beyond that is left out."""
+
+CHANNELS = (1, 3, 8, 15, 16, 17, 24, 31, 32, 33, 40, 64, 75)
+"""Around the lanes of one vector and of two, on any instruction set."""
+
+
+# ----------------------------------------------------------------------------------------- samples
+
+
+def geometry(s: Source, most: int) -> Geometry:
+    """Any window up to 7x7, padded by up to what it spans, and an image larger by up to `most`."""
+    kernel = s.choice(((1, 1), (3, 3), (5, 5), (7, 7), (s.integer(1, 7), s.integer(1, 7))))
+    dilation = s.choice(((1, 1), (1, 1), (1, 1), (s.integer(1, 3), s.integer(1, 3))))
+    stride = s.choice(((1, 1), (2, 2), (s.integer(1, 3), s.integer(1, 3))))
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    tall, wide = spans[0] // 2, spans[1] // 2
+    padding = s.choice(
+        ((0, 0, 0, 0), (tall, tall, wide, wide), (0, s.integer(0, 2), 1, s.integer(0, spans[1])))
+    )
+    least = [max(1, spans[0] - sum(padding[:2])), max(1, spans[1] - sum(padding[2:]))]
+    size = (least[0] + s.integer(0, most), least[1] + s.integer(0, most))
+    return Geometry(Window(kernel, stride, dilation, padding), size)
+
+
+Shape = tuple[Geometry, int, int]
+"""What an image is convolved with, its channels, and those of the result."""
+
+
+def many_channels(s: Source) -> Shape:
+    return geometry(s, 8), s.choice(CHANNELS), s.choice(CHANNELS)
+
+
+def many_positions(s: Source) -> Shape:
+    """More than a block of rows, and more than a block's depth of terms in a weight gradient."""
+    kernel = s.choice(((1, 1), (2, 3)))
+    return Geometry(Window(kernel), (s.integer(33, 40), 36)), s.choice((1, 2, 3)), s.choice((1, 17))
+
+
+def deep_product(s: Source) -> Shape:
+    """More terms of a sum than a block is deep, in both directions."""
+    kernel = s.choice(((1, 1), (2, 3)))
+    depth = s.integer(1100, 2300) // math.prod(kernel)
+    ins, outs = s.choice(((depth, 5), (4, depth)))
+    return Geometry(Window(kernel), (3, 4)), ins, outs
+
+
+def padded_point(s: Source) -> Shape:
+    """A kernel of one element, whose output has another shape than x."""
+    window = Window((1, 1), padding=s.choice(((0, 0, 0, 1), (0, 1, 0, 0), (0, 1, 0, 2))))
+    return Geometry(window, (s.integer(1, 5), s.integer(1, 5))), s.choice((2, 8, 40)), 16
+
+
+def wide_line(s: Source) -> Shape:
+    """A row of a depthwise convolution that takes several blocks of columns."""
+    c = s.choice((1, 5, 17))
+    if s.boolean():
+        return Geometry(Window((12, 40), (1, 3)), (13, 240)), c, c
+    return geometry(s, 150), c, c
+
+
+def huge_window(s: Source) -> Shape:
+    """One that no block holds."""
+    window = Window(s.choice(((70, 2), (9, 60), (40, 50))))
+    c = s.choice((1, 5))
+    return Geometry(window, (window.kernel[0] + 1, window.kernel[1] + 2)), c, c
+
+
+def conv_2d(s: Source, shape: Shape, requantized: bool = True) -> Sample:
+    g, ins, outs = shape
+    stored = (requantize(s, outs), s.boolean()) if requantized else (None,)
+    w = weight(s, (outs, *g.window.kernel, ins))
+    op = Conv2D(g.window, s.integer(-128, 127), *stored)
+    return Sample.of(op, tensor(s, (1, *g.x, ins)), w, bias(s, outs))
+
+
+def conv_2d_sums(s: Source, shape: Shape) -> Sample:
+    return conv_2d(s, shape, requantized=False)
+
+
+def conv_2d_grad_input(s: Source, shape: Shape) -> Sample:
+    g, ins, outs = shape
+    x, y = (1, *g.x, ins), (1, *g.y, outs)
+    w = weight(s, (outs, *g.window.kernel, ins))
+    return backward(s, x, y, lambda stage: Conv2DGradInput(stage, x, g.window), w)
+
+
+def conv_2d_weight(s: Source, shape: Shape) -> Sample:
+    (g, ins, outs), zero_point = shape, s.integer(-128, 127)
+    w = (outs, *g.window.kernel, ins)
+    return trained(
+        s,
+        lambda rule: Conv2DGradWeight(rule, w, g.window, zero_point),
+        (tensor(s, (1, *g.x, ins)),),
+        (1, *g.y, outs),
+        weight(s, w),
+        outs,
+    )
+
+
+def depthwise(s: Source, shape: Shape) -> Sample:
+    g, c, _ = shape
+    op = DepthwiseConv2D(g.window, s.integer(-128, 127), requantize(s, c), s.boolean())
+    w = weight(s, (1, *g.window.kernel, c))
+    return Sample.of(op, tensor(s, (1, *g.x, c)), w, bias(s, c))
+
+
+def depthwise_grad_input(s: Source, shape: Shape) -> Sample:
+    g, c, _ = shape
+    x, y = (1, *g.x, c), (1, *g.y, c)
+    w = weight(s, (1, *g.window.kernel, c))
+    return backward(s, x, y, lambda stage: DepthwiseConv2DGradInput(stage, x, g.window), w)
+
+
+def depthwise_weight(s: Source, shape: Shape) -> Sample:
+    (g, c, _), zero_point = shape, s.integer(-128, 127)
+    w, columns = (1, *g.window.kernel, c), tuple(range(c))
+    return trained(
+        s,
+        lambda rule: DepthwiseConv2DGradWeight(rule, w, g.window, zero_point, columns, None),
+        (tensor(s, (1, *g.x, c)),),
+        (1, *g.y, c),
+        weight(s, w),
+        c,
+    )
+
+
+def extreme_add(s: Source) -> Sample:
+    """Factors that shift the operands by nothing or by all bits."""
+    shape = (1, s.integer(1, 9), s.integer(1, 9), s.choice(CHANNELS))
+    scaled = [
+        Scaled(s.integer(-128, 127), s.integer(2**30, 2**31 - 1), s.integer(-31, 0))
+        for _ in range(3)
+    ]
+    op = Add(*scaled, s.choice((0, 20, 22)), *limits(s), s.boolean())
+    return Sample.of(op, tensor(s, shape), tensor(s, shape))
+
+
+CONVOLUTIONS = (conv_2d, conv_2d_sums, conv_2d_grad_input, conv_2d_weight)
+CONVOLVED = (many_channels, many_positions, deep_product, padded_point)
+DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)
+FILTERED = (many_channels, wide_line, huge_window)
+
+WIDE = (
+    *(
+        lambda s, m=make, shape=shape: m(s, shape(s))
+        for make in CONVOLUTIONS
+        for shape in CONVOLVED
+    ),
+    *(lambda s, m=make, shape=shape: m(s, shape(s)) for make in DEPTHWISE for shape in FILTERED),
+    extreme_add,
+)
+
+
+def has_host_body(sample: Sample) -> bool:
+    return not HOST_BODIES.keys().isdisjoint(kernel_call(sample).bodies)
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """Wide ones, and small ones of all operators, as far as a host body computes them."""
+    kept: dict[tuple[int, str], list[Sample]] = {}
+    small = [case.draw for case in CASES if case.name != "reshape"]
+    for way, draw in enumerate((*WIDE, *small)):
+        for sample in map(draw, map(SeededSource, range(SEEDS))):
+            if has_host_body(sample):
+                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
+    return tuple(sample for found in kept.values() for sample in found[:SAMPLES])
+
+
+# ------------------------------------------------------------------------------------------ builds
+
+
+@dataclass(frozen=True)
+class Build:
+    """Flags that choose an instruction set, and a flag of /proc/cpuinfo that it takes to run."""
+
+    name: str
+    flags: tuple[str, ...]
+    needs: str = ""
+
+    @property
+    def runs_here(self) -> bool:
+        if self.name == "native":
+            return True
+        cpu = Path("/proc/cpuinfo")
+        known = cpu.read_text(encoding="utf-8") if cpu.is_file() else ""
+        return platform.machine() == "x86_64" and self.needs in known.split()
+
+
+BUILDS = (
+    Build("native", ("-O3", "-march=native")),
+    Build("avx2", ("-O1", "-march=haswell"), "avx2"),
+    Build("sse2", ("-O1", "-march=x86-64"), "sse2"),
+)
+
+
+def sources(host: bool) -> list[Path]:
+    """One of the two bodies of the kernels that have both, and what they call."""
+    root = FIRMWARE / "host"
+    bodies = [p if host else FIRMWARE / p.relative_to(root) for p in HOST_BODIES.values()]
+    return [*bodies, *(SHARED if host else ()), *sorted(FIRMWARE.glob("runtime/*.c"))]
+
+
+def compiled(
+    command: tuple[str, ...], flags: tuple[str, ...], folder: Path, host: bool
+) -> Toolchain:
+    zig = ("-fno-sanitize=all",) if "ziglang" in command else ()
+    made = Toolchain(command, (*flags, *zig), folder)
+    for source in [*sources(host), HARNESS]:  # zig cc -c takes one at a time
+        made.compile(str(source), "-c")
+    return made
+
+
+@pytest.fixture(scope="module")
+def portable(
+    c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Toolchain:
+    """The portable bodies, by the first compiler."""
+    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("portable"), host=False)
+
+
+@pytest.fixture(scope="module")
+def host(
+    c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Build], Toolchain]:
+    """The host bodies of a build, compiled once."""
+
+    @cache
+    def make(build: Build) -> Toolchain:
+        folder = tmp_path_factory.mktemp(build.name)
+        return compiled(c_compilers[0], build.flags, folder, host=True)
+
+    return make
+
+
+def assert_same_bits(made: Toolchain, portable: Toolchain, drawn: Sequence[Sample]) -> None:
+    for in_place in (None, 0, 1):
+        kept = [s for s in drawn if in_place is None or s.op.may_overwrite]
+        if not kept:
+            continue
+        results = zip(made.run(kept, in_place), portable.run(kept, in_place), kept, strict=True)
+        for found, expected, sample in results:
+            for name in expected.keys() - {"scratch"}:
+                where = f"{name} of {sample.op} for {sample.types}, in place: {in_place}"
+                np.testing.assert_array_equal(found[name], expected[name], err_msg=where)
+
+
+# ------------------------------------------------------------------------------------------- tests
+
+
+def test_every_host_body_stands_in_for_a_portable_body_of_the_same_path() -> None:
+    for path in HOST_BODIES.values():
+        assert (FIRMWARE / path.relative_to(FIRMWARE / "host")).is_file(), path
+
+
+def test_the_samples_reach_every_host_body() -> None:
+    reached = {body for sample in samples() for body in kernel_call(sample).bodies}
+    assert HOST_BODIES.keys() <= reached
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda b: b.name)
+def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_every_instruction_set(
+    build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
+) -> None:
+    if not build.runs_here:
+        pytest.skip(f"this machine does not run {build.name} code")
+    assert_same_bits(host(build), portable, samples())
+
+
+@settings(
+    max_examples=8,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_drawn_shapes(
+    data: st.DataObject, host: Callable[[Build], Toolchain], portable: Toolchain
+) -> None:
+    sample = data.draw(st.one_of([drawn(make) for make in WIDE]).filter(has_host_body))
+    assert_same_bits(host(BUILDS[0]), portable, [sample])
+
+
+def test_host_bodies_compile_for_neon(c_compilers: list[tuple[str, ...]], tmp_path: Path) -> None:
+    zig = next((c for c in c_compilers if "ziglang" in c), None)
+    if zig is None:
+        pytest.skip("ziglang is not installed: no compiler for aarch64")
+    compiled((*zig, "-target", "aarch64-linux-gnu"), ("-O0",), tmp_path, host=True)
+    objects = sorted(tmp_path.glob("*.o"))
+    assert {path.stem for path in objects} >= HOST_BODIES.keys()
+    assert all(path.read_bytes()[18] == 183 for path in objects)  # ELF's e_machine: AArch64
