@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
+from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
@@ -33,6 +34,9 @@ def _pool_type(window: Window, x: TensorType) -> TensorType:
     """The output of a pool; channels stay."""
     if len(x.shape) != 4:
         raise ValueError(f"a pool needs an image [1, h, w, c], got {x.shape}")
+    spans = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
+    if max(window.padding[:2]) >= spans[0] or max(window.padding[2:]) >= spans[1]:
+        raise ValueError(f"padding {window.padding} leaves windows of {spans} outside the image")
     rows, columns = window.output_size(*x.shape[1:3])
     return TensorType((1, rows, columns, x.shape[3]))
 
@@ -80,7 +84,15 @@ class AveragePool2D(Op):
         if not emit.wants(x):
             return (None,)
         dz = _through_clamp(emit, dy, y, self.low, self.high)
-        common = math.lcm(*np.unique(self.counts(x.type.shape)).tolist())
+        counts = np.unique(self.counts(x.type.shape))
+        common = math.lcm(*counts.tolist())
+        overlap = self.window.kernel[0] * self.window.kernel[1]
+        if common // int(counts.min()) * overlap * 128 >= 2**31:
+            raise UnsupportedError(
+                f"the gradient of the average pool {y.name!r} does not fit int32: padded windows "
+                f"of {self.window.kernel} hold {len(counts)} different counts; train only layers "
+                "behind it, or pad before it"
+            )
         stage = OutputStage((dz.scale / common,), False, emit.gradient_dtype, emit.salt())
         op = AveragePool2DGradInput(stage, x.type.shape, self.window, common)
         return (emit.gradient(op, dz),)
