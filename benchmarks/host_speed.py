@@ -1,17 +1,16 @@
-"""Inference and one training step on this host beside onnxruntime, in one run.
+"""Inference and a training step in the generated C beside onnxruntime's int8 inference, one thread.
 
     .venv/bin/python benchmarks/host_speed.py --shared ../shared
 
-One thread each. onnxruntime runs the `.qdq.onnx` twin with all optimisations; ours is the
-generated C with the host bodies, and with the portable ones. Rounds are interleaved and medians
-taken, so that other load on the machine hits all alike.
+The same network in both: the `.tflite` file here, its `.qdq.onnx` twin in onnxruntime. The training
+step has a new head, batch 1. What is compared runs in turns, so that a busy machine is busy for all;
+the times are medians.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,67 +22,79 @@ from rich.table import Table
 
 from mcutrain import pipeline
 from mcutrain.schedule import LearningRate
+from mcutrain.simulate import find_compiler
 
-BATCH = 4  # samples per call, so that the call itself does not count
+MOST_TIMES = {"inference": 4, "training step": 8}
+"""What the ratios must not exceed."""
+RATE = LearningRate.of(0.1 / 256)
 
 
 def main() -> None:
-    """Print the table."""
+    """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--model", default="mcunet-5fps")
     parser.add_argument("--scheme", default="mcunet-5fps-100kb")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--portable", action="store_true", help="time the portable bodies too")
+    parser.add_argument("--classes", type=int, default=10, help="of the new head that is trained")
+    parser.add_argument("--repeats", type=int, default=500)
     arguments = parser.parse_args()
-    cases = make_cases(
-        Path(arguments.shared) / "models", arguments.model, arguments.scheme, arguments.portable
-    )
-    seconds: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(arguments.rounds):
-        for name, run in cases.items():
-            started = time.perf_counter()
-            run()
-            seconds[name].append((time.perf_counter() - started) / BATCH)
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    first = next(iter(medians.values()))
-    table = Table("what", "ms per sample", "ratio", title=f"{arguments.model}, one thread")
-    for name, value in medians.items():
-        table.add_row(name, f"{1000 * value:.3f}", f"{value / first:.2f}")
-    Console().print(table)
+    models = Path(arguments.shared) / "models"
+    graph = pipeline.load(models / f"{arguments.model}.int8.tflite")
+    step = pipeline.prepare(graph, arguments.scheme, classes=arguments.classes)
+    runs = {
+        "onnxruntime, inference": peer(models / f"{arguments.model}.qdq.onnx"),
+        "inference": inference(pipeline.prepare(graph)),
+        "training step": training(step),
+    }
+    compiler = find_compiler()
+    title = f"{arguments.model}, {arguments.scheme}, {compiler.version()}, one thread"
+    table = Table("", "median ms", "ratio", "at most", title=title)
+    times = medians(runs, arguments.repeats)
+    reference = times["onnxruntime, inference"]
+    for name, seconds in times.items():
+        most = f"{MOST_TIMES[name]}" if name in MOST_TIMES else ""
+        table.add_row(name, f"{1e3 * seconds:.2f}", f"{seconds / reference:.2f}", most)
+    Console(width=100).print(table)
 
 
-def make_cases(
-    models: Path, model: str, scheme: str, portable: bool
-) -> dict[str, Callable[[], object]]:
-    """What is timed, by name; the first is what the others are compared with."""
-    step = pipeline.prepare(models / f"{model}.int8.tflite", scheme, classes=10)
-    x_type = step.graph.tensors[step.graph.inputs[0]].type
-    rng = np.random.default_rng(0)
-    x = rng.integers(-128, 128, (BATCH, *x_type.shape[1:])).astype(np.int8)
-    labels = rng.integers(0, 10, BATCH)
-    rates = [LearningRate.of(0.1 / 256)] * BATCH
+def peer(path: Path) -> Callable[[], object]:
+    """One inference by onnxruntime's CPU kernels on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    path = str(models / f"{model}.qdq.onnx")
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    real = (x.astype(np.float32) - x_type.zero_point) * np.float32(x_type.scale)
-    images = np.ascontiguousarray(real.transpose(0, 3, 1, 2))
-    cases: dict[str, Callable[[], object]] = {
-        "onnxruntime, int8 inference": lambda: [
-            session.run(None, {name: images[i : i + 1]}) for i in range(BATCH)
-        ]
-    }
-    for label, is_portable in (("host bodies", False), ("portable bodies", True)):
-        if is_portable and not portable:
-            continue
-        simulator = step.simulator(portable=is_portable)
-        cases[f"inference, {label}"] = lambda s=simulator: s.infer(x)  # type: ignore[misc]
-        cases[f"training step {scheme}, {label}"] = (
-            lambda s=simulator: s.train(x, labels, rates)  # type: ignore[misc]
-        )
-    return cases
+    (x,) = session.get_inputs()
+    shape = [d if isinstance(d, int) else 1 for d in x.shape]
+    feed = {x.name: np.random.default_rng(0).normal(size=shape).astype(np.float32)}
+    return lambda: session.run(None, feed)
+
+
+def sample(step: pipeline.TrainingStep) -> np.ndarray:
+    """One random image."""
+    shape = step.graph.tensors[step.graph.inputs[0]].type.shape
+    return np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
+
+
+def inference(step: pipeline.TrainingStep) -> Callable[[], object]:
+    """One inference of the generated C."""
+    simulator, x = step.simulator(), sample(step)
+    return lambda: simulator.infer(x)
+
+
+def training(step: pipeline.TrainingStep) -> Callable[[], object]:
+    """One training step of the generated C: forward, loss, backward, update."""
+    simulator, x = step.simulator(), sample(step)
+    return lambda: simulator.train(x, [0], [RATE])
+
+
+def medians(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Seconds of each, run in turns; the first tenth only warms up."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats + repeats // 10):
+        for name, run in runs.items():
+            begin = time.perf_counter()
+            run()
+            taken[name].append(time.perf_counter() - begin)
+    return {name: float(np.median(t[repeats // 10 :])) for name, t in taken.items()}
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradWeight,
 )
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.merge_columns import MergeColumns
 from mcutrain.ops.pad import Pad, PadGradInput
 from mcutrain.ops.pooling import (
@@ -308,6 +309,21 @@ def depthwise_grad_input(s: Source) -> Sample:
     return backward(s, x, y, lambda st: DepthwiseConv2DGradInput(st, x, g.window), w)
 
 
+def leaky_relu(s: Source) -> Sample:
+    x_zero_point, y_zero_point, mult, shift, *rest = requantized_pixels(s)
+    negative = fixedpoint.quantize_multiplier(factor(s, -12, 0))
+    return Sample.of(
+        LeakyRelu(x_zero_point, y_zero_point, (mult, shift), negative, *rest), image(s)
+    )
+
+
+def leaky_relu_grad_input(s: Source) -> Sample:
+    x = image(s)
+    zero_point, slope = s.integer(-128, 127), s.integer(-(2**16), 2**16)
+    shape = x[0].shape
+    return backward(s, shape, shape, lambda st: LeakyReluGradInput(st, shape, zero_point, slope), x)
+
+
 def pad_grad_input(s: Source) -> Sample:
     sample = pad(s)
     assert isinstance(sample.op, Pad)
@@ -462,6 +478,8 @@ CASES = (
     Case("apply_update_bias", lambda s: apply_update(s, "bias")),
     Case("add", add),
     Case("rescale", rescale),
+    Case("leaky_relu", leaky_relu),
+    Case("leaky_relu_grad_input", leaky_relu_grad_input),
     Case("mean", mean),
     Case("reshape", reshape),
     Case("pad", pad),
