@@ -16,6 +16,7 @@ import numpy as np
 from mcutrain import fixedpoint
 from mcutrain.ops.add import Scaled
 from mcutrain.ops.conv_2d import Requantize
+from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.rescale import Rescale
 
 INT8 = (-128, 127)
@@ -99,6 +100,16 @@ def activation_rescale(kind: str, x: tuple[float, int], y: tuple[float, int]) ->
         factor = float(np.float32(x[0]) / np.float32(y[0]))
     low, high = activation_limits(kind, *y)
     return Rescale(x[1], y[1], *fixedpoint.quantize_multiplier(factor), low, high)
+
+
+def leaky_relu(alpha: float, x: tuple[float, int], y: tuple[float, int]) -> LeakyRelu:
+    """LEAKY_RELU: s_x / s_y above the zero point, s_x * alpha / s_y below, both in float32."""
+    with np.errstate(all="ignore"):
+        scale = np.float32(x[0])
+        positive = float(scale / np.float32(y[0]))
+        negative = float(scale * np.float32(alpha) / np.float32(y[0]))
+    factors = [fixedpoint.quantize_multiplier(f) for f in (positive, negative)]
+    return LeakyRelu(x[1], y[1], *factors)
 
 
 def activation_limits(kind: str, scale: float, zero_point: int) -> tuple[int, int]:

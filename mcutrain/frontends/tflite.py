@@ -564,6 +564,16 @@ def _activation(kind: str) -> Callable[[_Operands], None]:
     return emit
 
 
+def _leaky_relu(o: _Operands) -> None:
+    alpha = float(o.options(tflite.LeakyReluOptions).Alpha())
+    x, y = o.x(), o.y()
+    if not 0 <= alpha <= 1:
+        raise UnsupportedError(f"{o.where} has the slope {alpha}; supported are 0 to 1")
+    op = multipliers.leaky_relu(alpha, _quantization(x), _quantization(y))
+    _check_rescale(o, op.positive[1])
+    o.emit(op, x.name)
+
+
 def _is_edge(o: _Operands, index: int, edges: tuple[int, ...]) -> bool:
     """Whether a float tensor is the model's own input or output."""
     return index in edges and index not in o.converter.int8_of
@@ -601,6 +611,7 @@ EMITTERS: dict[int, Callable[[_Operands], None]] = {
     tflite.BuiltinOperator.DEQUANTIZE: _dequantize,
     tflite.BuiltinOperator.EXPAND_DIMS: _reshape,
     tflite.BuiltinOperator.FULLY_CONNECTED: _fully_connected,
+    tflite.BuiltinOperator.LEAKY_RELU: _leaky_relu,
     tflite.BuiltinOperator.MAX_POOL_2D: _max_pool_2d,
     tflite.BuiltinOperator.MEAN: _mean,
     tflite.BuiltinOperator.PAD: _pad,

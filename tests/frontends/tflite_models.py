@@ -241,6 +241,18 @@ def softmaxes(draw):
 
 
 @st.composite
+def leaky_relus(draw):
+    """LEAKY_RELU with and without another scale."""
+    shape = (1, draw(st.integers(1, 6)), draw(st.integers(1, 50)))
+    b = TfliteBuilder()
+    x = b.tensor("x", shape, scale=draw(scales), zero_point=draw(zero_points))
+    y = b.tensor("y", shape, scale=draw(scales), zero_point=draw(zero_points))
+    alpha = draw(st.sampled_from((0.0, 0.01, 0.1, 0.3, 1.0)))
+    b.operator("LEAKY_RELU", [x], y, table="LeakyReluOptions", Alpha=alpha)
+    return b.content([x], [y])
+
+
+@st.composite
 def activations_alone(draw):
     """RELU, RELU6, RELU_N1_TO_1 with and without another scale, and QUANTIZE int8 to int8."""
     name = draw(st.sampled_from(("RELU", "RELU6", "RELU_N1_TO_1", "QUANTIZE")))
@@ -265,6 +277,7 @@ SINGLE_OPERATORS = {
     "mean": means(),
     "pad": pads(),
     "reshape": reshapes(),
+    "leaky_relu": leaky_relus(),
     "softmax": softmaxes(),
     "activation": activations_alone(),
 }
