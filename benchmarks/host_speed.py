@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/host_speed.py --shared ../shared
 
 The same network in both: the `.tflite` file here, its `.qdq.onnx` twin in onnxruntime. The training
-step has a new head, batch 1. What is compared runs in turns, so that a busy machine is busy for all;
-the times are medians.
+step has a new head, batch 1. What is compared runs in turns, so that a busy machine is busy for
+all; the times are medians.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ def leaky_relu(alpha: float, x: tuple[float, int], y: tuple[float, int]) -> Leak
         scale = np.float32(x[0])
         positive = float(scale / np.float32(y[0]))
         negative = float(scale * np.float32(alpha) / np.float32(y[0]))
-    factors = [fixedpoint.quantize_multiplier(f) for f in (positive, negative)]
-    return LeakyRelu(x[1], y[1], *factors)
+    quantize = fixedpoint.quantize_multiplier
+    return LeakyRelu(x[1], y[1], quantize(positive), quantize(negative))
 
 
 def activation_limits(kind: str, scale: float, zero_point: int) -> tuple[int, int]:
