@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # deadline=None: an example may compile C, whose time depends on the machine.
