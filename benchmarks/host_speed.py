@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/host_speed.py --shared ../shared
 
 The same network in both: the `.tflite` file here, its `.qdq.onnx` twin in onnxruntime. The training
-step has a new head, batch 1. What is compared runs in turns, so that a busy machine is busy for
-all; the times are medians.
+step has a new head, batch 1. The programs take turns of ten runs, so that a busy machine is busy
+for all of them while each finds its own data in the caches; the times are medians of all runs.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mcutrain.simulate import find_compiler
 
 MOST_TIMES = {"inference": 4, "training step": 8}
 """What the ratios must not exceed."""
+TURN = 10
 RATE = LearningRate.of(0.1 / 256)
 
 
@@ -87,14 +88,15 @@ def training(step: pipeline.TrainingStep) -> Callable[[], object]:
 
 
 def medians(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Seconds of each, run in turns; the first tenth only warms up."""
+    """Seconds of each; the first turn only warms up."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(repeats + repeats // 10):
+    for _ in range(1 + repeats // TURN):
         for name, run in runs.items():
-            begin = time.perf_counter()
-            run()
-            taken[name].append(time.perf_counter() - begin)
-    return {name: float(np.median(t[repeats // 10 :])) for name, t in taken.items()}
+            for _ in range(TURN):
+                begin = time.perf_counter()
+                run()
+                taken[name].append(time.perf_counter() - begin)
+    return {name: float(np.median(seconds[TURN:])) for name, seconds in taken.items()}
 
 
 if __name__ == "__main__":

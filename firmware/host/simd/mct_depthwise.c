@@ -58,20 +58,52 @@ static void mct_load_weights(const mct_depthwise *d, mct_lines *l) {
     }
 }
 
-static void mct_load_line(const mct_depthwise *d, const mct_lines *l, int32_t y, mct_v32 *line) {
-    const int8_t *row = d->x + y / d->upsample_h * d->from.w * d->from.c + l->c;
-    const int32_t left = l->column * d->window.stride_w - d->window.pad_left;
+static mct_v32 mct_load_element(const mct_depthwise *d, const mct_lines *l, const int8_t *row,
+                                int32_t x) {
+    return mct_v_load_s8(row + x * d->from.c, l->lanes) - d->zero_point;
+}
+
+/* A line whose element x is to be number x * upsample_w - left. */
+static void mct_load_apart(const mct_depthwise *d, const mct_lines *l, const int8_t *row,
+                           int32_t left, mct_v32 *line) {
     const int32_t apart = d->window.dilation_w;
-    memset(line, 0, (size_t)l->length * sizeof *line);
     for (int32_t x = 0; x < d->from.w; x++) {
         const int32_t i = x * d->upsample_w - left;
         if (i >= 0 && i < l->length) {
-            const mct_v32 element = mct_v_load_s8(row + x * d->from.c, l->lanes) - d->zero_point;
+            const mct_v32 element = mct_load_element(d, l, row, x);
             line[i] |= element & 0xFFFF;
             if (i >= apart) {
                 line[i - apart] |= (mct_v32)((mct_vu32)element << 16);
             }
         }
+    }
+}
+
+/* The same where pairs are of neighbours: no dilation, nothing between elements. */
+static void mct_load_neighbours(const mct_depthwise *d, const mct_lines *l, const int8_t *row,
+                                int32_t left, mct_v32 *line) {
+    const int32_t end = mct_min(left + l->length, d->from.w);
+    mct_v32 before = {0};
+    for (int32_t x = mct_max(left, 0); x < end; x++) {
+        const mct_v32 element = mct_load_element(d, l, row, x);
+        if (x > left) {
+            line[x - left - 1] = mct_v_pair(before, element);
+        }
+        before = element;
+    }
+    if (end > left) {
+        line[end - left - 1] = before & 0xFFFF;
+    }
+}
+
+static void mct_load_line(const mct_depthwise *d, const mct_lines *l, int32_t y, mct_v32 *line) {
+    const int8_t *row = d->x + y / d->upsample_h * d->from.w * d->from.c + l->c;
+    const int32_t left = l->column * d->window.stride_w - d->window.pad_left;
+    memset(line, 0, (size_t)l->length * sizeof *line);
+    if (d->window.dilation_w == 1 && d->upsample_w == 1) {
+        mct_load_neighbours(d, l, row, left, line);
+    } else {
+        mct_load_apart(d, l, row, left, line);
     }
 }
 
@@ -107,14 +139,12 @@ static void mct_row_sums(const mct_depthwise *d, mct_lines *l, int32_t row) {
         for (int32_t k = 0; k < used; k++) {
             const mct_v32 *from = lines[k] + s * stride;
             for (int32_t pair = 0; pair < pairs; pair++) {
-#pragma GCC unroll 4
                 for (int32_t i = 0; i < MCT_COLUMNS_AT_ONCE; i++) {
                     acc[i] = mct_v_dot(acc[i], from[i * stride], ws[k][pair]);
                 }
                 from += 2 * win->dilation_w;
             }
         }
-#pragma GCC unroll 4
         for (int32_t i = 0; i < MCT_COLUMNS_AT_ONCE; i++) {
             mct_v_store(l->sums + (s + i) * MCT_LANES, acc[i]);
         }

@@ -21,9 +21,7 @@ __attribute__((always_inline)) static inline void mct_multiply(int vectors, cons
                                                                int32_t pairs, int add,
                                                                int32_t *sums) {
     mct_v32 acc[MCT_TILE_ROWS][2];
-#pragma GCC unroll 8
     for (int r = 0; r < MCT_TILE_ROWS; r++) {
-#pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             const int32_t *sum = sums + r * MCT_TILE_COLUMNS + v * MCT_LANES;
             acc[r][v] = add ? mct_v_load(sum) : (mct_v32){0};
@@ -31,23 +29,18 @@ __attribute__((always_inline)) static inline void mct_multiply(int vectors, cons
     }
     for (int32_t k = 0; k < pairs; k++) {
         mct_v32 bs[2];
-#pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             bs[v] = mct_v_load(b + (k * MCT_TILE_COLUMNS + v * MCT_LANES) * 2);
         }
-#pragma GCC unroll 8
         for (int r = 0; r < MCT_TILE_ROWS; r++) {
             int32_t pair;
             memcpy(&pair, a + r * stride + 2 * k, sizeof pair);
-#pragma GCC unroll 2
             for (int v = 0; v < vectors; v++) {
                 acc[r][v] = mct_v_dot(acc[r][v], mct_v_all(pair), bs[v]);
             }
         }
     }
-#pragma GCC unroll 8
     for (int r = 0; r < MCT_TILE_ROWS; r++) {
-#pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             mct_v_store(sums + r * MCT_TILE_COLUMNS + v * MCT_LANES, acc[r][v]);
         }

@@ -68,17 +68,19 @@ typedef struct {
 } mct_requantized;
 
 static inline void mct_requantize_tile(const mct_requantized *to, const mct_tile *tile) {
-    const mct_requantize *q = to->requantize;
-    for (int32_t c = 0; c < tile->columns; c += MCT_LANES) {
-        const int32_t lanes = mct_min(tile->columns - c, MCT_LANES);
-        const int32_t channel = tile->column + c;
-        const mct_v_scale scale = mct_v_channel_scale(q, channel, lanes);
-        const mct_v32 b = mct_v_load_part(to->b + channel, lanes);
-        for (int32_t r = 0; r < tile->rows; r++) {
-            const mct_v32 sum = mct_v_load(tile->sums + r * tile->stride + c) + b;
-            const mct_v32 scaled = mct_v_requantize(&scale, sum) + q->zero_point;
-            const int32_t first = (tile->row + r) * to->channels + channel;
-            mct_v_clamp_store(scaled, q->low, q->high, first, lanes, to->y, to->mask);
+    const mct_requantized out = *to; /* copies stay in registers while y is written */
+    const mct_tile in = *tile;
+    const mct_requantize q = *to->requantize;
+    for (int32_t c = 0; c < in.columns; c += MCT_LANES) {
+        const int32_t lanes = mct_min(in.columns - c, MCT_LANES);
+        const int32_t channel = in.column + c;
+        const mct_v_scale scale = mct_v_channel_scale(&q, channel, lanes);
+        const mct_v32 b = mct_v_load_part(out.b + channel, lanes);
+        for (int32_t r = 0; r < in.rows; r++) {
+            const mct_v32 sum = mct_v_load(in.sums + r * in.stride + c) + b;
+            const mct_v32 scaled = mct_v_requantize(&scale, sum) + q.zero_point;
+            const int32_t first = (in.row + r) * out.channels + channel;
+            mct_v_clamp_store(scaled, q.low, q.high, first, lanes, out.y, out.mask);
         }
     }
 }

@@ -1,0 +1,68 @@
+/* Vectors of 256 bits: x86 with AVX2. Only mct_simd.h includes this and says what the functions do. */
+#ifndef MCT_SIMD_AVX2_H
+#define MCT_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+static inline mct_v32 mct_v_load_s8(const int8_t *from, int32_t count) {
+    int64_t bytes = 0;
+    if (count >= MCT_LANES) {
+        memcpy(&bytes, from, sizeof bytes);
+    } else {
+        memcpy(&bytes, from, (size_t)count);
+    }
+    return (mct_v32)_mm256_cvtepi8_epi32(_mm_set1_epi64x(bytes));
+}
+
+static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
+    const __m256i lowest = _mm256_set1_epi32(0x0C080400); /* byte 0 of each lane, in each half */
+    const __m256i halves = _mm256_shuffle_epi8((__m256i)v, lowest);
+    const __m128i bytes =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+    if (count >= MCT_LANES) {
+        memcpy(to, &bytes, MCT_LANES);
+    } else {
+        memcpy(to, &bytes, (size_t)count);
+    }
+}
+
+static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
+    const __m128i low = _mm256_castsi256_si128((__m256i)v);
+    const __m128i high = _mm256_extracti128_si256((__m256i)v, 1);
+    _mm_storeu_si128((__m128i *)(void *)to, _mm_packs_epi32(low, high));
+}
+
+static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
+    return sums + (mct_v32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+}
+
+static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {
+    return (mct_v32)_mm256_min_epi32((__m256i)a, (__m256i)b);
+}
+
+static inline mct_v32 mct_v_max(mct_v32 a, mct_v32 b) {
+    return (mct_v32)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
+
+static inline mct_v64 mct_v_mul_even(mct_v32 a, mct_v32 b) {
+    return (mct_v64)_mm256_mul_epi32((__m256i)a, (__m256i)b);
+}
+
+/* AVX2 only shifts unsigned lanes: move the sign to where the shift puts it, and subtract. */
+static inline mct_v64 mct_v_shift_right64(mct_v64 v, mct_v64 bits) {
+    const mct_vu64 sign = (mct_vu64){0} + (UINT64_C(1) << 63);
+    const mct_vu64 shifted = ((mct_vu64)v ^ sign) >> (mct_vu64)bits;
+    return (mct_v64)(shifted - (sign >> (mct_vu64)bits));
+}
+
+static inline mct_v64 mct_v_clamp64(mct_v64 v, int64_t low, int64_t high) {
+    const mct_v64 under = v < low;
+    const mct_v64 over = v > high;
+    return (v & ~(under | over)) | (low & under) | (high & over);
+}
+
+static inline uint32_t mct_v_bits(mct_v32 truth) {
+    return (uint32_t)_mm256_movemask_ps((__m256)truth);
+}
+
+#endif
