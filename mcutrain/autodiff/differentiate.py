@@ -27,11 +27,10 @@ LossFactory = Callable[[tuple[float, ...], str, bool, int], Op]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """gradient_dtype: int8 or int16. accumulate: samples per update. seed: of the rounding."""
+    """gradient_dtype: int8 or int16. accumulate: samples per update."""
 
     gradient_dtype: str = "int8"
     accumulate: int = 1
-    seed: int = 1
 
 
 def differentiate(
@@ -232,7 +231,6 @@ class _Builder:
             loss=self.loss,
             prediction=self.prediction,
             accumulate=self.options.accumulate,
-            seed=self.options.seed,
             classes=self.tensors[self.logits].type.elements,
         )
         fused = fuse_rescales(fuse_sums(training_graph))

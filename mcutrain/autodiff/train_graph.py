@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph, Node
@@ -26,7 +25,7 @@ class TrainGraph:
     state: initial value of everything that outlives a step, by tensor name, in storage order.
     updated: state name → name of its value after the step; what is missing does not change.
     parameters: the state names that are trained weights and biases.
-    accumulate: samples per update.
+    classes: how many logits there are. accumulate: samples per update.
     """
 
     graph: Graph
@@ -40,15 +39,9 @@ class TrainGraph:
     step: str
     loss: str
     prediction: str
+    classes: int
     accumulate: int = 1
-    seed: int = 1
-    classes: int = field(default=0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
         object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of the state, without alignment."""
-        return sum(int(np.asarray(v).nbytes) for v in self.state.values())

@@ -71,7 +71,11 @@ class Sums(Source):
         bias_name = self.bias.name if self.bias else f"{self.name}.bias"
         scales = tuple(s * self.gain * self.x_quantization.scale for s in weight.scales)
         stage = self._requantize(wanted)
-        bias = self._without_overflow(self._bias(np.array(scales)), stage)
+        bias = multipliers.bias_without_overflow(
+            self.weight.data, self.weight.axis, self._bias(np.array(scales)), stage
+        )
+        if bias is None:
+            raise ModelError(f"the sums of node {self.name!r} overflow int32; its scales are wrong")
         b = builder.constant(bias_name, bias, scales, 0)
         op_type = DepthwiseConv2D if axis == 3 else Conv2D
         op = op_type(self.window, self.x_quantization.zero_point, stage)
@@ -106,26 +110,6 @@ class Sums(Source):
         if not (np.abs(integers) <= 2**31 - 1).all():
             raise ModelError(f"the bias of node {self.name!r} does not fit int32 of scale s_x*s_w")
         return np.asarray(integers, np.int32)
-
-    def _without_overflow(self, bias: Array, stage: Requantize) -> Array:
-        """The bias, moved where some input could overflow the int32 sum.
-
-        Converters saturate the bias of a channel whose weights are almost zero; its output is at a
-        limit for every input, and stays there. Other overflows are refused.
-        """
-        weight = self.weight
-        others = tuple(i for i in range(4) if i != weight.axis)
-        reach = 255 * np.abs(weight.data.astype(np.int16)).sum(axis=others, dtype=np.int64)
-        room = 2**31 - 1 - reach
-        moved = np.clip(bias.astype(np.int64), -room, room)
-        ends = np.stack([bias - reach, bias + reach, moved - reach, moved + reach])
-        left = np.maximum(0, stage.shift)
-        overflows = ((reach + np.abs(moved)) << left) >= 2**31
-        outputs = stage(ends)
-        changed = (moved != bias) & (outputs != outputs[0]).any(axis=0)
-        if (room < 0).any() or overflows.any() or changed.any():
-            raise ModelError(f"the sums of node {self.name!r} overflow int32; its scales are wrong")
-        return moved.astype(np.int32)
 
 
 def conv(builder: Builder, node: OnnxNode) -> Value:

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ops.add import Scaled
 from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.rescale import Rescale
+
+Array = npt.NDArray[Any]
+
+LARGEST_SHIFT = 30  # to the left, of 32 bits
 
 INT8 = (-128, 127)
 ADD_LEFT_SHIFT = 20
@@ -110,6 +116,27 @@ def leaky_relu(alpha: float, x: tuple[float, int], y: tuple[float, int]) -> Leak
         negative = float(scale * np.float32(alpha) / np.float32(y[0]))
     quantize = fixedpoint.quantize_multiplier
     return LeakyRelu(x[1], y[1], quantize(positive), quantize(negative))
+
+
+def bias_without_overflow(w: Array, axis: int, bias: Array, stage: Requantize) -> Array | None:
+    """The bias, moved where some input could overflow the int32 sum; None if that changes outputs.
+
+    Converters saturate the bias of a channel whose weights are almost zero, so that it sits at the
+    end of int32; its output is at a clamp limit for every input, and stays there. axis: of w, along
+    which the channels lie.
+    """
+    others = tuple(i for i in range(w.ndim) if i != axis)
+    reach = 255 * np.abs(w.astype(np.int16)).sum(axis=others, dtype=np.int64)
+    room = 2**31 - 1 - reach
+    moved = np.clip(bias.astype(np.int64), -room, room)
+    ends = np.stack([bias - reach, bias + reach, moved - reach, moved + reach])
+    left = np.maximum(0, stage.shift)
+    overflows = (reach + np.abs(moved)) << np.minimum(left, LARGEST_SHIFT) >= 2**31
+    outputs = stage(ends)
+    changed = (moved != bias) & (outputs != outputs[0]).any(axis=0)
+    if (room < 0).any() or left.max() > LARGEST_SHIFT or overflows.any() or changed.any():
+        return None
+    return moved.astype(np.int32)
 
 
 def activation_limits(kind: str, scale: float, zero_point: int) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from mcutrain.frontends.canonical import canonical
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add
-from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
@@ -39,7 +39,6 @@ from mcutrain.ops.spatial import Window
 Array = npt.NDArray[Any]
 
 LARGEST_PADDING = 1024
-LARGEST_SHIFT = 30  # to the left, of 32 bits
 UINT8_OFFSET = 128  # an uint8 tensor is kept as int8: the stored integers minus this
 POOL_SCALE_TOLERANCE = 1e-6  # pooling.cc: how far the scales of input and output may differ
 
@@ -343,7 +342,9 @@ def _emit_weighted(
     t, data, axis = weight
     assert op.requantize is not None
     channels = data.shape[axis]
-    bias = _without_overflow(o, data, axis, _bias(o, channels), op.requantize)
+    bias = multipliers.bias_without_overflow(data, axis, _bias(o, channels), op.requantize)
+    if bias is None:
+        raise ModelError(f"{o.where}: its sums overflow 32 bits; are the scales damaged?")
     w_name = o.converter.constant(t.name, TensorType(data.shape, "int8", t.scales, 0, axis), data)
     x_scale = o.x().type.scale
     scales = tuple(x_scale * s for s in t.scales)
@@ -367,26 +368,6 @@ def _bias(o: _Operands, channels: int) -> Array:
     if t.data.size != channels:
         raise ModelError(f"{o.where}: bias {t.name!r} has {t.data.size} elements, not {channels}")
     return t.data.reshape(channels)
-
-
-def _without_overflow(o: _Operands, w: Array, axis: int, bias: Array, stage: Requantize) -> Array:
-    """The bias, moved where some input could overflow the int32 sum.
-
-    Converters saturate the bias of a channel whose weights are almost zero, so that it sits at the
-    end of int32; its output is at a clamp limit for every input, and stays there.
-    """
-    others = tuple(i for i in range(w.ndim) if i != axis)
-    reach = 255 * np.abs(w.astype(np.int16)).sum(axis=others, dtype=np.int64)
-    room = 2**31 - 1 - reach
-    moved = np.clip(bias.astype(np.int64), -room, room)
-    ends = np.stack([bias - reach, bias + reach, moved - reach, moved + reach])
-    left = np.maximum(0, stage.shift)
-    overflows = (reach + np.abs(moved)) << np.minimum(left, LARGEST_SHIFT) >= 2**31
-    outputs = stage(ends)
-    changed = (moved != bias) & (outputs != outputs[0]).any(axis=0)
-    if (room < 0).any() or left.max() > LARGEST_SHIFT or overflows.any() or changed.any():
-        raise ModelError(f"{o.where}: its sums overflow 32 bits; are the scales damaged?")
-    return moved.astype(np.int32)
 
 
 def _quantization(t: Tensor) -> tuple[float, int]:

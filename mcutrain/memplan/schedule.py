@@ -8,7 +8,7 @@ from mcutrain.ir.graph import Graph
 
 
 def schedule(graph: Graph) -> Graph:
-    """The same graph with digests (clamp masks, selected channels) moved to free their inputs.
+    """The same graph with digests (selected channels) moved to free their inputs.
 
     A digest is a smaller stand-in for an activation. If the activation is needed later anyway, the
     digest stays where its reader is and costs nothing until then; otherwise it moves right behind
