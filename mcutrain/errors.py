@@ -6,6 +6,7 @@
     ├── DataError             the data set cannot be used, or does not fit the model
     ├── SchemeError           the update scheme does not fit the model
     ├── PlanError             the memory plan is wrong or does not fit
+    ├── TargetError           the board is unknown, or its board.toml is wrong
     ├── BuildError            the C compiler is missing or refused the code
     └── StateError            a saved state is of another model, scheme or version
 
@@ -36,6 +37,10 @@ class SchemeError(McutrainError):
 
 class PlanError(McutrainError):
     """A memory plan overlaps, overruns, or exceeds its budget."""
+
+
+class TargetError(McutrainError):
+    """There is no such board, or its description is incomplete."""
 
 
 class BuildError(McutrainError):

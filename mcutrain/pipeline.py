@@ -14,11 +14,12 @@ from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.verify import verify
-from mcutrain.memplan import TrainingPlan, plan_training
+from mcutrain.memplan import TrainingPlan, check_board, plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.quant import replace_head
 from mcutrain.simulate import CompiledSimulator, Compiler, PlannedReference
 from mcutrain.sparse import UpdateScheme, find_head, parse_scheme, resolve
+from mcutrain.target import Target
 
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
 
@@ -35,6 +36,11 @@ class TrainingStep:
     def project(self) -> Project:
         """The C project."""
         return codegen.generate(self.plan, self.scheme.name)
+
+    def firmware(self, target: Target) -> Project:
+        """The C project of a board's firmware. Raises PlanError if it does not fit."""
+        check_board(self.plan, target)
+        return codegen.generate(self.plan, self.scheme.name, target)
 
     def simulator(
         self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False

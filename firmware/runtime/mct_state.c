@@ -2,58 +2,59 @@
 
 #include <string.h>
 
-static void mct_put32(uint8_t *to, uint32_t value) {
-    for (int i = 0; i < 4; i++) {
-        to[i] = (uint8_t)(value >> (8 * i));
-    }
-}
+#include "mct_bytes.h"
 
-static uint32_t mct_get32(const uint8_t *from) {
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
-           (uint32_t)from[3] << 24;
-}
+/* Where the parts of the header stand. */
+enum {
+    MCT_AT_VERSION = 4,
+    MCT_AT_MODEL = 8,
+    MCT_AT_SIZE = 16,
+    MCT_AT_CRC = 20,
+};
 
 uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count) {
+    static const uint32_t quarter[16] = {
+        /* of four bits; a table for eight would take 1 KB */
+        0x00000000, 0x1DB71064, 0x3B6E20C8, 0x26D930AC, 0x76DC4190, 0x6B6B51F4,
+        0x4DB26158, 0x5005713C, 0xEDB88320, 0xF00F9344, 0xD6D6A3E8, 0xCB61B38C,
+        0x9B64C2B0, 0x86D3D2D4, 0xA00AE278, 0xBDBDF21C,
+    };
     crc = ~crc;
     for (size_t i = 0; i < count; i++) {
         crc ^= bytes[i];
-        for (int bit = 0; bit < 8; bit++) {
-            crc = (crc >> 1) ^ (UINT32_C(0xEDB88320) & (0u - (crc & 1u)));
-        }
+        crc = (crc >> 4) ^ quarter[crc & 15];
+        crc = (crc >> 4) ^ quarter[crc & 15];
     }
     return ~crc;
 }
 
-void mct_state_pack(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
-                    uint8_t *saved) {
-    memcpy(saved, "MCTS", 4);
-    saved[4] = MCT_STATE_VERSION;
-    memset(saved + 5, 0, 3);
-    /* the hash stands at 8, the size at 16, the checksum at 20 */
-    mct_put32(saved + 8, (uint32_t)model_hash);
-    mct_put32(saved + 12, (uint32_t)(model_hash >> 32));
-    mct_put32(saved + 16, state_bytes);
-    memcpy(saved + MCT_STATE_HEADER_BYTES, state, state_bytes);
-    mct_put32(saved + 20, mct_crc32(mct_crc32(0, saved, 20), state, state_bytes));
+static uint32_t mct_state_crc(const uint8_t *header, const uint8_t *state, uint32_t state_bytes) {
+    return mct_crc32(mct_crc32(0, header, MCT_AT_CRC), state, state_bytes);
 }
 
-mct_status mct_state_check(uint64_t model_hash, uint32_t state_bytes, const uint8_t *saved,
-                           size_t saved_bytes) {
-    if (saved_bytes < MCT_STATE_HEADER_BYTES) {
-        return MCT_ERROR_SIZE;
-    }
-    if (memcmp(saved, "MCTS", 4) != 0 || mct_get32(saved + 4) != MCT_STATE_VERSION) {
+void mct_state_header(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
+                      uint8_t header[MCT_STATE_HEADER_BYTES]) {
+    memcpy(header, "MCTS", MCT_AT_VERSION);
+    mct_put32(header + MCT_AT_VERSION, MCT_STATE_VERSION);
+    mct_put64(header + MCT_AT_MODEL, model_hash);
+    mct_put32(header + MCT_AT_SIZE, state_bytes);
+    mct_put32(header + MCT_AT_CRC, mct_state_crc(header, state, state_bytes));
+}
+
+mct_status mct_state_check_header(uint64_t model_hash, uint32_t state_bytes,
+                                  const uint8_t header[MCT_STATE_HEADER_BYTES]) {
+    if (memcmp(header, "MCTS", MCT_AT_VERSION) != 0 ||
+        mct_get32(header + MCT_AT_VERSION) != MCT_STATE_VERSION) {
         return MCT_ERROR_FORMAT;
     }
-    const uint64_t found = mct_get32(saved + 8) | (uint64_t)mct_get32(saved + 12) << 32;
-    if (found != model_hash) {
+    if (mct_get64(header + MCT_AT_MODEL) != model_hash) {
         return MCT_ERROR_MODEL;
     }
-    if (mct_get32(saved + 16) != state_bytes ||
-        saved_bytes != (size_t)state_bytes + MCT_STATE_HEADER_BYTES) {
-        return MCT_ERROR_SIZE;
-    }
-    const uint32_t crc =
-        mct_crc32(mct_crc32(0, saved, 20), saved + MCT_STATE_HEADER_BYTES, state_bytes);
-    return crc == mct_get32(saved + 20) ? MCT_OK : MCT_ERROR_CHECKSUM;
+    return mct_get32(header + MCT_AT_SIZE) == state_bytes ? MCT_OK : MCT_ERROR_SIZE;
+}
+
+mct_status mct_state_check(const uint8_t header[MCT_STATE_HEADER_BYTES], const uint8_t *state,
+                           uint32_t state_bytes) {
+    const uint32_t crc = mct_state_crc(header, state, state_bytes);
+    return crc == mct_get32(header + MCT_AT_CRC) ? MCT_OK : MCT_ERROR_CHECKSUM;
 }

@@ -19,10 +19,17 @@ typedef enum {
 #define MCT_STATE_HEADER_BYTES 24
 #define MCT_STATE_VERSION 1u
 
-void mct_state_pack(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
-                    uint8_t *saved);
-mct_status mct_state_check(uint64_t model_hash, uint32_t state_bytes, const uint8_t *saved,
-                           size_t saved_bytes);
+/* Writes the header of a state. */
+void mct_state_header(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
+                      uint8_t header[MCT_STATE_HEADER_BYTES]);
+
+/* Whether a header is of this version, model and size; the checksum is not looked at. */
+mct_status mct_state_check_header(uint64_t model_hash, uint32_t state_bytes,
+                                  const uint8_t header[MCT_STATE_HEADER_BYTES]);
+
+/* Whether a header's checksum is that of the header and the state. */
+mct_status mct_state_check(const uint8_t header[MCT_STATE_HEADER_BYTES], const uint8_t *state,
+                           uint32_t state_bytes);
 
 /* CRC-32 as in zlib, continued from `crc` (0 to begin). */
 uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count);

@@ -13,7 +13,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 import mcutrain
-from mcutrain.cli import demo, doctor, generate, info, plan, simulate, verify
+from mcutrain.cli import build, demo, doctor, generate, info, plan, simulate, verify
 from mcutrain.cli.output import say
 from mcutrain.errors import McutrainError
 
@@ -48,6 +48,7 @@ for command in (
     simulate.simulate,
     plan.plan,
     generate.generate,
+    build.build,
     demo.demo,
     doctor.doctor,
 ):

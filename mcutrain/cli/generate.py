@@ -25,6 +25,7 @@ def generate(
         ),
     ],
     scheme: options.Scheme = "head",
+    board: options.Board = None,
     classes: options.Classes = options.KEEP,
     seed: options.Seed = 0,
     accumulate: options.Accumulate = 1,
@@ -36,16 +37,21 @@ def generate(
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
+    With --board it is the whole firmware of a board, otherwise a library for firmware of your own.
+
     Example: `mcutrain generate model.tflite --scheme last:6 --classes 10 -o project`
     """
     from mcutrain.cli.plan import facts
     from mcutrain.pipeline import load
+    from mcutrain.target import load_target
+
+    target = None if board is None else load_target(board)
 
     flags = options.StepOptions(
         scheme, accumulate, gradient_bits, no_qas, residual_bits, head_residual_bits
     )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
-    project = step.project
+    project = step.project if target is None else step.firmware(target)
     with writing(output):
         project.write(output)
     sizes = {name: len(text.encode()) for name, text in project.files.items()}
@@ -62,5 +68,15 @@ def generate(
         f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
         f"{step.plan.constant_bytes:,} of constants."
     )
-    show(f"How to call it stands at the top of {output / 'mct_model.h'}. To build libmct.a:")
-    show(f"    make -C {shlex.quote(str(output))}")
+    if target is None:
+        show(f"How to call it stands at the top of {output / 'mct_model.h'}. To build libmct.a:")
+        show(f"    make -C {shlex.quote(str(output))}")
+        return
+    if target.ram is not None:
+        needs = target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes)
+        show(
+            f"With stack and firmware {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
+            f"{target.title}."
+        )
+    show("To build the firmware:")
+    show(f"    mcutrain build {shlex.quote(str(output))}")

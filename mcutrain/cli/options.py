@@ -86,6 +86,16 @@ HeadResidualBits = Annotated[
     int | None, typer.Option(help="The same for the classifier.", show_default=False)
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]
+Board = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BOARD",
+        help="The board to generate firmware for: stm32f746g-disco, nucleo-f446re, rpi-pico, "
+        "netduinoplus2, mps2-an386, mps2-an500, raspberry-pi, native, or a folder with a "
+        "board.toml.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 

@@ -55,6 +55,16 @@ class Program:
         return self._declarations.params
 
     @property
+    def exponents(self) -> tuple[int, ...]:
+        """Where the gradients' exponents stand in the state."""
+        tensors = self.training.graph.tensors
+        return tuple(
+            offset
+            for name, offset in self.plan.state_offsets.items()
+            if tensors[name].type.dtype == "exponent"
+        )
+
+    @property
     def model_hash(self) -> str:
         """16 hexadecimal digits of what fixes the meaning of a saved state."""
         digest = hashlib.sha256(dump(self.training.graph).encode())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -18,18 +17,19 @@ import mcutrain_firmware
 import mcutrain_templates
 import numpy as np
 
+from mcutrain.codegen import firmware
 from mcutrain.codegen.c_text import CTYPES, broken, comment, wrapped
 from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
 from mcutrain.ir.text import dump
 from mcutrain.memplan import TrainingPlan, to_csv
+from mcutrain.target import Target
 
 TEMPLATES = (
     "mct_model.h",
     "mct_model.c",
     "mct_constants.h",
     "mct_constants.c",
-    "Makefile",
 )
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
 RUNTIME_HEADERS = ("mct_fixedpoint", "mct_types")
@@ -87,20 +87,43 @@ def _swap(fresh: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def generate(plan: TrainingPlan, scheme: str) -> Project:
-    """The C project of a plan. scheme: its name, for comments and the manifest."""
+def generate(plan: TrainingPlan, scheme: str, target: Target | None = None) -> Project:
+    """The C project of a plan: a library, or a board's whole firmware.
+
+    scheme: its name, for comments and the manifest.
+    """
     program = Program(plan)
-    files = firmware_files(program)
-    sources = sorted(n for n in files if n.endswith(".c"))
+    files = firmware_files(program, "portable" if target is None else target.isa)
+    if target is not None:
+        files |= firmware.with_includes(firmware.board_files(target), ())
     values = template_values(plan, program, scheme)
-    values["sources"] = ["mct_constants.c", "mct_model.c", *sources]
-    values["include_dirs"] = sorted({str(Path(n).parent) for n in files})
+    if target is None:
+        values["sources"] = ["mct_constants.c", "mct_model.c", *_sources(files)]
+        values["include_dirs"] = sorted({str(Path(n).parent) for n in files})
+    else:
+        values.update(firmware.board_values(target, plan))
+        values["firmware_bytes"] = target.firmware_bytes()
     for name in TEMPLATES:
         files[name] = render(f"{name}.j2", values)
+    facts = manifest(plan, program, scheme)
+    if target is None:
+        files["Makefile"] = render("Makefile.j2", values)
+    else:
+        files["mct_board_config.h"] = render("mct_board_config.h.j2", values)
+        if not target.is_hosted:
+            files["memory.ld"] = render("memory.ld.j2", values)
+        facts["board"] = firmware.board_facts(target, plan, files)
+        values["compile"] = facts["board"]["compile"]
+        values["uf2_base"] = facts["board"]["output"].get("uf2_base")
+        files["Makefile"] = render("Makefile_board.j2", values)
     files["plan.csv"] = to_csv(plan.arena)
     files["graph.txt"] = dump(plan.training.graph)
-    files["manifest.json"] = json.dumps(manifest(plan, program, scheme), indent=2) + "\n"
+    files["manifest.json"] = json.dumps(facts, indent=2) + "\n"
     return Project(dict(sorted(files.items())))
+
+
+def _sources(files: Mapping[str, str]) -> list[str]:
+    return sorted(n for n in files if n.endswith(".c"))
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -116,24 +139,15 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return environment.get_template(template).render(values)
 
 
-def firmware_files(program: Program) -> dict[str, str]:
+def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
     """The runtime and the kernels that are used, with all that they include."""
+    names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
+    names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
+    names += sources_of(program.kernels)
     root = Path(mcutrain_firmware.__file__).parent
-    waiting = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
-    waiting += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
-    waiting += sources_of(program.kernels)
-    files: dict[str, str] = {}
-    while waiting:
-        name = waiting.pop()
-        if name in files:
-            continue
-        files[name] = (root / name).read_text(encoding="utf-8")
-        included = re.findall(r'^#include "(.+)"', files[name], re.MULTILINE)
-        places = (str(Path(name).parent), "runtime")
-        for header in included:
-            found = [f"{place}/{header}" for place in places if (root / place / header).is_file()]
-            waiting += found[:1]
-    return dict(sorted(files.items()))
+    files = {name: (root / name).read_text(encoding="utf-8") for name in names}
+    files.update(firmware.isa_bodies(files, isa))
+    return firmware.with_includes(files, firmware.isa_include_folders(isa))
 
 
 def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:
@@ -164,6 +178,7 @@ def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[s
         "tables": program.tables,
         "params": program.params,
         "initial": program.initial,
+        "exponents": list(wrapped(program.exponents)),
         "input": program.expression(training.forward, training.x),
         "output": program.expression(training.forward, output),
         "infer": program.infer,

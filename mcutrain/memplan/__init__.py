@@ -4,13 +4,19 @@ from mcutrain.memplan.greedy import solve
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.table import read_csv, to_csv
-from mcutrain.memplan.training_plan import TrainingPlan, check_budget, plan_training
+from mcutrain.memplan.training_plan import (
+    TrainingPlan,
+    check_board,
+    check_budget,
+    plan_training,
+)
 from mcutrain.memplan.validate import validate
 
 __all__ = [
     "Buffer",
     "MemoryPlan",
     "TrainingPlan",
+    "check_board",
     "check_budget",
     "picture",
     "plan_training",

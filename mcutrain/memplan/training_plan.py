@@ -17,6 +17,7 @@ from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.validate import validate
+from mcutrain.target import Target
 
 Array = npt.NDArray[Any]
 
@@ -100,14 +101,30 @@ def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = Tru
 
 def check_budget(plan: TrainingPlan, sram_bytes: int) -> None:
     """Raise PlanError with the missing bytes and the step that needs most, if it does not fit."""
-    if plan.sram_bytes <= sram_bytes:
+    if plan.sram_bytes > sram_bytes:
+        needed = f"{plan.arena_bytes} arena, {plan.state_bytes} trainable state"
+        raise _too_large(plan, plan.sram_bytes, needed, sram_bytes, "there are")
+
+
+def check_board(plan: TrainingPlan, target: Target) -> None:
+    """The same for all that firmware keeps in a board's SRAM."""
+    if target.ram is None:
         return
+    needs = target.sram_bytes(plan.arena_bytes, plan.state_bytes)
+    if needs > target.ram.size_bytes:
+        needed = (
+            f"{plan.arena_bytes} arena, {plan.state_bytes} trainable state, "
+            f"{target.stack_bytes} stack, {target.firmware_bytes()} firmware"
+        )
+        raise _too_large(plan, needs, needed, target.ram.size_bytes, f"of {target.name}")
+
+
+def _too_large(plan: TrainingPlan, needs: int, parts: str, limit: int, of: str) -> PlanError:
     step = plan.arena.peak_step
-    raise PlanError(
-        f"the plan needs {plan.sram_bytes} bytes of SRAM ({plan.arena_bytes} arena, "
-        f"{plan.state_bytes} trainable state), {plan.sram_bytes - sram_bytes} more than the "
-        f"{sram_bytes} there are; most is alive at step {step}, {plan.nodes[step].name!r}: train "
-        "fewer layers, smaller shares, or use a smaller input"
+    return PlanError(
+        f"the plan needs {needs} bytes of SRAM ({parts}), {needs - limit} more than the {limit} "
+        f"{of}; most is alive at step {step}, {plan.nodes[step].name!r}: train fewer layers, "
+        "smaller shares, or use a smaller input"
     )
 
 

@@ -10,13 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import mcutrain_firmware
 
-from mcutrain.codegen import Project
+from mcutrain.codegen import Project, isa_bodies
 from mcutrain.errors import BuildError
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
@@ -91,7 +91,8 @@ def build_library(
     same. The same library is never loaded twice into one process with one state: callers copy it.
     """
     compiler = compiler or find_compiler()
-    files = {**project.files, **_host_files(portable), **_host_bodies(project.files, portable)}
+    bodies = isa_bodies(project.files, "portable" if portable else "host")
+    files = {**project.files, **_host_files(portable), **bodies}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
     key = hashlib.sha256()
     key.update(repr((compiler.version(), flags, sorted(files.items()), _cpu())).encode())
@@ -115,16 +116,6 @@ def _host_files(portable: bool) -> dict[str, str]:
         str(p.relative_to(root)): p.read_text(encoding="utf-8")
         for folder in folders
         for p in sorted((root / folder).glob("*.[ch]"))
-    }
-
-
-def _host_bodies(names: Iterable[str], portable: bool) -> dict[str, str]:
-    """host/<path> in the place of <path>, where a faster body is there."""
-    root = Path(mcutrain_firmware.__file__).parent / "host"
-    return {
-        name: (root / name).read_text(encoding="utf-8")
-        for name in names
-        if not portable and (root / name).is_file()
     }
 
 

@@ -271,15 +271,67 @@ mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result)
     return MCT_OK;
 }
 
+uint8_t *mct_state_bytes(void)
+{
+    return state.bytes;
+}
+
+uint32_t mct_position(void)
+{
+    return state.words[1] * MCT_SAMPLES_PER_UPDATE + state.words[2];
+}
+
+uint32_t mct_saturations(void)
+{
+    static const uint32_t offsets[] = {
+        50, 53, 60,
+    };
+    uint32_t count = 0;
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        const mct_exponent *exponent = STATE(mct_exponent, offsets[i]);
+        count += exponent->recent > exponent->now;
+    }
+    return count;
+}
+
+void mct_state_read(uint32_t offset, uint32_t count, uint8_t *to)
+{
+    if (offset < MCT_STATE_HEADER_BYTES) {
+        uint8_t header[MCT_STATE_HEADER_BYTES];
+        mct_state_header(MCT_MODEL_HASH, state.bytes, MCT_STATE_BYTES, header);
+        for (; count > 0 && offset < MCT_STATE_HEADER_BYTES; count--) {
+            *to++ = header[offset++];
+        }
+    }
+    const uint32_t left = offset < MCT_SAVED_BYTES ? MCT_SAVED_BYTES - offset : 0;
+    if (left > 0) {
+        memcpy(to, state.bytes + offset - MCT_STATE_HEADER_BYTES, count < left ? count : left);
+    }
+}
+
 void mct_state_save(uint8_t saved[MCT_SAVED_BYTES])
 {
-    mct_state_pack(MCT_MODEL_HASH, state.bytes, MCT_STATE_BYTES, saved);
+    mct_state_read(0, MCT_SAVED_BYTES, saved);
+}
+
+mct_status mct_state_verify(const uint8_t *saved, size_t saved_bytes)
+{
+    if (saved_bytes < MCT_STATE_HEADER_BYTES) {
+        return MCT_ERROR_SIZE;
+    }
+    const mct_status status = mct_state_check_header(MCT_MODEL_HASH, MCT_STATE_BYTES, saved);
+    if (status != MCT_OK) {
+        return status;
+    }
+    if (saved_bytes != MCT_SAVED_BYTES) {
+        return MCT_ERROR_SIZE;
+    }
+    return mct_state_check(saved, saved + MCT_STATE_HEADER_BYTES, MCT_STATE_BYTES);
 }
 
 mct_status mct_state_load(const uint8_t *saved, size_t saved_bytes)
 {
-    const mct_status status =
-        mct_state_check(MCT_MODEL_HASH, MCT_STATE_BYTES, saved, saved_bytes);
+    const mct_status status = mct_state_verify(saved, saved_bytes);
     if (status == MCT_OK) {
         memcpy(state.bytes, saved + MCT_STATE_HEADER_BYTES, MCT_STATE_BYTES);
     }

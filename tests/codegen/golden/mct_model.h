@@ -67,4 +67,19 @@ void mct_state_save(uint8_t saved[MCT_SAVED_BYTES]);
 /* Takes over a saved state; any error leaves the current one as it is. */
 mct_status mct_state_load(const uint8_t *saved, size_t saved_bytes);
 
+/* Whether mct_state_load would take it. */
+mct_status mct_state_verify(const uint8_t *saved, size_t saved_bytes);
+
+/* Bytes offset … offset + count of what mct_state_save writes, as far as there are any. */
+void mct_state_read(uint32_t offset, uint32_t count, uint8_t *to);
+
+/* The MCT_STATE_BYTES themselves, for whoever receives a state in pieces. */
+uint8_t *mct_state_bytes(void);
+
+/* Samples that the state has learnt from. */
+uint32_t mct_position(void);
+
+/* Gradient tensors of the last update in which values were too large for their exponent. */
+uint32_t mct_saturations(void);
+
 #endif

@@ -1,0 +1,24 @@
+#include "mct_app.h"
+
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_protocol.h"
+
+/* All of the firmware's static memory besides the model's and the drivers'. */
+static mct_protocol protocol;
+
+/* The plan counts it, to the byte. */
+_Static_assert(MCT_PROTOCOL_BYTES == 0 || sizeof protocol == MCT_PROTOCOL_BYTES,
+               "PROTOCOL_BYTES of mcutrain/target.py is not the size of mct_protocol");
+
+void mct_app_run(void) {
+    mct_board_start();
+    mct_protocol_start(&protocol);
+    for (;;) {
+        const int32_t byte = mct_board_receive();
+        if (byte < 0) {
+            return;
+        }
+        mct_protocol_receive(&protocol, (uint8_t)byte);
+    }
+}

@@ -1,0 +1,44 @@
+/* What a board provides to the firmware: bytes in and out, a cycle counter, two slots of flash.
+ *
+ * No function is called from an interrupt; all may block. */
+#ifndef MCT_BOARD_H
+#define MCT_BOARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Clocks, pins, UART, cycle counter. Called once, first. */
+void mct_board_start(void);
+
+/* The next byte, 0 … 255; waits until there is one. -1: there will be none any more. */
+int32_t mct_board_receive(void);
+
+/* Returns when the bytes are handed to the UART. */
+void mct_board_send(const uint8_t *bytes, uint32_t count);
+
+/* CPU cycles since the start, and how many there are in a second; both 0 where none are counted. */
+uint64_t mct_board_cycles(void);
+uint32_t mct_board_clock_hz(void);
+
+/* The most bytes of stack that were in use at once; 0 where it is not known. */
+uint32_t mct_board_stack_used(void);
+
+/* Starts the firmware anew, when the UART has sent everything. Does not return. */
+_Noreturn void mct_board_restart(void);
+
+/* The same, into the chip's ROM bootloader. Returns false at once on a chip that has none. */
+bool mct_board_bootloader(void);
+
+/* Slot 0 and slot 1: memory that keeps MCT_SLOT_BYTES without power. Only where the generated
+ * mct_board_config.h says MCT_SLOT_BYTES > 0.
+ *
+ * erase: all bytes become 0xFF. write: to erased bytes; offset and count are multiples of
+ * MCT_PAGE_BYTES, bytes lie in SRAM. Both return false if the flash reports an error; the caller
+ * reads back what was written. */
+#define MCT_PAGE_BYTES 256u
+const uint8_t *mct_board_slot(int32_t slot);
+bool mct_board_slot_erase(int32_t slot);
+bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count);
+
+#endif

@@ -1,0 +1,34 @@
+/* Little-endian numbers in bytes, at any address. */
+#ifndef MCT_BYTES_H
+#define MCT_BYTES_H
+
+#include <stdint.h>
+
+static inline void mct_put16(uint8_t *to, uint16_t value) {
+    to[0] = (uint8_t)value;
+    to[1] = (uint8_t)(value >> 8);
+}
+
+static inline void mct_put32(uint8_t *to, uint32_t value) {
+    mct_put16(to, (uint16_t)value);
+    mct_put16(to + 2, (uint16_t)(value >> 16));
+}
+
+static inline void mct_put64(uint8_t *to, uint64_t value) {
+    mct_put32(to, (uint32_t)value);
+    mct_put32(to + 4, (uint32_t)(value >> 32));
+}
+
+static inline uint16_t mct_get16(const uint8_t *from) {
+    return (uint16_t)(from[0] | from[1] << 8);
+}
+
+static inline uint32_t mct_get32(const uint8_t *from) {
+    return (uint32_t)mct_get16(from) | (uint32_t)mct_get16(from + 2) << 16;
+}
+
+static inline uint64_t mct_get64(const uint8_t *from) {
+    return mct_get32(from) | (uint64_t)mct_get32(from + 4) << 32;
+}
+
+#endif

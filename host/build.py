@@ -1,0 +1,112 @@
+"""Builds a generated project: with the compiler of its board, else with the ziglang package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcutrain_host.errors import BuildError
+from mcutrain_host.manifest import Manifest
+
+COMPILE_SECONDS = 600
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler for a board, with the flags it needs for it."""
+
+    name: str
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    libraries: tuple[str, ...]
+
+
+def find_toolchain(compile_facts: dict[str, Any], wanted: str | None = None) -> Toolchain:
+    """The board's gcc if it is installed, else zig. wanted: `gcc`, `zig`, or a compiler's name.
+
+    Raises BuildError if there is neither.
+    """
+    gcc = str(compile_facts["gcc"])
+    chip = compile_facts["linker_script"] is not None
+    libraries = ("-lgcc",) if chip else ()
+    flags = tuple(compile_facts["flags"])
+    if wanted not in (None, "gcc", "zig"):
+        path = shutil.which(str(wanted))
+        if path is None:
+            raise BuildError(f"there is no compiler {wanted!r} on PATH")
+        return Toolchain(str(wanted), (path,), flags, libraries)
+    names = [gcc, "gcc", "clang"] if gcc == "cc" else [gcc]
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if wanted != "zig" and found is not None:
+        return Toolchain(Path(found).name, (found,), flags, libraries)
+    if wanted != "gcc" and importlib.util.find_spec("ziglang") is not None:
+        return Toolchain("zig cc", ZIG, tuple(compile_facts["zig"]), ())
+    raise BuildError(
+        f"there is no compiler for this board: install {gcc} (on Debian: "
+        f"{'gcc-arm-none-eabi' if chip else 'gcc'}), or `pip install ziglang`"
+    )
+
+
+def build(
+    folder: Path,
+    compiler: str | None = None,
+    optimize: str = "-O3",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Path:
+    """Compile and link a project. Returns the ELF file (DIR/build/firmware.elf or firmware).
+
+    compiler: see find_toolchain. progress: called with objects compiled and their number. Raises
+    BuildError with the compiler's first message; the last good build is then kept.
+    """
+    manifest = Manifest.read(folder)
+    facts = manifest.board["compile"]
+    toolchain = find_toolchain(facts, compiler)
+    output = manifest.elf
+    sources: Sequence[str] = facts["sources"]
+    flags = [optimize, *toolchain.flags, *facts["common_flags"]]
+    includes = [f"-I{name}" for name in facts["include_dirs"]]
+    objects = [f"build/{source.removesuffix('.c')}.o" for source in sources]
+    for name in {Path(name).parent for name in objects}:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+
+    def compile_one(pair: tuple[str, str]) -> None:
+        source, target = pair
+        _run([*toolchain.command, *flags, *includes, "-c", "-o", target, source], folder, source)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for done, _ in enumerate(pool.map(compile_one, zip(sources, objects, strict=True)), 1):
+            progress(done, len(sources))
+    part = output.with_name(f".{output.name}.part")
+    link = [*toolchain.command, *flags, *facts["link"], "-o", str(part.relative_to(folder))]
+    _run([*link, *objects, *toolchain.libraries], folder, "the linker")
+    part.replace(output)
+    return output
+
+
+def _run(command: Sequence[str], folder: Path, what: str) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildError(f"{command[0]} does not run: {error}") from error
+    if done.returncode != 0:
+        raise BuildError(f"{what}: {_message(done.stderr)}")
+
+
+def _message(text: str) -> str:
+    """What went wrong, in the compiler's words: too much memory first."""
+    lines = [line.strip() for line in text.splitlines()]
+    memory = [line for line in lines if "overflowed by" in line or "will not fit" in line]
+    ours = [line for line in lines if "mcutrain:" in line]
+    errors = [line for line in lines if "error" in line] or lines or ["no message"]
+    return "; ".join(dict.fromkeys((*memory, *ours))) or errors[0]

@@ -1,0 +1,126 @@
+"""Every error of a board, its port or its files, in one tree.
+
+    HostError
+    ├── ProjectError          the folder is no generated project, or not built
+    ├── BuildError            no compiler, or it refused the project
+    ├── PortError             the port cannot be opened
+    ├── LinkError             the talk with the board broke off; another try may help
+    │   ├── Unplugged         the port is gone
+    │   ├── NoAnswer          nothing came back in time
+    │   └── DeviceRestarted   the session is lost; IDENTIFY begins another
+    ├── WrongVersion          the board speaks another version of the protocol
+    ├── Refused               the board said no, with a status
+    ├── ModelMismatch         the board's firmware, or a saved state, is of another model
+    ├── StateFileError        a file holds no trained state, or a damaged one
+    ├── LogError              the log cannot be written, as on a full disk
+    └── FlashError            the program did not get onto the board
+
+The command line prints the message of any of them as one sentence and exits with 2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class HostError(Exception):
+    """Base of all errors that a board, its port or its files can cause."""
+
+
+class ProjectError(HostError):
+    """The folder is no project that was generated for a board, or it was not built yet."""
+
+
+class BuildError(HostError):
+    """There is no compiler for the board, or it refused the project."""
+
+
+class PortError(HostError):
+    """The port cannot be opened."""
+
+    def __init__(self, port: str, reason: str) -> None:
+        super().__init__(f"cannot open {port}: {reason}")
+        self.port, self.reason = port, reason
+
+
+class LinkError(HostError):
+    """The talk with the board broke off."""
+
+
+class Unplugged(LinkError):
+    """The port is gone: the cable, the adapter or the other end of the connection."""
+
+    def __init__(self, port: str) -> None:
+        super().__init__(f"{port} is gone: the cable was unplugged, or the other end closed")
+        self.port = port
+
+
+class NoAnswer(LinkError):
+    """A request got no answer, however often it was sent."""
+
+    def __init__(self, port: str, command: str, seconds: float) -> None:
+        super().__init__(
+            f"{port} gave no answer to {command} in {seconds:.3g} seconds; is a board with "
+            "mcutrain's firmware connected there, and its baud rate the one of --baud?"
+        )
+        self.port, self.command, self.seconds = port, command, seconds
+
+
+class DeviceRestarted(LinkError):
+    """The board knows nothing of the session: it restarted, or another program began one."""
+
+    def __init__(self, port: str) -> None:
+        super().__init__(
+            f"the board at {port} restarted, or another program began a session with it"
+        )
+        self.port = port
+
+
+class WrongVersion(HostError):
+    """The board speaks another version of the protocol."""
+
+    def __init__(self, port: str, ours: int, theirs: int | None) -> None:
+        other = "another version of the protocol" if theirs is None else f"version {theirs}"
+        super().__init__(
+            f"the board at {port} speaks {other}, this program version {ours}; flash firmware "
+            "of the installed mcutrain, or install the mcutrain that made the firmware"
+        )
+        self.port, self.ours, self.theirs = port, ours, theirs
+
+
+class Refused(HostError):
+    """The board carried a request out with a status other than OK.
+
+    status: the number; body: what came with it.
+    """
+
+    def __init__(self, command: str, status: int, meaning: str, body: bytes = b"") -> None:
+        super().__init__(f"the board refused {command}: {meaning}")
+        self.command, self.status, self.body = command, status, body
+
+
+class ModelMismatch(HostError):
+    """What is on the board or in a file is not of the project's model and scheme."""
+
+    def __init__(self, what: str, theirs: int, where: str, ours: int, advice: str) -> None:
+        super().__init__(
+            f"{what} is of another model or scheme: its hash is {theirs:016x}, "
+            f"that of {where} is {ours:016x}; {advice}"
+        )
+        self.theirs, self.ours = theirs, ours
+
+
+class StateFileError(HostError):
+    """A file holds no trained state, or a damaged one."""
+
+
+class LogError(HostError):
+    """The log cannot be written."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"cannot write the log {path}: {reason}")
+        self.path, self.reason = path, reason
+
+
+class FlashError(HostError):
+    """The program did not get onto the board."""

@@ -1,0 +1,167 @@
+"""A board's firmware around the generated step: which files, which flags, which memory map."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mcutrain.memplan import TrainingPlan
+from mcutrain.target import FIRMWARE, PAGE_BYTES, Region, Target
+
+APP_SOURCES = (
+    "app/mct_app.c",
+    "protocol/mct_frame.c",
+    "protocol/mct_protocol.c",
+    "store/mct_store.c",
+)
+CHIP_MAIN = "app/main.c"
+INCLUDE_FOLDERS = ("runtime", "app", "protocol", "store")
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
+CHIP_FLAGS = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common")
+CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-L.")
+STATE_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
+ISA_FOLDERS = {"portable": None, "dsp": "dsp", "host": "host"}
+
+
+def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
+    """The faster bodies that an instruction set has in the place of portable files, by name."""
+    folder = ISA_FOLDERS[isa]
+    if folder is None:
+        return {}
+    root = FIRMWARE / folder
+    return {
+        name: (root / name).read_text(encoding="utf-8") for name in names if (root / name).is_file()
+    }
+
+
+def with_includes(files: Mapping[str, str], folders: Iterable[str]) -> dict[str, str]:
+    """The files and all headers they include, with those headers' own sources if they have any.
+
+    files: name relative to the firmware folder → text, which may differ from what is stored there.
+    """
+    places = (*folders, *INCLUDE_FOLDERS)
+    found = dict(files)
+    waiting = list(files)
+    while waiting:
+        name = waiting.pop()
+        included = re.findall(r'^#include "(.+)"', found[name], re.MULTILINE)
+        for header in included:
+            for needed in _header_files(header, (str(Path(name).parent), *places)):
+                if needed not in found:
+                    found[needed] = (FIRMWARE / needed).read_text(encoding="utf-8")
+                    waiting.append(needed)
+    return dict(sorted(found.items()))
+
+
+def _header_files(header: str, places: Iterable[str]) -> list[str]:
+    """A header, and the source beside it that implements it for an instruction set."""
+    for place in places:
+        if (FIRMWARE / place / header).is_file():
+            names = [f"{place}/{header}"]
+            source = f"{place}/{Path(header).stem}.c"
+            shared = place in ("dsp", "host/simd")
+            return [*names, source] if shared and (FIRMWARE / source).is_file() else names
+    return []
+
+
+def isa_include_folders(isa: str) -> tuple[str, ...]:
+    """Where the bodies of an instruction set find what they share."""
+    return {"portable": (), "dsp": ("dsp",), "host": ("host/simd",)}[isa]
+
+
+def board_files(target: Target) -> dict[str, str]:
+    """Application, protocol, store, start-up and drivers, and the headers beside them."""
+    names = [*APP_SOURCES, *target.sources]
+    if not target.is_hosted:
+        names.append(CHIP_MAIN)
+    files = {name: target.path(name).read_text(encoding="utf-8") for name in names}
+    for folder in sorted({str(Path(name).parent) for name in target.sources}):
+        for header in sorted(target.path(folder).rglob("*.h")):
+            inside = header.relative_to(target.path(folder))
+            files[f"{folder}/{inside}"] = header.read_text(encoding="utf-8")
+    script = target.values.get("linker_script")
+    if script is not None:
+        files[script] = target.path(script).read_text(encoding="utf-8")
+    for tool in sorted({str(t) for t in target.values.get("output", {}).get("tools", ())}):
+        files[tool] = (FIRMWARE / tool).read_text(encoding="utf-8")
+    return files
+
+
+def compile_facts(target: Target, files: Iterable[str]) -> dict[str, Any]:
+    """How the project is compiled, for the Makefile and for `mcutrain build`."""
+    names = sorted(files)
+    sources = [n for n in names if n.endswith(".c") and not n.startswith("tools/")]
+    folders = {str(Path(n).parent) for n in names if n.endswith((".h", ".inc"))}
+    values = target.values
+    chip = [] if target.is_hosted else [*CHIP_FLAGS]
+    script = values.get("linker_script")
+    link = list(values.get("link", ()))
+    if script is not None:
+        link = [*CHIP_LINK, "-T", script, *link]
+    return {
+        "gcc": values.get("gcc", "arm-none-eabi-gcc"),
+        "flags": list(values.get("flags", ())),
+        "zig": list(values.get("zig", ())),
+        "common_flags": ["-std=c11", *chip, *WARNINGS],
+        "include_dirs": [".", *sorted(folders - {"."})],
+        "sources": sources,
+        "link": link,
+        "linker_script": script,
+        "output": "firmware" if target.is_hosted else "firmware.elf",
+    }
+
+
+def board_values(target: Target, plan: TrainingPlan) -> dict[str, Any]:
+    """What the board's templates print."""
+    saved_bytes = plan.state_bytes + STATE_HEADER_BYTES
+    saves = target.can_save(saved_bytes)
+    slot_bytes = target.slot_bytes if saves else 0
+    slots = target.slots if saves else ()
+    if target.is_hosted:
+        slot_bytes = PAGE_BYTES + -(-saved_bytes // PAGE_BYTES) * PAGE_BYTES
+    defines = {
+        "BOARD_NAME": f'"{target.name}"',
+        "STACK_BYTES": target.stack_bytes,
+        "SRAM_BYTES": target.sram_bytes(plan.arena_bytes, plan.state_bytes),
+        "PROTOCOL_BYTES": 0 if target.is_hosted else target.firmware_bytes() - target.driver_bytes,
+        "HAS_BOOTLOADER": int(bool(target.values.get("bootloader", False))),
+        "SLOT_BYTES": slot_bytes,
+    }
+    for i, origin in enumerate(slots):
+        defines[f"SLOT_{i}"] = f"0x{origin:08X}u"
+    for key, value in target.values.get("define", {}).items():
+        defines[key] = f'"{value}"' if isinstance(value, str) else value
+    return {
+        "title": target.title,
+        "defines": defines,
+        "stack_bytes": target.stack_bytes,
+        "flash": target.flash,
+        "vectors": target.vectors,
+        "ram": None if target.ram is None else Region(target.ram.origin, _ram(target, plan)),
+    }
+
+
+def _ram(target: Target, plan: TrainingPlan) -> int:
+    return target.sram_bytes(plan.arena_bytes, plan.state_bytes)
+
+
+def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> dict[str, Any]:
+    """The manifest's part on the board: its description, its memory, how it is built."""
+    saves = target.can_save(plan.state_bytes + STATE_HEADER_BYTES)
+    described = ("name", "title", "core", "isa", "uart", "flash", "emulate", "define", "bootloader")
+    facts = {key: target.values[key] for key in described if key in target.values}
+    facts["output"] = target.values.get("output", {})
+    facts["memory"] = {
+        **{k: dict(v) for k, v in target.values.get("memory", {}).items() if isinstance(v, dict)},
+        "stack_bytes": target.stack_bytes,
+        "firmware_bytes": target.firmware_bytes(),
+        "arena_bytes": plan.arena_bytes,
+        "state_bytes": plan.state_bytes,
+        "sram_bytes": _ram(target, plan),
+        "slots": [[origin, target.slot_bytes] for origin in target.slots] if saves else [],
+    }
+    facts["slots"] = dict(target.values.get("slots", {})) if saves else {}
+    facts["compile"] = compile_facts(target, files)
+    return facts

@@ -1,0 +1,160 @@
+"""Boards as data: what firmware/boards/<board>/board.toml says of CPU, memory, UART and flash."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mcutrain_firmware
+
+from mcutrain.errors import TargetError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+FIRMWARE = Path(mcutrain_firmware.__file__).parent
+BOARDS = FIRMWARE / "boards"
+PROTOCOL_BYTES = 672
+"""sizeof(mct_protocol) where pointers have four bytes; mct_app.c asserts it."""
+RAM_ALIGN_BYTES = 8
+PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its header
+ISAS = ("portable", "dsp", "host")
+KEYS = {
+    "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
+    "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Region:
+    """A range of addresses."""
+
+    origin: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """A board that firmware is generated for.
+
+    isa: whose kernel bodies are taken: portable, dsp (SMLAD …) or host (SIMD of the compiler's
+    CPU). driver_bytes: static RAM of start-up and drivers. slots: first addresses of the two places
+    that keep the trained state, of slot_bytes each; none where a board cannot. values: the whole
+    file, for the manifest. A hosted board (Linux) has no memory map, flash is then None.
+    """
+
+    name: str
+    title: str
+    core: str
+    isa: str
+    folder: Path
+    values: Mapping[str, Any]
+    flash: Region | None
+    vectors: Region | None
+    ram: Region | None
+    stack_bytes: int
+    driver_bytes: int
+    slots: tuple[int, ...]
+    slot_bytes: int
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether it runs under an operating system, as a program."""
+        return self.ram is None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The board's C files, relative to the firmware folder."""
+        return tuple(self.values["sources"])
+
+    def path(self, name: str) -> Path:
+        """Where a file of the firmware is; a board's folder may lie elsewhere."""
+        own = f"boards/{self.name}/"
+        return self.folder / name[len(own) :] if name.startswith(own) else FIRMWARE / name
+
+    def firmware_bytes(self) -> int:
+        """Static RAM besides arena and state."""
+        return PROTOCOL_BYTES + self.driver_bytes
+
+    def sram_bytes(self, arena_bytes: int, state_bytes: int) -> int:
+        """All static RAM and the stack: what the linked ELF occupies."""
+        arena = _align(arena_bytes, RAM_ALIGN_BYTES)
+        total = self.stack_bytes + arena + state_bytes + self.firmware_bytes()
+        return _align(total, RAM_ALIGN_BYTES)
+
+    def can_save(self, saved_bytes: int) -> bool:
+        """Whether a saved state fits in a slot."""
+        if self.is_hosted:
+            return True
+        return bool(self.slots) and PAGE_BYTES + saved_bytes <= self.slot_bytes
+
+
+def board_names() -> tuple[str, ...]:
+    """The boards that come with mcutrain."""
+    return tuple(sorted(path.parent.name for path in BOARDS.glob("*/board.toml")))
+
+
+def load_target(board: str | Path) -> Target:
+    """A board by its name, or a folder with a board.toml. Raises TargetError."""
+    folder = BOARDS / str(board)
+    if not (folder / "board.toml").is_file():
+        folder = Path(board)
+    file = folder / "board.toml"
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TargetError(
+            f"there is no board {str(board)!r}: use one of {', '.join(board_names())}, or a folder "
+            "with a board.toml"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TargetError(f"{file}: {error}") from error
+    unknown = sorted(values.keys() - KEYS)
+    if unknown:
+        raise TargetError(
+            f"{file}: unknown key {unknown[0]!r}; known are {', '.join(sorted(KEYS))}"
+        )
+    try:
+        return _target(folder, values)
+    except KeyError as error:
+        raise TargetError(f"{file}: the key {error} is missing") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise TargetError(f"{file}: {error}") from error
+
+
+def _target(folder: Path, values: Mapping[str, Any]) -> Target:
+    memory = values.get("memory", {})
+    slots = values.get("slots", {})
+    isa = values["isa"]
+    if isa not in ISAS:
+        raise ValueError(f"isa {isa!r} is none of {', '.join(ISAS)}")
+    return Target(
+        name=values["name"],
+        title=values["title"],
+        core=values["core"],
+        isa=isa,
+        folder=folder,
+        values=values,
+        flash=_region(memory, "flash"),
+        vectors=_region(memory, "vectors"),
+        ram=_region(memory, "ram"),
+        stack_bytes=int(memory.get("stack_bytes", 0)),
+        driver_bytes=int(memory.get("driver_bytes", 0)),
+        slots=tuple(int(origin) for origin in slots.get("origins", ())),
+        slot_bytes=int(slots.get("bytes", 0)),
+    )
+
+
+def _region(memory: Mapping[str, Any], name: str) -> Region | None:
+    if name not in memory:
+        return None
+    return Region(int(memory[name]["origin"]), int(memory[name]["bytes"]))
+
+
+def _align(size_bytes: int, align_bytes: int) -> int:
+    return -(-size_bytes // align_bytes) * align_bytes
