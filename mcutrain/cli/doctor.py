@@ -26,8 +26,11 @@ OPTIONAL = {
     "onnxruntime": "mcutrain verify for .onnx: pip install 'mcutrain[oracle]'",
 }
 TOOLS = {
-    "arm-none-eabi-gcc": "firmware for Cortex-M: apt-get install gcc-arm-none-eabi",
-    "qemu-system-arm": "running it without a board: apt-get install qemu-system-arm",
+    "arm-none-eabi-gcc": "firmware for Cortex-M (else zig): apt-get install gcc-arm-none-eabi",
+    "qemu-system-arm": "a second emulator beside Unicorn: apt-get install qemu-system-arm",
+    "aarch64-linux-gnu-gcc": "the Raspberry Pi's program (else zig): apt-get install "
+    "gcc-aarch64-linux-gnu",
+    "qemu-aarch64": "trying that program here: apt-get install qemu-user",
 }
 CPU_FEATURES = ("avx2", "avx_vnni", "avx512_vnni", "asimd", "asimddp")
 """Int8 arithmetic that host bodies can use, as /proc/cpuinfo names it."""

@@ -12,6 +12,7 @@ from mcutrain.cli.output import replace_file, show, show_json, show_table
 
 if TYPE_CHECKING:
     from mcutrain.pipeline import TrainingStep
+    from mcutrain.target import Target
 
 BIGGEST = 8
 
@@ -33,6 +34,7 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    board: options.Board = None,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -42,11 +44,16 @@ def plan(
 ) -> None:
     """Say what a training step needs in SRAM, byte by byte.
 
+    With --board also what the firmware's stack and variables need there; fails if it has less.
+
     Example: `mcutrain plan model.tflite --scheme last:6 --classes 10 --sram 256K --picture`
     """
-    from mcutrain.memplan import check_budget, to_csv
+    from mcutrain.memplan import check_board, check_budget, to_csv
     from mcutrain.memplan import picture as drawing
     from mcutrain.pipeline import load
+    from mcutrain.target import load_target
+
+    target = None if board is None else load_target(board)
 
     flags = options.StepOptions(
         scheme, accumulate, gradient_bits, False, residual_bits, head_residual_bits
@@ -54,12 +61,15 @@ def plan(
     step = flags.prepare(load(model), options.new_classes(classes))
     if sram is not None:
         check_budget(step.plan, sram)
+    if target is not None:
+        check_board(step.plan, target)
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena).encode())
     if json:
-        show_json({"file": str(model), **facts(step)})
+        on_board = {} if target is None else {"board": board_facts(step, target)}
+        show_json({"file": str(model), **facts(step), **on_board})
         return
-    _print(step)
+    _print(step, None if target is None else board_facts(step, target))
     if picture:
         show()
         show(drawing(step.plan.arena).rstrip())
@@ -104,12 +114,25 @@ def facts(step: TrainingStep) -> dict[str, Any]:
     }
 
 
+def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
+    """What a plan needs of a board's SRAM in all; a program under Linux has no such limit."""
+    found = step.plan
+    total = target.sram_bytes(found.arena_bytes, found.state_bytes)
+    return {
+        "name": target.name,
+        "stack_bytes": target.stack_bytes,
+        "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
+        "sram_bytes": total,
+        "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
+    }
+
+
 def _at_peak(step: TrainingStep) -> list[Any]:
     live = step.plan.arena.live_at(step.plan.arena.peak_step)
     return sorted(live, key=lambda b: (-b.size_bytes, b.name))
 
 
-def _print(step: TrainingStep) -> None:
+def _print(step: TrainingStep, board: dict[str, Any] | None) -> None:
     found = facts(step)
     over = found["arena_bytes"] - found["arena_lower_bound_bytes"]
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
@@ -120,7 +143,7 @@ def _print(step: TrainingStep) -> None:
             f"lower bound {found['arena_lower_bound_bytes']:,}, {over:,} above it",
         ],
         ["trainable state", found["state_bytes"], ", ".join(parts)],
-        ["SRAM", found["sram_bytes"], "arena + state, without stack and code's own variables"],
+        *_sram_rows(found["sram_bytes"], board),
         ["constants", found["constant_bytes"], "frozen weights and biases, in flash"],
     ]
     show(f"{found['model']}, scheme {found['scheme']}, {found['classes']} classes")
@@ -131,6 +154,17 @@ def _print(step: TrainingStep) -> None:
     )
     biggest = found["at_peak"][:BIGGEST]
     show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
+
+
+def _sram_rows(sram_bytes: int, board: dict[str, Any] | None) -> list[list[Any]]:
+    if board is None or board["chip_sram_bytes"] is None:
+        return [["SRAM", sram_bytes, "arena + state, without stack and code's own variables"]]
+    of = f"of the {board['chip_sram_bytes']:,} of {board['name']}"
+    return [
+        ["firmware's own", board["firmware_bytes"], "protocol, drivers, alignment"],
+        ["stack", board["stack_bytes"], "reserved"],
+        ["SRAM", board["sram_bytes"], of],
+    ]
 
 
 def show_rows(rows: list[list[Any]]) -> None:

@@ -1,0 +1,97 @@
+"""The protocol's C with a board and a model in memory, as a shared library."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from cobs import cobs
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FIRMWARE = REPOSITORY / "firmware"
+HERE = Path(__file__).resolve().parent
+SOURCES = (
+    HERE / "fake" / "fake.c",
+    FIRMWARE / "protocol" / "mct_frame.c",
+    FIRMWARE / "protocol" / "mct_protocol.c",
+    FIRMWARE / "store" / "mct_store.c",
+    FIRMWARE / "runtime" / "mct_state.c",
+)
+INCLUDES = (
+    *(HERE, HERE / "fake"),
+    *(FIRMWARE / name for name in ("app", "protocol", "store", "runtime")),
+)
+FLAGS = ("-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+INPUT_BYTES = 700
+SLOT_BYTES = 1024
+
+
+def compile_c(compiler: tuple[str, ...], output: Path, *more: str) -> None:
+    """Build the device and what `more` adds."""
+    command = [*compiler, *FLAGS, *(f"-I{path}" for path in INCLUDES), *map(str, SOURCES)]
+    done = subprocess.run(
+        [*command, *more, "-o", str(output)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response without its framing."""
+
+    command: int
+    session: int
+    sequence: int
+    status: int
+    body: bytes
+
+
+class FakeDevice:
+    """Talks to the C: what the host would send, in raw bytes or as requests."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.c = library
+        self.c.fake_erase_flash()
+        self.c.fake_begin()
+
+    def send_bytes(self, data: bytes) -> list[Answer]:
+        """Raw bytes to the device; what it answers."""
+        self.c.fake_receive(data, len(data))
+        buffer = ctypes.create_string_buffer(1 << 16)
+        count = self.c.fake_sent(buffer, len(buffer))
+        frames = [f for f in buffer.raw[:count].split(b"\0") if f]
+        return [_answer(cobs.decode(frame)) for frame in frames]
+
+    def ask(self, command: int, sequence: int, body: bytes = b"", session: int = 7) -> Answer:
+        """The last answer to a request; WORKING comes before it for some."""
+        return self.send_bytes(frame(command, sequence, body, session))[-1]
+
+    def identify(self, session: int = 7) -> Answer:
+        """Begins a session whose next sequence number is 1."""
+        return self.ask(0x01, 0, session=session)
+
+    def state(self) -> bytes:
+        """What the board would save."""
+        buffer = ctypes.create_string_buffer(self.c.fake_saved_bytes())
+        self.c.fake_read_state(buffer)
+        return buffer.raw
+
+
+def frame(
+    command: int, sequence: int, body: bytes = b"", session: int = 7, version: int = 1
+) -> bytes:
+    """A request as it is on the wire."""
+    header = bytes([version, command])
+    header += session.to_bytes(2, "little") + (sequence % 65536).to_bytes(2, "little") + b"\0\0"
+    content = header + body
+    return b"\0" + cobs.encode(content + zlib.crc32(content).to_bytes(4, "little")) + b"\0"
+
+
+def _answer(content: bytes) -> Answer:
+    assert zlib.crc32(content[:-4]) == int.from_bytes(content[-4:], "little")
+    assert content[0] == 1
+    number = [int.from_bytes(content[i : i + 2], "little") for i in (2, 4, 6)]
+    return Answer(content[1], *number, content[8:-4])

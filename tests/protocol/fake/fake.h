@@ -1,0 +1,22 @@
+/* A board and a model in the test's memory, which watch what the protocol does with them. */
+#ifndef FAKE_H
+#define FAKE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void fake_begin(void);                                   /* power on; flash stays */
+void fake_erase_flash(void);                             /* as it leaves the factory */
+void fake_receive(const uint8_t *bytes, uint32_t count); /* into the protocol */
+void fake_cut_after(int32_t operations); /* the power fails in that flash operation */
+uint32_t fake_trained(void);             /* calls of mct_train since the last reset */
+uint32_t fake_position(void);
+uint32_t fake_restarts(void);
+uint32_t fake_sent(uint8_t *to, uint32_t space); /* takes what the device has sent */
+void fake_read_state(uint8_t *saved);
+int32_t fake_train_once(void);
+int32_t fake_save(void); /* 1 done, 0 failed, -1 the power failed */
+uint32_t fake_saved_bytes(void);
+void fake_flip_flash(uint32_t offset, uint8_t bits);
+
+#endif

@@ -1,0 +1,35 @@
+/* A model that learns nothing, with the interface of a generated one: what tests link the protocol to. */
+#ifndef MCT_MODEL_H
+#define MCT_MODEL_H
+
+#include "mct_schedule.h"
+#include "mct_state.h"
+#include "mct_types.h"
+
+#define MCT_INPUT_BYTES 700
+#define MCT_CLASSES 10
+#define MCT_OUTPUT_BYTES 10
+#define MCT_ARENA_BYTES 700
+#define MCT_STATE_BYTES 600
+#define MCT_SAMPLES_PER_UPDATE 2u
+#define MCT_MODEL_HASH UINT64_C(0x0123456789abcdef)
+#define MCT_SAVED_BYTES (MCT_STATE_BYTES + MCT_STATE_HEADER_BYTES)
+
+typedef struct {
+    int32_t loss_q16;
+    int32_t prediction;
+} mct_result;
+
+void mct_reset(uint32_t seed);
+int8_t *mct_input(void);
+const int8_t *mct_infer(void);
+mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result);
+void mct_state_save(uint8_t saved[MCT_SAVED_BYTES]);
+mct_status mct_state_load(const uint8_t *saved, size_t saved_bytes);
+mct_status mct_state_verify(const uint8_t *saved, size_t saved_bytes);
+void mct_state_read(uint32_t offset, uint32_t count, uint8_t *to);
+uint8_t *mct_state_bytes(void);
+uint32_t mct_position(void);
+uint32_t mct_saturations(void);
+
+#endif

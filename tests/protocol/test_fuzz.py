@@ -1,0 +1,52 @@
+"""The frame parser and the commands under libFuzzer with ASan and UBSan, from a kept corpus.
+
+`make stress` fuzzes for ten minutes; MCUTRAIN_FUZZ_SECONDS chooses another time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.protocol.device import HERE, compile_c
+
+SANITIZE = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
+SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "10"))
+
+
+@pytest.mark.timeout(SECONDS + 300)
+def test_no_input_makes_the_device_misbehave(tmp_path):
+    if shutil.which("clang") is None:
+        pytest.skip("no clang with libFuzzer: apt install clang libclang-rt-dev")
+    program = tmp_path / "fuzz"
+    trial = tmp_path / "trial.c"
+    trial.write_text(
+        "int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void){return 0;}"
+    )
+    links = subprocess.run(
+        ["clang", *SANITIZE, str(trial), "-o", str(program)], capture_output=True
+    )
+    if links.returncode != 0:
+        pytest.skip("clang cannot link libFuzzer here: apt install libclang-rt-dev")
+    compile_c(("clang",), program, str(HERE / "fuzz_protocol.c"), *SANITIZE)
+    found = tmp_path / "corpus"
+    found.mkdir()
+    done = subprocess.run(
+        [
+            str(program),
+            f"-max_total_time={SECONDS}",
+            "-max_len=4096",
+            "-timeout=20",
+            "-print_final_stats=1",
+            f"-artifact_prefix={tmp_path}/",
+            str(found),
+            str(HERE / "corpus"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "stat::number_of_executed_units" in done.stderr
