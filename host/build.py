@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,14 @@ from mcutrain_host.errors import BuildError
 from mcutrain_host.manifest import Manifest
 
 COMPILE_SECONDS = 600
+TOO_SMALL = {
+    "RAM": "the SRAM that was planned: train fewer layers or smaller shares and generate the "
+    "project anew; or, if you have added variables of your own, raise driver_bytes in the board's "
+    "board.toml by that much",
+    "FLASH": "the board's flash for code: use a smaller model, build with `--optimize s`, or take a "
+    "board with more flash",
+    "VECTORS": "the flash sector of the vector table: keep only start-up code there",
+}
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
@@ -87,7 +96,7 @@ def build(
             progress(done, len(sources))
     part = output.with_name(f".{output.name}.part")
     link = [*toolchain.command, *flags, *facts["link"], "-o", str(part.relative_to(folder))]
-    _run([*link, *objects, *toolchain.libraries], folder, "the linker")
+    _run([*link, *objects, *toolchain.libraries], folder, f"linking {manifest.board['name']}")
     part.replace(output)
     return output
 
@@ -104,9 +113,12 @@ def _run(command: Sequence[str], folder: Path, what: str) -> None:
 
 
 def _message(text: str) -> str:
-    """What went wrong, in the compiler's words: too much memory first."""
+    """What went wrong: missing memory in our words, anything else in the compiler's."""
+    for region, advice in TOO_SMALL.items():
+        pattern = rf"region ['`]{region}'(?:: | )overflowed by (\d+) bytes"
+        found = re.search(pattern, text)
+        if found:
+            return f"{found[1]} bytes too many for {advice}"
     lines = [line.strip() for line in text.splitlines()]
-    memory = [line for line in lines if "overflowed by" in line or "will not fit" in line]
-    ours = [line for line in lines if "mcutrain:" in line]
     errors = [line for line in lines if "error" in line] or lines or ["no message"]
-    return "; ".join(dict.fromkeys((*memory, *ours))) or errors[0]
+    return errors[0]

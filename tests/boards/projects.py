@@ -1,0 +1,88 @@
+"""Firmware of the demo's network for any board, generated and built once for all tests."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.build import build, find_toolchain
+from mcutrain_host.errors import BuildError
+from mcutrain_host.manifest import Manifest
+
+from mcutrain import demo
+from mcutrain.pipeline import TrainingStep
+from mcutrain.schedule import LearningRate
+from mcutrain.target import load_target
+
+CHIPS = (
+    "mps2-an386",
+    "mps2-an500",
+    "netduinoplus2",
+    "nucleo-f446re",
+    "rpi-pico",
+    "stm32f746g-disco",
+)
+RATE = LearningRate.of(0.03)
+SCHEME = "fashion-sparse"
+SEED = 1  # what the firmware starts from
+
+
+@lru_cache(maxsize=4)
+def training_step(scheme: str = SCHEME) -> TrainingStep:
+    """The demo's network under a scheme."""
+    return demo.training_step(demo.network(), scheme)
+
+
+def built(
+    root: Path,
+    board: str,
+    compiler: str | None = None,
+    optimize: str = "-O3",
+    step: TrainingStep | None = None,
+) -> Path:
+    """A folder with the project and its ELF; other test processes wait for the one that builds it.
+
+    Raises BuildError if there is no such compiler here.
+    """
+    step = step or training_step()
+    folder = root / f"{board}-{compiler}{optimize}-{step.graph.name}-{step.scheme.name}"
+    with (root / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "built").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            step.firmware(load_target(board)).write(folder)
+            build(folder, compiler, optimize)
+            (folder / "built").touch()
+    return folder
+
+
+def has_compiler(root: Path, board: str, compiler: str) -> bool:
+    """Whether the board can be built with it here."""
+    folder = root / f"facts-{board}"
+    training_step().firmware(load_target(board)).write(folder)
+    try:
+        find_toolchain(Manifest.read(folder).board["compile"], compiler)
+    except BuildError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def lessons(count: int = 1000) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
+    """Samples as the network takes them, and labels, of the demo's sensor."""
+    split = demo.deployed(demo.upright(demo.Size(count, 10)))
+    run = demo.training_run(training_step(), split, demo.Size(count, 10, 1), 0)
+    return run.samples.train(np.arange(count), 0, 0), split.train.y
+
+
+@lru_cache(maxsize=8)
+def simulated_state(count: int, scheme: str = SCHEME) -> bytes:
+    """What the host's simulation holds after the first `count` lessons."""
+    x, y = lessons()
+    simulator = training_step(scheme).simulator(SEED)
+    simulator.train(x[:count], y[:count], [RATE] * count)
+    return simulator.save()

@@ -1,0 +1,162 @@
+"""A board's project: the ELF needs what the plan says, and what does not fit is a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from mcutrain_host.build import build
+from mcutrain_host.errors import BuildError, ProjectError
+from mcutrain_host.manifest import Manifest
+from mcutrain_host.memory import measure
+
+from mcutrain.errors import PlanError, TargetError
+from mcutrain.pipeline import prepare
+from mcutrain.target import board_names, load_target
+from tests.boards.projects import CHIPS, built, has_compiler, training_step
+
+
+def test_every_board_of_the_issue_is_there():
+    assert set(board_names()) == {*CHIPS, "native", "raspberry-pi"}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+@pytest.mark.parametrize("board", CHIPS)
+def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compiler):
+    if not has_compiler(projects_root, board, compiler):
+        pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")
+    memory = measure(built(projects_root, board, compiler))
+    assert memory.agrees, memory.facts()
+    target, plan = load_target(board), training_step().plan
+    assert memory.linked_bytes == target.sram_bytes(plan.arena_bytes, plan.state_bytes)
+    assert memory.linked_bytes <= memory.sram_bytes
+
+
+@pytest.mark.parametrize("board", board_names())
+def test_a_project_is_deterministic_and_names_no_place_of_this_machine(board):
+    step = training_step()
+    first, second = step.firmware(load_target(board)), step.firmware(load_target(board))
+    assert first.digest == second.digest
+    assert not [name for name, text in first.files.items() if "/home/" in text or "/tmp/" in text]
+    for name in first.files:
+        assert ".." not in name
+        assert not name.startswith("/")
+
+
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "native"])
+def test_the_makefile_builds_without_python(projects_root, tmp_path, board):
+    compiler = "cc" if board == "native" else "arm-none-eabi-gcc"
+    if shutil.which("make") is None or shutil.which(compiler) is None:
+        pytest.skip(f"no make or no {compiler}: apt install make gcc-arm-none-eabi")
+    project = training_step().firmware(load_target(board))
+    project.write(tmp_path / "p")
+    target = {"rpi-pico": "all", "native": "build/firmware"}.get(board, "build/firmware.elf")
+    done = subprocess.run(
+        ["make", "-j2", target], cwd=tmp_path / "p", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    if board != "native":
+        assert measure(tmp_path / "p").agrees
+    if board == "rpi-pico":
+        uf2 = (tmp_path / "p/build/firmware.uf2").read_bytes()
+        assert len(uf2) % 512 == 0
+        assert uf2[:4] == b"UF2\n"
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+@pytest.mark.parametrize(("region", "missing"), [("RAM", 16), ("FLASH", None)])
+def test_what_does_not_fit_fails_with_the_missing_bytes(
+    projects_root, tmp_path, compiler, region, missing
+):
+    if not has_compiler(projects_root, "nucleo-f446re", compiler):
+        pytest.skip(f"no {compiler} for it: apt install gcc-arm-none-eabi")
+    folder = tmp_path / "p"
+    training_step().firmware(load_target("nucleo-f446re")).write(folder)
+    script = folder / "memory.ld"
+    length = int(re.search(rf"{region} .*LENGTH = (\d+)", script.read_text())[1])
+    smaller = length - missing if missing else 100_000
+    script.write_text(script.read_text().replace(f"LENGTH = {length}", f"LENGTH = {smaller}"))
+    with pytest.raises(BuildError) as caught:
+        build(folder, compiler)
+    text = str(caught.value)
+    assert text.startswith("linking nucleo-f446re: ")
+    assert f"{missing} bytes too many" in text if missing else "flash for code" in text
+    assert not (folder / "build/firmware.elf").exists()
+
+
+@pytest.mark.shared
+def test_a_plan_too_large_for_the_board_is_refused(shared):
+    model = shared / "models" / "mcunet-5fps.int8.tflite"
+    step = prepare(model, "mcunet-5fps-49kb", classes=10)
+    with pytest.raises(PlanError, match=r"77392 more than the 131072 of nucleo-f446re"):
+        step.firmware(load_target("nucleo-f446re"))
+
+
+@pytest.mark.shared
+def test_a_slot_too_small_for_the_state_turns_saving_off(shared):
+    model = shared / "models" / "mcunet-5fps.int8.tflite"
+    step = prepare(model, "mcunet-5fps-148kb", classes=10)
+    project = step.firmware(load_target("mps2-an500"))
+    small = prepare(model, "mcunet-5fps-49kb", classes=10).firmware(load_target("mps2-an500"))
+    slots = [
+        json.loads(p.files["manifest.json"])["board"]["memory"]["slots"] for p in (project, small)
+    ]
+    limit = load_target("mps2-an500").slot_bytes
+    assert bool(slots[0]) == (step.plan.state_bytes + 24 + 256 <= limit)
+    assert slots[1]
+
+
+def test_an_unknown_board_is_a_sentence():
+    with pytest.raises(TargetError, match="there is no board 'arduino': use one of mps2-an386"):
+        load_target("arduino")
+
+
+def test_a_board_of_ones_own_is_a_folder(tmp_path, projects_root):
+    own = tmp_path / "my-board"
+    shutil.copytree(load_target("mps2-an386").folder, own)
+    text = (own / "board.toml").read_text()
+    text = text.replace('name = "mps2-an386"', 'name = "my-board"')
+    (own / "board.toml").write_text(text.replace("boards/mps2-an386/", "boards/my-board/"))
+    step = training_step()
+    step.firmware(load_target(own)).write(tmp_path / "p")
+    assert build(tmp_path / "p").is_file()
+    assert Manifest.read(tmp_path / "p").board["name"] == "my-board"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("isa =", "isa = 'avx' #"), "isa 'avx' is none of"),
+        (("title =", "titel ="), "unknown key 'titel'"),
+        (("name =", "#"), "the key 'name' is missing"),
+        (("[memory]", "[memory"), "board.toml"),
+    ],
+)
+def test_a_wrong_board_toml_is_a_sentence(tmp_path, change, message):
+    own = tmp_path / "b"
+    shutil.copytree(load_target("mps2-an386").folder, own)
+    text = (own / "board.toml").read_text()
+    (own / "board.toml").write_text(text.replace(*change, 1))
+    with pytest.raises(TargetError, match=message):
+        load_target(own)
+
+
+def test_a_folder_without_board_cannot_be_built(tmp_path):
+    with pytest.raises(ProjectError, match="is no generated project"):
+        build(tmp_path)
+    training_step().project.write(tmp_path / "library")
+    with pytest.raises(ProjectError, match="without a board"):
+        build(tmp_path / "library")
+
+
+def test_a_failed_build_keeps_the_last_good_one(tmp_path):
+    folder = tmp_path / "p"
+    training_step().firmware(load_target("native")).write(folder)
+    good = build(folder).read_bytes()
+    (folder / "mct_model.c").write_text("not C")
+    with pytest.raises(BuildError, match=r"mct_model\.c"):
+        build(folder)
+    assert (folder / "build/firmware").read_bytes() == good
