@@ -1,0 +1,14 @@
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_stm32.h"
+
+/* USART1 goes to the ST-LINK's virtual serial port: PA9 sends, PB7 receives. */
+void mct_board_start(void) {
+    mct_cache_start();
+    mct_clock_start();
+    mct_pin_alternate('A', 9, 7);
+    mct_pin_alternate('B', 7, 7);
+    mct_peripheral_on(MCT_RCC_APB2ENR, 4);
+    mct_uart_start(MCT_APB2_HZ);
+    mct_dwt_start();
+}

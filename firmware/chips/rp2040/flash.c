@@ -1,0 +1,82 @@
+/* Two slots at the end of the flash, erased and written by the boot ROM: 2.8.3.1.3, "Flash Access
+ * Functions". Meanwhile the flash cannot be read, so what calls the ROM runs on the stack. */
+#include <string.h>
+
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_rp2040.h"
+
+#define XIP_BASE 0x10000000u
+#define BLOCK_BYTES 0x10000u
+#define BLOCK_ERASE 0xD8u
+
+typedef struct {
+    void (*connect_internal_flash)(void);
+    void (*flash_exit_xip)(void);
+    void (*flash_range_erase)(uint32_t offset, uint32_t count, uint32_t block, uint8_t command);
+    void (*flash_range_program)(uint32_t offset, const uint8_t *bytes, uint32_t count);
+    void (*flash_flush_cache)(void);
+    uint32_t offset;
+    const uint8_t *bytes; /* NULL: erase */
+    uint32_t count;
+} flash_job;
+
+/* link.ld: the first and the last byte of the section that the next function alone is in. */
+extern const uint8_t mct_ramfunc_begin[], mct_ramfunc_end[];
+
+/* Runs wherever it was copied to: calls nothing but pointers, refers to nothing but its argument. */
+__attribute__((section(".ramfunc"), noinline, used)) static void run(const flash_job *job) {
+    job->connect_internal_flash();
+    job->flash_exit_xip();
+    if (job->bytes == NULL) {
+        job->flash_range_erase(job->offset, job->count, BLOCK_BYTES, BLOCK_ERASE);
+    } else {
+        job->flash_range_program(job->offset, job->bytes, job->count);
+    }
+    job->flash_flush_cache(); /* also lets go of the chip select */
+    MCT_REGISTER(MCT_SSI + 0x08u) = 0;
+    MCT_REGISTER(MCT_SSI + 0x14u) = MCT_SSI_BAUDR;
+    MCT_REGISTER(MCT_SSI + 0x00u) = MCT_SSI_CTRLR0;
+    MCT_REGISTER(MCT_SSI + 0x04u) = 0;
+    MCT_REGISTER(MCT_SSI + 0xF4u) = MCT_SSI_SPI_CTRLR0;
+    MCT_REGISTER(MCT_SSI + 0x08u) = 1;
+}
+
+static void run_on_stack(uint32_t offset, const uint8_t *bytes, uint32_t count) {
+    const flash_job job = {
+        .connect_internal_flash = (void (*)(void))mct_rom_function('I', 'F'),
+        .flash_exit_xip = (void (*)(void))mct_rom_function('E', 'X'),
+        .flash_range_erase =
+            (void (*)(uint32_t, uint32_t, uint32_t, uint8_t))mct_rom_function('R', 'E'),
+        .flash_range_program =
+            (void (*)(uint32_t, const uint8_t *, uint32_t))mct_rom_function('R', 'P'),
+        .flash_flush_cache = (void (*)(void))mct_rom_function('F', 'C'),
+        .offset = offset,
+        .bytes = bytes,
+        .count = count,
+    };
+    uint32_t code[64]; /* link.ld asserts that this is enough */
+    memcpy(code, mct_ramfunc_begin, (size_t)(mct_ramfunc_end - mct_ramfunc_begin));
+    mct_synchronize();
+    void (*const copied)(const flash_job *) = (void (*)(const flash_job *))((uintptr_t)code | 1u);
+    copied(&job);
+}
+
+static uint32_t slot_address(int32_t slot) {
+    return slot == 0 ? MCT_SLOT_0 : MCT_SLOT_1;
+}
+
+const uint8_t *mct_board_slot(int32_t slot) {
+    return (const uint8_t *)(uintptr_t)slot_address(slot);
+}
+
+/* The ROM reports no errors; whoever reads back finds them. */
+bool mct_board_slot_erase(int32_t slot) {
+    run_on_stack(slot_address(slot) - XIP_BASE, NULL, MCT_SLOT_BYTES);
+    return true;
+}
+
+bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count) {
+    run_on_stack(slot_address(slot) - XIP_BASE + offset, bytes, count);
+    return true;
+}

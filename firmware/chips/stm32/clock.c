@@ -1,0 +1,67 @@
+#include "mct_board_config.h"
+#include "mct_stm32.h"
+
+#define RCC_CR (MCT_RCC + 0x00u)
+#define RCC_PLLCFGR (MCT_RCC + 0x04u)
+#define RCC_CFGR (MCT_RCC + 0x08u)
+#define PWR_CR 0x40007000u
+#define PWR_CSR 0x40007004u
+
+/* Above this the regulator's over-drive is needed; chips that have none do not run so fast. */
+#define OVERDRIVE_HZ 168000000u
+
+/* Flash wait states at 2.7 … 3.6 V: one more for each 30 MHz. */
+#define WAIT_STATES ((MCT_CLOCK_HZ - 1u) / 30000000u)
+
+/* Waits for all bits of the mask. Gives up after some 10 ms, 30 times what any of them takes: an
+ * emulator may have no clocks, and works all the same. */
+static void wait_for(uint32_t register_address, uint32_t mask) {
+    for (int32_t left = 20000; left > 0; left--) {
+        if ((MCT_REGISTER(register_address) & mask) == mask) {
+            return;
+        }
+    }
+}
+
+static void start_overdrive(void) {
+    mct_peripheral_on(MCT_RCC_APB1ENR, 28);
+    MCT_REGISTER(PWR_CR) |= 1u << 16; /* ODEN */
+    wait_for(PWR_CSR, 1u << 16);
+    MCT_REGISTER(PWR_CR) |= 1u << 17; /* ODSWEN */
+    wait_for(PWR_CSR, 1u << 17);
+}
+
+void mct_clock_start(void) {
+    /* 16 MHz / 8 * (MHz) / 2; bits 24 … 31 as after reset */
+    MCT_REGISTER(RCC_PLLCFGR) = 0x24000000u | (MCT_CLOCK_HZ / 1000000u) << 6 | 8u;
+    MCT_REGISTER(RCC_CR) |= 1u << 24; /* PLLON */
+    wait_for(RCC_CR, 1u << 25);
+    if (MCT_CLOCK_HZ > OVERDRIVE_HZ) {
+        start_overdrive();
+    }
+    MCT_REGISTER(MCT_FLASH_ACR) = (MCT_REGISTER(MCT_FLASH_ACR) & ~0xFu) | WAIT_STATES;
+    (void)MCT_REGISTER(MCT_FLASH_ACR);
+    const uint32_t buses = 4u << 13 | 5u << 10; /* APB2 / 2, APB1 / 4 */
+    MCT_REGISTER(RCC_CFGR) = buses;
+    MCT_REGISTER(RCC_CFGR) = buses | 2u; /* run from the PLL */
+    wait_for(RCC_CFGR, 2u << 2);
+}
+
+void mct_peripheral_on(uint32_t register_address, uint32_t bit) {
+    MCT_REGISTER(register_address) |= 1u << bit;
+    (void)MCT_REGISTER(register_address); /* the clock runs two cycles after the write */
+}
+
+void mct_pin_alternate(char port, uint32_t pin, uint32_t function) {
+    const uint32_t number = (uint32_t)(port - 'A');
+    const uint32_t gpio = 0x40020000u + 0x400u * number;
+    const uint32_t alternate = gpio + 0x20u + 4u * (pin / 8);
+    const uint32_t nibble = 4u * (pin % 8);
+    const uint32_t pair = 2u * pin;
+    mct_peripheral_on(MCT_RCC_AHB1ENR, number);
+    MCT_REGISTER(alternate) = (MCT_REGISTER(alternate) & ~(0xFu << nibble)) | function << nibble;
+    MCT_REGISTER(gpio + 0x08u) |= 2u << pair; /* OSPEEDR: fast edges */
+    /* PUPDR: pulled up, so that an open receiver is silent */
+    MCT_REGISTER(gpio + 0x0Cu) = (MCT_REGISTER(gpio + 0x0Cu) & ~(3u << pair)) | 1u << pair;
+    MCT_REGISTER(gpio) = (MCT_REGISTER(gpio) & ~(3u << pair)) | 2u << pair; /* MODER */
+}

@@ -1,0 +1,80 @@
+/* Two slots in sectors of the flash that have no code: RM0090, RM0385, RM0390, "Embedded flash".
+ *
+ * While the flash erases or writes, the core waits as soon as it reads from it. */
+#include <string.h>
+
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_stm32.h"
+
+#define KEYR (MCT_FLASH + 0x04u)
+#define SR (MCT_FLASH + 0x0Cu)
+#define CR (MCT_FLASH + 0x10u)
+
+#define SR_ERRORS 0xF2u /* OPERR, WRPERR, PGAERR, PGPERR, PGSERR or ERSERR */
+#define SR_BUSY (1u << 16)
+#define CR_PROGRAM (1u << 0)
+#define CR_ERASE (1u << 1)
+#define CR_SECTOR_SHIFT 3
+#define CR_WORDS (2u << 8) /* 32 bits at a time, which 2.7 V and more allow */
+#define CR_START (1u << 16)
+#define CR_LOCK (1u << 31)
+
+static uint32_t slot_address(int32_t slot) {
+    return slot == 0 ? MCT_SLOT_0 : MCT_SLOT_1;
+}
+
+const uint8_t *mct_board_slot(int32_t slot) {
+    return (const uint8_t *)(uintptr_t)slot_address(slot);
+}
+
+/* Keys to a controller that is open already would shut it until the next reset. */
+static void unlock(void) {
+    if ((MCT_REGISTER(CR) & CR_LOCK) != 0) {
+        MCT_REGISTER(KEYR) = 0x45670123u;
+        MCT_REGISTER(KEYR) = 0xCDEF89ABu;
+    }
+    MCT_REGISTER(SR) = SR_ERRORS; /* writing a one clears it */
+}
+
+static bool finished(void) {
+    mct_synchronize();
+    while ((MCT_REGISTER(SR) & SR_BUSY) != 0) {
+    }
+    return (MCT_REGISTER(SR) & SR_ERRORS) == 0;
+}
+
+static bool erase_sector(uint32_t sector) {
+    MCT_REGISTER(CR) = CR_WORDS | CR_ERASE | sector << CR_SECTOR_SHIFT;
+    MCT_REGISTER(CR) |= CR_START;
+    return finished();
+}
+
+bool mct_board_slot_erase(int32_t slot) {
+    const uint32_t first = slot == 0 ? MCT_SLOT_0_SECTOR : MCT_SLOT_1_SECTOR;
+    const uint32_t count = slot == 0 ? MCT_SLOT_0_SECTORS : MCT_SLOT_1_SECTORS;
+    bool good = true;
+    unlock();
+    for (uint32_t i = 0; i < count && good; i++) {
+        good = erase_sector(first + i);
+    }
+    MCT_REGISTER(CR) = CR_LOCK;
+    mct_cache_forget(slot_address(slot), MCT_SLOT_BYTES);
+    return good;
+}
+
+bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count) {
+    const uint32_t to = slot_address(slot) + offset;
+    bool good = true;
+    unlock();
+    MCT_REGISTER(CR) = CR_WORDS | CR_PROGRAM;
+    for (uint32_t i = 0; i < count && good; i += 4) {
+        uint32_t word;
+        memcpy(&word, bytes + i, sizeof word);
+        MCT_REGISTER(to + i) = word;
+        good = finished();
+    }
+    MCT_REGISTER(CR) = CR_LOCK;
+    mct_cache_forget(to, count);
+    return good;
+}

@@ -1,0 +1,91 @@
+"""Every board.toml agrees with itself and with the reference manual of its chip."""
+
+from itertools import pairwise
+
+import pytest
+
+from mcutrain.target import FIRMWARE, board_names, load_target
+
+KB = 1024
+BOARDS = [load_target(name) for name in board_names()]
+CHIPS = [board for board in BOARDS if not board.is_hosted]
+STM32 = [board for board in CHIPS if board.name.startswith(("stm32", "nucleo", "netduino"))]
+
+# Sector sizes: RM0385 table 3, RM0390 table 4, RM0090 table 5.
+SECTORS = {
+    "stm32f746g-disco": [32 * KB] * 4 + [128 * KB] + [256 * KB] * 3,
+    "nucleo-f446re": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 3,
+    "netduinoplus2": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 7,
+}
+FLASH_ORIGIN = 0x08000000
+MAX_BAUD_ERROR = 0.005  # what the oscillator may be off comes on top
+
+
+def named(board):
+    return board.name
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=named)
+def test_board_has_its_folders_name_and_all_its_files(board):
+    assert board.folder.name == board.name
+    files = [*board.sources, *board.values.get("output", {}).get("tools", [])]
+    if not board.is_hosted:
+        files.append(board.values["linker_script"])
+    assert [name for name in files if not (FIRMWARE / name).is_file()] == []
+
+
+@pytest.mark.parametrize("board", CHIPS, ids=named)
+def test_no_two_regions_of_memory_overlap(board):
+    regions = [board.flash, board.ram] + ([board.vectors] if board.vectors else [])
+    spans = [(region.origin, region.size_bytes) for region in regions]
+    spans += [(origin, board.slot_bytes) for origin in board.slots]
+    spans.sort()
+    for (origin, size_bytes), (following, _) in pairwise(spans):
+        assert origin + size_bytes <= following
+
+
+@pytest.mark.parametrize("board", CHIPS, ids=named)
+def test_uart_is_described_as_it_is_programmed(board):
+    assert board.values["uart"]["baud"] == board.values["define"]["UART_BAUD"]
+
+
+@pytest.mark.parametrize("board", CHIPS, ids=named)
+def test_every_baud_rate_is_a_divisor_of_the_clock(board):
+    define = board.values["define"]
+    divided = {"USART1": 2, "USART2": 4, "USART6": 2}  # by the bus; clock.c
+    clock_hz = define["CLOCK_HZ"] / divided.get(board.values["uart"]["name"], 1)
+    clock_hz *= 4 if board.name == "rpi-pico" else 1  # counts 64ths of 16 clocks
+    divisor = round(clock_hz / define["UART_BAUD"])
+    assert abs(clock_hz / divisor / define["UART_BAUD"] - 1) < MAX_BAUD_ERROR
+
+
+@pytest.mark.parametrize("board", CHIPS, ids=named)
+def test_slots_begin_and_end_where_the_flash_can_be_erased(board):
+    assert board.slot_bytes % (4 * KB) == 0
+    if board.name == "rpi-pico":  # flash.c erases blocks of 64 KB
+        assert [(origin | board.slot_bytes) % (64 * KB) for origin in board.slots] == [0, 0]
+
+
+@pytest.mark.parametrize("board", STM32, ids=named)
+def test_slots_of_an_stm32_are_the_sectors_that_the_driver_erases(board):
+    sizes = SECTORS[board.name]
+    for i, (origin, sectors) in enumerate(
+        zip(board.slots, board.values["slots"]["sectors"], strict=True)
+    ):
+        define = board.values["define"]
+        first, count = define[f"SLOT_{i}_SECTOR"], define[f"SLOT_{i}_SECTORS"]
+        assert sectors == list(range(first, first + count))
+        assert origin == FLASH_ORIGIN + sum(sizes[:first])
+        assert board.slot_bytes <= sum(sizes[first : first + count])
+
+
+@pytest.mark.parametrize("board", STM32, ids=named)
+def test_code_of_an_stm32_shares_no_sector_with_a_slot(board):
+    sizes = SECTORS[board.name]
+    erased = {sector for slot in board.values["slots"]["sectors"] for sector in slot}
+    for region in filter(None, (board.flash, board.vectors)):
+        for sector, size_bytes in enumerate(sizes):
+            origin = FLASH_ORIGIN + sum(sizes[:sector])
+            apart = origin + size_bytes <= region.origin
+            apart |= region.origin + region.size_bytes <= origin
+            assert apart or sector not in erased
