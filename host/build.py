@@ -22,8 +22,8 @@ TOO_SMALL = {
     "RAM": "the SRAM that was planned: train fewer layers or smaller shares and generate the "
     "project anew; or, if you have added variables of your own, raise driver_bytes in the board's "
     "board.toml by that much",
-    "FLASH": "the board's flash for code: use a smaller model, build with `--optimize s`, or take a "
-    "board with more flash",
+    "FLASH": "the board's flash for code: use a smaller model, build with `--optimize s`, or take "
+    "a board with more flash",
     "VECTORS": "the flash sector of the vector table: keep only start-up code there",
 }
 ZIG = (sys.executable, "-m", "ziglang", "cc")

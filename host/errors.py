@@ -1,19 +1,19 @@
 """Every error of a board, its port or its files, in one tree.
 
     HostError
-    ├── ProjectError          the folder is no generated project, or not built
-    ├── BuildError            no compiler, or it refused the project
-    ├── PortError             the port cannot be opened
-    ├── LinkError             the talk with the board broke off; another try may help
-    │   ├── Unplugged         the port is gone
-    │   ├── NoAnswer          nothing came back in time
-    │   └── DeviceRestarted   the session is lost; IDENTIFY begins another
-    ├── WrongVersion          the board speaks another version of the protocol
-    ├── Refused               the board said no, with a status
-    ├── ModelMismatch         the board's firmware, or a saved state, is of another model
-    ├── StateFileError        a file holds no trained state, or a damaged one
-    ├── LogError              the log cannot be written, as on a full disk
-    └── FlashError            the program did not get onto the board
+    ├── ProjectError              the folder is no generated project, or not built
+    ├── BuildError                no compiler, or it refused the project
+    ├── PortError                 the port cannot be opened
+    ├── LinkError                 the talk with the board broke off; another try may help
+    │   ├── UnpluggedError        the port is gone
+    │   ├── NoAnswerError         nothing came back in time
+    │   └── DeviceRestartedError  the session is lost; IDENTIFY begins another
+    ├── WrongVersionError         the board speaks another version of the protocol
+    ├── RefusedError              the board said no, with a status
+    ├── ModelMismatchError        the firmware, or a saved state, is of another model
+    ├── StateFileError            a file holds no trained state, or a damaged one
+    ├── LogError                  the log cannot be written, as on a full disk
+    └── FlashError                the program did not get onto the board
 
 The command line prints the message of any of them as one sentence and exits with 2.
 """
@@ -47,7 +47,7 @@ class LinkError(HostError):
     """The talk with the board broke off."""
 
 
-class Unplugged(LinkError):
+class UnpluggedError(LinkError):
     """The port is gone: the cable, the adapter or the other end of the connection."""
 
     def __init__(self, port: str) -> None:
@@ -55,7 +55,7 @@ class Unplugged(LinkError):
         self.port = port
 
 
-class NoAnswer(LinkError):
+class NoAnswerError(LinkError):
     """A request got no answer, however often it was sent."""
 
     def __init__(self, port: str, command: str, seconds: float) -> None:
@@ -66,7 +66,7 @@ class NoAnswer(LinkError):
         self.port, self.command, self.seconds = port, command, seconds
 
 
-class DeviceRestarted(LinkError):
+class DeviceRestartedError(LinkError):
     """The board knows nothing of the session: it restarted, or another program began one."""
 
     def __init__(self, port: str) -> None:
@@ -76,7 +76,7 @@ class DeviceRestarted(LinkError):
         self.port = port
 
 
-class WrongVersion(HostError):
+class WrongVersionError(HostError):
     """The board speaks another version of the protocol."""
 
     def __init__(self, port: str, ours: int, theirs: int | None) -> None:
@@ -88,7 +88,7 @@ class WrongVersion(HostError):
         self.port, self.ours, self.theirs = port, ours, theirs
 
 
-class Refused(HostError):
+class RefusedError(HostError):
     """The board carried a request out with a status other than OK.
 
     status: the number; body: what came with it.
@@ -99,7 +99,7 @@ class Refused(HostError):
         self.command, self.status, self.body = command, status, body
 
 
-class ModelMismatch(HostError):
+class ModelMismatchError(HostError):
     """What is on the board or in a file is not of the project's model and scheme."""
 
     def __init__(self, what: str, theirs: int, where: str, ours: int, advice: str) -> None:

@@ -112,17 +112,42 @@ def prepare_run(
     trained on, if its input parameters do not tell (see mcutrain.data.quantize_input).
     """
     x = input_type(step.graph)
-    classes = step.plan.training.classes
+    samples = prepare_samples(
+        split,
+        settings,
+        input_shape=x.shape[1:],
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=step.plan.training.classes,
+        normalization=normalization,
+    )
+    made = simulator() if simulator else step.simulator(settings.seed + 1)
+    return Run(made, samples, settings, step.project.digest)
+
+
+def prepare_samples(
+    split: datasets.Split,
+    settings: RunSettings,
+    *,
+    input_shape: tuple[int, ...],
+    scale: float,
+    zero_point: int,
+    classes: int,
+    normalization: datasets.Normalization | None = None,
+) -> Samples:
+    """A split made to fit a model's input. Raises DataError if it does not fit the model.
+
+    input_shape: without the batch; scale, zero_point: the input's. normalization: see prepare_run.
+    """
     for dataset in (split.train, split.test):
         if len(dataset) == 0:
             raise DataError("the data set has no training or no test sample")
     samples = Samples.prepare(
-        split, x.shape[1:], x.scale, x.zero_point, settings, normalization or "auto"
+        split, input_shape, scale, zero_point, settings, normalization or "auto"
     )
-    datasets.check(samples.split, input_shape=x.shape[1:], classes=classes)
+    datasets.check(samples.split, input_shape=input_shape, classes=classes)
     samples.test(0, 1)  # the normalization fits, or a sentence
-    made = simulator() if simulator else step.simulator(settings.seed + 1)
-    return Run(made, samples, settings, step.project.digest)
+    return samples
 
 
 def finish(

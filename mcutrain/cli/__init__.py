@@ -11,9 +11,24 @@ from functools import wraps
 from typing import Annotated, ParamSpec
 
 import typer
+from mcutrain_host.errors import HostError
 
 import mcutrain
-from mcutrain.cli import build, demo, doctor, generate, info, plan, simulate, verify
+from mcutrain.cli import (
+    board,
+    build,
+    demo,
+    doctor,
+    flash,
+    generate,
+    info,
+    monitor,
+    plan,
+    ports,
+    simulate,
+    train,
+    verify,
+)
 from mcutrain.cli.output import say
 from mcutrain.errors import McutrainError
 
@@ -49,6 +64,11 @@ for command in (
     plan.plan,
     generate.generate,
     build.build,
+    board.board,
+    flash.flash,
+    train.train,
+    monitor.monitor,
+    ports.ports,
     demo.demo,
     doctor.doctor,
 ):
@@ -80,7 +100,7 @@ def main() -> None:
     """The entry point: errors of the user's as one sentence."""
     try:
         app()
-    except McutrainError as error:
+    except (McutrainError, HostError) as error:
         _fail(str(error))
     except OSError as error:
         if error.strerror is None:

@@ -18,11 +18,17 @@ from mcutrain.cli.options import Json
 from mcutrain.cli.output import show, show_json, show_table
 from mcutrain.errors import BuildError
 
-REQUIRED = ("numpy", "onnx", "protobuf", "tflite", "flatbuffers", "jinja2", "typer", "rich")
+REQUIRED = (
+    *("numpy", "onnx", "protobuf", "tflite", "flatbuffers", "jinja2", "typer", "rich"),
+    *("pyserial", "cobs"),
+)
 OPTIONAL = {
     "ziglang": "a C compiler where the system has none: pip install ziglang",
     "pillow": "data sets in image folders: pip install 'mcutrain[images]'",
     "ai-edge-litert": "mcutrain verify for .tflite: pip install 'mcutrain[oracle]'",
+    "pyocd": "flashing by a debug probe: pip install 'mcutrain[pyocd]'",
+    "stm32loader": "flashing over a serial line: pip install 'mcutrain[stm32]'",
+    "tensorboardX": "mcutrain train --tensorboard: pip install 'mcutrain[tensorboard]'",
     "onnxruntime": "mcutrain verify for .onnx: pip install 'mcutrain[oracle]'",
 }
 TOOLS = {

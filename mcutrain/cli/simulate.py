@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcutrain.cli import options
+from mcutrain.cli import samples as inputs
 from mcutrain.cli.output import (
     check_writable,
-    count_bar,
     err,
     percent,
     replace_file,
@@ -23,7 +23,7 @@ from mcutrain.cli.training import watching
 
 if TYPE_CHECKING:
     from mcutrain.api import SimulationResult
-    from mcutrain.data import Normalization, Split
+    from mcutrain.data import Split
     from mcutrain.pipeline import TrainingStep
     from mcutrain.simulate import Run, RunSettings, Simulator
 
@@ -37,14 +37,7 @@ def _classes(text: str) -> str:
 
 def simulate(
     model: options.Model,
-    data: Annotated[
-        Path,
-        typer.Option(
-            help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test) or a "
-            "folder with a folder of images per class.",
-            show_default=False,
-        ),
-    ],
+    data: inputs.Data,
     scheme: options.Scheme = "head",
     classes: Annotated[
         str,
@@ -55,54 +48,18 @@ def simulate(
             "keeps it if the data has as many classes.",
         ),
     ] = AUTO,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training samples.")] = 4,
-    lr: Annotated[
-        float,
-        typer.Option(
-            parser=options.parse_number,
-            metavar="X",
-            help="Learning rate per sample, or a fraction.",
-        ),
-    ] = "0.1/256",  # type: ignore[assignment]  # typer parses it
-    schedule: Annotated[
-        Literal["cosine", "constant"], typer.Option(help="Of the learning rate.")
-    ] = "cosine",
-    warmup: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of all steps in which a cosine's rate rises.")
-    ] = 0.1,
+    epochs: inputs.Epochs = 4,
+    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
+    schedule: inputs.Schedule = "cosine",
+    warmup: inputs.Warmup = 0.1,
     seed: options.Seed = 0,
-    flip: Annotated[
-        bool, typer.Option("--flip", help="Mirror half of the training images.")
-    ] = False,
-    crop: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Shift training images by up to N pixels.")
-    ] = 0,
-    samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="Only the first N training samples.", show_default=False),
-    ] = None,
-    test_samples: Annotated[
-        int | None, typer.Option(min=1, help="Only the first N test samples.", show_default=False)
-    ] = None,
-    test_share: Annotated[
-        float, typer.Option(help="Of data that does not say what is for the test.")
-    ] = 0.2,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            parser=options.parse_numbers,
-            metavar="M,…",
-            help="What pixels / 255 were normalized with in training, if the model's input "
-            "parameters do not tell; with --std.",
-            show_default=False,
-        ),
-    ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option(
-            parser=options.parse_numbers, metavar="S,…", help="See --mean.", show_default=False
-        ),
-    ] = None,
+    flip: inputs.Flip = False,
+    crop: inputs.Crop = 0,
+    samples: inputs.TrainingSamples = None,
+    test_samples: inputs.TestSamples = None,
+    test_share: inputs.TestShare = 0.2,
+    mean: inputs.Mean = None,
+    std: inputs.Std = None,
     accumulate: options.Accumulate = 1,
     gradient_bits: options.GradientBits = 8,
     no_qas: options.NoQas = False,
@@ -142,7 +99,7 @@ def simulate(
     flags = options.StepOptions(
         scheme, accumulate, gradient_bits, no_qas, residual_bits, head_residual_bits
     )
-    source = _Source(data, samples, test_samples, test_share, _normalization(mean, std))
+    source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
     for path in (save_state, checkpoint):
         if path is not None:
             check_writable(path)
@@ -161,27 +118,6 @@ def simulate(
 
 
 @dataclass(frozen=True)
-class _Source:
-    """Where samples come from, and how many of them are used."""
-
-    path: Path
-    samples: int | None
-    test_samples: int | None
-    test_share: float
-    normalization: Normalization | None
-
-    def cut(self, split: Split) -> Split:
-        """The first samples of both parts."""
-        from mcutrain.data import Split
-
-        train, test = split.train, split.test
-        return Split(
-            train if self.samples is None else train.subset(self.samples),
-            test if self.test_samples is None else test.subset(self.test_samples),
-        )
-
-
-@dataclass(frozen=True)
 class _Backend:
     """What computes."""
 
@@ -189,19 +125,12 @@ class _Backend:
     portable: bool
 
 
-def _normalization(mean: str | None, std: str | None) -> Normalization | None:
-    from mcutrain.data import Normalization
-
-    if mean is None and std is None:
-        return None
-    if mean is None or std is None:
-        raise typer.BadParameter("give both --mean and --std, or none", param_hint="--mean")
-    numbers = [tuple(options.parse_number(p) for p in text.split(",")) for text in (mean, std)]
-    return Normalization(*numbers)
-
-
 def _load(
-    model: Path, source: _Source, flags: options.StepOptions, classes: str, settings: RunSettings
+    model: Path,
+    source: inputs.Source,
+    flags: options.StepOptions,
+    classes: str,
+    settings: RunSettings,
 ) -> tuple[TrainingStep, Split]:
     """The step, with a head that suits the data."""
     from mcutrain.api import load_data
@@ -210,16 +139,9 @@ def _load(
 
     graph = load(model)
     find_head(graph)  # a sentence before the data is read
-    with count_bar() as bar:
-        task = bar.add_task("reading images")
-        split = load_data(
-            graph,
-            source.path,
-            source.test_share,
-            settings.seed,
-            lambda done, of: bar.update(task, completed=done, total=of),
-        )
-    split = source.cut(split)
+    split = source.read(
+        lambda path, share, progress: load_data(graph, path, share, settings.seed, progress)
+    )
     wanted = None
     if classes == AUTO:
         outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
@@ -239,7 +161,11 @@ def _headline(step: TrainingStep, split: Split) -> str:
 
 
 def _prepare(
-    step: TrainingStep, split: Split, settings: RunSettings, source: _Source, backend: _Backend
+    step: TrainingStep,
+    split: Split,
+    settings: RunSettings,
+    source: inputs.Source,
+    backend: _Backend,
 ) -> Run:
     from mcutrain.api import prepare_run
 

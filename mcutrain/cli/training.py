@@ -26,9 +26,9 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
 
     with training_bar() as bar:
         task = bar.add_task(title, total=run.total, facts="")
-        shown = _Smoothed()
+        shown = Smoothed()
         epochs = _Epochs(run, title)
-        lines = _Lines(title)
+        lines = Lines(title)
 
         def training(progress: Progress) -> None:
             shown.add(progress)
@@ -66,7 +66,7 @@ class _Epochs:
         self.told = len(self.run.state.epochs)
 
 
-class _Lines:
+class Lines:
     """Progress where no bar can be drawn."""
 
     def __init__(self, title: str) -> None:
@@ -74,11 +74,11 @@ class _Lines:
 
     def tell(self, text: str) -> None:
         if not err.is_terminal and time.monotonic() - self.last > LINE_SECONDS:
-            err.print(f"{self.title}  {text}")
+            err.print(f"{self.title}  {text}", soft_wrap=True)
             self.last = time.monotonic()
 
 
-class _Smoothed:
+class Smoothed:
     """Exponential averages of loss and accuracy."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ CHIP_MAIN = "app/main.c"
 INCLUDE_FOLDERS = ("runtime", "app", "protocol", "store")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 CHIP_FLAGS = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common")
-CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-L.")
+CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-Wl,-S", "-L.")  # -S: no debug info of libraries
 STATE_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
 ISA_FOLDERS = {"portable": None, "dsp": "dsp", "host": "host"}
 
@@ -118,7 +118,6 @@ def board_values(target: Target, plan: TrainingPlan) -> dict[str, Any]:
     saved_bytes = plan.state_bytes + STATE_HEADER_BYTES
     saves = target.can_save(saved_bytes)
     slot_bytes = target.slot_bytes if saves else 0
-    slots = target.slots if saves else ()
     if target.is_hosted:
         slot_bytes = PAGE_BYTES + -(-saved_bytes // PAGE_BYTES) * PAGE_BYTES
     defines = {
@@ -129,7 +128,7 @@ def board_values(target: Target, plan: TrainingPlan) -> dict[str, Any]:
         "HAS_BOOTLOADER": int(bool(target.values.get("bootloader", False))),
         "SLOT_BYTES": slot_bytes,
     }
-    for i, origin in enumerate(slots):
+    for i, origin in enumerate(target.slots):
         defines[f"SLOT_{i}"] = f"0x{origin:08X}u"
     for key, value in target.values.get("define", {}).items():
         defines[key] = f'"{value}"' if isinstance(value, str) else value

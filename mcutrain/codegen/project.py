@@ -32,6 +32,8 @@ TEMPLATES = (
     "mct_constants.c",
 )
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
+KEPT_FILES = ("trained.mcts", "train.jsonl")
+"""What `mcutrain train` leaves in a project: it outlives the project that it came from."""
 RUNTIME_HEADERS = ("mct_fixedpoint", "mct_types")
 
 
@@ -43,6 +45,8 @@ class Project:
 
     def write(self, folder: Path) -> None:
         """Put the files into `folder`, which is replaced as a whole or not at all.
+
+        Of an earlier project there the trained state and the log of the training stay.
 
         Raises McutrainError if the folder exists and holds something that is not such a project.
         """
@@ -58,6 +62,9 @@ class Project:
                 path = fresh / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
+            for name in KEPT_FILES:
+                if (folder / name).is_file():
+                    shutil.copy2(folder / name, fresh / name)
             fresh.chmod(0o755)
             _swap(fresh, folder)
         except BaseException:

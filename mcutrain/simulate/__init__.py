@@ -3,11 +3,20 @@
 from mcutrain.simulate.build import Compiler, find_compiler
 from mcutrain.simulate.compiled import CompiledSimulator
 from mcutrain.simulate.reference import PlannedReference, ReferenceSimulator
-from mcutrain.simulate.run import EpochResult, Progress, Run, RunSettings, Samples, Simulator
+from mcutrain.simulate.run import (
+    Course,
+    EpochResult,
+    Progress,
+    Run,
+    RunSettings,
+    Samples,
+    Simulator,
+)
 
 __all__ = [
     "CompiledSimulator",
     "Compiler",
+    "Course",
     "EpochResult",
     "PlannedReference",
     "Progress",

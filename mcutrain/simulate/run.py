@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -137,6 +137,61 @@ class Samples:
         )
 
 
+@dataclass(frozen=True)
+class Course:
+    """What a run learns at every step: sample, label and learning rate follow from its number."""
+
+    samples: Samples
+    settings: RunSettings
+
+    def __post_init__(self) -> None:
+        if len(self.samples.split.train) == 0:
+            raise DataError("there is no training sample")
+
+    @property
+    def total(self) -> int:
+        """Training steps of the whole run."""
+        return self.settings.epochs * len(self.samples.split.train)
+
+    @cached_property
+    def rates(self) -> Schedule:
+        """The learning rate of every step."""
+        warmup = round(self.settings.warmup * self.total)
+        base = LearningRate.of(self.settings.learning_rate)
+        return Schedule(base, self.settings.schedule, warmup, self.total)
+
+    def indices(self, first: int, count: int) -> tuple[Array, int]:
+        """Which training samples the steps from `first` on take, at most `count` of an epoch.
+
+        Returns their indices and the epoch.
+        """
+        samples = len(self.samples.split.train)
+        epoch, done = divmod(first, samples)
+        return _order(samples, epoch, self.settings.seed)[done : done + count], epoch
+
+    def at(self, step: int) -> tuple[Array, int]:
+        """The sample of a step as the model's int8 input, and its label."""
+        index, epoch = self.indices(step, 1)
+        x = self.samples.train(index, epoch, self.settings.seed)
+        return x[0], int(self.samples.split.train.y[index[0]])
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that determines the steps besides model and scheme."""
+        found = hashlib.sha256(repr(sorted(asdict(self.settings).items())).encode())
+        found.update(_content(self.samples.split.train))
+        return found.hexdigest()
+
+
+def _content(part: data.Dataset) -> bytes:
+    return np.ascontiguousarray(part.x).tobytes() + part.y.tobytes()
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, epoch: int, seed: int) -> Array:
+    return data.order(count, epoch, seed)
+
+
 @dataclass
 class Run:
     """Trains a simulator on samples; `state` can be saved at any time and continued from.
@@ -150,17 +205,17 @@ class Run:
     settings: RunSettings
     fingerprint: str = ""
     chunk: int = CHUNK
+    course: Course = field(init=False)
     state: RunState = field(init=False)
 
     def __post_init__(self) -> None:
+        self.course = Course(self.samples, self.settings)
         self.state = RunState(self.simulator.save())
-        if len(self.samples.split.train) == 0:
-            raise DataError("there is no training sample")
 
     @property
     def total(self) -> int:
         """Training steps of the whole run."""
-        return self.settings.epochs * len(self.samples.split.train)
+        return self.course.total
 
     def train(
         self,
@@ -242,25 +297,17 @@ class Run:
 
     def _chunks(self) -> Iterator[tuple[Array, int]]:
         """The rest of the run, in pieces that end with the epochs."""
-        count = len(self.samples.split.train)
         while self.state.trained < self.total:
-            epoch, done = divmod(self.state.trained, count)
-            yield data.order(count, epoch, self.settings.seed)[done : done + self.chunk], epoch
+            yield self.course.indices(self.state.trained, self.chunk)
 
     def _step(self, index: Array, epoch: int) -> tuple[Array, Array, float]:
         """Train on the samples `index`: losses, predictions, seconds."""
         x = self.samples.train(index, epoch, self.settings.seed)
-        schedule = self._schedule()
         first = self.state.trained
-        rates = [schedule.at(step) for step in range(first, first + len(index))]
+        rates = [self.course.rates.at(step) for step in range(first, first + len(index))]
         started = time.monotonic()
         losses, predictions = self.simulator.train(x, self.samples.split.train.y[index], rates)
         return losses, predictions, time.monotonic() - started
-
-    def _schedule(self) -> Schedule:
-        warmup = round(self.settings.warmup * self.total)
-        base = LearningRate.of(self.settings.learning_rate)
-        return Schedule(base, self.settings.schedule, warmup, self.total)
 
     def _progress(
         self, losses: Array, right: int, count: int, first: int, busy_seconds: float
@@ -287,8 +334,6 @@ class Run:
     @cached_property
     def _identity(self) -> str:
         """What a checkpoint must agree with."""
-        digest = hashlib.sha256(self.fingerprint.encode())
-        digest.update(repr(sorted(asdict(self.settings).items())).encode())
-        for part in (self.samples.split.train, self.samples.split.test):
-            digest.update(np.ascontiguousarray(part.x).tobytes() + part.y.tobytes())
+        digest = hashlib.sha256((self.fingerprint + self.course.digest).encode())
+        digest.update(_content(self.samples.split.test))
         return digest.hexdigest()

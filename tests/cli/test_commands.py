@@ -15,7 +15,10 @@ import mcutrain
 from mcutrain.oracle_tflite import find_interpreter
 from tests.cli.conftest import Run
 
-COMMANDS = ("info", "verify", "simulate", "plan", "generate", "demo", "doctor")
+COMMANDS = (
+    *("info", "verify", "simulate", "plan", "generate", "build", "flash", "train", "monitor"),
+    *("ports", "demo", "doctor"),
+)
 HELP_SECONDS = 0.7
 SPARSE = "10:0.5,22:0.5,bias:4"
 FEW = ("--samples", 48, "--test-samples", 60, "--epochs", 1, "--lr", "0.03")

@@ -1,0 +1,361 @@
+"""A board as Python sees it: requests that get their answer over a line that may lose bytes.
+
+One request is under way at a time. It is sent again, byte for byte, when no answer comes in time or
+the board says that what it got was no frame; the board carries it out once (docs/protocol.md).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mcutrain_host import frames, protocol
+from mcutrain_host.errors import (
+    DeviceRestartedError,
+    HostError,
+    NoAnswerError,
+    RefusedError,
+    StateFileError,
+    WrongVersionError,
+)
+from mcutrain_host.link import Link
+from mcutrain_host.protocol import (
+    OFFSET_BYTES,
+    Command,
+    Evaluation,
+    Frame,
+    Identity,
+    Inference,
+    Rate,
+    Reset,
+    Saved,
+    Statistics,
+    Status,
+    Step,
+)
+
+R = TypeVar("R")
+GARBLED_ATTEMPTS = 50
+"""How often a request is sent again because a frame arrived damaged, here or there."""
+Progress = Callable[[int, int], None]
+"""Called with bytes done and bytes in all."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait. The longest answer takes 50 ms on the way at 115200 baud.
+
+    answer: until a request is sent again. attempts: how often it is sent in all. work: until a
+    command that computes or writes flash is given up. slower: a board at work is asked again after
+    its longest time for that command so far, times this.
+    """
+
+    answer_seconds: float = 1.0
+    attempts: int = 5
+    work_seconds: float = 120.0
+    slower: float = 4.0
+
+
+class Device:
+    """A board with mcutrain's firmware. `identify` begins a session; the first request does too.
+
+    Every method raises LinkError (see errors.py) if the talk breaks off, RefusedError if the board
+    says no, and WrongVersionError if it speaks another version.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        patience: Patience | None = None,
+        *,
+        sessions: Iterator[int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.link = link
+        self.patience = patience or Patience()
+        self._sessions = sessions or _random_sessions()
+        self._clock = clock
+        self._reader = frames.FrameReader()
+        self._arrived: list[bytes | frames.BadFrame] = []
+        self._session = self._sequence = 0
+        self._identity: Identity | None = None
+        self._longest: dict[Command, float] = {}
+        self.resent = 0
+
+    @property
+    def identity(self) -> Identity:
+        """What the last `identify` said."""
+        if self._identity is None:
+            return self.identify()
+        return self._identity
+
+    def identify(self) -> Identity:
+        """Begin a session, and ask what the board is and holds."""
+        try:
+            return self._begin()
+        except DeviceRestartedError:  # the number is that of the session before
+            return self._begin()
+
+    def reopen(self) -> Identity:
+        """Take the port again and begin a session, after the line broke off."""
+        self.link.close()
+        self.link.open()
+        self._reader.clear()
+        self._arrived.clear()
+        return self.identify()
+
+    def send_sample(self, sample: bytes) -> None:
+        """Bring a sample to where the network reads it."""
+        size = self.identity.input_bytes
+        if len(sample) != size:
+            raise ValueError(f"a sample has {size} bytes, not {len(sample)}")
+        self._send(Command.SAMPLE, sample, None)
+
+    def infer(self) -> Inference:
+        """Run the network on the sample."""
+        return self._ask(Command.INFER, b"", Inference.parse)
+
+    def train(self, label: int, position: int, rate: Rate | None = None) -> Step:
+        """One step of training on the sample. rate: None uses that of `set_rate`."""
+        body = label.to_bytes(4, "little", signed=True) + position.to_bytes(4, "little")
+        return self._ask(Command.TRAIN, body + (rate.pack() if rate else b""), Step.parse)
+
+    def evaluate(self, label: int, index: int) -> Evaluation:
+        """Run the network on the sample and count whether it is right. index: 0 begins anew."""
+        body = label.to_bytes(4, "little", signed=True) + index.to_bytes(4, "little")
+        return self._ask(Command.EVALUATE, body, Evaluation.parse)
+
+    def set_rate(self, rate: Rate) -> None:
+        """The learning rate of steps that name none."""
+        self._ask(Command.SET_RATE, rate.pack(), _nothing)
+
+    def statistics(self) -> Statistics:
+        """What the board counted."""
+        return self._ask(Command.STATISTICS, b"", Statistics.parse)
+
+    def read_output(self) -> bytes:
+        """The scores of the last `infer` or `evaluate`."""
+        return self._receive(Command.READ_OUTPUT, self.identity.output_bytes, None)
+
+    def read_state(self, progress: Progress | None = None) -> bytes:
+        """The trained state in its saved form."""
+        return self._receive(Command.READ_STATE, self.identity.saved_bytes, progress)
+
+    def write_state(self, saved: bytes, progress: Progress | None = None) -> None:
+        """Replace the trained state. Raises StateFileError if it has another size."""
+        size = self.identity.saved_bytes
+        if len(saved) != size:
+            raise StateFileError(
+                f"the saved state has {len(saved):,} bytes, that of the board's firmware {size:,}"
+            )
+        self._send(Command.WRITE_STATE, saved, progress)
+
+    def save(self) -> Saved:
+        """Write the trained state into the board's flash."""
+        return self._ask(Command.SAVE, b"", Saved.parse)
+
+    def restore(self) -> Saved:
+        """Take the trained state from the board's flash."""
+        return self._ask(Command.RESTORE, b"", Saved.parse)
+
+    def reset(self, seed: int) -> int:
+        """The weights that the model came with. Returns the position, which is then 0."""
+        return self._reset(Reset.WEIGHTS, seed)
+
+    def restart(self) -> None:
+        """Restart the board; it knows no session then."""
+        with suppress(DeviceRestartedError):  # its answer got lost, and it was asked again
+            self._reset(Reset.RESTART, 0)
+
+    def bootloader(self) -> None:
+        """Restart into the chip's own bootloader. Raises RefusedError if there is none."""
+        with suppress(DeviceRestartedError, NoAnswerError):  # its answer got lost
+            self._reset(Reset.BOOTLOADER, 0)
+
+    def close(self) -> None:
+        """Give the port free."""
+        self.link.close()
+
+    def _begin(self) -> Identity:
+        self._session = next(self._sessions)
+        self._sequence = 0
+        self._identity = self._ask(Command.IDENTIFY, b"", Identity.parse)
+        return self._identity
+
+    def _reset(self, kind: Reset, seed: int) -> int:
+        return self._ask(Command.RESET, bytes([kind]) + seed.to_bytes(4, "little"), _u32)
+
+    def _send(self, command: Command, data: bytes, progress: Progress | None) -> None:
+        """In pieces, in order; the board says each time how much it has."""
+        piece_bytes = self.identity.max_body - OFFSET_BYTES
+        for offset in range(0, len(data), piece_bytes):
+            piece = data[offset : offset + piece_bytes]
+            received = self._ask(command, offset.to_bytes(4, "little") + piece, _u32)
+            if received != offset + len(piece):
+                raise HostError(
+                    f"the board at {self.link.name} has {received} bytes of "
+                    f"{offset + len(piece)} sent with {command.name}"
+                )
+            if progress:
+                progress(received, len(data))
+
+    def _receive(self, command: Command, size: int, progress: Progress | None) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            count = min(self.identity.max_body, size - len(data))
+            body = len(data).to_bytes(4, "little") + count.to_bytes(2, "little")
+            piece = self._ask(command, body, bytes)
+            if not 0 < len(piece) <= count:
+                raise HostError(
+                    f"the board at {self.link.name} answered {command.name} with "
+                    f"{len(piece)} bytes in the place of {count}"
+                )
+            data += piece
+            if progress:
+                progress(len(data), size)
+        return bytes(data)
+
+    def _ask(self, command: Command, body: bytes, parse: Callable[[bytes], R]) -> R:
+        """Send a request until it is answered. Raises what the class says."""
+        if self._session == 0:
+            self.identify()
+        request = Frame(command, self._session, self._sequence, body=body)
+        response = self._exchange(request)
+        self._sequence = (self._sequence + 1) % 65536
+        if response.status != Status.OK:
+            raise RefusedError(
+                command.name, response.status, protocol.meaning(response.status), response.body
+            )
+        try:
+            return parse(response.body)
+        except protocol.MalformedResponseError as error:
+            raise HostError(
+                f"the board at {self.link.name} answered {command.name} with {error}"
+            ) from error
+
+    def _exchange(self, request: Frame) -> Frame:
+        """The final response to a request."""
+        wire = frames.encode(request.pack())
+        wait = _Wait(Command(request.command), self.patience, self._longest, self._clock)
+        self.link.write(wire)
+        while True:
+            response = self._next(request, wait.until_resent())
+            if response is not None and response.status not in (Status.WORKING, Status.FRAME):
+                wait.end()
+                return response
+            if response is not None and response.status == Status.WORKING:
+                wait.note_working()
+            elif wait.is_over(is_garbled=response is not None):
+                raise NoAnswerError(self.link.name, wait.command.name, wait.seconds)
+            else:
+                self.resent += 1
+                self.link.write(wire)
+
+    def _next(self, request: Frame, seconds: float) -> Frame | None:
+        """The next response that concerns the request; None when the time is over.
+
+        A frame that arrives damaged counts as FRAME: the answer may have been in it.
+        """
+        until = self._clock() + seconds
+        while True:
+            for frame in self._frames():
+                if self._concerns(frame, request):
+                    return frame
+            left = until - self._clock()
+            if left <= 0:
+                return None
+            self._arrived += self._reader.feed(self.link.read(left))
+
+    def _frames(self) -> Iterator[Frame]:
+        while self._arrived:
+            payload = self._arrived.pop(0)
+            frame = None if isinstance(payload, frames.BadFrame) else Frame.parse(payload)
+            yield frame or Frame(protocol.RESPONSE, 0, 0, Status.FRAME)
+
+    def _concerns(self, frame: Frame, request: Frame) -> bool:
+        """Whether a frame answers the request, and not an earlier one."""
+        if frame.version != protocol.VERSION:
+            raise WrongVersionError(self.link.name, protocol.VERSION, frame.version)
+        if frame.command == protocol.RESPONSE:
+            return frame.status == Status.FRAME
+        answers = (request.command | protocol.RESPONSE, request.session, request.sequence)
+        if (frame.command, frame.session, frame.sequence) != answers:
+            return False
+        if frame.status == Status.VERSION:
+            raise WrongVersionError(self.link.name, protocol.VERSION, None)
+        if frame.status in (Status.SESSION, Status.SEQUENCE):
+            raise DeviceRestartedError(self.link.name)
+        return True
+
+
+class _Wait:
+    """How long a request may take, from what its command took before."""
+
+    def __init__(
+        self,
+        command: Command,
+        patience: Patience,
+        longest: dict[Command, float],
+        clock: Callable[[], float],
+    ) -> None:
+        self.command, self.patience = command, patience
+        self._longest, self._clock = longest, clock
+        self._began = clock()
+        self._is_working = False
+        self._sent = 1
+        self._garbled = 0
+
+    @property
+    def seconds(self) -> float:
+        """Since the request was sent first."""
+        return self._clock() - self._began
+
+    def note_working(self) -> None:
+        """The board accepted the request and computes."""
+        self._is_working = True
+
+    def until_resent(self) -> float:
+        """Seconds to wait before the request is sent again."""
+        usual = self._longest.get(self.command, 0.0) if self._is_working else 0.0
+        return max(self.patience.answer_seconds, self.patience.slower * usual)
+
+    def is_over(self, is_garbled: bool) -> bool:
+        """Whether to give up in the place of sending again."""
+        if is_garbled:
+            self._garbled += 1
+            return self._garbled >= GARBLED_ATTEMPTS
+        self._sent += 1
+        if self.command not in protocol.LONG_COMMANDS:
+            return self._sent > self.patience.attempts
+        return self.seconds >= self._limit()
+
+    def end(self) -> None:
+        """The result came."""
+        self._longest[self.command] = max(self._longest.get(self.command, 0.0), self.seconds)
+
+    def _limit(self) -> float:
+        if self.command not in self._longest:
+            return self.patience.work_seconds
+        usual = self.patience.slower * self._longest[self.command]
+        return self.patience.attempts * max(self.patience.answer_seconds, usual)
+
+
+def _random_sessions() -> Iterator[int]:
+    """Session numbers that another program would hardly choose too."""
+    while True:
+        yield random.SystemRandom().randrange(1, 65536)
+
+
+def _u32(body: bytes) -> int:
+    if len(body) != 4:
+        raise protocol.MalformedResponseError(f"{len(body)} bytes in the place of 4")
+    return int.from_bytes(body, "little")
+
+
+def _nothing(body: bytes) -> None:
+    if body:
+        raise protocol.MalformedResponseError(f"{len(body)} bytes in the place of none")

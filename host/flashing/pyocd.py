@@ -1,0 +1,50 @@
+"""Any Cortex-M by a debug probe (ST-LINK, CMSIS-DAP, J-Link), by the program pyOCD."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from typing import ClassVar
+
+from mcutrain_host.errors import FlashError
+from mcutrain_host.flashing.job import Job, run_tool
+
+
+class PyOcd:
+    """`pyocd`: needs the package, and the probe on USB."""
+
+    name: ClassVar = "pyocd"
+    talks: ClassVar = True
+
+    def missing(self, job: Job) -> str:
+        """The program, or the board's name for it."""
+        if not _command():
+            return "pyOCD and a debug probe: pip install 'mcutrain[pyocd]'"
+        if "pyocd_target" not in job.facts:
+            return "pyOCD's name of the chip in board.toml; generate the project anew"
+        return ""
+
+    def run(self, job: Job) -> str:
+        """Only sectors that the program needs are erased, so that saved states stay."""
+        target = str(job.facts["pyocd_target"])
+        elf = job.manifest.built_elf()
+        job.progress("writing", 0, 1)
+        command = [*_command(), "load", "--target", target, "--erase", "sector", str(elf)]
+        try:
+            run_tool(command, "pyOCD")
+        except FlashError as error:
+            if "not recognized" in str(error):
+                raise FlashError(
+                    f"pyOCD does not know {target} yet: `pyocd pack install {target}` teaches it"
+                ) from error
+            raise
+        return f"{elf} was written through the debug probe and started"
+
+
+def _command() -> list[str]:
+    """pyOCD of this Python, or the one on the PATH; nothing if there is none."""
+    if importlib.util.find_spec("pyocd") is not None:
+        return [sys.executable, "-m", "pyocd"]
+    found = shutil.which("pyocd")
+    return [found] if found else []

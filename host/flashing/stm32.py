@@ -1,0 +1,189 @@
+"""STM32 chips by the bootloader in their ROM, over a serial line (ST AN2606, AN3155).
+
+The library stm32loader speaks the protocol. Only the sectors that hold the program are erased, so
+what was trained and saved stays.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
+from typing import Any, ClassVar
+
+import serial
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.errors import FlashError, HostError, PortError, RefusedError
+from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
+from mcutrain_host.flashing.job import Job
+from mcutrain_host.link import GONE, SerialLink, open_port
+
+BOOTLOADER_BAUD = 115_200
+SYNC_SECONDS = 0.5
+ACK_SECONDS = 2.0
+RESTART_SECONDS = 0.3
+"""From the firmware's answer until the bootloader listens."""
+ASK = Patience(answer_seconds=0.3, attempts=2)
+PIECE_BYTES = 256
+"""The most that WRITE MEMORY and READ MEMORY take."""
+
+
+class Stm32:
+    """`stm32`: needs --port, on the pins where the bootloader listens."""
+
+    name: ClassVar = "stm32"
+    talks: ClassVar = True
+
+    def missing(self, job: Job) -> str:
+        """A port, the library, or what the board should say of its sectors."""
+        if importlib.util.find_spec("stm32loader") is None:
+            return "stm32loader: pip install 'mcutrain[stm32]'"
+        if "sector_bytes" not in job.facts:
+            return "the sectors of the chip's flash in board.toml; generate the project anew"
+        if job.port is None:
+            return f"--port, a serial port wired to the bootloader: {_where(job)}"
+        return ""
+
+    def run(self, job: Job) -> str:
+        """Erase, write, read back, start."""
+        assert job.port is not None, "missing() asked for it"
+        segments = load_segments(job.manifest.built_elf())
+        sectors = sectors_of(segments, job.facts["origin"], list(job.facts["sector_bytes"]))
+        with _bootloader(job) as loader:
+            for done, sector in enumerate(sectors):
+                job.progress("erasing", done, len(sectors))
+                loader.erase_memory([sector])
+            _write(loader, segments, job)
+            _verify(loader, segments, job)
+            loader.go(_start(job, segments))
+        size = sum(len(s.data) for s in segments)
+        return f"{size:,} bytes in {len(sectors)} sectors were written, read back and started"
+
+
+def _where(job: Job) -> str:
+    return str(job.manifest.board.get("bootloader") or "see the chip's datasheet")
+
+
+def _ask_for_bootloader(job: Job) -> bool:
+    """Ask the firmware, if it runs and listens at this port. Returns whether it did."""
+    baud = int(job.manifest.board.get("uart", {}).get("baud", BOOTLOADER_BAUD))
+    with suppress(HostError), SerialLink(str(job.port), baud) as link:
+        device = Device(link, ASK)
+        device.identify()
+        with suppress(RefusedError):
+            device.bootloader()
+            time.sleep(RESTART_SECONDS)
+            return True
+    return False
+
+
+@contextmanager
+def _bootloader(job: Job) -> Iterator[Any]:
+    """stm32loader's bootloader, synchronised; its errors as ours, its prints nowhere."""
+    from stm32loader.bootloader import Stm32LoaderError
+
+    loader = _entered(job)
+    loader.connection.timeout = ACK_SECONDS
+    try:
+        with redirect_stderr(io.StringIO()):
+            loader.get()
+            yield loader
+    except Stm32LoaderError as error:
+        raise FlashError(
+            f"the bootloader at {job.port} refused: {error}; a protected flash is unprotected "
+            "with ST's STM32CubeProgrammer"
+        ) from error
+    except (serial.SerialException, IndexError) as error:  # IndexError: nothing was read
+        raise FlashError(f"the bootloader at {job.port} fell silent: {error}") from error
+    finally:
+        loader.connection.close()
+
+
+def _entered(job: Job) -> Any:
+    """The bootloader; where none answers, after the firmware was asked to leave for it.
+
+    Not the other way round: a bootloader takes its speed from the first byte that it hears.
+    """
+    loader = _synchronised(job)
+    if loader is None:
+        asked = _ask_for_bootloader(job)
+        loader = _synchronised(job) if asked else None
+        if loader is None:
+            raise FlashError(_no_bootloader(job, asked))
+    return loader
+
+
+def _synchronised(job: Job) -> Any | None:
+    from stm32loader.bootloader import Stm32Bootloader, Stm32LoaderError
+
+    port = _open(str(job.port), int(job.facts.get("baud", BOOTLOADER_BAUD)))
+    loader = Stm32Bootloader(port, verbosity=0)
+    try:
+        port.reset_input_buffer()
+        with redirect_stderr(io.StringIO()):
+            loader.reset_from_system_memory()
+    except Stm32LoaderError:
+        port.close()
+        return None
+    except BaseException:
+        port.close()
+        raise
+    return loader
+
+
+def _open(path: str, baud: int) -> serial.SerialBase:
+    """With even parity, as the bootloader has it; a pseudo-terminal cannot have any."""
+    with suppress(PortError, *GONE):
+        port = open_port(path, baud, serial.PARITY_EVEN)
+        try:
+            port.timeout = SYNC_SECONDS
+            return port
+        except BaseException:
+            port.close()
+            raise
+    port = open_port(path, baud)
+    port.timeout = SYNC_SECONDS
+    return port
+
+
+def _no_bootloader(job: Job, asked: bool) -> str:
+    how = str(job.facts.get("boot", "set BOOT0 to 1 and reset the board"))
+    begin = "the firmware left for it, but" if asked else "no firmware answered there, and"
+    return (
+        f"{begin} no bootloader answers at {job.port}: {how}, and connect the port to where it "
+        f"listens ({_where(job)})"
+    )
+
+
+def _start(job: Job, segments: list[Segment]) -> int:
+    """The vector table."""
+    memory = job.manifest.board["memory"]
+    region = memory.get("vectors") or memory.get("flash") or {}
+    return int(region.get("origin", segments[0].address))
+
+
+def _pieces(segments: list[Segment]) -> Iterator[Segment]:
+    for segment in segments:
+        for offset in range(0, len(segment.data), PIECE_BYTES):
+            data = segment.data[offset : offset + PIECE_BYTES]
+            yield Segment(segment.address + offset, data)
+
+
+def _write(loader: Any, segments: list[Segment], job: Job) -> None:
+    pieces = list(_pieces(segments))
+    for done, piece in enumerate(pieces):
+        job.progress("writing", done, len(pieces))
+        loader.write_memory(piece.address, piece.data)
+
+
+def _verify(loader: Any, segments: list[Segment], job: Job) -> None:
+    pieces = list(_pieces(segments))
+    for done, piece in enumerate(pieces):
+        job.progress("reading back", done, len(pieces))
+        if bytes(loader.read_memory(piece.address, len(piece.data))) != piece.data:
+            raise FlashError(
+                f"what was written at 0x{piece.address:08x} does not read back; is the flash "
+                "protected or worn?"
+            )

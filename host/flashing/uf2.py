@@ -1,0 +1,97 @@
+"""Chips whose bootloader is a USB drive that takes .uf2 files, such as the RP2040."""
+
+from __future__ import annotations
+
+import os
+import string
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from mcutrain_host.errors import FlashError
+from mcutrain_host.flashing.job import Job
+
+MARK = "INFO_UF2.TXT"
+BOARD_ID = "RPI-RP2"
+PIECE_BYTES = 64 * 1024
+
+
+class Uf2:
+    """`uf2`: needs the board in its bootloader, its drive mounted."""
+
+    name: ClassVar = "uf2"
+    talks: ClassVar = False
+
+    def missing(self, job: Job) -> str:
+        """The drive."""
+        if job.to is not None:
+            return "" if (Path(job.to) / MARK).is_file() else f"--to with the drive that has {MARK}"
+        if not _drives(job):
+            how = job.facts.get("boot", "hold BOOTSEL while you plug the cable in")
+            return f"the board as a USB drive: {how}, mount the drive, or name it with --to"
+        return ""
+
+    def run(self, job: Job) -> str:
+        """Copy. The board restarts when the last block is there, and the drive is gone."""
+        image = job.manifest.folder / "build" / "firmware.uf2"
+        try:
+            data = image.read_bytes()
+        except OSError as error:
+            raise FlashError(
+                f"{image} is not there: run `mcutrain build {job.manifest.folder}` first"
+            ) from error
+        drive = Path(job.to) if job.to else _only(_drives(job))
+        try:
+            _copy(data, drive / image.name, job)
+        except OSError as error:
+            raise FlashError(f"cannot write to {drive}: {error.strerror}") from error
+        return f"{image} was copied to {drive}; the board has started it"
+
+
+def _copy(data: bytes, path: Path, job: Job) -> None:
+    """Write a file whose drive vanishes with its last bytes: that is no error."""
+    with path.open("wb", buffering=0) as file:
+        for offset in range(0, len(data), PIECE_BYTES):
+            job.progress("writing", offset, len(data))
+            piece = memoryview(data)[offset : offset + PIECE_BYTES]
+            while piece:
+                piece = piece[file.write(piece) :]
+        with suppress(OSError):
+            os.fsync(file.fileno())
+
+
+def _only(drives: list[Path]) -> Path:
+    if len(drives) != 1:
+        listed = ", ".join(map(str, drives))
+        raise FlashError(f"there are {len(drives)} such drives: {listed}; name one with --to")
+    return drives[0]
+
+
+def _drives(job: Job) -> list[Path]:
+    """Mounted drives of this kind of board."""
+    board = str(job.facts.get("drive", BOARD_ID))
+    return [place for place in _mounted() if _is_board(place, board)]
+
+
+def _is_board(place: Path, board: str) -> bool:
+    try:
+        text = (place / MARK).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return board in text
+
+
+def _mounted() -> Iterator[Path]:
+    """Where drives are mounted: Linux, macOS, Windows."""
+    if sys.platform == "win32":
+        yield from (Path(f"{letter}:/") for letter in string.ascii_uppercase)
+    elif sys.platform == "darwin":
+        yield from Path("/Volumes").glob("*")
+    else:
+        with suppress(OSError):
+            for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
+                device, place = line.split(" ")[:2]
+                if device.startswith("/dev/"):
+                    yield Path(place.encode().decode("unicode_escape"))

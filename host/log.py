@@ -1,0 +1,154 @@
+"""What a training run on a board did, as lines of JSON and, on request, as TensorBoard events.
+
+Each line is an object with `event`, `time` (seconds since 1970) and `position` (samples learnt).
+The file is appended to. Where a board restarted, the positions between its last save and the
+restart come again; the later lines hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from mcutrain_host.errors import LogError
+
+LONGEST_LINE_BYTES = 65_536
+LINE_BEGIN = b'{"event": '
+
+
+class Log(Protocol):
+    """Takes down what happens."""
+
+    def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
+        """An event. Raises LogError."""
+
+    def close(self) -> None:
+        """No more events. Raises LogError."""
+
+
+class JsonLines:
+    """A file with a line per event; a line is there as a whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("ab", buffering=0)
+            self._end = self._after_last_line()
+        except OSError as error:
+            raise LogError(path, error.strerror or str(error)) from error
+
+    def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
+        """Append a line. Raises LogError, and the file ends with the line before."""
+        line = {"event": event, "time": round(time.time(), 3), "position": position, **facts}
+        left = memoryview((json.dumps(line, ensure_ascii=False) + "\n").encode())
+        size = len(left)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file.fileno(), self._end)
+            raise LogError(self.path, error.strerror or str(error)) from error
+        self._end += size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _after_last_line(self) -> int:
+        """Cut off what a power cut may have left of a line. Returns where the next one begins.
+
+        Whatever else the file ends with stays, as a line.
+        """
+        end = self._file.seek(0, os.SEEK_END)
+        if not self.path.is_file() or end == 0:
+            return end
+        with self.path.open("rb") as earlier:
+            earlier.seek(max(end - LONGEST_LINE_BYTES, 0))
+            rest = earlier.read().rpartition(b"\n")[2]
+        if not rest:
+            return end
+        if rest.startswith(LINE_BEGIN[: len(rest)]):
+            os.ftruncate(self._file.fileno(), end - len(rest))
+            return end - len(rest)
+        return end + self._file.write(b"\n")
+
+
+class TensorBoard:
+    """Event files for TensorBoard: loss, accuracy and cycles over positions.
+
+    The records are written by tensorboardX, at once and in this thread: its SummaryWriter has a
+    thread that dies on a full disk, and then blocks its caller.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX.event_file_writer import EventsWriter
+            from tensorboardX.proto import event_pb2
+            from tensorboardX.summary import scalar
+        except ImportError as error:
+            raise LogError(
+                folder, "tensorboardX is missing: pip install 'mcutrain[tensorboard]'"
+            ) from error
+        self.folder = folder
+        self._event, self._scalar = event_pb2.Event, scalar
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = EventsWriter(str(folder / "events"))
+        except OSError as error:
+            raise LogError(folder, error.strerror or str(error)) from error
+
+    def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
+        """The numbers of an event that make a curve. Raises LogError."""
+        tags = CURVES.get(event, {})
+        try:
+            for fact, tag in tags.items():
+                summary = self._scalar(tag, float(facts[fact]))
+                self._writer.write_event(
+                    self._event(wall_time=time.time(), step=position, summary=summary)
+                )
+            if tags and event != "step":
+                self._writer.flush()
+        except OSError as error:
+            raise LogError(self.folder, error.strerror or str(error)) from error
+
+    def close(self) -> None:
+        """Write what is waiting. Raises LogError."""
+        try:
+            self._writer.close()
+        except OSError as error:
+            raise LogError(self.folder, error.strerror or str(error)) from error
+
+
+CURVES = {
+    "step": {
+        "loss": "training/loss",
+        "is_right": "training/accuracy",
+        "cycles": "training/cycles",
+        "rate": "training/rate",
+    },
+    "evaluated": {"accuracy": "test/accuracy"},
+}
+"""Which facts of which events become which curve."""
+
+
+class Logs:
+    """Several logs as one."""
+
+    def __init__(self, logs: Sequence[Log]) -> None:
+        self.logs = logs
+
+    def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
+        """To all of them. Raises LogError."""
+        for log in self.logs:
+            log.write(event, position, facts)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for log in self.logs:
+            log.close()

@@ -1,0 +1,100 @@
+"""Which serial ports there are, and which of them have a board with our firmware."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.errors import HostError, NoAnswerError, PortError
+from mcutrain_host.link import SerialLink
+from mcutrain_host.protocol import Identity
+from serial.tools import list_ports
+
+BAUDS = (460_800, 921_600, 115_200)
+"""Those of the boards' firmware."""
+PROBE = Patience(answer_seconds=0.3, attempts=2)
+"""Long enough for a board that waits; a board at work does not answer."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A serial port of this computer. vendor, product: of a USB adapter."""
+
+    path: str
+    description: str
+    vendor: int | None
+    product: int | None
+    serial_number: str | None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Who answered at a port, or why nobody did."""
+
+    identity: Identity | None
+    reason: str = ""
+
+
+def find_ports() -> list[Port]:
+    """All serial ports, by path."""
+    found = [
+        Port(p.device, _description(p.description), p.vid, p.pid, p.serial_number)
+        for p in list_ports.comports()
+    ]
+    return sorted(found, key=lambda port: port.path)
+
+
+def probe(path: str, baud: int | None = None) -> Probe:
+    """Ask who is there. baud: None tries BAUDS."""
+    try:
+        device = connect(path, baud, PROBE)
+    except HostError as error:
+        return Probe(None, str(error))
+    try:
+        return Probe(device.identity)
+    finally:
+        device.close()
+
+
+def connect(path: str, baud: int | None, patience: Patience | None = None) -> Device:
+    """A board that has said who it is. baud: None tries BAUDS. Raises HostError."""
+    if baud is not None or "://" in path:
+        device = Device(SerialLink(path, baud or BAUDS[0]), patience)
+        try:
+            device.identify()
+        except BaseException:
+            device.close()
+            raise
+        return device
+    for candidate in BAUDS:
+        link = SerialLink(path, candidate)
+        try:
+            Device(link, PROBE).identify()
+        except NoAnswerError:
+            continue
+        finally:
+            link.close()
+        return connect(path, candidate, patience)
+    raise PortError(
+        path, f"nothing with mcutrain's firmware answered at {', '.join(map(str, BAUDS))} baud"
+    )
+
+
+def port_of_board(usb: Sequence[Sequence[int]]) -> str:
+    """The one port whose USB adapter is on a board of that kind. Raises HostError.
+
+    usb: vendor and product numbers, as board.toml has them.
+    """
+    kinds = {tuple(pair) for pair in usb}
+    found = [port.path for port in find_ports() if (port.vendor, port.product) in kinds]
+    if len(found) != 1:
+        which = (
+            f"these ports fit the board: {', '.join(found)}" if found else "no port fits the board"
+        )
+        raise HostError(f"{which}; name one with --port (`mcutrain ports` lists them)")
+    return found[0]
+
+
+def _description(text: str | None) -> str:
+    return "" if text in (None, "n/a") else str(text)

@@ -1,0 +1,309 @@
+"""The words of docs/protocol.md: commands, statuses, and the fields of requests and responses."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import astuple, dataclass
+from enum import IntEnum, IntFlag
+from typing import Any, ClassVar, TypeVar
+
+N = TypeVar("N", bound="Numbers")
+
+VERSION = 1
+RESPONSE = 0x80
+"""This bit of the command tells a response; alone it is the answer to what was no frame."""
+HEADER = struct.Struct("<BBHHH")
+MAX_BODY_BYTES = 512
+"""Of version 1; IDENTIFY says the device's own."""
+OFFSET_BYTES = 4
+"""Pieces of a sample or state follow their offset."""
+
+
+class Command(IntEnum):
+    """What a host asks for."""
+
+    IDENTIFY = 0x01
+    SAMPLE = 0x02
+    INFER = 0x03
+    TRAIN = 0x04
+    EVALUATE = 0x05
+    SET_RATE = 0x06
+    STATISTICS = 0x07
+    READ_STATE = 0x08
+    WRITE_STATE = 0x09
+    SAVE = 0x0A
+    RESTORE = 0x0B
+    RESET = 0x0C
+    READ_OUTPUT = 0x0D
+
+
+LONG_COMMANDS = frozenset(
+    {
+        Command.INFER,
+        Command.TRAIN,
+        Command.EVALUATE,
+        Command.SAVE,
+        Command.RESTORE,
+        Command.WRITE_STATE,
+    }
+)
+"""Those that a device may first answer with WORKING."""
+
+
+class Status(IntEnum):
+    """How a request ended."""
+
+    OK = 0
+    WORKING = 1
+    FRAME = 16
+    VERSION = 17
+    COMMAND = 18
+    LENGTH = 19
+    SESSION = 20
+    SEQUENCE = 21
+    OFFSET = 22
+    SAMPLE_INCOMPLETE = 23
+    LABEL = 24
+    POSITION = 25
+    RATE = 26
+    NO_SAVED = 27
+    MODEL = 28
+    CHECKSUM = 29
+    FLASH = 30
+    STATE_INCOMPLETE = 31
+    UNSUPPORTED = 32
+
+
+MEANING = {
+    Status.FRAME: "the bytes were no frame; the line is noisy or the baud rate wrong",
+    Status.VERSION: "it speaks another version of the protocol",
+    Status.COMMAND: "its firmware does not know that command",
+    Status.LENGTH: "the request is too short or too long for its command",
+    Status.SESSION: "the session is not the one begun last",
+    Status.SEQUENCE: "the request is neither the next one nor the last one again",
+    Status.OFFSET: "the bytes do not begin where the earlier ones ended, or go past the end",
+    Status.SAMPLE_INCOMPLETE: "bytes of the sample are missing",
+    Status.LABEL: "the label is no class of its model",
+    Status.POSITION: "its training or evaluation is at another position",
+    Status.RATE: "it has no valid learning rate",
+    Status.NO_SAVED: "nothing valid is saved on it",
+    Status.MODEL: "the state is of another model or scheme",
+    Status.CHECKSUM: "the state that was written is damaged",
+    Status.FLASH: "its flash could not be erased or written",
+    Status.STATE_INCOMPLETE: "its state was written only in part; restore, reset or write it whole",
+    Status.UNSUPPORTED: "this board cannot do that",
+}
+
+
+def meaning(status: int) -> str:
+    """A status as words."""
+    known = MEANING.get(Status(status)) if status in set(Status) else None
+    return known or f"status {status}, which this program does not know"
+
+
+class Reset(IntEnum):
+    """Kinds of RESET."""
+
+    WEIGHTS = 0
+    RESTART = 1
+    BOOTLOADER = 2
+
+
+class IdentityFlags(IntFlag):
+    """Bits of IDENTIFY's flags."""
+
+    RESTORED = 1
+    COMPLETE = 2
+    HAS_SLOTS = 4
+    SAVED_REFUSED = 8
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Header and body of a request or a response."""
+
+    command: int
+    session: int
+    sequence: int
+    status: int = 0
+    body: bytes = b""
+    version: int = VERSION
+
+    def pack(self) -> bytes:
+        """The payload of a frame."""
+        head = (self.version, self.command, self.session, self.sequence, self.status)
+        return HEADER.pack(*head) + self.body
+
+    @staticmethod
+    def parse(payload: bytes) -> Frame | None:
+        """The parts of a payload; None if it is too short to have a header."""
+        if len(payload) < HEADER.size:
+            return None
+        version, command, session, sequence, status = HEADER.unpack_from(payload)
+        return Frame(command, session, sequence, status, payload[HEADER.size :], version)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate, mult_q31 * 2**(shift - 31)."""
+
+    mult_q31: int
+    shift: int
+
+    @property
+    def value(self) -> float:
+        """As a real number."""
+        return math.ldexp(self.mult_q31, self.shift - 31)
+
+    def pack(self) -> bytes:
+        """As SET_RATE and TRAIN have it."""
+        return struct.pack("<ii", self.mult_q31, self.shift)
+
+
+class MalformedResponseError(ValueError):
+    """A response's body does not have the fields of its command."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A response whose body is numbers; subclasses have a field for each."""
+
+    layout: ClassVar[struct.Struct]
+
+    @classmethod
+    def parse(cls: type[N], body: bytes) -> N:
+        """The fields of a body. Raises MalformedResponseError."""
+        if len(body) != cls.layout.size:
+            raise MalformedResponseError(f"{len(body)} bytes in the place of {cls.layout.size}")
+        return cls(*cls.layout.unpack(body))
+
+    def pack(self) -> bytes:
+        """The body of these numbers."""
+        return self.layout.pack(*astuple(self))
+
+
+@dataclass(frozen=True)
+class Inference(Numbers):
+    """Of INFER."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<iQ")
+    prediction: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Step(Numbers):
+    """Of TRAIN: loss and prediction before the update, position after it."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<iiIQI")
+    loss_q16: int
+    prediction: int
+    position: int
+    cycles: int
+    saturations: int
+
+    @property
+    def loss(self) -> float:
+        """In nats."""
+        return self.loss_q16 / 65536
+
+
+@dataclass(frozen=True)
+class Evaluation(Numbers):
+    """Of EVALUATE: this sample's prediction, and the counts so far."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<iIIQ")
+    prediction: int
+    evaluated: int
+    correct: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Saved(Numbers):
+    """Of SAVE and RESTORE: the number of the save, and the position of the state in it."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<II")
+    number: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Statistics(Numbers):
+    """Of STATISTICS."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<IiiIQQIIIII")
+    position: int
+    loss_q16: int
+    prediction: int
+    saturations: int
+    train_cycles: int
+    infer_cycles: int
+    stack_used_bytes: int
+    frames: int
+    frames_refused: int
+    repeated: int
+    save_number: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Of IDENTIFY: what the board is and holds."""
+
+    max_body: int
+    flags: int
+    model_hash: int
+    position: int
+    input_bytes: int
+    output_bytes: int
+    classes: int
+    samples_per_update: int
+    arena_bytes: int
+    state_bytes: int
+    saved_bytes: int
+    stack_bytes: int
+    sram_bytes: int
+    clock_hz: int
+    save_number: int
+    board: str
+    model: str
+    scheme: str
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<HHQ12I")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the board holds a valid state."""
+        return bool(self.flags & IdentityFlags.COMPLETE)
+
+    @property
+    def was_restored(self) -> bool:
+        """Whether the board found a saved state when it started."""
+        return bool(self.flags & IdentityFlags.RESTORED)
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether the board can save."""
+        return bool(self.flags & IdentityFlags.HAS_SLOTS)
+
+    @property
+    def refused_saved(self) -> bool:
+        """Whether a saved state of another model was found at start-up, and left alone."""
+        return bool(self.flags & IdentityFlags.SAVED_REFUSED)
+
+    def pack(self) -> bytes:
+        """The body of IDENTIFY's response."""
+        *numbers, board, model, scheme = astuple(self)
+        return self.layout.pack(*numbers) + f"{board}\0{model}\0{scheme}\0".encode()
+
+    @staticmethod
+    def parse(body: bytes) -> Identity:
+        """The fields of a body. Raises MalformedResponseError."""
+        size = Identity.layout.size
+        texts = body[size:].split(b"\0")
+        if len(body) < size or len(texts) != 4 or texts[3]:
+            raise MalformedResponseError(f"{len(body)} bytes that are no identity")
+        board, model, scheme = (text.decode("utf-8", "replace") for text in texts[:3])
+        values: list[Any] = [*Identity.layout.unpack_from(body), board, model, scheme]
+        return Identity(*values)

@@ -1,0 +1,69 @@
+"""A trained state in a file: header, checksum and state, as mct_state_save writes them."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcutrain_host.errors import ModelMismatchError, StateFileError
+
+MAGIC = b"MCTS"
+VERSION = 1
+HEADER = struct.Struct("<4sB3xQI")  # magic, version, model hash, state bytes; then the checksum
+HEADER_BYTES = HEADER.size + 4
+COUNTERS = struct.Struct("<III")  # random state, updates done, samples of the current update
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A sound saved state. raw: all of its bytes."""
+
+    raw: bytes
+    model_hash: int
+    updates: int
+    samples: int
+
+    def position(self, samples_per_update: int) -> int:
+        """The number of samples it has learnt from."""
+        return self.updates * samples_per_update + self.samples
+
+    @staticmethod
+    def parse(raw: bytes, where: str) -> SavedState:
+        """Check the bytes. where: for sentences. Raises StateFileError."""
+        if len(raw) < HEADER_BYTES + COUNTERS.size or raw[:4] != MAGIC or raw[4] != VERSION:
+            raise StateFileError(f"{where} is no trained state of this version of mcutrain")
+        _, _, model_hash, size = HEADER.unpack_from(raw)
+        state = raw[HEADER_BYTES:]
+        crc = zlib.crc32(state, zlib.crc32(raw[: HEADER.size]))
+        if len(state) != size or crc != int.from_bytes(raw[HEADER.size : HEADER_BYTES], "little"):
+            raise StateFileError(f"{where} is damaged: its size or checksum is wrong")
+        _, updates, samples = COUNTERS.unpack_from(state)
+        return SavedState(raw, model_hash, updates, samples)
+
+
+def read(path: Path, model_hash: int) -> SavedState:
+    """The state in a file. Raises StateFileError, ModelMismatchError."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise StateFileError(f"cannot read {path}: {error.strerror}") from error
+    saved = SavedState.parse(raw, str(path))
+    if saved.model_hash != model_hash:
+        raise ModelMismatchError(
+            str(path), saved.model_hash, "the project", model_hash, "take the file of this project"
+        )
+    return saved
+
+
+def write(path: Path, raw: bytes) -> None:
+    """Write a state as a whole or not at all. Raises StateFileError."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(raw)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StateFileError(f"cannot write {path}: {error.strerror}") from error

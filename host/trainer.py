@@ -1,0 +1,485 @@
+"""Training on a board: samples and learning rates go there, one step at a time.
+
+What is learnt at a position (the number of samples learnt before) is a function of the position,
+and the board refuses a step from another one. So a run goes on after a restart of the board, of
+this program, or of both, and ends with the same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+from mcutrain_host import saved as saved_files
+from mcutrain_host.client import Device
+from mcutrain_host.errors import (
+    DeviceRestartedError,
+    HostError,
+    LinkError,
+    LogError,
+    ModelMismatchError,
+    PortError,
+    RefusedError,
+    StateFileError,
+)
+from mcutrain_host.log import Log
+from mcutrain_host.protocol import Identity, Rate, Saved, Statistics, Step
+from mcutrain_host.saved import SavedState
+
+RETRY_SECONDS = 0.5
+"""Between two attempts to find an unplugged board again."""
+RESTARTS_IN_PLACE = 5
+"""So many restarts of the board without a step between them end the run."""
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What a board is to learn, and what it is tested on, by position and by index.
+
+    sample_at, test_at: the input's bytes and the label. total: steps of the whole run.
+    """
+
+    total: int
+    sample_at: Callable[[int], tuple[bytes, int]]
+    rate_at: Callable[[int], Rate]
+    tests: int
+    test_at: Callable[[int], tuple[bytes, int]]
+
+
+class Begin(Enum):
+    """From where a run starts."""
+
+    BOARD = "from what the board has learnt"
+    FILE = "from the state of a file"
+    FRESH = "from the weights that the model came with"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is done.
+
+    model_hash: the project's. seed: of the rounding, for RESET. state: the file that the trained
+    state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
+    from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
+    that is gone. facts: about the run, for the log.
+    """
+
+    model_hash: int
+    seed: int
+    state: Path
+    save_every: int = 500
+    begin: Begin = Begin.BOARD
+    source: Path | None = None
+    reconnect_seconds: float = 0.0
+    facts: Mapping[str, Any] | None = None
+
+
+class Watch(Protocol):
+    """Who wants to know how far a run is."""
+
+    def connected(self, identity: Identity, first: int) -> None:
+        """The board is found, and training goes on at position `first`."""
+
+    def tested(self, done: int, of: int) -> None:
+        """Test samples done."""
+
+    def trained(self, step: Step, label: int) -> None:
+        """A step is done."""
+
+    def transferred(self, what: str, done: int, of: int) -> None:
+        """Bytes of a state on their way."""
+
+    def say(self, sentence: str) -> None:
+        """Something that is not usual."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did. before, accuracy: shares of the test samples; None if not tested.
+
+    first: the position at the begin. steps: done in this run, those that were lost by a restart
+    included. train_cycles: on average. saved: on the board, None if it cannot.
+    """
+
+    identity: Identity
+    first: int
+    position: int
+    total: int
+    steps: int
+    before: float | None
+    accuracy: float | None
+    seconds: float
+    train_cycles: float
+    restarts: int
+    resent: int
+    saved: Saved | None
+    statistics: Statistics
+    interrupted: bool
+
+
+class Training:
+    """One run. stop: asked between steps; True ends the run early, with all saved.
+
+    position: of the board. saved_position: of what is on the board's flash or in the file.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        lessons: Lessons,
+        settings: Settings,
+        log: Log,
+        watch: Watch,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.device, self.lessons, self.settings = device, lessons, settings
+        self.log, self.watch, self.stop = log, watch, stop
+        self.position = 0
+        self.saved_position = 0
+        self._identity: Identity | None = None
+        self._kept: SavedState | None = None
+        self._saved: Saved | None = None
+        self._steps = self._cycles = self._restarts = self._restarts_here = 0
+        self._train_seconds = 0.0
+
+    def run(self) -> Outcome:
+        """Train to the end, or until `stop`; save, and bring the state to the file.
+
+        Raises HostError. After LogError everything is saved; after LinkError what was saved last
+        is; the run can be continued in both cases.
+        """
+        self._connect()
+        first = self.position
+        try:
+            before = self._test()
+            self._train()
+            accuracy = before if self._steps == 0 else self._test()
+            statistics = self._statistics()
+        except LogError:
+            self._keep_without_log()
+            raise
+        outcome = Outcome(
+            identity=self.identity,
+            first=first,
+            position=self.position,
+            total=self.lessons.total,
+            steps=self._steps,
+            before=before,
+            accuracy=accuracy,
+            seconds=self._train_seconds,
+            train_cycles=self._cycles / max(self._steps, 1),
+            restarts=self._restarts,
+            resent=self.device.resent,
+            saved=self._saved,
+            statistics=statistics,
+            interrupted=self.position < self.lessons.total or (self.stop() and accuracy is None),
+        )
+        self._log_end(outcome)
+        return outcome
+
+    @property
+    def identity(self) -> Identity:
+        """Of the board, as it was when a session began last."""
+        assert self._identity is not None, "run() begins with it"
+        return self._identity
+
+    # ---- the begin, and after a restart ----
+
+    def _connect(self) -> None:
+        self._identity = self.device.identify()
+        self._check_model()
+        if self.identity.refused_saved:
+            self.watch.say(
+                "the board holds a saved state of another model or scheme; saving replaces it"
+            )
+        self.position = self.saved_position = self._bring(self._begin)
+        self._write_log(
+            "connected",
+            {
+                "port": self.device.link.name,
+                "board": self.identity.board,
+                "model": self.identity.model,
+                "scheme": self.identity.scheme,
+                "model_hash": f"{self.identity.model_hash:016x}",
+                "sram_bytes": self.identity.sram_bytes,
+                "clock_hz": self.identity.clock_hz,
+                "total": self.lessons.total,
+                **(self.settings.facts or {}),
+            },
+        )
+        self.watch.connected(self.identity, self.position)
+
+    def _check_model(self) -> None:
+        theirs, ours = self.identity.model_hash, self.settings.model_hash
+        if theirs != ours:
+            raise ModelMismatchError(
+                f"the firmware on the board at {self.device.link.name}",
+                theirs,
+                "the project",
+                ours,
+                "flash the project's, or give the project of the board's",
+            )
+
+    def _begin(self) -> int:
+        """Bring the board to where the run starts. Returns the position."""
+        settings, identity = self.settings, self.identity
+        if settings.begin is Begin.FRESH:
+            return self._replace_saved(self.device.reset(settings.seed))
+        if settings.begin is Begin.FILE:
+            assert settings.source is not None, "Begin.FILE has a file"
+            state = saved_files.read(settings.source, settings.model_hash)
+            return self._replace_saved(self._write(state))
+        in_file = self._state_in_file()
+        learnt = in_file.position(identity.samples_per_update) if in_file else 0
+        position = self._valid_position()
+        if position == 0 and in_file is not None and learnt > 0:
+            if identity.has_slots:
+                raise StateFileError(
+                    f"{settings.state} has learnt from {learnt:,} samples, the board from none; "
+                    f"--from {settings.state} goes on there, --fresh begins anew"
+                )
+            self.watch.say(
+                f"the board keeps no state, so {settings.state} is written to it: "
+                f"{learnt:,} samples learnt"
+            )
+            return self._write(in_file)
+        return position if position > 0 else self.device.reset(settings.seed)
+
+    def _replace_saved(self, position: int) -> int:
+        """Save, so that a restart does not bring back what an earlier run saved."""
+        if self.identity.has_slots:
+            self._saved = self.device.save()
+        return position
+
+    def _state_in_file(self) -> SavedState | None:
+        """What an earlier run left. Raises StateFileError, ModelMismatchError."""
+        state = self.settings.state
+        return saved_files.read(state, self.settings.model_hash) if state.exists() else None
+
+    def _valid_position(self) -> int:
+        """The board's, after a state that was written in part has been replaced."""
+        if self.identity.is_complete:
+            return self.identity.position
+        if self.identity.has_slots:
+            try:
+                return self.device.restore().position
+            except RefusedError:
+                pass  # nothing is saved
+        return self.device.reset(self.settings.seed)
+
+    def _write(self, state: SavedState) -> int:
+        self.device.write_state(
+            state.raw, lambda done, of: self.watch.transferred("writing the state", done, of)
+        )
+        self._kept = state
+        return state.position(self.identity.samples_per_update)
+
+    def _recover(self, error: LinkError) -> None:
+        """Find the board again, and go on from where it is. Raises what cannot be helped."""
+        was = self.position
+        self._reconnect(error)
+        self.position = self._bring(self._after_restart)
+        self._write_log("restarted", {"was": was, "reason": str(error)})
+        self.watch.say(f"{error}; going on from position {self.position:,}, was at {was:,}")
+
+    def _bring(self, to_position: Callable[[], int]) -> int:
+        """Do what brings the board to a position, again if it restarts meanwhile."""
+        while True:
+            try:
+                return to_position()
+            except LinkError as error:
+                self._reconnect(error)
+
+    def _reconnect(self, error: LinkError) -> None:
+        self._restarts += 1
+        self._restarts_here += 1
+        if self._restarts_here > RESTARTS_IN_PLACE:
+            raise HostError(
+                f"the talk with the board broke off {RESTARTS_IN_PLACE} times at position "
+                f"{self.position:,} without a step between; the last time: {error}"
+            ) from error
+        self._identity = self._find_again(error)
+        self._check_model()
+
+    def _find_again(self, error: LinkError) -> Identity:
+        until = time.monotonic() + self.settings.reconnect_seconds
+        if isinstance(error, DeviceRestartedError):
+            try:
+                return self.device.identify()
+            except LinkError as next_error:
+                error = next_error
+        while time.monotonic() < until:
+            if self.stop():
+                raise error
+            try:
+                return self.device.reopen()
+            except (LinkError, PortError):
+                time.sleep(RETRY_SECONDS)
+        raise error
+
+    def _after_restart(self) -> int:
+        """Where the board is after a restart, or what this run kept for it."""
+        position = self._valid_position()
+        if position > 0:
+            return position
+        if self._kept is not None:
+            return self._write(self._kept)
+        return self.device.reset(self.settings.seed)
+
+    # ---- testing ----
+
+    def _test(self) -> float | None:
+        """The share of test samples that are right; None if there are none, or at `stop`."""
+        while self.lessons.tests > 0:
+            try:
+                return self._test_once()
+            except LinkError as error:
+                self._recover(error)
+        return None
+
+    def _test_once(self) -> float | None:
+        correct = 0
+        for index in range(self.lessons.tests):
+            if self.stop():
+                return None
+            sample, label = self.lessons.test_at(index)
+            self.device.send_sample(sample)
+            correct = self.device.evaluate(label, index).correct
+            self.watch.tested(index + 1, self.lessons.tests)
+        accuracy = correct / self.lessons.tests
+        facts = {"accuracy": accuracy, "correct": correct, "evaluated": self.lessons.tests}
+        self._write_log("evaluated", facts)
+        return accuracy
+
+    def _statistics(self) -> Statistics:
+        while True:
+            try:
+                return self.device.statistics()
+            except LinkError as error:
+                self._recover(error)
+
+    # ---- training ----
+
+    def _train(self) -> None:
+        """From the board's position to the end or `stop`, and all kept."""
+        while True:
+            try:
+                self._train_rest()
+                self._keep()
+                return
+            except LinkError as error:
+                self._recover(error)
+
+    def _train_rest(self) -> None:
+        while self.position < self.lessons.total and not self.stop():
+            started = time.monotonic()
+            sample, label = self.lessons.sample_at(self.position)
+            rate = self.lessons.rate_at(self.position)
+            self.device.send_sample(sample)
+            step = self.device.train(label, self.position, rate)
+            self._train_seconds += time.monotonic() - started
+            self._take(step, label, rate)
+            every = self.settings.save_every
+            if every and self.position % every == 0 and self.position < self.lessons.total:
+                self._save()
+
+    def _take(self, step: Step, label: int, rate: Rate) -> None:
+        self.position = step.position
+        self._restarts_here = 0
+        self._steps += 1
+        self._cycles += step.cycles
+        self.watch.trained(step, label)
+        self._write_log(
+            "step",
+            {
+                "loss": round(step.loss, 6),
+                "loss_q16": step.loss_q16,
+                "label": label,
+                "prediction": step.prediction,
+                "is_right": step.prediction == label,
+                "rate": rate.value,
+                "mult_q31": rate.mult_q31,
+                "shift": rate.shift,
+                "cycles": step.cycles,
+                "saturations": step.saturations,
+            },
+        )
+
+    # ---- keeping what was learnt ----
+
+    def _save(self) -> None:
+        """In the board's flash, or in the file where the board has no slots."""
+        if not self.identity.has_slots:
+            self._pull()
+            return
+        self._saved = self.device.save()
+        self.saved_position = self._saved.position
+        self._write_log("saved", {"number": self._saved.number})
+
+    def _keep(self) -> None:
+        """In the board's flash and in the file. A refusal comes after the file is written."""
+        refusal = None
+        if self.identity.has_slots:
+            try:
+                self._save()
+            except RefusedError as error:
+                refusal = error
+        self._pull()
+        if refusal:
+            raise refusal
+
+    def _keep_without_log(self) -> None:
+        """The same when the log cannot be written; the error that is told is the log's."""
+        self.log = _NoLog()
+        try:
+            self._keep()
+        except HostError as error:
+            self.watch.say(str(error))
+
+    def _pull(self) -> None:
+        raw = self.device.read_state(
+            lambda done, of: self.watch.transferred("reading the state", done, of)
+        )
+        state = SavedState.parse(raw, f"what the board at {self.device.link.name} sent")
+        position = state.position(self.identity.samples_per_update)
+        if state.model_hash != self.settings.model_hash or position != self.position:
+            raise StateFileError(
+                f"the board at {self.device.link.name} sent a state of position {position:,} "
+                f"in the place of {self.position:,}; is another program training it?"
+            )
+        saved_files.write(self.settings.state, raw)
+        self._kept = state
+        self.saved_position = max(position, self.saved_position)
+        self._write_log("pulled", {"file": str(self.settings.state)})
+
+    # ---- the log ----
+
+    def _write_log(self, event: str, facts: Mapping[str, Any]) -> None:
+        self.log.write(event, self.position, facts)
+
+    def _log_end(self, outcome: Outcome) -> None:
+        self._write_log(
+            "interrupted" if outcome.interrupted else "finished",
+            {
+                "accuracy": outcome.accuracy,
+                "steps": outcome.steps,
+                "seconds": round(outcome.seconds, 3),
+                "restarts": outcome.restarts,
+                "resent": outcome.resent,
+                "stack_used_bytes": outcome.statistics.stack_used_bytes,
+            },
+        )
+
+
+class _NoLog:
+    """In the place of a log that cannot be written."""
+
+    def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,59 @@
+"""Flags of the commands that talk to a board, and finding it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mcutrain_host.manifest import Manifest
+
+DEFAULT_BAUD = 115_200
+
+Project = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", help="What `mcutrain generate --board` wrote.", show_default=False
+    ),
+]
+BoardPort = Annotated[
+    str | None,
+    typer.Option(
+        "--port",
+        metavar="PORT",
+        help="Where the board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
+        "pyserial; found by its USB adapter if only one fits.",
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    str,
+    typer.Option(
+        metavar="PORT",
+        help="Where the board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
+        "pyserial.",
+        show_default=False,
+    ),
+]
+BoardBaud = Annotated[
+    int | None,
+    typer.Option("--baud", min=1, help="In the place of the board's own.", show_default=False),
+]
+Baud = Annotated[
+    int | None,
+    typer.Option(min=1, help="The line's speed; tried out if not given.", show_default=False),
+]
+
+
+def find_port(manifest: Manifest, port: str | None) -> str:
+    """The given port, or the only one that fits the board. Raises PortError."""
+    from mcutrain_host.ports import port_of_board
+
+    return port or port_of_board(manifest.board.get("uart", {}).get("usb", []))
+
+
+def find_baud(manifest: Manifest, baud: int | None) -> int:
+    """The given speed, or that of the board's firmware."""
+    return baud or int(manifest.board.get("uart", {}).get("baud", DEFAULT_BAUD))

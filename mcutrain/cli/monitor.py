@@ -1,0 +1,130 @@
+"""mcutrain monitor: what a board says of itself, every second."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli import boards
+from mcutrain.cli.output import err, say, show, show_table
+
+if TYPE_CHECKING:
+    from mcutrain_host.client import Device
+
+BAD_PREDICTION = -1
+
+
+def monitor(
+    port: boards.Port,
+    baud: boards.Baud = None,
+    every: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Between two questions.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Ask once and end.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON per answer in the place of text.")
+    ] = False,
+) -> None:
+    """Watch a board: position, loss, cycles, stack, the line's faults. It changes nothing.
+
+    A port has one user: this ends another program's session with the board. Ctrl-C ends it.
+
+    Example: `mcutrain monitor --port /dev/ttyACM0`
+    """
+    from mcutrain_host.ports import PROBE, connect
+
+    device = connect(port, baud, PROBE)
+    try:
+        tell = _tell_json if json else _tell_table
+        if once:
+            tell(facts(device))
+        elif json:
+            _repeat(device, every, tell)
+        else:
+            _watch(device, every)
+    except KeyboardInterrupt:
+        say("mcutrain: no longer watching")
+    finally:
+        device.close()
+
+
+def facts(device: Device) -> dict[str, Any]:
+    """What the board is, and what it counted. Raises HostError."""
+    from mcutrain_host.errors import DeviceRestartedError
+
+    try:
+        counted = device.statistics()
+    except DeviceRestartedError:
+        device.identify()
+        counted = device.statistics()
+    identity = asdict(device.identity)
+    identity["model_hash"] = f"{identity['model_hash']:016x}"
+    return {**identity, **asdict(counted), "loss": counted.loss_q16 / 65536}
+
+
+def _tell_json(found: dict[str, Any]) -> None:
+    show(json_text.dumps(found, ensure_ascii=False))
+
+
+def _tell_table(found: dict[str, Any]) -> None:
+    show_table(("", ""), _rows(found))
+
+
+def _repeat(device: Device, every: float, tell: Callable[[dict[str, Any]], None]) -> None:
+    while True:
+        tell(facts(device))
+        time.sleep(every)
+
+
+def _watch(device: Device, every: float) -> None:
+    from rich.live import Live
+
+    with Live(console=err, auto_refresh=False, transient=True) as live:
+        while True:
+            live.update(_table(facts(device)), refresh=True)
+            time.sleep(every)
+
+
+def _table(found: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in _rows(found):
+        table.add_row(name, value)
+    return table
+
+
+def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    prediction = found["prediction"]
+    return [
+        ("board", found["board"]),
+        ("model", found["model"]),
+        ("scheme", found["scheme"]),
+        ("samples learnt", f"{found['position']:,}"),
+        ("loss of the last step", f"{found['loss']:.4f}"),
+        ("last prediction", "none" if prediction == BAD_PREDICTION else str(prediction)),
+        ("saturated gradients of the last step", f"{found['saturations']:,}"),
+        ("training step", _cycles(found["train_cycles"], found["clock_hz"])),
+        ("inference", _cycles(found["infer_cycles"], found["clock_hz"])),
+        ("SRAM", f"{found['sram_bytes']:,} bytes"),
+        ("stack used", f"{found['stack_used_bytes']:,} of {found['stack_bytes']:,} bytes"),
+        ("newest save", str(found["save_number"] or "none")),
+        ("frames taken, damaged, repeated", _line(found)),
+    ]
+
+
+def _cycles(cycles: int, clock_hz: int) -> str:
+    if not cycles:
+        return "none yet"
+    return f"{cycles:,} cycles" + (f", {1e3 * cycles / clock_hz:,.2f} ms" if clock_hz else "")
+
+
+def _line(found: dict[str, Any]) -> str:
+    return f"{found['frames']:,}, {found['frames_refused']:,}, {found['repeated']:,}"

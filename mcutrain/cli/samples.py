@@ -1,0 +1,106 @@
+"""Flags of the commands that learn from a data set, and reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from mcutrain.cli.options import parse_number, parse_numbers
+from mcutrain.cli.output import count_bar
+
+if TYPE_CHECKING:
+    from mcutrain.data import Normalization, Progress, Split
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test) or a "
+        "folder with a folder of images per class.",
+        show_default=False,
+    ),
+]
+Epochs = Annotated[int, typer.Option(min=1, help="Passes over the training samples.")]
+Rate = Annotated[
+    float,
+    typer.Option(
+        "--lr",
+        parser=parse_number,
+        metavar="X",
+        help="Learning rate per sample, or a fraction.",
+    ),
+]
+RATE = "0.1/256"
+Schedule = Annotated[Literal["cosine", "constant"], typer.Option(help="Of the learning rate.")]
+Warmup = Annotated[
+    float, typer.Option(min=0, max=1, help="Share of all steps in which a cosine's rate rises.")
+]
+Flip = Annotated[bool, typer.Option("--flip", help="Mirror half of the training images.")]
+Crop = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Shift training images by up to N pixels.")
+]
+TrainingSamples = Annotated[
+    int | None,
+    typer.Option("--samples", min=1, help="Only the first N training samples.", show_default=False),
+]
+TestSamples = Annotated[
+    int | None, typer.Option(min=1, help="Only the first N test samples.", show_default=False)
+]
+TestShare = Annotated[float, typer.Option(help="Of data that does not say what is for the test.")]
+Mean = Annotated[
+    str | None,
+    typer.Option(
+        parser=parse_numbers,
+        metavar="M,…",
+        help="What pixels / 255 were normalized with in training, if the model's input "
+        "parameters do not tell; with --std.",
+        show_default=False,
+    ),
+]
+Std = Annotated[
+    str | None,
+    typer.Option(parser=parse_numbers, metavar="S,…", help="See --mean.", show_default=False),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where samples come from, and how many of them are used."""
+
+    path: Path
+    samples: int | None
+    test_samples: int | None
+    test_share: float
+    normalization: Normalization | None
+
+    def read(self, load: Callable[[Path, float, Progress], Split]) -> Split:
+        """The first samples of both parts. load: reads path, with test share and progress."""
+        from mcutrain.data import Split
+
+        with count_bar() as bar:
+            task = bar.add_task("reading images")
+            split = load(
+                self.path,
+                self.test_share,
+                lambda done, of: bar.update(task, completed=done, total=of),
+            )
+        train, test = split.train, split.test
+        return Split(
+            train if self.samples is None else train.subset(self.samples),
+            test if self.test_samples is None else test.subset(self.test_samples),
+        )
+
+
+def normalization(mean: str | None, std: str | None) -> Normalization | None:
+    """Of --mean and --std."""
+    from mcutrain.data import Normalization
+
+    if mean is None and std is None:
+        return None
+    if mean is None or std is None:
+        raise typer.BadParameter("give both --mean and --std, or none", param_hint="--mean")
+    numbers = [tuple(parse_number(part) for part in text.split(",")) for text in (mean, std)]
+    return Normalization(*numbers)

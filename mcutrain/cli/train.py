@@ -1,0 +1,449 @@
+"""mcutrain train: a board learns, and this computer sends the samples."""
+
+from __future__ import annotations
+
+import json as json_text
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli import boards, options
+from mcutrain.cli import samples as inputs
+from mcutrain.cli.output import check_writable, err, percent, say, show, show_json, training_bar
+from mcutrain.cli.training import Lines, Smoothed
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from mcutrain_host.log import Logs
+    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.protocol import Identity, Step
+    from mcutrain_host.trainer import Lessons, Outcome, Settings
+
+    from mcutrain.simulate import Course, RunSettings
+
+INTERRUPTED = 130
+STATE, LOG = "trained.mcts", "train.jsonl"
+
+
+def train(
+    folder: boards.Project,
+    data: inputs.Data,
+    port: boards.BoardPort = None,
+    baud: boards.BoardBaud = None,
+    epochs: inputs.Epochs = 4,
+    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
+    schedule: inputs.Schedule = "cosine",
+    warmup: inputs.Warmup = 0.1,
+    seed: options.Seed = 0,
+    flip: inputs.Flip = False,
+    crop: inputs.Crop = 0,
+    samples: inputs.TrainingSamples = None,
+    test_samples: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Only the first N test samples; 0 does not test.", show_default=False
+        ),
+    ] = None,
+    test_share: inputs.TestShare = 0.2,
+    mean: inputs.Mean = None,
+    std: inputs.Std = None,
+    save_every: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="STEPS",
+            help="How often the board saves into its flash, which wears (10,000 erasures); 0 saves "
+            "only at the end.",
+        ),
+    ] = 500,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"Where the trained state is brought to; DIR/{STATE} if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    begin_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Write this state to the board first, and go on from it.",
+            show_default=False,
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Begin anew, whatever the board has learnt."),
+    ] = False,
+    reconnect: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="How long to wait for a board that was unplugged."
+        ),
+    ] = 0.0,
+    patience: Annotated[
+        float,
+        typer.Option(min=1, metavar="SECONDS", help="How long the board's first step may take."),
+    ] = 120.0,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"A JSON object per step and event is appended there; DIR/{LOG} if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write TensorBoard's event files there too; needs `pip install "
+            "'mcutrain[tensorboard]'`.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Train on a board; this computer sends samples and learning rates.
+
+    With the flags that `mcutrain simulate` had, the board ends with the simulation's bits. The run
+    goes on where the board is: after Ctrl-C, a power cut or an unplugged cable, the same command
+    continues.
+
+    Example: `mcutrain train project --data images/ --port /dev/ttyACM0 --epochs 2`
+    """
+    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.trainer import Begin, Settings
+
+    from mcutrain.simulate import RunSettings
+
+    if fresh and begin_from is not None:
+        raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
+    manifest = Manifest.read(folder)
+    settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
+    cut = test_samples or None
+    source = inputs.Source(data, samples, cut, test_share, inputs.normalization(mean, std))
+    state, log = state or folder / STATE, log or folder / LOG
+    check_writable(state)
+    course = _course(manifest, source, settings)
+    lessons = _lessons(course, 0 if test_samples == 0 else len(course.samples.split.test))
+    how = Settings(
+        model_hash=manifest.model_hash,
+        seed=seed + 1,  # as mcutrain.api.prepare_run begins a simulation
+        state=state,
+        save_every=save_every,
+        begin=Begin.FRESH if fresh else Begin.FILE if begin_from else Begin.BOARD,
+        source=begin_from,
+        reconnect_seconds=reconnect,
+        facts={"course": course.digest, "settings": asdict(settings)},
+    )
+    where = _Where(
+        boards.find_port(manifest, port), boards.find_baud(manifest, baud), patience, log
+    )
+    outcome = _run(where, lessons, how, tensorboard, json)
+    _tell(outcome, how, log, json)
+
+
+@dataclass(frozen=True)
+class _Where:
+    """The board's line, and the log of what happens there."""
+
+    port: str
+    baud: int
+    patience_seconds: float
+    log: Path
+
+
+# ---- what is learnt ----
+
+
+def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) -> Course:
+    """Samples and learning rates as `mcutrain simulate` takes them."""
+    from mcutrain import data as datasets
+    from mcutrain.api import prepare_samples
+    from mcutrain.simulate import Course
+
+    facts = manifest.values
+    shape = tuple(facts["input"]["shape"][1:])
+    image_shape = (shape[0], shape[1], shape[2]) if len(shape) == 3 else None
+    split = source.read(
+        lambda path, share, progress: datasets.load(
+            path,
+            test_share=share,
+            seed=settings.seed,
+            image_shape=image_shape,
+            progress=progress,
+        )
+    )
+    samples = prepare_samples(
+        split,
+        settings,
+        input_shape=shape,
+        scale=facts["input"]["scale"],
+        zero_point=facts["input"]["zero_point"],
+        classes=facts["classes"],
+        normalization=source.normalization,
+    )
+    return Course(samples, settings)
+
+
+def _lessons(course: Course, tests: int) -> Lessons:
+    from mcutrain_host.protocol import Rate
+    from mcutrain_host.trainer import Lessons
+
+    test = course.samples.split.test
+
+    def sample_at(position: int) -> tuple[bytes, int]:
+        x, label = course.at(position)
+        return x.tobytes(), label
+
+    def rate_at(position: int) -> Rate:
+        rate = course.rates.at(position)
+        return Rate(rate.mult_q31, rate.shift)
+
+    def test_at(index: int) -> tuple[bytes, int]:
+        return course.samples.test(index, index + 1)[0].tobytes(), int(test.y[index])
+
+    return Lessons(course.total, sample_at, rate_at, tests, test_at)
+
+
+# ---- the run ----
+
+
+def _run(
+    where: _Where, lessons: Lessons, how: Settings, tensorboard: Path | None, quiet: bool
+) -> Outcome:
+    from mcutrain_host.client import Device, Patience
+    from mcutrain_host.errors import HostError, LinkError, LogError
+    from mcutrain_host.link import SerialLink
+    from mcutrain_host.trainer import Training
+
+    earlier = _last_course(where.log)
+    with SerialLink(where.port, where.baud) as link, _stopping() as stop:
+        device = Device(link, Patience(work_seconds=where.patience_seconds))
+        with _logs(where.log, tensorboard) as logs, _screen(lessons, quiet) as screen:
+            screen.is_other_course = earlier not in (None, (how.facts or {})["course"])
+            training = Training(device, lessons, how, logs, screen, stop)
+            try:
+                return training.run()
+            except LogError as error:
+                raise HostError(
+                    f"{error}; {training.saved_position:,} steps are done and saved, and the same "
+                    "command goes on when it can be written"
+                ) from error
+            except LinkError as error:
+                raise HostError(
+                    f"{error}; {training.position:,} of {lessons.total:,} steps were done, and the "
+                    "same command goes on from what the board kept"
+                ) from error
+
+
+@contextmanager
+def _logs(path: Path, tensorboard: Path | None) -> Iterator[Logs]:
+    from mcutrain_host.log import JsonLines, Log, Logs, TensorBoard
+
+    logs: list[Log] = [JsonLines(path)]
+    if tensorboard is not None:
+        logs.append(TensorBoard(tensorboard))
+    made = Logs(logs)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _last_course(log: Path) -> str | None:
+    """What the last run that is in the log learnt from."""
+    last = None
+    if not log.is_file():
+        return None
+    with suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.startswith('{"event": "connected"'):
+                with suppress(ValueError):
+                    last = json_text.loads(line).get("course")
+    return last
+
+
+class _Stop:
+    """Whether Ctrl-C was pressed."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def __call__(self) -> bool:
+        return self.is_asked
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        if self.is_asked:
+            raise KeyboardInterrupt
+        self.is_asked = True
+        say("mcutrain: finishing this step and saving; Ctrl-C again leaves at once")
+
+
+@contextmanager
+def _stopping() -> Iterator[_Stop]:
+    """The first Ctrl-C asks for an end, the second is one."""
+    stop = _Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.signal(signal.SIGINT, stop.note)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ---- the screen ----
+
+
+@contextmanager
+def _screen(lessons: Lessons, quiet: bool) -> Iterator[_Screen]:
+    with training_bar() as bar:
+        yield _Screen(lessons, quiet, bar)
+
+
+class _Screen:
+    """A bar on stderr; where none can be drawn, a line now and then."""
+
+    def __init__(self, lessons: Lessons, quiet: bool, bar: Any) -> None:
+        self.lessons, self.quiet, self.bar = lessons, quiet, bar
+        self.task = bar.add_task("", total=lessons.total, facts="connecting")
+        self.is_other_course = False
+        self._smoothed, self._lines = Smoothed(), Lines("")
+        self._first, self._since = 0, 0.0
+        self._sram = ""
+
+    def connected(self, identity: Identity, first: int) -> None:
+        """Say what the board is, and from where training goes on."""
+        self._lines = Lines(identity.board)
+        self._first, self._sram = first, f"{identity.sram_bytes:,} B SRAM"
+        self.bar.update(self.task, description=identity.board, completed=first)
+        self.say(
+            f"{identity.board}: {identity.model}, scheme {identity.scheme}, "
+            f"{identity.sram_bytes:,} bytes of SRAM; {first:,} of {self.lessons.total:,} steps done"
+        )
+        if first > 0 and self.is_other_course:
+            self.say("they were done with other samples or settings; --fresh begins anew")
+
+    def tested(self, done: int, of: int) -> None:
+        """Show how far the test is."""
+        self._show(f"testing {done:,} of {of:,}")
+
+    def trained(self, step: Step, label: int) -> None:
+        """Show running means of loss and accuracy, and the speed."""
+        from mcutrain.simulate import Progress
+
+        now = time.monotonic()
+        if not self._since:
+            self._since, self._first = now, step.position - 1
+        speed = (step.position - self._first) / max(now - self._since, 1e-9)
+        progress = Progress(
+            step.position, self.lessons.total, step.loss, float(step.prediction == label), speed
+        )
+        self._smoothed.add(progress)
+        self.bar.update(self.task, completed=step.position)
+        self._show(
+            f"loss {self._smoothed.loss:.3f}  accuracy {percent(self._smoothed.accuracy)}  "
+            f"{speed:,.1f} samples/s  {step.cycles:,} cycles  {self._sram}"
+        )
+
+    def transferred(self, what: str, done: int, of: int) -> None:
+        """Show how far a state is."""
+        self._show(f"{what}: {done:,} of {of:,} bytes")
+
+    def say(self, sentence: str) -> None:
+        """A line on stderr, above the bar."""
+        if not self.quiet:
+            err.print(sentence, markup=False, soft_wrap=True)
+
+    def _show(self, facts: str) -> None:
+        self.bar.update(self.task, facts=facts)
+        if not self.quiet:
+            self._lines.tell(facts)
+
+
+# ---- the end ----
+
+
+def _tell(outcome: Outcome, how: Settings, log: Path, json: bool) -> None:
+    if json:
+        show_json(_facts(outcome, how, log))
+    elif not outcome.interrupted:
+        _show_outcome(outcome, how, log)
+    if outcome.interrupted:
+        say(
+            f"mcutrain: interrupted, {outcome.position:,} of {outcome.total:,} steps are done and "
+            f"saved, {_kept(outcome, how)}; the same command continues"
+        )
+        raise typer.Exit(INTERRUPTED)
+
+
+def _kept(outcome: Outcome, how: Settings) -> str:
+    on_board = f"on the board (save {outcome.saved.number}) and " if outcome.saved else ""
+    return f"{on_board}in {how.state}"
+
+
+def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
+    import hashlib
+
+    return {
+        "board": outcome.identity.board,
+        "model": outcome.identity.model,
+        "scheme": outcome.identity.scheme,
+        "model_hash": f"{outcome.identity.model_hash:016x}",
+        "steps": outcome.position,
+        "steps_in_all": outcome.total,
+        "steps_of_this_run": outcome.steps,
+        "accuracy_before": outcome.before,
+        "accuracy": outcome.accuracy,
+        "seconds": outcome.seconds,
+        "step_cycles": outcome.train_cycles,
+        "clock_hz": outcome.identity.clock_hz,
+        "sram_bytes": outcome.identity.sram_bytes,
+        "stack_bytes": outcome.identity.stack_bytes,
+        "stack_used_bytes": outcome.statistics.stack_used_bytes,
+        "restarts": outcome.restarts,
+        "requests_resent": outcome.resent,
+        "save_number": outcome.saved.number if outcome.saved else None,
+        "state": str(how.state),
+        "state_sha256": hashlib.sha256(how.state.read_bytes()).hexdigest(),
+        "log": str(log),
+        "interrupted": outcome.interrupted,
+    }
+
+
+def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
+    identity = outcome.identity
+    if outcome.accuracy is not None and outcome.before is not None:
+        show(f"test accuracy   {percent(outcome.before)} before, {percent(outcome.accuracy)} after")
+    if outcome.steps:
+        speed = outcome.steps / max(outcome.seconds, 1e-9)
+        show(f"trained         {outcome.steps:,} steps, {speed:,.1f} a second{_cycles(outcome)}")
+    else:
+        show(
+            f"trained         nothing: the board had done all {outcome.total:,} steps; --epochs "
+            "with more, or --fresh, trains it"
+        )
+    stack = outcome.statistics.stack_used_bytes
+    used = f", {stack:,} of the stack's {identity.stack_bytes:,} used" if stack else ""
+    show(f"SRAM            {identity.sram_bytes:,} bytes with the stack{used}")
+    show(f"state           {_kept(outcome, how)}; log in {shlex.quote(str(log))}")
+
+
+def _cycles(outcome: Outcome) -> str:
+    if not outcome.train_cycles:
+        return ""
+    hz = outcome.identity.clock_hz
+    time_of = f" ({1e3 * outcome.train_cycles / hz:,.2f} ms on the board)" if hz else ""
+    return f", {outcome.train_cycles:,.0f} cycles each{time_of}"

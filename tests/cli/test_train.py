@@ -1,0 +1,358 @@
+"""A board that trains is the simulation: the native firmware, over TCP, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcutrain_host import saved
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.link import SerialLink
+from mcutrain_host.manifest import Manifest
+from mcutrain_host.protocol import Rate
+
+from mcutrain.demo import IMAGES, MODEL
+from tests.cli.conftest import Outcome, Run
+from tests.host.fake_device import Noise
+from tests.host.serve import behind
+
+SCHEME = "22:0.25,bias:2"
+FLAGS = ("--samples", 60, "--epochs", 2, "--lr", "0.03", "--seed", 3, "--flip")
+TESTED = (*FLAGS, "--test-samples", 40)
+TOTAL = 120
+PATIENCE_SECONDS = 60
+MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built project for this computer."""
+    folder = tmp_path_factory.mktemp("native") / "project"
+    flags = ("--scheme", SCHEME, "--board", "native", "-o", str(folder))
+    for command in (("generate", str(MODEL), *flags), ("build", str(folder), "-O", "1")):
+        done = subprocess.run([*MCUTRAIN, *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, Any]]:
+    """The saved state and the facts of the simulation with the same flags."""
+    state = tmp_path_factory.mktemp("simulated") / "state.mcts"
+    flags = ("--scheme", SCHEME, *map(str, TESTED), "--save-state", str(state), "--json")
+    command = (*MCUTRAIN, "simulate", str(MODEL), "--data", str(IMAGES), *flags)
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return state.read_bytes(), json.loads(done.stdout)
+
+
+class Board:
+    """The native firmware as a process; its slots are a file."""
+
+    def __init__(self, project: Path, folder: Path) -> None:
+        self.program, self.slots = Manifest.read(project).elf, folder / "slots"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.tcp = free.getsockname()[1]
+        self.url = f"socket://127.0.0.1:{self.tcp}"
+        self.start()
+
+    def start(self) -> None:
+        command = [self.program, "--port", f"tcp:{self.tcp}", "--state", self.slots]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"port {self.url}\n"
+
+    def cut_power(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture
+def board(project: Path, tmp_path: Path) -> Iterator[Board]:
+    made = Board(project, tmp_path)
+    yield made
+    made.cut_power()
+
+
+@pytest.fixture
+def folder(project: Path, tmp_path: Path) -> Path:
+    """The project, as a copy that a run may write to."""
+    return shutil.copytree(project, tmp_path / "project")
+
+
+def started(folder: Path, *flags: object, limit_bytes: int | None = None) -> subprocess.Popen[str]:
+    """mcutrain train as another process. limit_bytes: no file can become larger."""
+
+    def limit() -> None:
+        if limit_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
+    command = (*MCUTRAIN, "train", folder, "--data", IMAGES, *flags)
+    return subprocess.Popen(
+        [*map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> Outcome:
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return Outcome(process.returncode, out, err)
+
+
+def wait_for_steps(folder: Path, steps: int) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while len(events(folder, "step")) < steps:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def events(folder: Path, *kinds: str) -> list[dict[str, Any]]:
+    found = []
+    with suppress(FileNotFoundError):
+        for line in (folder / "train.jsonl").read_text(encoding="utf-8").splitlines(True):
+            if line.endswith("\n"):
+                found.append(json.loads(line))
+    return [event for event in found if not kinds or event["event"] in kinds]
+
+
+def test_a_board_ends_with_the_bits_of_the_simulation(
+    run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    flags = ("--data", IMAGES, "--port", board.url, *TESTED, "--save-every", 50)
+    facts = run("train", folder, *flags, "--json").json
+    state, expected = simulated
+    assert (folder / "trained.mcts").read_bytes() == state
+    assert facts["state_sha256"] == expected["state_sha256"]
+    assert facts["accuracy_before"] == expected["accuracy_before"]
+    assert facts["accuracy"] == expected["accuracy"]
+    assert (facts["steps"], facts["steps_of_this_run"], facts["restarts"]) == (TOTAL, TOTAL, 0)
+    assert facts["save_number"] == 3
+    steps = events(folder, "step")
+    assert [step["position"] for step in steps] == list(range(1, TOTAL + 1))
+    mean = sum(step["loss_q16"] for step in steps[:60]) / 65536 / 60
+    assert mean == pytest.approx(expected["epochs"][0]["loss"], abs=1e-9)
+    again = run("train", folder, *flags)
+    assert "nothing: the board had done all 120 steps" in again.out
+    assert (folder / "trained.mcts").read_bytes() == state
+
+
+def test_what_a_run_did_is_told(run: Run, folder: Path, board: Board) -> None:
+    outcome = run("train", folder, "--data", IMAGES, "--port", board.url, *TESTED)
+    lines = dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
+    assert list(lines) == ["test", "trained", "SRAM", "state"]
+    assert lines["test"].startswith("accuracy ")
+    assert lines["trained"].startswith("120 steps, ")
+    assert "cycles each" in lines["trained"]
+    assert "on the board (save 1) and in " in lines["state"]
+    assert "scheme 22:0.25,bias:2" in outcome.err
+
+
+def test_ctrl_c_saves_and_the_same_command_ends_with_the_same_bits(
+    folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    flags = ("--port", board.url, *TESTED, "--test-samples", 0)
+    process = started(folder, *flags)
+    wait_for_steps(folder, 20)
+    process.send_signal(signal.SIGINT)
+    interrupted = ended(process)
+    assert interrupted.code == 130, interrupted.err
+    assert "steps are done and saved, on the board" in interrupted.err
+    done = events(folder, "interrupted")[0]["position"]
+    assert 20 <= done < TOTAL
+    model_hash = Manifest.read(folder).model_hash
+    assert saved.read(folder / "trained.mcts", model_hash).position(1) == done
+    board.cut_power()
+    board.start()
+    assert ended(started(folder, *flags)).code == 0
+    assert events(folder, "connected")[1]["position"] == done
+    assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+def test_a_power_cut_while_training_is_waited_for(
+    folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    flags = ("--port", board.url, *FLAGS, "--test-samples", 0, "--save-every", 10)
+    process = started(folder, *flags, "--reconnect", PATIENCE_SECONDS)
+    for steps in (25, 70):
+        wait_for_steps(folder, steps)
+        board.cut_power()
+        board.start()
+    outcome = ended(process)
+    assert outcome.code == 0, outcome.err
+    cuts = events(folder, "restarted")
+    assert 1 <= len(cuts) <= 2
+    assert all(cut["position"] % 10 == 0 and cut["was"] - cut["position"] <= 10 for cut in cuts)
+    assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+def test_a_board_that_is_gone_ends_with_a_sentence(folder: Path, board: Board) -> None:
+    process = started(folder, "--port", board.url, *FLAGS, "--test-samples", 0)
+    wait_for_steps(folder, 5)
+    board.cut_power()
+    sentence = ended(process).sentence
+    assert f"{board.url} is gone: the cable was unplugged" in sentence
+    assert "the same command goes on from what the board kept" in sentence
+
+
+def test_a_log_that_no_longer_fits_ends_with_all_saved(
+    folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    limit = 2 * len(simulated[0])
+    flags = ("--port", board.url, *FLAGS, "--test-samples", 0)
+    sentence = ended(started(folder, *flags, limit_bytes=limit)).sentence
+    assert f"cannot write the log {folder}/train.jsonl: File too large; " in sentence
+    assert "steps are done and saved, and the same command goes on" in sentence
+    assert (folder / "train.jsonl").read_bytes().endswith(b"}\n")
+    learnt = saved.read(folder / "trained.mcts", Manifest.read(folder).model_hash).position(1)
+    assert learnt == len(events(folder, "step")) + 1
+    assert ended(started(folder, *flags)).code == 0
+    assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+def test_a_full_disk_is_found_before_the_first_step(run: Run, folder: Path, board: Board) -> None:
+    flags = ("--data", IMAGES, "--port", board.url, *FLAGS, "--log", "/dev/full")
+    sentence = run("train", folder, *flags).sentence
+    assert "cannot write the log /dev/full: No space left on device" in sentence
+
+
+def test_a_state_is_gone_on_from_and_a_fresh_run_begins_anew(
+    run: Run, folder: Path, board: Board, tmp_path: Path, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    flags = ("--data", IMAGES, "--port", board.url, *FLAGS, "--test-samples", 0, "--json")
+    assert run("train", folder, *flags).json["steps"] == TOTAL
+    assert run("train", folder, *flags, "--fresh").json["steps_of_this_run"] == TOTAL
+    assert (folder / "trained.mcts").read_bytes() == simulated[0]
+    shutil.move(folder / "trained.mcts", tmp_path / "earlier")
+    board.cut_power()
+    board.slots.unlink()
+    board.start()
+    facts = run("train", folder, *flags, "--from", tmp_path / "earlier").json
+    assert facts["steps_of_this_run"] == 0
+    board.cut_power()
+    board.slots.unlink()
+    board.start()
+    outcome = run("train", folder, *flags)
+    assert "has learnt from 120 samples, the board from none; --from" in outcome.sentence
+
+
+def test_other_samples_than_before_are_pointed_out(run: Run, folder: Path, board: Board) -> None:
+    flags = ("--data", IMAGES, "--port", board.url, "--test-samples", 0, "--epochs", 1)
+    run("train", folder, *flags, "--samples", 10)
+    outcome = run("train", folder, *flags, "--samples", 20)
+    assert "they were done with other samples or settings; --fresh begins anew" in outcome.err
+    assert run("train", folder, *flags, "--samples", 20).err.count("other samples") == 0
+
+
+def test_the_firmware_of_another_model_is_refused(run: Run, folder: Path, board: Board) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "model_hash": "00000000000000ff"}))
+    sentence = run("train", folder, "--data", IMAGES, "--port", board.url).sentence
+    assert manifest["model_hash"] in sentence
+    assert "00000000000000ff" in sentence
+
+
+def test_a_noisy_line_trains_to_the_same_bits(folder: Path, board: Board) -> None:
+    states = []
+    for rate in (0.0, 2e-4):
+        noise = Noise(rate, 5)
+        with behind(board.url, noise, noise) as url, SerialLink(url) as link:
+            device = Device(link, Patience(answer_seconds=0.1))
+            device.reset(9)
+            for position in range(30):
+                device.send_sample(bytes((position * 3 + i) % 256 for i in range(784)))
+                device.train(position % 10, position, Rate(1 << 30, -4))
+            states.append(device.read_state())
+            assert (device.resent > 0) == (rate > 0)
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--port", "/dev/no-such-port"), "cannot open /dev/no-such-port: there is no such port"),
+        ((), "no port fits the board; name one with --port"),
+        (("--port", "x", "--state", "no/folder/file"), "cannot write no/folder/file: "),
+        (("--port", "x", "--samples", 99_999), "99999 samples were asked for"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(
+    run: Run, folder: Path, flags: Sequence[object], says: str
+) -> None:
+    assert says in run("train", folder, "--data", IMAGES, *flags).sentence
+
+
+def test_a_folder_that_is_no_project_is_a_sentence(run: Run, folder: Path, tmp_path: Path) -> None:
+    flags = ("--data", IMAGES, "--port", "x")
+    assert "is no generated project" in run("train", tmp_path, *flags).sentence
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["board"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert "generated without a board" in run("train", folder, *flags).sentence
+
+
+def test_a_fresh_run_from_a_file_is_a_contradiction(run: Run, folder: Path) -> None:
+    outcome = run("train", folder, "--data", IMAGES, "--fresh", "--from", "x")
+    assert outcome.code == 2
+    assert "not both" in outcome.err
+
+
+def test_monitor_says_what_the_board_is_and_did(run: Run, folder: Path, board: Board) -> None:
+    flags = ("--samples", 5, "--epochs", 1, "--test-samples", 0)
+    run("train", folder, "--data", IMAGES, "--port", board.url, *flags)
+    facts = run("monitor", "--port", board.url, "--once", "--json").json
+    assert (facts["board"], facts["position"], facts["save_number"]) == ("native", 5, 1)
+    text = run("monitor", "--port", board.url, "--once").out
+    assert "samples learnt" in text
+    assert "22:0.25,bias:2" in text
+
+
+def test_monitor_goes_on_until_ctrl_c(board: Board) -> None:
+    command = [*MCUTRAIN, "monitor", "--port", board.url, "--json", "--every", "0.1"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert process.stdout is not None
+    lines = [json.loads(process.stdout.readline()) for _ in range(3)]
+    assert [line["position"] for line in lines] == [0, 0, 0]
+    process.send_signal(signal.SIGINT)
+    assert "no longer watching" in ended(process).err
+    assert process.returncode == 0
+
+
+def test_ports_are_listed(run: Run) -> None:
+    assert isinstance(run("ports", "--json").json["ports"], list)
+    assert run("ports").code == 0
+
+
+def test_flash_says_how_this_computer_is_started(run: Run, folder: Path, tmp_path: Path) -> None:
+    facts = run("flash", folder, "--to", tmp_path / "program", "--json").json
+    assert facts["way"] == "local"
+    assert (tmp_path / "program").read_bytes() == Manifest.read(folder).elf.read_bytes()
+    assert "mcutrain train" in run("flash", folder).out
+    assert "flashed by local, not by uf2" in run("flash", folder, "--way", "uf2").sentence
+
+
+def test_tensorboard_gets_event_files(run: Run, folder: Path, board: Board, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    flags = ("--samples", 5, "--epochs", 1, "--test-samples", 3, "--tensorboard", tmp_path / "tb")
+    run("train", folder, "--data", IMAGES, "--port", board.url, *flags)
+    (file,) = (tmp_path / "tb").iterdir()
+    assert file.read_bytes().count(b"training/loss") == 5
+    assert file.read_bytes().count(b"test/accuracy") == 2

@@ -1,0 +1,355 @@
+"""Each way brings exactly the program onto the board, or says what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcutrain_host.errors import FlashError, HostError, ProjectError
+from mcutrain_host.flashing import Job, choose, pyocd, scp, uf2
+from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
+from mcutrain_host.manifest import Manifest
+from mcutrain_host.virtual.stm32_rom import Bootloader, Memory
+
+from tests.host.fake_device import FakeDevice
+from tests.host.serve import on_pty
+
+ORIGIN = 0x0800_0000
+SECTORS = [0x8000] * 4 + [0x20000]
+VECTORS, CODE = bytes(range(200)), bytes(i * 7 % 256 for i in range(1001))
+
+
+def elf(*segments: tuple[int, bytes]) -> bytes:
+    """A 32-bit ELF for Arm with these segments and one that is not loaded."""
+    count = len(segments) + 1
+    offset = 52 + 32 * count
+    head = struct.pack(
+        "<4s5B7x2H5I6H", b"\x7fELF", 1, 1, 1, 0, 0, 2, 40, 1, 0, 52, 0, 0, 52, 32, count, 0, 0, 0
+    )
+    table, data = b"", b""
+    for address, content in segments:
+        place = offset + len(data)
+        table += struct.pack("<8I", 1, place, address, address, len(content), len(content), 5, 4)
+        data += content
+    table += struct.pack("<8I", 1, 0, 0x2000_0000, 0x2000_0000, 0, 4096, 6, 4)  # .bss
+    return head + table + data
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Manifest]:
+    def make(**flash: Any) -> Manifest:
+        board = {
+            "name": "board",
+            "uart": {"baud": 460_800, "pins": "PA9 and PB7"},
+            "bootloader": "USART1 on PA9 and PA10",
+            "flash": flash,
+            "memory": {"vectors": {"origin": ORIGIN, "bytes": 0x8000}},
+            "compile": {"output": "firmware.elf"},
+        }
+        (tmp_path / "build").mkdir(exist_ok=True)
+        built = elf((ORIGIN + 0x20000, CODE), (ORIGIN, VECTORS))
+        (tmp_path / "build/firmware.elf").write_bytes(built)
+        manifest = {"format": 1, "model_hash": "ff", "board": board}
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        return Manifest.read(tmp_path)
+
+    return make
+
+
+class Chip:
+    """A running FakeDevice whose bootloader is the emulated ROM's."""
+
+    def __init__(self, is_in_bootloader: bool = False, is_worn: bool = False) -> None:
+        self.flash = bytearray(b"\xaa" * sum(SECTORS))
+        self.erased: list[int] = []
+        self.started: int | None = None
+        self.is_worn = is_worn
+        self.firmware = FakeDevice(has_bootloader=True, in_bootloader=is_in_bootloader)
+        self.out = bytearray()
+        memory = Memory(self.read, self.write, self.erase, self.go)
+        self.bootloader = Bootloader(0x449, memory, self.out.append)
+
+    def receive(self, data: bytes) -> bytes:
+        if not self.firmware.in_bootloader:
+            return self.firmware.receive(data)
+        for byte in data:
+            self.bootloader.take(byte)
+        answer = bytes(self.out)
+        self.out.clear()
+        return answer
+
+    def read(self, address: int, count: int) -> bytes | None:
+        first = address - ORIGIN
+        return bytes(self.flash[first : first + count]) if 0 <= first < len(self.flash) else None
+
+    def write(self, address: int, data: bytes) -> bool:
+        first = address - ORIGIN
+        if self.flash[first : first + len(data)] != b"\xff" * len(data):
+            return False
+        self.flash[first : first + len(data)] = data
+        if self.is_worn:
+            self.flash[first] ^= 1
+        return True
+
+    def erase(self, sectors: list[int] | None) -> bool:
+        assert sectors is not None, "the whole flash would lose the slots"
+        for sector in sectors:
+            first = sum(SECTORS[:sector])
+            self.flash[first : first + SECTORS[sector]] = b"\xff" * SECTORS[sector]
+            self.erased.append(sector)
+        return True
+
+    def go(self, address: int) -> bool:
+        self.started = address
+        self.firmware.in_bootloader = False
+        return True
+
+
+STM32 = {"ways": ["pyocd", "stm32"], "origin": ORIGIN, "sector_bytes": SECTORS}
+needs_stm32loader = pytest.mark.skipif(
+    importlib.util.find_spec("stm32loader") is None,
+    reason="pip install 'mcutrain[stm32]'",
+)
+
+
+def test_only_what_is_loaded_is_in_the_image(tmp_path: Path) -> None:
+    (tmp_path / "e").write_bytes(elf((ORIGIN + 4096, CODE), (ORIGIN, VECTORS)))
+    assert load_segments(tmp_path / "e") == [Segment(ORIGIN, VECTORS), Segment(ORIGIN + 4096, CODE)]
+
+
+def test_what_is_no_elf_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "e").write_bytes(b"no ELF")
+    with pytest.raises(FlashError, match="no ELF file that can be read"):
+        load_segments(tmp_path / "e")
+
+
+def test_sectors_are_those_that_hold_a_byte() -> None:
+    def found(*segments: tuple[int, int]) -> list[int]:
+        made = [Segment(ORIGIN + first, bytes(size)) for first, size in segments]
+        return sectors_of(made, ORIGIN, SECTORS)
+
+    assert found((0, 1)) == [0]
+    assert found((0, 0x8000)) == [0]
+    assert found((0, 0x8001)) == [0, 1]
+    assert found((0, 200), (0x20000, 1001)) == [0, 4]
+    assert found((0x7FFF, 2), (0x3FFFF, 1)) == [0, 1, 4]
+    with pytest.raises(FlashError, match="outside the chip's flash"):
+        found((0x3FFFF, 2))
+
+
+@needs_stm32loader
+@pytest.mark.parametrize("is_in_bootloader", [False, True])
+def test_stm32_writes_the_program_and_leaves_the_slots(
+    project: Callable[..., Manifest], is_in_bootloader: bool
+) -> None:
+    chip = Chip(is_in_bootloader)
+    told: list[str] = []
+    with on_pty(chip.receive) as path:
+        job = Job(project(**STM32), path, progress=lambda what, done, of: told.append(what))
+        done = choose(job, "stm32").run(job)
+    assert chip.erased == [0, 4]
+    assert chip.flash[: len(VECTORS)] == VECTORS
+    assert chip.flash[0x20000 : 0x20000 + len(CODE)] == CODE
+    assert chip.flash[0x8000:0x20000] == b"\xaa" * 0x18000
+    assert chip.started == ORIGIN
+    assert list(dict.fromkeys(told)) == ["erasing", "writing", "reading back"]
+    assert done == "1,201 bytes in 2 sectors were written, read back and started"
+
+
+@needs_stm32loader
+def test_stm32_notices_flash_that_reads_back_otherwise(project: Callable[..., Manifest]) -> None:
+    chip = Chip(is_in_bootloader=True, is_worn=True)
+    with on_pty(chip.receive) as path:
+        job = Job(project(**STM32), path)
+        with pytest.raises(FlashError, match="0x08000000 does not read back"):
+            choose(job, "stm32").run(job)
+    assert chip.started is None
+
+
+@needs_stm32loader
+def test_stm32_without_a_bootloader_says_how_to_get_there(
+    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcutrain_host.flashing.stm32.SYNC_SECONDS", 0.1)
+    with on_pty(lambda data: b"") as path:
+        job = Job(project(**STM32), path)
+        with pytest.raises(FlashError, match=r"set BOOT0 to 1 and reset the board.*PA9 and PA10"):
+            choose(job, "stm32").run(job)
+
+
+@needs_stm32loader
+def test_stm32_says_what_a_bootloader_refused(project: Callable[..., Manifest]) -> None:
+    chip = Chip(is_in_bootloader=True)
+    chip.bootloader.memory = Memory(chip.read, chip.write, lambda sectors: False, chip.go)
+    with on_pty(chip.receive) as path:
+        job = Job(project(**STM32), path)
+        with pytest.raises(FlashError, match=f"the bootloader at {path} refused: NACK"):
+            choose(job, "stm32").run(job)
+
+
+def test_pyocd_is_told_board_and_program(
+    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tool = write_tool(tmp_path / "tool.py", 'print("ok")')
+    monkeypatch.setattr(pyocd, "_command", lambda: tool)
+    job = Job(project(ways=["pyocd"], pyocd_target="stm32f7"))
+    assert choose(job).name == "pyocd"
+    choose(job).run(job)
+    asked = json.loads((tmp_path / "asked.json").read_text())
+    assert asked == ["load", "--target", "stm32f7", "--erase", "sector", str(job.manifest.elf)]
+
+
+def test_pyocd_without_the_chip_says_how_to_teach_it(
+    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    message = "sys.exit(\"Target type stm32f7 not recognized. Use 'pyocd list --targets'\")"
+    tool = write_tool(tmp_path / "tool.py", message)
+    monkeypatch.setattr(pyocd, "_command", lambda: tool)
+    job = Job(project(ways=["pyocd"], pyocd_target="stm32f7"))
+    with pytest.raises(FlashError, match="pyocd pack install stm32f7"):
+        choose(job).run(job)
+
+
+def test_pyocd_that_fails_is_quoted(
+    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tool = write_tool(tmp_path / "tool.py", 'sys.exit("No connected debug probes")')
+    monkeypatch.setattr(pyocd, "_command", lambda: tool)
+    job = Job(project(ways=["pyocd"], pyocd_target="stm32f7"))
+    with pytest.raises(FlashError, match="pyOCD failed: No connected debug probes"):
+        choose(job).run(job)
+
+
+def write_tool(path: Path, last_line: str) -> list[str]:
+    """A program that notes its arguments."""
+    lines = (
+        "import json, sys, pathlib",
+        "pathlib.Path(__file__).with_name('asked.json').write_text(json.dumps(sys.argv[1:]))",
+        last_line,
+    )
+    path.write_text("\n".join(lines))
+    return [sys.executable, str(path)]
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Path:
+    place = tmp_path / "drive"
+    place.mkdir()
+    (place / "INFO_UF2.TXT").write_text("UF2 Bootloader v3.0\r\nBoard-ID: RPI-RP2\r\n")
+    return place
+
+
+def test_uf2_is_copied_to_the_drive(project: Callable[..., Manifest], drive: Path) -> None:
+    job = Job(project(ways=["uf2"]), to=str(drive))
+    with pytest.raises(FlashError, match="run `mcutrain build"):
+        choose(job).run(job)
+    image = bytes(range(256)) * 600
+    (job.manifest.folder / "build/firmware.uf2").write_bytes(image)
+    assert "the board has started it" in choose(job).run(job)
+    assert (drive / "firmware.uf2").read_bytes() == image
+
+
+def test_uf2_finds_the_drive(
+    project: Callable[..., Manifest], drive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "stick"
+    other.mkdir()
+    job = Job(project(ways=["uf2"]))
+    (job.manifest.folder / "build/firmware.uf2").write_bytes(b"image")
+    monkeypatch.setattr(uf2, "_mounted", lambda: iter([other]))
+    with pytest.raises(FlashError, match="--way uf2 needs the board as a USB drive: hold BOOTSEL"):
+        choose(job)
+    monkeypatch.setattr(uf2, "_mounted", lambda: iter([other, drive]))
+    choose(job).run(job)
+    assert (drive / "firmware.uf2").read_bytes() == b"image"
+    monkeypatch.setattr(uf2, "_mounted", lambda: iter([drive, drive]))
+    with pytest.raises(FlashError, match="there are 2 such drives"):
+        choose(job).run(job)
+
+
+def test_uf2_refuses_a_folder_that_is_no_such_drive(
+    project: Callable[..., Manifest], tmp_path: Path
+) -> None:
+    with pytest.raises(FlashError, match=r"the drive that has INFO_UF2\.TXT"):
+        choose(Job(project(ways=["uf2"]), to=str(tmp_path)))
+
+
+def test_mounted_drives_are_folders() -> None:
+    assert all(isinstance(place, Path) for place in uf2._mounted())
+
+
+def test_local_copies_a_program_that_can_be_run(
+    project: Callable[..., Manifest], tmp_path: Path
+) -> None:
+    manifest = project(ways=["local"])
+    stays = choose(Job(manifest)).run(Job(manifest))
+    assert str(manifest.elf) in stays
+    assert "--port tcp:5000" in stays
+    (tmp_path / "bin").mkdir()
+    job = Job(manifest, to=str(tmp_path / "bin"))
+    choose(job).run(job)
+    copy = tmp_path / "bin/firmware.elf"
+    assert copy.read_bytes() == manifest.elf.read_bytes()
+    assert os.access(copy, os.X_OK)
+    assert [p.name for p in (tmp_path / "bin").iterdir()] == ["firmware.elf"]
+    with pytest.raises(FlashError, match="cannot write"):
+        choose(job).run(Job(manifest, to=str(tmp_path / "no/such/folder")))
+
+
+def test_scp_copies_and_says_how_to_start(
+    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(scp, "run_tool", lambda command, what: asked.append(list(command)))
+    job = Job(project(ways=["scp"]), to="pi@pi4")
+    done = choose(job).run(job)
+    assert asked == [["scp", "-q", str(job.manifest.elf), "pi@pi4:mcutrain-firmware"]]
+    assert "ssh -L 5000:127.0.0.1:5000 pi@pi4 ./mcutrain-firmware --port tcp:5000" in done
+    choose(job).run(Job(job.manifest, to="pi@pi4:/opt/fw"))
+    assert asked[1][-1] == "pi@pi4:/opt/fw"
+    with pytest.raises(FlashError, match="is no USER@HOST"):
+        choose(job).run(Job(job.manifest, to="-oProxyCommand=x"))
+    with pytest.raises(FlashError, match="--way scp needs --to USER@HOST"):
+        choose(Job(job.manifest))
+
+
+def test_the_first_way_that_has_what_it_needs_is_taken(
+    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyocd, "_command", list)
+    manifest = project(ways=["pyocd", "local"])
+    assert choose(Job(manifest)).name == "local"
+    with pytest.raises(FlashError, match=r"pip install 'mcutrain\[pyocd\]'"):
+        choose(Job(manifest), "pyocd")
+    with pytest.raises(FlashError, match="flashed by pyocd or local, not by uf2"):
+        choose(Job(manifest), "uf2")
+    with pytest.raises(FlashError, match=r"needs pyOCD.*; or --way uf2 needs"):
+        choose(Job(project(ways=["pyocd", "uf2"])))
+
+
+def test_a_virtual_board_is_not_flashed(project: Callable[..., Manifest]) -> None:
+    with pytest.raises(FlashError, match="board is not flashed: it is a virtual board"):
+        choose(Job(project()))
+
+
+def test_a_missing_tool_is_a_sentence() -> None:
+    from mcutrain_host.flashing.job import run_tool
+
+    with pytest.raises(FlashError, match="cannot run no-such-tool: No such file"):
+        run_tool(["no-such-tool"], "it")
+
+
+def test_what_was_not_built_is_a_sentence(project: Callable[..., Manifest]) -> None:
+    manifest = project(ways=["local"])
+    manifest.elf.unlink()
+    with pytest.raises(ProjectError, match="run `mcutrain build"):
+        choose(Job(manifest)).run(Job(manifest))
+    assert issubclass(ProjectError, HostError)

@@ -1,0 +1,121 @@
+"""Real lines: a pseudo-terminal, TCP, what goes wrong with them, and who is there."""
+
+import errno
+from collections.abc import Callable
+
+import pytest
+import serial
+from mcutrain_host import ports
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.errors import HostError, NoAnswerError, PortError, UnpluggedError
+from mcutrain_host.link import SerialLink, _reason
+
+from tests.host.fake_device import FakeDevice
+from tests.host.serve import on_pty, on_tcp
+
+SHORT = Patience(answer_seconds=0.15, attempts=2)
+
+
+@pytest.mark.parametrize("serve", [on_pty, on_tcp])
+def test_a_board_answers_on_a_real_line(serve: Callable[..., Callable[..., str]]) -> None:
+    board = FakeDevice()
+    with serve(board.receive) as url, SerialLink(url) as link:  # type: ignore[attr-defined]
+        device = Device(link)
+        assert device.identify().board == "fake"
+        device.send_sample(bytes(1200))
+        assert device.infer().cycles == 77
+        assert len(device.read_state()) == device.identity.saved_bytes
+        assert device.resent == 0
+        assert device.reopen().board == "fake"
+
+
+def test_a_line_where_nobody_answers_is_given_up() -> None:
+    says = "gave no answer to IDENTIFY in 0"
+    with (
+        on_pty(lambda data: b"") as path,
+        SerialLink(path) as link,
+        pytest.raises(NoAnswerError, match=says),
+    ):
+        Device(link, SHORT).identify()
+
+
+def test_a_port_belongs_to_one_program() -> None:
+    says = "cannot open .*: another program uses it"
+    with (
+        on_pty(lambda data: b"") as path,
+        SerialLink(path),
+        pytest.raises(PortError, match=says),
+    ):
+        SerialLink(path)
+
+
+def test_a_connection_that_ends_is_unplugged() -> None:
+    board = FakeDevice()
+    with on_tcp(board.receive, connections=1) as url:
+        link = SerialLink(url)
+        Device(link).identify()
+    with pytest.raises(UnpluggedError, match="is gone"):
+        Device(link).identify()
+    with pytest.raises(PortError, match="nothing listens there"):
+        link.open()
+    with pytest.raises(UnpluggedError):
+        link.write(b"x")
+    link.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("/dev/no-such-port", "there is no such port"),
+        ("/dev/null", "it is no serial port"),
+        ("/tmp", "it is no serial port"),
+        ("socket://127.0.0.1:1", "nothing listens there"),
+        ("socket://127.0.0.1", "give it as"),
+        ("socket://127.0.0.1:port", "give it as socket://HOST:PORT"),
+        ("nonsense://x", "invalid URL"),
+    ],
+)
+def test_a_port_that_cannot_be_opened_is_a_sentence(url: str, says: str) -> None:
+    with pytest.raises(PortError, match=says):
+        SerialLink(url)
+
+
+def test_a_port_without_permission_says_what_to_do() -> None:
+    error = serial.SerialException(errno.EACCES, "could not open port: Permission denied")
+    assert "group dialout" in _reason("/dev/ttyS0", error)
+
+
+def test_who_answers_at_a_port_is_found_without_its_baud_rate() -> None:
+    board = FakeDevice()
+    with on_pty(board.receive) as path:
+        found = ports.probe(path)
+        assert found.identity is not None
+        assert found.identity.board == "fake"
+
+
+def test_who_does_not_answer_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "PROBE", SHORT)
+    with on_pty(lambda data: b"") as path:
+        found = ports.probe(path)
+        assert found.identity is None
+        assert "nothing with mcutrain's firmware answered" in found.reason
+
+
+def test_the_port_of_a_board_is_the_only_one_with_its_adapter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def port(path: str, product: int) -> ports.Port:
+        return ports.Port(path, "ST-LINK", 0x0483, product, None)
+
+    there = [port("/dev/ttyACM0", 0x374B), port("/dev/ttyUSB0", 0x1111)]
+    monkeypatch.setattr(ports, "find_ports", lambda: there)
+    assert ports.port_of_board([[0x0483, 0x374B]]) == "/dev/ttyACM0"
+    with pytest.raises(HostError, match="no port fits the board; name one with --port"):
+        ports.port_of_board([[1, 2]])
+    there.append(port("/dev/ttyACM1", 0x374B))
+    with pytest.raises(HostError, match="/dev/ttyACM0, /dev/ttyACM1"):
+        ports.port_of_board([[0x0483, 0x374B]])
+
+
+def test_listing_ports_works_on_any_machine() -> None:
+    assert all(port.path for port in ports.find_ports())
