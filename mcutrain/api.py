@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+from mcutrain_host.protocol import Rate
+from mcutrain_host.trainer import Lessons
 
 from mcutrain import data as datasets
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
-from mcutrain.simulate import EpochResult, Progress, Run, RunSettings, Samples, Simulator
+from mcutrain.simulate import Course, EpochResult, Progress, Run, RunSettings, Samples, Simulator
 
 Array = npt.NDArray[Any]
 
@@ -148,6 +150,24 @@ def prepare_samples(
     datasets.check(samples.split, input_shape=input_shape, classes=classes)
     samples.test(0, 1)  # the normalization fits, or a sentence
     return samples
+
+
+def board_lessons(course: Course, tests: int) -> Lessons:
+    """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate."""
+    test = course.samples.split.test
+
+    def sample_at(position: int) -> tuple[bytes, int]:
+        x, label = course.at(position)
+        return x.tobytes(), label
+
+    def rate_at(position: int) -> Rate:
+        rate = course.rates.at(position)
+        return Rate(rate.mult_q31, rate.shift)
+
+    def test_at(index: int) -> tuple[bytes, int]:
+        return course.samples.test(index, index + 1)[0].tobytes(), int(test.y[index])
+
+    return Lessons(course.total, sample_at, rate_at, tests, test_at)
 
 
 def finish(

@@ -68,9 +68,51 @@ def demo(
         equal = content.same_bits(
             last.step, last.run, size.reference_steps, lambda n: bar.update(task, completed=n)
         )
-    story.end(_facts(upright, results, size, equal, folder))
-    if not equal:
+    facts = _facts(upright, results, size, equal, folder)
+    story.middle(facts)
+    on_board = _on_board(last.step, sensor, quick, seed, folder, json)
+    story.end({**facts, "board": on_board})
+    if not (equal and on_board["same_bits"]):
         raise typer.Exit(1)
+
+
+def _on_board(
+    step: TrainingStep, sensor: Any, quick: bool, seed: int, folder: Path, json: bool
+) -> dict[str, Any]:
+    """The same on a virtual microcontroller."""
+    from mcutrain.demo import board
+
+    size = board.QUICK if quick else board.Size()
+    with count_bar(json) as bar, writing(folder / board.BOARD):
+        task = bar.add_task("")
+        done = board.train(
+            step,
+            sensor,
+            size,
+            seed,
+            folder / board.BOARD,
+            lambda what, n, of: bar.update(task, description=what, completed=n, total=of),
+        )
+    outcome = done.outcome
+    return {
+        "name": board.BOARD,
+        "planned_bytes": done.memory.planned_bytes,
+        "linked_bytes": done.memory.linked_bytes,
+        "chip_bytes": done.memory.sram_bytes,
+        "stack_bytes": outcome.identity.stack_bytes,
+        "stack_used_bytes": outcome.statistics.stack_used_bytes,
+        "flash_bytes": done.memory.flash_bytes,
+        "flashed": done.flashed,
+        "steps": outcome.position,
+        "test_samples": size.test,
+        "accuracy_before": outcome.before,
+        "accuracy": outcome.accuracy,
+        "instructions_per_step": round(outcome.train_cycles),
+        "power_cut_after": size.power_cut,
+        "went_on_from": done.went_on_from,
+        "state_bytes": done.state_bytes,
+        "same_bits": done.equal,
+    }
 
 
 @dataclass(frozen=True)
@@ -152,10 +194,7 @@ a microcontroller would run, and computes the same bits, in integers.
 """
         )
 
-    def end(self, facts: dict[str, Any]) -> None:
-        if self.json:
-            show_json(facts)
-            return
+    def middle(self, facts: dict[str, Any]) -> None:
         columns = ("trained", "before", "after", "arena", "state", "SRAM", "time per step")
         rows = [
             [
@@ -169,9 +208,9 @@ a microcontroller would run, and computes the same bits, in integers.
             ]
             for run in facts["runs"]
         ]
-        show()
-        show_table(columns, rows)
-        folder = Path(facts["folder"], facts["runs"][-1]["scheme"])
+        self._say("")
+        if not self.json:
+            show_table(columns, rows)
         self._say(
             f"""\
 head: only the classifier learns. fashion-sparse: 16 biases too, and half of the input
@@ -181,9 +220,35 @@ state is what training changes.
 numpy repeated {facts["reference_steps"]} steps from the definition of each operator:
 {_verdict(facts)}
 
-The C is in {folder.parent}
-    less {shlex.quote(str(folder / "mct_model.h"))}
-    less {shlex.quote(str(folder / "mct_model.c"))}"""
+Now a virtual NUCLEO-F446RE: a Cortex-M4 with 128 KB of SRAM, in an emulator that executes the
+chip's own program, with an empty flash and a serial port.
+"""
+        )
+
+    def end(self, facts: dict[str, Any]) -> None:
+        if self.json:
+            show_json(facts)
+            return
+        board = facts["board"]
+        show()
+        show(
+            f"""\
+{board["name"]}: {board["planned_bytes"]:,} bytes of SRAM planned, {board["linked_bytes"]:,} in \
+the ELF file, stack included (of {board["stack_bytes"]:,}, {board["stack_used_bytes"]:,} \
+were used).
+It was flashed over its ROM's serial bootloader ({board["flash_bytes"]:,} bytes), and trained \
+on {board["steps"]} images
+that this computer sent: {board["instructions_per_step"]:,} instructions a step.
+    accuracy on {board["test_samples"]} test images, on the board: \
+{percent(board["accuracy_before"])} before, {percent(board["accuracy"])} after
+    power cut after step {board["power_cut_after"]}: it restored what it had saved, and went on \
+from step {board["went_on_from"]}
+{_board_verdict(board)}
+
+The C is in {facts["folder"]}
+    less {shlex.quote(str(Path(facts["folder"], facts["runs"][-1]["scheme"], "mct_model.h")))}
+    less {shlex.quote(str(Path(facts["folder"], facts["runs"][-1]["scheme"], "mct_model.c")))}
+and the firmware in {Path(facts["folder"], board["name"])}"""
         )
 
     def _say(self, text: str) -> None:
@@ -195,3 +260,12 @@ def _verdict(facts: dict[str, Any]) -> str:
     if not facts["same_bits"]:
         return "THE STATES DIFFER, which is a bug."
     return f"after each, all {facts['state_bytes_compared']:,} bytes of saved state equal the C's."
+
+
+def _board_verdict(board: dict[str, Any]) -> str:
+    if not board["same_bits"]:
+        return "THE BOARD'S STATE AND THE SIMULATION'S DIFFER, which is a bug."
+    return (
+        f"The trained state, read back over serial, equals the simulation's: all "
+        f"{board['state_bytes']:,} bytes."
+    )

@@ -124,6 +124,7 @@ def train(
     from mcutrain_host.manifest import Manifest
     from mcutrain_host.trainer import Begin, Settings
 
+    from mcutrain.api import board_lessons
     from mcutrain.simulate import RunSettings
 
     if fresh and begin_from is not None:
@@ -135,7 +136,8 @@ def train(
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
     course = _course(manifest, source, settings)
-    lessons = _lessons(course, 0 if test_samples == 0 else len(course.samples.split.test))
+    tests = 0 if test_samples == 0 else len(course.samples.split.test)
+    lessons = board_lessons(course, tests)
     how = Settings(
         model_hash=manifest.model_hash,
         seed=seed + 1,  # as mcutrain.api.prepare_run begins a simulation
@@ -194,26 +196,6 @@ def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) ->
         normalization=source.normalization,
     )
     return Course(samples, settings)
-
-
-def _lessons(course: Course, tests: int) -> Lessons:
-    from mcutrain_host.protocol import Rate
-    from mcutrain_host.trainer import Lessons
-
-    test = course.samples.split.test
-
-    def sample_at(position: int) -> tuple[bytes, int]:
-        x, label = course.at(position)
-        return x.tobytes(), label
-
-    def rate_at(position: int) -> Rate:
-        rate = course.rates.at(position)
-        return Rate(rate.mult_q31, rate.shift)
-
-    def test_at(index: int) -> tuple[bytes, int]:
-        return course.samples.test(index, index + 1)[0].tobytes(), int(test.y[index])
-
-    return Lessons(course.total, sample_at, rate_at, tests, test_at)
 
 
 # ---- the run ----
