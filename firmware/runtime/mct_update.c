@@ -13,23 +13,46 @@ mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
     };
 }
 
-/* A rate times the learning rate, as a multiplier and a shift to the right. */
+/* A rate times the learning rate, as a multiplier and a shift to the right by `bits`, which leaves
+ * MCT_FRACTION_BITS behind the point. */
 typedef struct {
     int32_t mult_q31;
-    int32_t right;
+    int32_t bits;
+    int32_t left, right; /* 32 - bits, or 0; bits - 32, or 0 */
 } mct_rate;
 
 static inline mct_rate mct_rate_of(const mct_updater *u, int32_t channel) {
     const mct_update_rule *rule = u->rule;
     const int32_t c = rule->per_channel ? channel : 0;
+    const int32_t shift = rule->shift[c] + u->step->lr_shift + u->exponent;
+    const int32_t bits = mct_shift_right(shift) - MCT_FRACTION_BITS;
     return (mct_rate){
         .mult_q31 = mct_high_mul(rule->mult_q31[c], u->step->lr_mult_q31),
-        .right = mct_shift_right(rule->shift[c] + u->step->lr_shift + u->exponent),
+        .bits = bits,
+        .left = mct_clamp(32 - bits, 0, 31),
+        .right = mct_max(bits - 32, 0),
     };
 }
 
-static inline int64_t mct_delta(const mct_updater *u, mct_rate rate, int32_t sum, int32_t index) {
-    const int64_t fraction = mct_scale_to_fraction(sum, rate.mult_q31, rate.right);
+/* Whether sum * 2^left fits int32. Then the high half of its product is the fraction: processors of 32
+ * bits have an instruction for that, while a shift of 64 bits takes them many. */
+static inline int mct_is_small(const mct_rate *rate, int32_t sum) {
+    return rate->bits > 0 && (int32_t)((uint32_t)sum << rate->left) >> rate->left == sum;
+}
+
+static inline int32_t mct_small_delta(const mct_updater *u, const mct_rate *rate, int32_t sum,
+                                      int32_t index) {
+    const int32_t moved = (int32_t)((uint32_t)sum << rate->left);
+    const int32_t fraction = (int32_t)(((int64_t)moved * rate->mult_q31) >> 32) >> rate->right;
+    return (fraction + mct_random16(u->key, (uint32_t)index)) >> MCT_FRACTION_BITS;
+}
+
+static inline int64_t mct_delta(const mct_updater *u, const mct_rate *rate, int32_t sum,
+                                int32_t index) {
+    if (mct_is_small(rate, sum)) {
+        return mct_small_delta(u, rate, sum, index);
+    }
+    const int64_t fraction = ((int64_t)sum * rate->mult_q31) >> rate->bits;
     return (fraction + mct_random16(u->key, (uint32_t)index)) >> MCT_FRACTION_BITS;
 }
 
@@ -50,13 +73,18 @@ static inline void mct_residual_set(uint8_t *residual, int32_t bits, int32_t i, 
 }
 
 /* Weight k, the element `index` of the trained part. */
-static inline void mct_update_weight(const mct_updater *u, mct_rate rate, int32_t sum,
+static inline void mct_update_weight(const mct_updater *u, const mct_rate *rate, int32_t sum,
                                      int32_t index, int8_t *w, uint8_t *residual) {
     const int32_t bits = u->rule->residual_bits;
     const int32_t one = 1 << bits;
-    const int64_t delta = mct_delta(u, rate, sum, index);
     const int32_t old = *w * one + mct_residual_get(residual, bits, index);
-    const int32_t updated = (int32_t)mct_clamp64((int64_t)old - delta, -127 * one, 128 * one - 1);
+    const int32_t low = -127 * one, high = 128 * one - 1;
+    int32_t updated;
+    if (mct_is_small(rate, sum)) {
+        updated = mct_clamp(old - mct_small_delta(u, rate, sum, index), low, high);
+    } else {
+        updated = (int32_t)mct_clamp64(old - mct_delta(u, rate, sum, index), low, high);
+    }
     *w = (int8_t)(updated >> bits);
     mct_residual_set(residual, bits, index, updated & (one - 1));
 }
@@ -71,7 +99,7 @@ void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first,
     const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
     for (int32_t j = 0; j < count; j++) {
         const mct_rate own = rate < 0 ? mct_rate_of(u, j) : common;
-        mct_update_weight(u, own, sums[j], first + j, &w[j], residual);
+        mct_update_weight(u, &own, sums[j], first + j, &w[j], residual);
     }
 }
 
@@ -80,7 +108,7 @@ void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t f
     const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
     for (int32_t j = 0; j < count; j++) {
         const mct_rate own = rate < 0 ? mct_rate_of(u, j) : common;
-        mct_update_weight(u, own, mct_narrow_sum_s16(sums[j]), first + j, &w[j], residual);
+        mct_update_weight(u, &own, mct_narrow_sum_s16(sums[j]), first + j, &w[j], residual);
     }
 }
 
@@ -88,7 +116,8 @@ void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first
                         int32_t *b) {
     for (int32_t j = 0; j < count; j++) {
         const int32_t c = first + j;
-        const int64_t delta = mct_delta(u, mct_rate_of(u, c), sums[j], c);
+        const mct_rate rate = mct_rate_of(u, c);
+        const int64_t delta = mct_delta(u, &rate, sums[j], c);
         b[j] = (int32_t)mct_clamp64(b[j] - delta, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
     }
 }

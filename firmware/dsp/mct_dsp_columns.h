@@ -1,0 +1,137 @@
+/* What a convolution multiplies its weights with, as panels: a lane is one of four positions. */
+#ifndef MCT_DSP_COLUMNS_H
+#define MCT_DSP_COLUMNS_H
+
+#include "mct_dsp_tiles.h"
+#include "mct_fixedpoint.h"
+#include "mct_types.h"
+#include "mct_window.h"
+
+/* Terms of a sum that a panel holds, and that are gathered at a time: multiples of 4. */
+#define MCT_COLUMN_DEPTH 144
+#define MCT_COLUMN_PART 32
+
+typedef struct {
+    const mct_shape *x, *y;
+    const mct_window *window;
+    int32_t zero_point;
+    const int8_t *from;
+    int32_t point; /* 1: position i reads the pixel i of x and nothing else */
+} mct_columns;
+
+static inline mct_columns mct_columns_of(const mct_shape *x, const mct_shape *y,
+                                         const mct_window *window, int32_t zero_point,
+                                         const int8_t *from) {
+    return (mct_columns){
+        .x = x,
+        .y = y,
+        .window = window,
+        .zero_point = zero_point,
+        .from = from,
+        .point = window->kernel_h * window->kernel_w == 1 && window->stride_h == 1 &&
+                 window->stride_w == 1 && window->pad_top == 0 && window->pad_left == 0 &&
+                 x->h == y->h && x->w == y->w && x->c % 4 == 0,
+    };
+}
+
+static inline void mct_copy_bytes(const int8_t *from, int32_t count, int8_t *to) {
+    for (; count >= 4; count -= 4, from += 4, to += 4) {
+        __builtin_memcpy(to, from, 4);
+    }
+    if ((count & 2) != 0) {
+        __builtin_memcpy(to, from, 2);
+        from += 2;
+        to += 2;
+    }
+    if ((count & 1) != 0) {
+        *to = *from;
+    }
+}
+
+/* The terms k … k + depth - 1 of a position's column, and zero points up to a multiple of 4. */
+static inline void mct_column(const mct_columns *c, int32_t row, int32_t column, int32_t k,
+                              int32_t depth, int8_t *values) {
+    const int32_t channels = c->x->c;
+    const mct_window *win = c->window;
+    const int32_t iy = row * win->stride_h - win->pad_top;
+    const int32_t ix = column * win->stride_w - win->pad_left;
+    int32_t i = k, kx = 0, ky = 0;
+    if (k != 0) {
+        i = k % channels;
+        kx = k / channels % win->kernel_w;
+        ky = k / channels / win->kernel_w;
+    }
+    for (int32_t done = 0; done < depth;) {
+        const int32_t at_y = iy + ky * win->dilation_h;
+        int32_t at_x = ix + kx * win->dilation_w;
+        /* neighbouring taps lie next to each other in x, too, unless they are dilated */
+        int32_t taps = win->dilation_w == 1 ? win->kernel_w - kx : 1;
+        const int inside = at_y >= 0 && at_y < c->x->h && at_x >= 0 && at_x < c->x->w;
+        taps = !inside ? 1 : mct_min(taps, c->x->w - at_x);
+        const int32_t count = mct_min(taps * channels - i, depth - done);
+        if (inside) {
+            mct_copy_bytes(c->from + (at_y * c->x->w + at_x) * channels + i, count, values + done);
+        } else {
+            memset(values + done, c->zero_point, (size_t)count);
+        }
+        done += count;
+        i = 0;
+        kx += taps;
+        if (kx == win->kernel_w) {
+            kx = 0;
+            ky++;
+        }
+    }
+    for (int32_t j = depth; j % 4 != 0; j++) {
+        values[j] = (int8_t)c->zero_point;
+    }
+}
+
+/* The same where the terms do not lie next to each other. */
+static inline void mct_four_gathered(const mct_columns *c, int32_t position, int32_t lanes,
+                                     int32_t k, int32_t depth, mct_tile_panel *tile) {
+    int8_t values[4][MCT_COLUMN_PART];
+    const int32_t y_row = position / c->y->w;
+    const int32_t y_column = position - y_row * c->y->w;
+    for (int32_t part = 0; part < depth; part += MCT_COLUMN_PART) {
+        const int32_t count = mct_min(depth - part, MCT_COLUMN_PART);
+        int32_t row = y_row, column = y_column;
+        for (int32_t l = 0; l < 4; l++) {
+            if (l < lanes) {
+                mct_column(c, row, column, k + part, count, values[l]);
+                tile->columns[l] = values[l];
+            } else {
+                tile->columns[l] = values[lanes - 1];
+            }
+            column++;
+            if (column == c->y->w) {
+                column = 0;
+                row++;
+            }
+        }
+        tile->words = (count + 3) / 4;
+        mct_tile_panel_run(tile);
+        tile->panel += 8 * tile->words;
+    }
+}
+
+/* Fills a panel with the terms k … k + depth - 1 of four positions. Lanes beyond `lanes` hold what
+ * the last of these holds. */
+static inline void mct_columns_load(const mct_columns *c, int32_t position, int32_t lanes,
+                                    int32_t k, int32_t depth, uint32_t *panel) {
+    mct_tile_panel tile = {
+        .plus = mct_pair(-c->zero_point, -c->zero_point),
+        .words = depth / 4,
+        .panel = panel,
+    };
+    if (!c->point) {
+        mct_four_gathered(c, position, lanes, k, depth, &tile);
+        return;
+    }
+    for (int32_t l = 0; l < 4; l++) {
+        tile.columns[l] = c->from + (position + mct_min(l, lanes - 1)) * c->x->c + k;
+    }
+    mct_tile_panel_run(&tile);
+}
+
+#endif

@@ -1,0 +1,307 @@
+/* Depthwise sums, four channels at a time: each channel's rows lie in a plane of its own, as int16
+ * with their padding, so that two taps are one instruction.
+ *
+ * sums[row][column] = sum over ky, kx of plane[row * stride_h + ky][column * stride_w + kx] * w[ky][kx]
+ * where the planes hold x less its zero point, upsample - 1 zeros after each of its rows and columns,
+ * and zeros around. flipped: with w[kernel_h - 1 - ky][kernel_w - 1 - kx] in w's place. */
+#ifndef MCT_DSP_DEPTHWISE_H
+#define MCT_DSP_DEPTHWISE_H
+
+#include "mct_dsp.h"
+#include "mct_dsp_panel.h"
+#include "mct_dsp_tiles.h"
+#include "mct_fixedpoint.h"
+
+#define MCT_PLANE_PAIRS 72  /* two columns of a plane each */
+#define MCT_FILTER_PAIRS 28 /* of a channel's weights */
+#define MCT_FILTER_ROWS 8   /* the tallest kernel */
+
+typedef struct {
+    const mct_shape *from;
+    int32_t rows, columns; /* of the result */
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t pad_top, pad_left;
+    int32_t upsample_h, upsample_w;
+    int32_t flipped;
+    int32_t factor; /* of the weights: 1 or 2 */
+    int32_t zero_point;
+    int32_t most_columns; /* of the result, to take at a time: a multiple of 4 */
+    const int8_t *x, *w;
+} mct_depthwise;
+
+typedef struct {
+    const mct_depthwise *d;
+    int32_t c, channels;     /* the first channel, and how many, 1 to 4 */
+    int32_t column, columns; /* of the result: the first, and how many */
+    int32_t pairs;           /* in a row of a plane */
+    int32_t filter_pairs;    /* in a row of weights */
+    int32_t kind;            /* which of mct_dsp_tiles.h: 4 * filter_pairs - 3 + stride; or 0 */
+    uint32_t planes[4][MCT_PLANE_PAIRS]; /* kernel_h rows, reused in turn */
+    uint32_t filters[4][MCT_FILTER_PAIRS];
+    const uint32_t *rows[4][MCT_FILTER_ROWS]; /* of the planes, from the kernel's first one on */
+} mct_depthwise_block;
+
+/* Takes channel c + l of the block at its columns of a row of the result, whose first has the number
+ * `position`: calls mct_depthwise_sums or mct_depthwise_bytes. */
+typedef void mct_depthwise_take(void *result, const mct_depthwise_block *b, int32_t l,
+                                int32_t position);
+/* Prepares for the channels of a block. */
+typedef void mct_depthwise_begin(void *result, const mct_depthwise_block *b);
+
+/* How many columns of the result fit into a block, in a multiple of 4; 0: not even 4. */
+static inline int32_t mct_depthwise_columns(const mct_depthwise *d) {
+    const int32_t filter = d->kernel_h * ((d->kernel_w + 2) / 2);
+    const int32_t row = MCT_PLANE_PAIRS / d->kernel_h * 2;
+    const int32_t most = (row - d->kernel_w - 2) / d->stride_w;
+    if (filter > MCT_FILTER_PAIRS || d->kernel_h > MCT_FILTER_ROWS || most < 4) {
+        return 0;
+    }
+    return mct_min(most / 4 * 4, d->most_columns);
+}
+
+static inline int32_t mct_depthwise_is_point3(const mct_depthwise *d) {
+    return d->kernel_h == 3 && d->kernel_w == 3 && d->stride_w <= 2;
+}
+
+/* Two columns, of four channels each, plus `plus` in both halves, into four rows of pairs. */
+static inline void mct_depthwise_spread(uint32_t first, uint32_t second, uint32_t plus,
+                                        int32_t stride, uint32_t *to) {
+    const uint32_t even_a = mct_add_even_bytes(plus, first);
+    const uint32_t odd_a = mct_add_odd_bytes(plus, first);
+    const uint32_t even_b = mct_add_even_bytes(plus, second);
+    const uint32_t odd_b = mct_add_odd_bytes(plus, second);
+    to[0] = mct_lows(even_a, even_b);
+    to[stride] = mct_lows(odd_a, odd_b);
+    to[2 * stride] = mct_highs(even_a, even_b);
+    to[3 * stride] = mct_highs(odd_a, odd_b);
+}
+
+/* The weights as pairs. Of three in a row: (0, 1), (1, 2); else (0, 1), (2, 3) … (last, 0). */
+static inline void mct_depthwise_filters(mct_depthwise_block *b) {
+    const mct_depthwise *d = b->d;
+    const int32_t all = d->from->c;
+    const int32_t next = mct_depthwise_is_point3(d) ? 1 : 2;
+    const int32_t step = d->flipped ? -all : all;
+    const int8_t *w = d->w + b->c + (d->flipped ? (d->kernel_h * d->kernel_w - 1) * all : 0);
+    uint32_t *to = b->filters[0];
+    for (int32_t ky = 0; ky < d->kernel_h; ky++, w += d->kernel_w * step) {
+        for (int32_t t = 0; t < b->filter_pairs; t++, to++) {
+            const int32_t kx = t * next;
+            const uint32_t first = mct_row_word(w + kx * step, b->channels);
+            const uint32_t second =
+                kx + 1 < d->kernel_w ? mct_row_word(w + (kx + 1) * step, b->channels) : 0;
+            mct_depthwise_spread(first, second, 0, MCT_FILTER_PAIRS, to);
+            if (d->factor == 2) {
+                for (int32_t l = 0; l < 4; l++) {
+                    uint32_t *pair = to + l * MCT_FILTER_PAIRS;
+                    *pair = mct_add_pairs(*pair, *pair);
+                }
+            }
+        }
+    }
+}
+
+/* The four channels of column i of a row of x, or zero points outside. */
+static inline uint32_t mct_depthwise_pixel(const mct_depthwise_block *b, const int8_t *row,
+                                           int32_t i) {
+    const mct_depthwise *d = b->d;
+    const int32_t at = d->upsample_w == 1 ? i : i / d->upsample_w;
+    if (i < 0 || at >= d->from->w || at * d->upsample_w != i) {
+        return (uint32_t)(uint8_t)d->zero_point * 0x01010101u;
+    }
+    const int8_t *from = row + at * d->from->c;
+    return mct_row_word(from, b->channels);
+}
+
+/* The row iy of the upsampled image into a row of the planes. */
+static inline void mct_depthwise_load(mct_depthwise_block *b, int32_t iy, int32_t slot) {
+    const mct_depthwise *d = b->d;
+    uint32_t *to = b->planes[0] + slot * b->pairs;
+    const uint32_t minus = mct_pair(-d->zero_point, -d->zero_point);
+    const int32_t at = iy < 0 ? -1 : iy / d->upsample_h;
+    if (at < 0 || at >= d->from->h || at * d->upsample_h != iy) {
+        for (int32_t t = 0; t < b->pairs; t++) {
+            to[t] = 0;
+            to[t + MCT_PLANE_PAIRS] = 0;
+            to[t + 2 * MCT_PLANE_PAIRS] = 0;
+            to[t + 3 * MCT_PLANE_PAIRS] = 0;
+            mct_keep_loop();
+        }
+        return;
+    }
+    const int8_t *row = d->x + at * d->from->w * d->from->c + b->c;
+    int32_t ix = b->column * d->stride_w - d->pad_left;
+    int32_t t = 0;
+    const int plain = d->upsample_w == 1 && b->channels == 4;
+    while (t < b->pairs) {
+        if (plain && ix >= 0 && ix + 1 < d->from->w) {
+            const int32_t pixel = d->from->c;
+            const int8_t *from = row + ix * pixel;
+            const int32_t count = mct_min((d->from->w - ix) / 2, b->pairs - t);
+            for (int32_t i = 0; i < count; i++) {
+                mct_depthwise_spread(mct_load32(from), mct_load32(from + pixel), minus,
+                                     MCT_PLANE_PAIRS, to);
+                from += 2 * pixel;
+                to++;
+            }
+            ix += 2 * count;
+            t += count;
+            continue;
+        }
+        mct_depthwise_spread(mct_depthwise_pixel(b, row, ix), mct_depthwise_pixel(b, row, ix + 1),
+                             minus, MCT_PLANE_PAIRS, to);
+        to++;
+        ix += 2;
+        t++;
+    }
+}
+
+/* Four columns of the result for any kernel. */
+static inline mct_sums4 mct_depthwise_group(const mct_depthwise_block *b, int32_t l, int32_t column,
+                                            int32_t start) {
+    const int32_t stride = b->d->stride_w;
+    const uint32_t *w = b->filters[l];
+    mct_sums4 s = {{start, start, start, start}};
+    for (int32_t ky = 0; ky < b->d->kernel_h; ky++) {
+        const uint8_t *x = (const uint8_t *)b->rows[l][ky] + 2 * column * stride;
+        for (int32_t t = 0; t < b->filter_pairs; t++, x += 4, w++) {
+            s.lane[0] = mct_dot(mct_load32(x), *w, s.lane[0]);
+            s.lane[1] = mct_dot(mct_load32(x + 2 * stride), *w, s.lane[1]);
+            s.lane[2] = mct_dot(mct_load32(x + 4 * stride), *w, s.lane[2]);
+            s.lane[3] = mct_dot(mct_load32(x + 6 * stride), *w, s.lane[3]);
+        }
+    }
+    return s;
+}
+
+/* All but the channel, the stride and where results go. */
+static inline void mct_depthwise_tile(const mct_depthwise_block *b, int32_t l, int32_t groups,
+                                      mct_tile_columns *t) {
+    t->groups = groups;
+    t->rows = b->rows[l];
+    t->filters = b->filters[l];
+    t->kernel_h = b->d->kernel_h;
+}
+
+/* The sums of channel c + l at all columns of the block, and at up to three more. */
+static inline void mct_depthwise_sums(const mct_depthwise_block *b, int32_t l, int32_t start,
+                                      int32_t *sums) {
+    mct_tile_columns t;
+    mct_depthwise_tile(b, l, (b->columns + 3) / 4, &t);
+    t.channel.start = start;
+    t.sums = sums;
+    switch (b->kind) {
+    case 6:
+        mct_tile_columns3_sums(&t);
+        break;
+    case 7:
+        mct_tile_columns3_by2_sums(&t);
+        break;
+    case 10:
+        mct_tile_columns5_sums(&t);
+        break;
+    case 11:
+        mct_tile_columns5_by2_sums(&t);
+        break;
+    case 14:
+        mct_tile_columns7_sums(&t);
+        break;
+    case 15:
+        mct_tile_columns7_by2_sums(&t);
+        break;
+    default:
+        for (int32_t i = 0; i < b->columns; i += 4) {
+            const mct_sums4 s = mct_depthwise_group(b, l, i, start);
+            memcpy(sums + i, s.lane, sizeof s.lane);
+        }
+    }
+}
+
+/* The same by mct_dsp_store_plain to y, y + stride …; returns how many columns it did, which are all
+ * in groups of four, or none. */
+static inline int32_t mct_depthwise_bytes(const mct_depthwise_block *b, int32_t l,
+                                          const mct_dsp_channel *channel, int32_t stride,
+                                          int8_t *y) {
+    mct_tile_columns t;
+    mct_depthwise_tile(b, l, b->columns / 4, &t);
+    t.channel = *channel;
+    t.stride = stride;
+    t.y = y;
+    switch (t.groups > 0 ? b->kind : 0) {
+    case 6:
+        mct_tile_columns3_run(&t);
+        break;
+    case 7:
+        mct_tile_columns3_by2_run(&t);
+        break;
+    case 10:
+        mct_tile_columns5_run(&t);
+        break;
+    case 11:
+        mct_tile_columns5_by2_run(&t);
+        break;
+    case 14:
+        mct_tile_columns7_run(&t);
+        break;
+    case 15:
+        mct_tile_columns7_by2_run(&t);
+        break;
+    default:
+        return 0;
+    }
+    return 4 * t.groups;
+}
+
+/* The rows of the planes under the kernel, the first of which is in `slot`. */
+static inline void mct_depthwise_point(mct_depthwise_block *b, int32_t slot) {
+    for (int32_t ky = 0; ky < b->d->kernel_h; ky++) {
+        for (int32_t l = 0; l < 4; l++) {
+            b->rows[l][ky] = b->planes[l] + slot * b->pairs;
+        }
+        slot = slot + 1 == b->d->kernel_h ? 0 : slot + 1;
+    }
+}
+
+static inline void mct_depthwise_run_block(mct_depthwise_block *b, mct_depthwise_take *take,
+                                           void *result) {
+    const mct_depthwise *d = b->d;
+    mct_depthwise_filters(b);
+    int32_t loaded = 0; /* rows of the padded image */
+    for (int32_t row = 0; row < d->rows; row++) {
+        const int32_t first = row * d->stride_h;
+        loaded = mct_max(loaded, first);
+        for (; loaded < first + d->kernel_h; loaded++) {
+            mct_depthwise_load(b, loaded - d->pad_top, loaded % d->kernel_h);
+        }
+        mct_depthwise_point(b, first % d->kernel_h);
+        for (int32_t l = 0; l < b->channels; l++) {
+            take(result, b, l, row * d->columns + b->column);
+        }
+    }
+}
+
+/* Only if mct_depthwise_columns(d) is not 0. */
+static inline void mct_depthwise_run(const mct_depthwise *d, mct_depthwise_begin *begin,
+                                     mct_depthwise_take *take, void *result) {
+    mct_depthwise_block b;
+    const int32_t most = mct_depthwise_columns(d);
+    b.d = d;
+    b.filter_pairs = mct_depthwise_is_point3(d) ? 2 : (d->kernel_w + 1) / 2;
+    b.kind = 0;
+    if (mct_depthwise_is_point3(d) ||
+        ((b.filter_pairs == 3 || b.filter_pairs == 4) && d->stride_w <= 2)) {
+        b.kind = 4 * b.filter_pairs - 2 + d->stride_w - 1;
+    }
+    for (b.column = 0; b.column < d->columns; b.column += most) {
+        b.columns = mct_min(d->columns - b.column, most);
+        b.pairs = (((b.columns + 3) / 4 * 4 - 1) * d->stride_w + d->kernel_w + 2) / 2;
+        for (b.c = 0; b.c < d->from->c; b.c += 4) {
+            b.channels = mct_min(d->from->c - b.c, 4);
+            begin(result, &b);
+            mct_depthwise_run_block(&b, take, result);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* Inner loops of the DSP bodies whose registers a compiler cannot keep apart: in assembly where there
+ * is the DSP extension, in C elsewhere. Fields are read by their offset: their order is fixed. */
+#ifndef MCT_DSP_TILES_H
+#define MCT_DSP_TILES_H
+
+#include "mct_dsp.h"
+#include "mct_dsp_requantize.h"
+
+/* One channel after the other from `channel` up to `end`: four sums of a panel times a row of
+ * weights, requantized by mct_dsp_store_plain to y, y + 1 … Each has bits >= 0; channel < end. */
+typedef struct {
+    int8_t *y;
+    int32_t stride;
+    int32_t skip; /* from the end of a row's last word to the next row; 0 or negative */
+    const mct_dsp_channel *end;
+    const uint32_t *panel;
+    int32_t quads;
+    const int8_t *w;
+    const mct_dsp_channel *channel;
+} mct_tile_channels;
+
+void mct_tile_channels_run(const mct_tile_channels *t);
+
+/* The same, and for each lane a byte, of which the highest bit says that the last channel did not
+ * saturate, the bit below that the one before did not, and so on. */
+uint32_t mct_tile_channels_noted(const mct_tile_channels *t);
+
+/* Four columns of int8 into a panel, doubled after `plus`, a pair, is added. words > 0 of each. */
+typedef struct {
+    const int8_t *columns[4];
+    uint32_t plus;
+    int32_t words;
+    uint32_t *panel;
+} mct_tile_panel;
+
+void mct_tile_panel_run(const mct_tile_panel *t);
+
+/* Four sums for one position after the other: a panel times a stream, added to the sums or instead of
+ * them, count > 0 times. */
+typedef struct {
+    const uint32_t *panel;
+    int32_t quads;
+    int32_t stride; /* from the end of a stream's last word to the next stream */
+    int32_t count;
+    const int8_t *stream;
+    int32_t *sums; /* [count][4] */
+} mct_tile_positions;
+
+void mct_tile_positions_add(const mct_tile_positions *t);
+void mct_tile_positions_start(const mct_tile_positions *t);
+
+/* One channel of a depthwise convolution at 4 * groups columns, groups > 0.
+ *
+ * rows: kernel_h of them, whose pairs the first column's kernel covers; filters: `pairs` for each row.
+ * columns: mct_dsp_store_plain to y, y + stride …; sums: the bare sums to `sums`. */
+typedef struct {
+    mct_dsp_channel channel;
+    int32_t stride;
+    int32_t groups;
+    const uint32_t *const *rows;
+    const uint32_t *filters;
+    int32_t kernel_h;
+    int8_t *y;
+    int32_t *sums;
+} mct_tile_columns;
+
+/* Kernels of 3 by 3: filters are (0, 1), (1, 2) in each row. */
+void mct_tile_columns3_run(const mct_tile_columns *t);
+void mct_tile_columns3_by2_run(const mct_tile_columns *t);
+void mct_tile_columns3_sums(const mct_tile_columns *t);
+void mct_tile_columns3_by2_sums(const mct_tile_columns *t);
+
+/* Kernels 5 or 6 wide, and 7 or 8 wide: filters are (0, 1), (2, 3) … */
+void mct_tile_columns5_run(const mct_tile_columns *t);
+void mct_tile_columns5_by2_run(const mct_tile_columns *t);
+void mct_tile_columns5_sums(const mct_tile_columns *t);
+void mct_tile_columns5_by2_sums(const mct_tile_columns *t);
+void mct_tile_columns7_run(const mct_tile_columns *t);
+void mct_tile_columns7_by2_run(const mct_tile_columns *t);
+void mct_tile_columns7_sums(const mct_tile_columns *t);
+void mct_tile_columns7_by2_sums(const mct_tile_columns *t);
+
+#endif

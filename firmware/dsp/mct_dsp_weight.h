@@ -1,0 +1,129 @@
+/* The weight gradient of a convolution: sums[o][tap][i] over positions of dy[o] * (x[i] - zero_point),
+ * four input channels and MCT_WEIGHT_ROWS output channels at a time. */
+#ifndef MCT_DSP_WEIGHT_H
+#define MCT_DSP_WEIGHT_H
+
+#include "mct_dsp_panel.h"
+#include "mct_fixedpoint.h"
+#include "mct_window.h"
+
+#define MCT_WEIGHT_ROWS 16
+#define MCT_WEIGHT_DEPTH 64 /* positions at a time; a multiple of 4 */
+
+typedef struct {
+    const mct_shape *x, *dy;
+    const mct_window *window;
+    int32_t zero_point;
+    const int8_t *dy_values, *x_values;
+    int32_t held_o, held_position; /* what is in `turned`; -1: nothing */
+    uint32_t panel[MCT_WEIGHT_DEPTH * 2];
+    int8_t turned[MCT_WEIGHT_ROWS][MCT_WEIGHT_DEPTH]; /* dy of an output channel, by position */
+} mct_weight_job;
+
+/* The sums of `columns` neighbouring weights of output channel o, the first of them number `first`. */
+typedef void mct_weight_take(void *result, int32_t o, int32_t first, int32_t columns,
+                             const mct_sums4 *sums);
+
+/* Four positions of four output channels. */
+static inline void mct_weight_turn4(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int8_t *to) {
+    const uint32_t bytes = 0x00FF00FFu;
+    const uint32_t ab_even = (a & bytes) | (b & bytes) << 8;
+    const uint32_t cd_even = (c & bytes) | (d & bytes) << 8;
+    const uint32_t ab_odd = (a >> 8 & bytes) | (b & ~bytes);
+    const uint32_t cd_odd = (c >> 8 & bytes) | (d & ~bytes);
+    const uint32_t turned[4] = {mct_lows(ab_even, cd_even), mct_lows(ab_odd, cd_odd),
+                                mct_highs(ab_even, cd_even), mct_highs(ab_odd, cd_odd)};
+    for (int32_t i = 0; i < 4; i++) {
+        __builtin_memcpy(to + i * MCT_WEIGHT_DEPTH, &turned[i], 4);
+    }
+}
+
+static inline void mct_weight_turn(mct_weight_job *job, int32_t o, int32_t rows, int32_t position,
+                                   int32_t depth) {
+    if (job->held_o == o && job->held_position == position) {
+        return;
+    }
+    job->held_o = o;
+    job->held_position = position;
+    for (int32_t r = 0; r < rows; r += 4) {
+        const int8_t *from = job->dy_values + position * job->dy->c + o + r;
+        const int32_t columns = mct_min(rows - r, 4);
+        for (int32_t k = 0; k < depth; k += 4) {
+            uint32_t words[4] = {0};
+            for (int32_t i = 0; i < 4 && k + i < depth; i++) {
+                words[i] = mct_row_word(from, columns);
+                from += job->dy->c;
+            }
+            mct_weight_turn4(words[0], words[1], words[2], words[3], job->turned[r] + k);
+        }
+    }
+}
+
+/* What the positions see through a tap in `columns` channels from i on. */
+static inline void mct_weight_panel(mct_weight_job *job, int32_t tap, int32_t i, int32_t columns,
+                                    int32_t position, int32_t depth) {
+    const int32_t channels = job->x->c;
+    const uint32_t outside = (uint32_t)(uint8_t)job->zero_point * 0x01010101u;
+    const uint32_t minus = mct_pair(-job->zero_point, -job->zero_point);
+    uint32_t *to = job->panel;
+    for (int32_t k = 0; k < depth; k += 4) {
+        uint32_t words[4] = {outside, outside, outside, outside};
+        for (int32_t n = 0; n < 4 && k + n < depth; n++) {
+            const int32_t row = (position + k + n) / job->dy->w;
+            const int32_t column = (position + k + n) % job->dy->w;
+            const int32_t at = mct_window_tap_2d(job->window, job->x, row, column, tap);
+            if (at >= 0) {
+                words[n] = mct_row_word(job->x_values + at * channels + i, columns);
+            }
+        }
+        mct_panel_quad(words[0], words[1], words[2], words[3], minus, to);
+        to += 8;
+    }
+}
+
+static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_job *job, int32_t o,
+                                                                     int32_t tap, int32_t i,
+                                                                     mct_weight_take *take,
+                                                                     void *result) {
+    mct_sums4 sums[MCT_WEIGHT_ROWS];
+    const int32_t positions = job->dy->h * job->dy->w;
+    const int32_t taps = job->window->kernel_h * job->window->kernel_w;
+    const int32_t rows = mct_min(job->dy->c - o, MCT_WEIGHT_ROWS);
+    const int32_t columns = mct_min(job->x->c - i, 4);
+    for (int32_t position = 0; position < positions; position += MCT_WEIGHT_DEPTH) {
+        const int32_t depth = mct_min(positions - position, MCT_WEIGHT_DEPTH);
+        mct_weight_turn(job, o, rows, position, depth);
+        mct_weight_panel(job, tap, i, columns, position, depth);
+        for (int32_t r = 0; r < rows; r++) {
+            const mct_sums4 before = position == 0 ? (mct_sums4){{0, 0, 0, 0}} : sums[r];
+            sums[r] = mct_dot4(job->panel, job->turned[r], (depth + 3) / 4, before);
+        }
+    }
+    for (int32_t r = 0; r < rows; r++) {
+        take(result, o + r, ((o + r) * taps + tap) * job->x->c + i, columns, &sums[r]);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window,
+               int32_t zero_point, const int8_t *dy_values, const int8_t *x_values,
+               mct_weight_take *take, void *result) {
+    mct_weight_job job;
+    job.x = x;
+    job.dy = dy;
+    job.window = window;
+    job.zero_point = zero_point;
+    job.dy_values = dy_values;
+    job.x_values = x_values;
+    job.held_o = -1;
+    job.held_position = -1;
+    for (int32_t o = 0; o < dy->c; o += MCT_WEIGHT_ROWS) {
+        for (int32_t tap = 0; tap < window->kernel_h * window->kernel_w; tap++) {
+            for (int32_t i = 0; i < x->c; i += 4) {
+                mct_weight_columns(&job, o, tap, i, take, result);
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,138 @@
+"""The bodies for Cortex-M's DSP extension compute the portable bodies' bits.
+
+Here their instructions are emulated in plain C, under sanitizers. The emulation hides what the
+assembly does: a whole network on a virtual board (tests/host) runs that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.spatial import Window
+from mcutrain.simulate.build import SANITIZE
+from tests.kernels.test_host_bodies import WIDE, assert_same_bits
+from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, kernel_call
+from tests.ops.cases import CASES, Sample, tensor, weight
+from tests.ops.drawing import SeededSource, Source, drawn
+
+DSP = FIRMWARE / "dsp"
+DSP_BODIES = {p.stem: p for p in sorted(DSP.glob("kernels/*/*.c"))}
+CORTEX_M7 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m7", "-O2", "-ffreestanding")
+SEEDS = 24
+SAMPLES = 4
+"""Of each way to draw them and each function; what the seeds draw beyond that is left out."""
+
+
+def large_bias(s: Source) -> Sample:
+    """Biases, shifts and columns around what the short requantization takes."""
+    ins, outs = s.choice((1, 4, 200)), s.choice((3, 8))
+    near = 2**30 - 255 * 128 * ins
+    limits = (0, near, -near, near - 1, near + 9, 2**30 - 1, 1 - 2**30)
+    biases = [s.choice(limits) for _ in range(outs)]
+    shifts = tuple(s.choice((0, -1, -2, -19, -20, -21, -31)) for _ in range(outs))
+    mults = tuple(s.choice((2**30, 2**31 - 1, s.integer(2**30, 2**31 - 1))) for _ in range(outs))
+    q = Requantize(mults, shifts, s.integer(-128, 127), rounds_once=s.boolean())
+    x = tensor(s, (1, s.integer(1, 3), s.integer(1, 3), ins))
+    b = tensor(s, (outs,), "int32")[0], np.array(biases, np.int32)
+    op = Conv2D(Window((1, 1)), s.integer(-128, 127), q, s.boolean())
+    return Sample.of(op, x, weight(s, (outs, 1, 1, ins)), b)
+
+
+DRAWN = (*WIDE, large_bias)
+
+
+def has_dsp_body(sample: Sample) -> bool:
+    return not DSP_BODIES.keys().isdisjoint(kernel_call(sample).bodies)
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """Wide ones, and small ones of all operators, as far as a DSP body computes them."""
+    kept: dict[tuple[int, str], list[Sample]] = {}
+    small = [case.draw for case in CASES if case.name != "reshape"]
+    for way, draw in enumerate((*DRAWN, *small)):
+        for sample in map(draw, map(SeededSource, range(SEEDS))):
+            if has_dsp_body(sample):
+                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
+    return tuple(sample for found in kept.values() for sample in found[:SAMPLES])
+
+
+def compiled(command: tuple[str, ...], flags: Sequence[str], folder: Path, dsp: bool) -> Toolchain:
+    """One of the two bodies of the kernels that have both, and what they call."""
+    made = Toolchain(command, tuple(flags), folder)
+    bodies = [p if dsp else FIRMWARE / p.relative_to(DSP) for p in DSP_BODIES.values()]
+    shared = DSP.glob("*.c") if dsp else ()
+    made.compile(*map(str, [*bodies, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS]), "-c")
+    return made
+
+
+@pytest.fixture(scope="module")
+def portable(
+    c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Toolchain:
+    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("portable"), dsp=False)
+
+
+@pytest.fixture(scope="module")
+def dsp(
+    c_compilers: list[tuple[str, ...]],
+    sanitizing: dict[str, tuple[str, ...]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Toolchain:
+    """The DSP bodies, with sanitizers and each buffer alone where a compiler has them."""
+    folder = tmp_path_factory.mktemp("dsp")
+    if not sanitizing:
+        return compiled(c_compilers[0], ("-O1",), folder, dsp=True)
+    command = next(iter(sanitizing.values()))
+    return compiled(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder, dsp=True)
+
+
+# ------------------------------------------------------------------------------------------- tests
+
+
+def test_every_dsp_body_stands_in_for_a_portable_body_of_the_same_path() -> None:
+    for path in DSP_BODIES.values():
+        assert (FIRMWARE / path.relative_to(DSP)).is_file(), path
+
+
+def test_the_samples_reach_every_dsp_body() -> None:
+    reached = {body for sample in samples() for body in kernel_call(sample).bodies}
+    assert DSP_BODIES.keys() <= reached
+
+
+def test_dsp_bodies_compute_the_bits_of_the_portable_bodies(
+    dsp: Toolchain, portable: Toolchain
+) -> None:
+    assert_same_bits(dsp, portable, samples())
+
+
+@settings(
+    max_examples=8,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_dsp_bodies_compute_the_bits_of_the_portable_bodies_on_drawn_shapes(
+    data: st.DataObject, dsp: Toolchain, portable: Toolchain
+) -> None:
+    sample = data.draw(st.one_of([drawn(make) for make in DRAWN]).filter(has_dsp_body))
+    assert_same_bits(dsp, portable, [sample])
+
+
+def test_dsp_bodies_compile_for_a_cortex_m7(
+    c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    zig = next((c for c in c_compilers if "ziglang" in c), None)
+    if zig is None:
+        pytest.skip("ziglang is not installed: no compiler for Arm")
+    made = Toolchain(zig, (*CORTEX_M7, f"-I{FIRMWARE}/chips/cortex_m/include"), tmp_path)
+    for source in (*DSP_BODIES.values(), *DSP.glob("*.c")):  # zig cc -c would merge several
+        made.compile(str(source), "-c")
+        assert source.with_suffix(".o").name in {path.name for path in tmp_path.glob("*.o")}
