@@ -3,16 +3,17 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 
 PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-input
-C_FILES = $(shell find firmware -name '*.[ch]' -o -name '*.inc' | sort)
+C_FILES = $(shell find firmware host tests -name '*.[ch]' -o -name '*.inc' | grep -v tests/codegen/golden | sort)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-tflite check format bench clean
+.PHONY: help demo test test-tflite stress check format bench clean
 
 help:
-	@echo "make demo         train a small network on the host, as a chip would"
+	@echo "make demo         train a small network on this computer and on a virtual board"
 	@echo "make test         all checks and all tests"
+	@echo "make stress       the long tests: 1,000 power cuts, bad cables, 10 minutes of fuzzing"
 	@echo "make check        only the checks: format, lint, types, import directions"
 	@echo "make test-tflite  the oracle tests with tflite-runtime and numpy 1.26"
 	@echo "make format       format Python and C"
@@ -28,6 +29,11 @@ test: check
 
 test-tflite: .venv-tflite/.test
 	.venv-tflite/bin/python -m pytest -n 2 -m oracle
+
+# Hours on two cores. Prints what it did: how many cuts, steps, runs.
+stress: .venv/.dev
+	MCUTRAIN_STRESS=1 MCUTRAIN_FUZZ_SECONDS=600 .venv/bin/python -m pytest -n 2 -rA \
+	    tests/boards tests/protocol
 
 check: .venv/.dev
 	.venv/bin/ruff check .
@@ -59,8 +65,8 @@ clean:
 # A stamp file in an environment says that pip finished for this pyproject.toml.
 
 .venv/.run: pyproject.toml | .venv/.created
-	@echo "setting up .venv to run mcutrain; the first time downloads about 130 MB"
-	.venv/$(PIP_INSTALL) -e .
+	@echo "setting up .venv to run mcutrain; the first time downloads about 150 MB"
+	.venv/$(PIP_INSTALL) -e '.[stm32,virtual]'
 	@touch $@
 
 .venv/.dev: pyproject.toml | .venv/.created

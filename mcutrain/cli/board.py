@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 from mcutrain.cli import boards
 from mcutrain.cli.output import say, show
 
+POLL_SECONDS = 0.2
 EMULATORS = ("unicorn", "qemu")
 
 
@@ -65,6 +67,7 @@ def board(
             )
         with QemuBoard.from_folder(folder) as qemu:
             ready(qemu.port)
-            qemu.wait()
+            while qemu.running:
+                time.sleep(POLL_SECONDS)
         return
     serve(folder, link, flash_file=flash, loaded=not empty, ready=ready)

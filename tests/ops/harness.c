@@ -22,41 +22,35 @@ typedef struct {
     uint8_t *block;
 } buffer;
 
-static void must(int good)
-{
+static void must(int good) {
     if (!good) {
         fputs("the file of runs is broken\n", stderr);
         exit(3);
     }
 }
 
-static int32_t get(FILE *file)
-{
+static int32_t get(FILE *file) {
     int32_t value = 0;
     must(fread(&value, sizeof value, 1, file) == 1);
     return value;
 }
 
 #ifdef EXACT_BUFFERS
-static uint8_t *allocate(buffer *b)
-{
+static uint8_t *allocate(buffer *b) {
     b->block = malloc((size_t)b->bytes);
     return b->block;
 }
 
-static int32_t untouched(const buffer *b)
-{
+static int32_t untouched(const buffer *b) {
     (void)b;
     return 1;
 }
 #else
-static size_t begin_of(const buffer *b)
-{
+static size_t begin_of(const buffer *b) {
     return CANARY_BYTES + (size_t)b->alignment;
 }
 
-static uint8_t *allocate(buffer *b)
-{
+static uint8_t *allocate(buffer *b) {
     const size_t all = begin_of(b) + (size_t)b->bytes + CANARY_BYTES;
     b->block = malloc(all);
     must(b->block != NULL);
@@ -64,8 +58,7 @@ static uint8_t *allocate(buffer *b)
     return b->block + begin_of(b);
 }
 
-static int32_t untouched(const buffer *b)
-{
+static int32_t untouched(const buffer *b) {
     int32_t same = 1;
     for (size_t i = 0; i < begin_of(b); i++) {
         same &= b->block[i] == CANARY;
@@ -77,8 +70,7 @@ static int32_t untouched(const buffer *b)
 }
 #endif
 
-static void run(FILE *in, FILE *out)
-{
+static void run(FILE *in, FILE *out) {
     buffer buffers[MOST_BUFFERS];
     uint8_t *at[MOST_BUFFERS] = {NULL};
     const int32_t call = get(in);
@@ -110,8 +102,7 @@ static void run(FILE *in, FILE *out)
     }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     must(argc == 3);
     FILE *in = fopen(argv[1], "rb");
     FILE *out = fopen(argv[2], "wb");

@@ -1,0 +1,109 @@
+"""Instructions per inference and per training step on emulated chips, by kind of operator.
+
+    .venv/bin/python benchmarks/device_instructions.py --model mcunet-5fps.int8.tflite \
+        --scheme mcunet-5fps-49kb --classes 10
+
+Executed instructions of the firmware's own ELF file on the virtual board, counted exactly; they do
+not depend on this machine. The third step is counted: in the first ones the gradients' exponents
+have not settled. Without --model the demo's network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from mcutrain_host.build import build
+from mcutrain_host.client import Device
+from mcutrain_host.protocol import Rate
+from mcutrain_host.virtual.board import DirectLink, load_machine
+from mcutrain_host.virtual.link import LoopbackLink
+from mcutrain_host.virtual.machine import Machine
+
+from mcutrain import demo
+from mcutrain.pipeline import load, prepare
+from mcutrain.target import load_target
+
+BOARDS = ("stm32f746g-disco", "mps2-an386", "rpi-pico")
+RATE = Rate(1 << 30, -4)
+SETTLING_STEPS = 2
+OWN = "calls and bookkeeping"
+
+
+def main() -> None:
+    """Print a table for inference and one for the training step."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, default=demo.MODEL)
+    parser.add_argument("--scheme", default="fashion-sparse")
+    parser.add_argument("--classes", type=int)
+    parser.add_argument("--boards", nargs="+", default=BOARDS)
+    parser.add_argument("--compiler", help="gcc or zig; the board's gcc if it is installed")
+    parser.add_argument("--optimize", default="-O3")
+    options = parser.parse_args()
+    step = prepare(load(options.model), options.scheme, classes=options.classes)
+    counts = {board: measure(step, board, options) for board in options.boards}
+    for kind, title in enumerate(("inference", "training step")):
+        print_table(title, {board: both[kind] for board, both in counts.items()})
+
+
+def measure(step, board: str, options) -> tuple[Counter[str], Counter[str]]:
+    """Instructions by function, of one inference and of one training step."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "project"
+        step.firmware(load_target(board)).write(folder)
+        build(folder, options.compiler, options.optimize)
+        machine = load_machine(folder, LoopbackLink())
+    device = Device(DirectLink(machine))
+    size = device.identify().input_bytes
+    random = np.random.default_rng(0)
+
+    def send() -> None:
+        device.send_sample(random.integers(-128, 128, size).astype(np.int8).tobytes())
+
+    for position in range(SETTLING_STEPS):
+        send()
+        device.train(position, position, RATE)
+    send()
+    inference = counted(machine, device.infer)
+    send()
+    training = counted(machine, lambda: device.train(0, SETTLING_STEPS, RATE))
+    return inference, training
+
+
+def counted(machine: Machine, action) -> Counter[str]:
+    """What the model's calls took while `action` ran."""
+    before = totals(machine)
+    action()
+    return totals(machine) - before
+
+
+def totals(machine: Machine) -> Counter[str]:
+    """By the function that the model's code called."""
+    found: Counter[str] = Counter()
+    for row in machine.operators():
+        if row.root in ("mct_infer", "mct_train"):
+            found[row.function if row.index else OWN] += row.instructions
+    return found
+
+
+def print_table(title: str, counts: dict[str, Counter[str]]) -> None:
+    """Largest first, in millions."""
+    functions = sorted(
+        {f for c in counts.values() for f in c}, key=lambda f: (-_most(counts, f), f)
+    )
+    print(f"\n{title}, millions of instructions")
+    print(f"{'':42}" + "".join(f"{board:>18}" for board in counts))
+    for function in functions:
+        print(f"{function:42}" + "".join(f"{c[function] / 1e6:18.3f}" for c in counts.values()))
+    print(f"{'all':42}" + "".join(f"{sum(c.values()) / 1e6:18.3f}" for c in counts.values()))
+
+
+def _most(counts: dict[str, Counter[str]], function: str) -> int:
+    return max(c[function] for c in counts.values())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Virtual boards: the unmodified firmware in an emulator, with its chip's peripherals."""

@@ -1,0 +1,99 @@
+"""Flash as bytes that survive a power cut, whole or half-programmed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcutrain_host.virtual.bus import Board
+
+ERASED = 0xFF
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long operations take, in instructions: far shorter than real, long enough to be cut."""
+
+    program: int = 6
+    erase: int = 2000
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that changes the bytes from `offset` on, and is not done before `ends`."""
+
+    offset: int
+    before: bytes
+    after: bytes
+    ends: int
+
+    def broken_off(self, draw: random.Random) -> bytes:
+        """What a power cut leaves: any of the bits that should change have changed."""
+        count = len(self.before)
+        share = draw.randrange(5)
+        mask = (0, (1 << 8 * count) - 1)[share == 4]
+        if share in (1, 2, 3):
+            mask = int.from_bytes(draw.randbytes(count), "little")
+            other = int.from_bytes(draw.randbytes(count), "little")
+            mask = (mask & other, mask, mask | other)[share - 1]
+        before = int.from_bytes(self.before, "little")
+        after = int.from_bytes(self.after, "little")
+        return (before ^ (before ^ after) & mask).to_bytes(count, "little")
+
+
+class FlashMemory:
+    """bytes: the content. sectors: offset and length of each unit of erasing."""
+
+    def __init__(self, origin: int, content: bytearray, sectors: Sequence[tuple[int, int]]) -> None:
+        self.origin, self.bytes, self.sectors = origin, content, tuple(sectors)
+        self.operation: Operation | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole flash."""
+        return len(self.bytes)
+
+    def change(self, board: Board, offset: int, after: bytes, duration: int) -> Operation:
+        """Begin an operation; the new bytes can be read at once, because until it is done a reader
+        would be made to wait."""
+        before = bytes(self.bytes[offset : offset + len(after)])
+        self.bytes[offset : offset + len(after)] = after
+        self.operation = Operation(offset, before, after, board.now + duration)
+        return self.operation
+
+    def busy(self, now: int) -> bool:
+        """Is an operation under way?"""
+        if self.operation is not None and now >= self.operation.ends:
+            self.operation = None
+        return self.operation is not None
+
+    def power_cut(self, now: int, draw: random.Random) -> None:
+        """An operation under way leaves any mixture of old and new bits."""
+        operation = self.operation
+        if operation is not None and self.busy(now):
+            end = operation.offset + len(operation.after)
+            self.bytes[operation.offset : end] = operation.broken_off(draw)
+        self.operation = None
+
+    def erase_now(self, sector: int) -> None:
+        """As the ROM's routines do, from outside of time."""
+        offset, count = self.sectors[sector]
+        self.bytes[offset : offset + count] = bytes([ERASED]) * count
+
+    def put(self, address: int, data: bytes) -> None:
+        """Content that a debug probe wrote. Bytes outside are the caller's mistake."""
+        offset = address - self.origin
+        assert offset >= 0
+        assert offset + len(data) <= self.size_bytes
+        self.bytes[offset : offset + len(data)] = data
+
+
+def equal_sectors(size_bytes: int, sector_bytes: int) -> list[tuple[int, int]]:
+    """Sectors of one length."""
+    return [(offset, sector_bytes) for offset in range(0, size_bytes, sector_bytes)]
+
+
+def stacked_sectors(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Sectors of these lengths, one behind the other."""
+    return [(sum(lengths[:i]), length) for i, length in enumerate(lengths)]

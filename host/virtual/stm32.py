@@ -1,0 +1,330 @@
+"""Clocks, pins and USARTs of the STM32F4 and F7: RM0090, RM0390, RM0385."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mcutrain_host.virtual.bus import Device, Registers
+from mcutrain_host.virtual.errors import BoardFault
+from mcutrain_host.virtual.serial_line import Wire
+
+HSI_HZ = 16_000_000
+BAUD_TOLERANCE = 0.03
+"""A receiver that samples in the middle of bits bears about that much."""
+MAX_VCO_HZ, MIN_VCO_HZ = 432_000_000, 100_000_000
+AHB_DIVISORS = (2, 4, 8, 16, 64, 128, 256, 512)
+APB_DIVISORS = (2, 4, 8, 16)
+APB1_BASE, APB2_BASE, AHB1_BASE = 0x40000000, 0x40010000, 0x40020000
+
+
+@dataclass(frozen=True)
+class ClockLimits:
+    """Highest frequencies in Hz; overdrive: above which it is needed, if the chip has it."""
+
+    core: int
+    apb1: int
+    apb2: int
+    wait_state: int = 30_000_000
+    overdrive: int | None = None
+
+
+class Rcc(Registers):
+    """Reset and clock control: ready bits follow enable bits; frequencies are those set up."""
+
+    CR, PLLCFGR, CFGR = 0x00, 0x04, 0x08
+    AHB1ENR, APB1ENR, APB2ENR = 0x30, 0x40, 0x44
+
+    def __init__(self, limits: ClockLimits) -> None:
+        layout = dict.fromkeys(range(0, 0x98, 4), 0)
+        for absent in (0x1C, 0x2C, 0x3C, 0x48, 0x4C, 0x5C, 0x68, 0x6C, 0x78, 0x7C):
+            del layout[absent]
+        layout |= {self.CR: 0x83, self.PLLCFGR: 0x24003010, self.AHB1ENR: 0x00100000}
+        super().__init__("RCC", layout | {0x74: 0x0E000000})
+        self.limits = limits
+        self.flash_wait_states: Callable[[], int] = lambda: 0
+        self.overdriven: Callable[[], bool] = lambda: False
+
+    def load(self, word: int) -> int:
+        """Each clock is ready as soon as it is on; there is no crystal in this model."""
+        value = super().load(word)
+        if word == self.CR:
+            for enable, ready in ((0, 1), (24, 25), (26, 27), (28, 29)):
+                value = value & ~(1 << ready) | (value >> enable & 1) << ready
+        if word == self.CFGR:
+            value = value & ~0xC | (value & 3) << 2
+        return value
+
+    def store(self, word: int, value: int) -> None:
+        """Refuses what the manual forbids."""
+        if word == self.PLLCFGR and self.values[self.CR] >> 24 & 1:
+            raise BoardFault("the firmware changes RCC_PLLCFGR while the PLL runs")
+        super().store(word, value)
+        if word == self.CFGR:
+            self._check()
+
+    @property
+    def from_reset_clock(self) -> bool:
+        """Does the core run as after a reset, without the PLL?"""
+        return self.values[self.CFGR] & 0xF3 == 0 and not self.values[self.CR] >> 24 & 1
+
+    @property
+    def core_hz(self) -> int:
+        """Of core, AHB and flash."""
+        high = self.values[self.CFGR] >> 4 & 0xF
+        return self._system_hz() // (AHB_DIVISORS[high & 7] if high & 8 else 1)
+
+    @property
+    def apb1_hz(self) -> int:
+        """Of the slow peripheral bus."""
+        return self._apb_hz(10)
+
+    @property
+    def apb2_hz(self) -> int:
+        """Of the fast peripheral bus."""
+        return self._apb_hz(13)
+
+    def is_on(self, register: int, bit: int) -> bool:
+        """Is a peripheral's clock on?"""
+        return bool(self.values[register] >> bit & 1)
+
+    def _apb_hz(self, shift: int) -> int:
+        field = self.values[self.CFGR] >> shift & 7
+        return self.core_hz // (APB_DIVISORS[field & 3] if field & 4 else 1)
+
+    def _system_hz(self) -> int:
+        source = self.values[self.CFGR] & 3
+        if source == 0:
+            return HSI_HZ
+        if source != 2:
+            raise BoardFault("the firmware switches to the crystal, and this model has none")
+        if not self.values[self.CR] >> 24 & 1:
+            raise BoardFault("the firmware switches to the PLL, which is not on")
+        return self._pll_hz()
+
+    def _pll_hz(self) -> int:
+        setting = self.values[self.PLLCFGR]
+        m, n, p = setting & 0x3F, setting >> 6 & 0x1FF, 2 * (setting >> 16 & 3) + 2
+        if setting >> 22 & 1:
+            raise BoardFault("the PLL is fed by the crystal, and this model has none")
+        if m < 2 or not 1_000_000 <= HSI_HZ / m <= 2_000_000:
+            raise BoardFault(f"the PLL's input is {HSI_HZ} Hz / {m}, not 1 to 2 MHz")
+        vco_hz = HSI_HZ * n // m
+        if not MIN_VCO_HZ <= vco_hz <= MAX_VCO_HZ:
+            raise BoardFault(f"the PLL's oscillator is set to {vco_hz} Hz, beyond its range")
+        return vco_hz // p
+
+    def _check(self) -> None:
+        limits = self.limits
+        states = (self.core_hz - 1) // limits.wait_state
+        if self.flash_wait_states() < states:
+            raise BoardFault(
+                f"at {self.core_hz} Hz the flash needs {states} wait states, "
+                f"and FLASH_ACR says {self.flash_wait_states()}"
+            )
+        for name, hz, most in (
+            ("the core", self.core_hz, limits.core),
+            ("APB1", self.apb1_hz, limits.apb1),
+            ("APB2", self.apb2_hz, limits.apb2),
+        ):
+            if hz > most:
+                raise BoardFault(f"{name} is set to {hz} Hz, and bears {most}")
+        if limits.overdrive and self.core_hz > limits.overdrive and not self.overdriven():
+            raise BoardFault(f"{self.core_hz} Hz need the over-drive, which is not on")
+
+
+class Pwr(Registers):
+    """Power control: the regulator and its over-drive."""
+
+    CR, CSR = 0x00, 0x04
+
+    def __init__(self, has_overdrive: bool) -> None:
+        super().__init__("PWR", {0x00: 0xC000, 0x04: 0, 0x08: 0, 0x0C: 0})
+        self.has_overdrive = has_overdrive
+
+    def load(self, word: int) -> int:
+        """Ready bits follow enable bits."""
+        value = super().load(word)
+        if word == self.CSR:
+            control = self.values[self.CR] if self.has_overdrive else 0
+            value |= 1 << 14 | control & 3 << 16
+        return value
+
+    @property
+    def overdriven(self) -> bool:
+        """Both steps of the over-drive are done."""
+        return self.has_overdrive and self.values[self.CR] >> 16 & 3 == 3
+
+
+class Gpio(Registers):
+    """A port of 16 pins; nothing is connected besides the UART."""
+
+    MODER, ODR, BSRR, AFR = 0x00, 0x14, 0x18, 0x20
+
+    def __init__(self, letter: str) -> None:
+        moder = {"A": 0xA8000000, "B": 0x00000280}.get(letter, 0)
+        super().__init__(f"GPIO{letter}", {**dict.fromkeys(range(0, 0x28, 4), 0), 0: moder})
+
+    def load(self, word: int) -> int:
+        """Inputs read what the outputs are."""
+        return self.values[self.ODR] if word == 0x10 else super().load(word)
+
+    def store(self, word: int, value: int) -> None:
+        """BSRR sets and clears outputs."""
+        if word == self.BSRR:
+            self.values[self.ODR] = self.values[self.ODR] & ~(value >> 16) | value & 0xFFFF
+        else:
+            super().store(word, value)
+
+    def function(self, pin: int) -> int | None:
+        """The alternate function of a pin, None if it has another mode."""
+        if self.values[self.MODER] >> 2 * pin & 3 != 2:
+            return None
+        return self.values[self.AFR + 4 * (pin // 8)] >> 4 * (pin % 8) & 0xF
+
+
+class Gated:
+    """A peripheral that works only while its clock is on."""
+
+    def __init__(self, device: Device, rcc: Rcc, register: int, bit: int) -> None:
+        self.device, self.rcc, self.register, self.bit = device, rcc, register, bit
+        self.name = device.name
+
+    def reset(self) -> None:
+        """As after power-on."""
+        self.device.reset()
+
+    def read(self, offset: int, size: int) -> int:
+        """What the core reads."""
+        self._check()
+        return self.device.read(offset, size)
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """What the core writes."""
+        self._check()
+        self.device.write(offset, size, value)
+
+    def _check(self) -> None:
+        if not self.rcc.values[self.register] >> self.bit & 1:
+            raise BoardFault(
+                f"the firmware uses {self.name} while its clock is off: "
+                f"bit {self.bit} of RCC at offset {self.register:#x} is 0"
+            )
+
+
+@dataclass(frozen=True)
+class UsartPins:
+    """What must be set up before bytes pass: each is called for the reason why they do not pass."""
+
+    bus_hz: Callable[[], int]
+    baud: int
+    sends: Callable[[], str | None]
+    receives: Callable[[], str | None]
+
+    def check(self, divisor: int) -> None:
+        """Raises BoardFault if the world would not understand the board."""
+        baud = self.bus_hz() / divisor if divisor >= 16 else 0.0
+        if abs(baud / self.baud - 1) > BAUD_TOLERANCE:
+            raise BoardFault(
+                f"the UART is set to {baud:.0f} baud and the board promises {self.baud}: "
+                f"its bus runs at {self.bus_hz()} Hz and BRR is {divisor}"
+            )
+        for reason in (self.sends(), self.receives()):
+            if reason:
+                raise BoardFault(reason)
+
+
+class UsartV1(Registers):
+    """The STM32F4's: RM0090, "USART registers"."""
+
+    SR, DR, BRR, CR1 = 0x00, 0x04, 0x08, 0x0C
+    ENABLE, SEND, RECEIVE = 1 << 13, 1 << 3, 1 << 2
+    RXNE, ORE, TC, TXE = 1 << 5, 1 << 3, 1 << 6, 1 << 7
+
+    def __init__(self, name: str, wire: Wire, pins: UsartPins) -> None:
+        super().__init__(name, dict.fromkeys(range(0, 0x1C, 4), 0))
+        self.wire, self.pins = wire, pins
+        self._overruns_seen = wire.overruns
+        self._on = 0
+
+    def reset(self) -> None:
+        """As after power-on."""
+        super().reset()
+        self._on = 0
+
+    def load(self, word: int) -> int:
+        """Status and data."""
+        if word == self.SR:
+            return self._status()
+        if word == self.DR:
+            self._overruns_seen = self.wire.overruns
+            return self.wire.take() if self._on & self.RECEIVE else 0
+        return super().load(word)
+
+    def store(self, word: int, value: int) -> None:
+        """Data and settings; the first time that it is switched on, they must be right."""
+        if word == self.DR:
+            if self._on & self.SEND:
+                self.wire.send(value & 0xFF)
+        elif word != self.SR:
+            super().store(word, value)
+            if word in (self.CR1, self.BRR):
+                self._switch()
+
+    def _switch(self) -> None:
+        control = self.values[self.CR1]
+        self._on = control if control & self.ENABLE else 0
+        if self._on & (self.SEND | self.RECEIVE):
+            self.pins.check(self.values[self.BRR])
+
+    def _status(self) -> int:
+        status = self.TC | self.TXE
+        if self._on & self.RECEIVE and self.wire.ready():
+            status |= self.RXNE
+        if self.wire.overruns != self._overruns_seen:
+            status |= self.ORE
+        return status
+
+
+class UsartV2(UsartV1):
+    """The STM32F7's: RM0385, "USART registers". Its overrun must be cleared, or be switched off."""
+
+    CR1, CR2, CR3, BRR, ISR, ICR, RDR, TDR = 0x00, 0x04, 0x08, 0x0C, 0x1C, 0x20, 0x24, 0x28
+    ENABLE = 1 << 0
+    OVERRUN_OFF = 1 << 12
+    SENDING, RECEIVING = 1 << 21, 1 << 22
+
+    def load(self, word: int) -> int:
+        """Status and data."""
+        if word == self.ISR:
+            acknowledged = (self._on & self.SEND) << 18 | (self._on & self.RECEIVE) << 20
+            return self._status() | acknowledged
+        if word == self.RDR:
+            return self.wire.take() if self._on & self.RECEIVE else 0
+        return Registers.load(self, word)
+
+    def store(self, word: int, value: int) -> None:
+        """Data and settings."""
+        if word == self.TDR:
+            if self._on & self.SEND:
+                self.wire.send(value & 0xFF)
+        elif word == self.ICR:
+            if value & self.ORE:
+                self._overruns_seen = self.wire.overruns
+        elif word not in (self.ISR, self.RDR):
+            if word == self.BRR and self._on:
+                raise BoardFault(f"the firmware writes {self.name}'s BRR while it is on")
+            Registers.store(self, word, value)
+            if word == self.CR1:
+                self._switch()
+
+    def __init__(self, name: str, wire: Wire, pins: UsartPins) -> None:
+        super().__init__(name, wire, pins)
+        self.layout = dict.fromkeys(range(0, 0x2C, 4), 0)
+        self.reset()
+
+    def _status(self) -> int:
+        status = super()._status()
+        if self.values[self.CR3] & self.OVERRUN_OFF:
+            status &= ~self.ORE
+        return status

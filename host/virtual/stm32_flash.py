@@ -1,0 +1,124 @@
+"""The flash controller of the STM32F4 and F7: RM0090, RM0390, RM0385, "Embedded flash memory"."""
+
+from __future__ import annotations
+
+from mcutrain_host.virtual.bus import Board, Registers
+from mcutrain_host.virtual.errors import BoardFault
+from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, Timing
+
+ACR, KEYR, OPTKEYR, SR, CR, OPTCR, OPTCR1 = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x14, 0x18
+KEYS = (0x45670123, 0xCDEF89AB)
+WRITE_PROTECTED, ALIGNMENT, PARALLELISM, SEQUENCE, BUSY = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 16
+ERRORS = 0xF2
+PROGRAM, ERASE, MASS_ERASE, START, LOCK = 1 << 0, 1 << 1, 1 << 2, 1 << 16, 1 << 31
+
+
+class Stm32Flash(Registers):
+    """Erases sectors, and writes to erased bytes, once it is unlocked."""
+
+    def __init__(self, board: Board, memory: FlashMemory, timing: Timing, has_otp: bool) -> None:
+        super().__init__("the flash controller", self._layout(has_otp))
+        self.board, self.memory, self.timing = board, memory, timing
+        self._keys_given = 0
+        self._shut = False
+
+    @staticmethod
+    def _layout(has_second_options: bool) -> dict[int, int]:
+        layout = {ACR: 0, KEYR: 0, OPTKEYR: 0, SR: 0, CR: LOCK, OPTCR: 0x0FFFAAED}
+        return layout | ({OPTCR1: 0x00400080} if has_second_options else {})
+
+    def reset(self) -> None:
+        """As after power-on: locked."""
+        super().reset()
+        self._keys_given, self._shut = 0, False
+
+    @property
+    def wait_states(self) -> int:
+        """What the firmware set."""
+        return self.values[ACR] & 0xF
+
+    def load(self, word: int) -> int:
+        """BUSY while an operation is under way."""
+        value = super().load(word)
+        if word == SR and self.memory.busy(self.board.now):
+            value |= BUSY
+        return value
+
+    def store(self, word: int, value: int) -> None:
+        """Keys, the status's errors to clear, and commands."""
+        if word == KEYR:
+            self._key(value)
+        elif word == SR:
+            self.values[SR] &= ~(value & (ERRORS | 1))
+        elif word == CR:
+            self._control(value)
+        elif word in (OPTCR, OPTCR1):
+            raise BoardFault("the firmware writes the option bytes, which this model leaves alone")
+        elif word != OPTKEYR:
+            super().store(word, value)
+
+    def program(self, address: int, size: int, value: int) -> bytes:
+        """The core writes to the flash's memory: what is there afterwards.
+
+        Without permission nothing changes and the status says why. Raises BoardFault for bytes
+        that are not erased, because what they hold afterwards is nothing that firmware can want.
+        """
+        offset = address - self.memory.origin
+        before = bytes(self.memory.bytes[offset : offset + size])
+        after = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+        self._wait()
+        if not self.values[CR] & PROGRAM or self.values[CR] & LOCK:
+            self.values[SR] |= SEQUENCE
+        elif address % size:
+            self.values[SR] |= ALIGNMENT
+        elif size != 1 << (self.values[CR] >> 8 & 3):
+            self.values[SR] |= PARALLELISM
+        elif before != bytes([ERASED]) * size:
+            raise BoardFault(f"the firmware writes to flash at {address:#x}, which is not erased")
+        else:
+            self.memory.change(self.board, offset, after, self.timing.program)
+            self.board.operation_started("program")
+            return after
+        return before
+
+    def _key(self, value: int) -> None:
+        expected = KEYS[self._keys_given] if not self._shut and self._keys_given < 2 else None
+        if value != expected:
+            self._shut = True
+            raise BoardFault(
+                f"{value:#010x} is not the next key of FLASH_KEYR: the flash stays locked until "
+                "the next reset, and the core gets a bus error"
+            )
+        self._keys_given += 1
+        if self._keys_given == 2:
+            self.values[CR] &= ~LOCK
+
+    def _wait(self) -> None:
+        """The core's access waits for the operation under way."""
+        operation = self.memory.operation
+        if operation is not None and self.memory.busy(self.board.now):
+            self.board.skip(operation.ends - self.board.now)
+
+    def _control(self, value: int) -> None:
+        self._wait()
+        if self.values[CR] & LOCK:
+            return
+        if value & LOCK:
+            self._keys_given = 0
+        self.values[CR] = value & ~START
+        if value & START:
+            self._erase(value)
+
+    def _erase(self, value: int) -> None:
+        sector = value >> 3 & 0x1F
+        if value & MASS_ERASE:
+            span = (0, self.memory.size_bytes)
+        elif value & ERASE and sector < len(self.memory.sectors) and not value & PROGRAM:
+            span = self.memory.sectors[sector]
+        else:
+            self.values[SR] |= SEQUENCE
+            return
+        offset, count = span
+        self.memory.change(self.board, offset, bytes([ERASED]) * count, self.timing.erase)
+        self.board.code_changed()
+        self.board.operation_started("erase")

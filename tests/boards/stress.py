@@ -1,0 +1,113 @@
+"""Training on a virtual board that loses its power or sits on a bad cable."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.protocol import Identity, Rate, Step
+from mcutrain_host.trainer import Lessons, Settings, Training
+from mcutrain_host.virtual.board import DirectLink, load_machine
+from mcutrain_host.virtual.link import FaultyLink, LinkFaults, LoopbackLink
+from mcutrain_host.virtual.machine import Machine
+
+from tests.boards.projects import RATE, SEED, lessons
+
+IMPATIENT = Patience(answer_seconds=0.001, attempts=1000, work_seconds=60)
+"""A DirectLink gives all there is at once, so waiting brings nothing."""
+
+
+class CuttingLink(DirectLink):
+    """Cuts the board's power at random instructions, and gives it back."""
+
+    def __init__(self, machine: Machine, cuts: int, longest: int, seed: int) -> None:
+        super().__init__(machine)
+        self.left, self.longest = cuts, longest
+        self.random = random.Random(seed)
+        self.cuts = self.in_flash_operation = 0
+        self._plan()
+
+    def _plan(self) -> None:
+        if self.left > 0:
+            self.left -= 1
+            now = self.machine.instructions
+            self.machine.cut_at(now + self.random.randrange(1, self.longest))
+
+    def read(self, seconds: float) -> bytes:
+        data = super().read(seconds)
+        if not self.machine.powered:
+            self.cuts += 1
+            self.machine.power_on()
+            self._plan()
+        return data
+
+
+@dataclass
+class Record:
+    """A log that keeps, and a watch that says nothing."""
+
+    lines: list[tuple[str, int, Mapping[str, Any]]] = field(default_factory=list)
+
+    def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
+        self.lines.append((event, position, facts))
+
+    def close(self) -> None:
+        pass
+
+    def connected(self, identity: Identity, first: int) -> None:
+        pass
+
+    def tested(self, done: int, of: int) -> None:
+        pass
+
+    def trained(self, step: Step, label: int) -> None:
+        pass
+
+    def transferred(self, what: str, done: int, of: int) -> None:
+        pass
+
+    def say(self, sentence: str) -> None:
+        pass
+
+    def positions(self) -> list[int]:
+        """After each step that the host knows of."""
+        return [position for event, position, _ in self.lines if event == "step"]
+
+
+def taught(device: Device, count: int, save_every: int, state: Path) -> Record:
+    """Train the first `count` lessons, from the initial weights."""
+    x, y = lessons()
+    record = Record()
+    settings = Settings(
+        model_hash=device.identify().model_hash,
+        seed=SEED,
+        state=state,
+        save_every=save_every,
+        reconnect_seconds=30.0,
+    )
+    plan = Lessons(
+        total=count,
+        sample_at=lambda i: (x[i].tobytes(), int(y[i])),
+        rate_at=lambda i: Rate(RATE.mult_q31, RATE.shift),
+        tests=0,
+        test_at=lambda i: (b"", 0),
+    )
+    Training(device, plan, settings, record, record).run()
+    return record
+
+
+def with_power_cuts(folder: Path, cuts: int, longest: int, seed: int) -> tuple[Device, CuttingLink]:
+    """A board whose power fails `cuts` times, each within `longest` instructions of the last."""
+    machine = load_machine(folder, LoopbackLink(), seed=seed)
+    link = CuttingLink(machine, cuts, longest, seed)
+    return Device(link, IMPATIENT), link
+
+
+def on_a_bad_cable(folder: Path, faults: LinkFaults, seed: int) -> Device:
+    """A board whose bytes get lost, changed and doubled both ways."""
+    link = FaultyLink(LoopbackLink(), faults, faults, seed)
+    return Device(DirectLink(load_machine(folder, link, seed=seed)), IMPATIENT)

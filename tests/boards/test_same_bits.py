@@ -1,0 +1,197 @@
+"""What you simulate is what you flash: every board, compiler and emulator ends with the same state.
+
+`make stress` trains 1,000 steps of the demo's network and 10 of MCUNet, with every optimisation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.link import SerialLink
+from mcutrain_host.protocol import Rate
+from mcutrain_host.virtual.board import DirectLink, load_machine
+from mcutrain_host.virtual.link import LoopbackLink
+from mcutrain_host.virtual.qemu import QemuBoard
+
+from mcutrain.pipeline import TrainingStep, prepare
+from tests.boards.projects import (
+    CHIPS,
+    RATE,
+    SEED,
+    built,
+    has_compiler,
+    lessons,
+    simulated_state,
+)
+
+IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
+STEPS = 1000 if IS_STRESS else 6
+MCUNET_STEPS = 10 if IS_STRESS else 1
+MCUNET_SCHEMES = ("mcunet-5fps-49kb", "mcunet-5fps-100kb") if IS_STRESS else ("mcunet-5fps-49kb",)
+LEVELS = ("-O1", "-O2", "-O3") if IS_STRESS else ("-O1", "-O3")
+PATIENCE = Patience(answer_seconds=5.0, work_seconds=600.0)
+SECONDS = 7200 if IS_STRESS else 600
+QEMU_BOARDS = ("mps2-an386", "mps2-an500", "netduinoplus2")
+PROGRAM = re.compile(r"port (\S+)")
+
+
+def trained(device: Device, x: np.ndarray, y: np.ndarray) -> bytes:
+    """The state that a board has after learning samples from its initial weights."""
+    device.reset(SEED)
+    for position, (sample, label) in enumerate(zip(x, y, strict=True)):
+        device.send_sample(sample.tobytes())
+        device.train(int(label), position, Rate(RATE.mult_q31, RATE.shift))
+    return device.read_state()
+
+
+def on_unicorn(folder: Path) -> Device:
+    return Device(DirectLink(load_machine(folder, LoopbackLink())), PATIENCE)
+
+
+@contextmanager
+def as_program(folder: Path, emulator: tuple[str, ...] = ()) -> Iterator[Device]:
+    """A Linux board's program, on a TCP port."""
+    command = [*emulator, "build/firmware", "--port", "tcp:0", "--state", "slots"]
+    (folder / "slots").unlink(missing_ok=True)
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            found = PROGRAM.match(program.stdout.readline())
+            with SerialLink(found[1]) as link:
+                yield Device(link, PATIENCE)
+        finally:
+            program.kill()
+
+
+def demo_lessons() -> tuple[np.ndarray, np.ndarray]:
+    x, y = lessons()
+    return x[:STEPS], y[:STEPS]
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", CHIPS)
+def test_unicorn_ends_with_the_simulations_bits(projects_root, board):
+    device = on_unicorn(built(projects_root, board))
+    assert trained(device, *demo_lessons()) == simulated_state(STEPS)
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", QEMU_BOARDS)
+def test_qemu_ends_with_the_simulations_bits(projects_root, board):
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("no qemu-system-arm: apt install qemu-system-arm")
+    with QemuBoard.from_folder(built(projects_root, board)) as qemu, SerialLink(qemu.port) as link:
+        assert trained(Device(link, PATIENCE), *demo_lessons()) == simulated_state(STEPS)
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+def test_the_pis_program_ends_with_the_simulations_bits(projects_root, compiler):
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64: apt install qemu-user")
+    if not has_compiler(projects_root, "raspberry-pi", compiler):
+        pytest.skip(f"no {compiler} for aarch64: apt install gcc-aarch64-linux-gnu")
+    folder = built(projects_root, "raspberry-pi", compiler)
+    with as_program(folder, ("qemu-aarch64",)) as device:
+        assert trained(device, *demo_lessons()) == simulated_state(STEPS)
+
+
+def test_the_hosts_program_ends_with_the_simulations_bits(projects_root):
+    with as_program(built(projects_root, "native")) as device:
+        assert trained(device, *demo_lessons()) == simulated_state(STEPS)
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("optimize", LEVELS)
+@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+@pytest.mark.parametrize("board", ["nucleo-f446re", "stm32f746g-disco", "rpi-pico"])
+def test_compilers_and_optimisation_do_not_change_the_bits(
+    projects_root, board, compiler, optimize
+):
+    if not has_compiler(projects_root, board, compiler):
+        pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")
+    device = on_unicorn(built(projects_root, board, compiler, optimize))
+    count = min(STEPS, 100 if IS_STRESS else 3)
+    x, y = lessons()
+    assert trained(device, x[:count], y[:count]) == simulated_state(count)
+
+
+# ---- MCUNet ----
+
+
+@lru_cache(maxsize=2)
+def mcunet(path: Path, scheme: str) -> TrainingStep:
+    return prepare(path, scheme, classes=10)
+
+
+@lru_cache(maxsize=2)
+def mcunet_expected(path: Path, scheme: str) -> tuple[np.ndarray, np.ndarray, bytes]:
+    random = np.random.default_rng(0)
+    x = random.integers(-128, 128, (MCUNET_STEPS, 128, 128, 3)).astype(np.int8)
+    y = random.integers(0, 10, MCUNET_STEPS)
+    simulator = mcunet(path, scheme).simulator(SEED)
+    simulator.train(x, y, [RATE] * MCUNET_STEPS)
+    return x, y, simulator.save()
+
+
+def check_mcunet(
+    shared: Path, root: Path, board: str, scheme: str, train: Callable[[Path], Iterator[Device]]
+) -> None:
+    path = shared / "models" / "mcunet-5fps.int8.tflite"
+    x, y, expected = mcunet_expected(path, scheme)
+    folder = built(root, board, step=mcunet(path, scheme))
+    with train(folder) as device:
+        assert trained(device, x, y) == expected
+
+
+@contextmanager
+def unicorn(folder: Path) -> Iterator[Device]:
+    yield on_unicorn(folder)
+
+
+@contextmanager
+def qemu_system(folder: Path) -> Iterator[Device]:
+    with QemuBoard.from_folder(folder) as qemu, SerialLink(qemu.port) as link:
+        yield Device(link, PATIENCE)
+
+
+@contextmanager
+def qemu_user(folder: Path) -> Iterator[Device]:
+    with as_program(folder, ("qemu-aarch64",)) as device:
+        yield device
+
+
+@pytest.mark.shared
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("scheme", MCUNET_SCHEMES)
+@pytest.mark.parametrize("board", ["stm32f746g-disco", "mps2-an386", "rpi-pico"])
+def test_mcunet_on_unicorn(shared, projects_root, board, scheme):
+    check_mcunet(shared, projects_root, board, scheme, unicorn)
+
+
+@pytest.mark.shared
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("scheme", MCUNET_SCHEMES)
+@pytest.mark.parametrize("board", ["mps2-an386", "mps2-an500"])
+def test_mcunet_on_qemu(shared, projects_root, board, scheme):
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("no qemu-system-arm: apt install qemu-system-arm")
+    check_mcunet(shared, projects_root, board, scheme, qemu_system)
+
+
+@pytest.mark.shared
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("scheme", MCUNET_SCHEMES)
+def test_mcunet_as_the_pis_program(shared, projects_root, scheme):
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64: apt install qemu-user")
+    check_mcunet(shared, projects_root, "raspberry-pi", scheme, qemu_user)
