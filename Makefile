@@ -42,7 +42,8 @@ check: .venv/.dev
 	    then echo .venv/bin/mypy; .venv/bin/mypy; \
 	    else echo "mypy skipped: numpy for Python 3.10 has other type stubs"; fi
 	.venv/bin/lint-imports --no-cache
-	$(if $(C_FILES),.venv/bin/clang-format --dry-run -Werror $(C_FILES))
+	@echo .venv/bin/clang-format --dry-run -Werror firmware host tests
+	@$(if $(C_FILES),.venv/bin/clang-format --dry-run -Werror $(C_FILES))
 
 format: .venv/.dev
 	.venv/bin/ruff check --fix-only .

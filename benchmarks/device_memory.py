@@ -30,8 +30,18 @@ DEMO_SCHEMES = ("head", "fashion-sparse", "last:6", "full")
 MCUNET_SCHEMES = tuple(f"mcunet-5fps-{kb}kb" for kb in (49, 74, 100, 124, 148))
 RATE = Rate(1 << 30, -4)
 ROW = "{:18}{:20}{:>9}{:>9}{:>8}{:>10}{:>10}{:>8}{:>10}{:>10}"
-COLUMNS = ("scheme", "board", "arena", "state", "stack", "planned", "linked", "used", "SRAM")
-# used: the stack's high-water mark; SRAM: data + bss + that
+COLUMNS = (
+    "scheme",
+    "board",
+    "arena",
+    "state",
+    "stack",
+    "planned",
+    "linked",
+    "used",  # the stack's high-water mark
+    "SRAM",  # data + bss + that
+    "flash",
+)
 
 
 def main() -> None:
@@ -48,7 +58,7 @@ def main() -> None:
     schemes = options.schemes or (MCUNET_SCHEMES if is_mcunet else DEMO_SCHEMES)
     targets = [load_target(name) for name in options.boards or board_names()]
     graph = load(options.model)
-    print(ROW.format(*COLUMNS, FLASH))
+    print(ROW.format(*COLUMNS))
     for scheme in schemes:
         step = prepare(graph, scheme, classes=options.classes)
         for target in targets:

@@ -95,10 +95,23 @@ def build(
         for done, _ in enumerate(pool.map(compile_one, zip(sources, objects, strict=True)), 1):
             progress(done, len(sources))
     part = output.with_name(f".{output.name}.part")
-    link = [*toolchain.command, *flags, *facts["link"], "-o", str(part.relative_to(folder))]
+    options = facts["link"]
+    if toolchain.command == ZIG and facts["linker_script"] is not None:
+        script = _without_debug_information(folder, facts["linker_script"])
+        options = [script if option == facts["linker_script"] else option for option in options]
+    link = [*toolchain.command, *flags, *options, "-o", str(part.relative_to(folder))]
     _run([*link, *objects, *toolchain.libraries], folder, f"linking {manifest.board['name']}")
     part.replace(output)
     return output
+
+
+def _without_debug_information(folder: Path, script: str) -> str:
+    """A copy of the linker script for zig, whose run-time library brings 40 MB of it."""
+    copy = Path("build", Path(script).name)
+    text = (folder / script).read_text(encoding="utf-8")
+    discards = text.replace("/DISCARD/ : {", "/DISCARD/ : { *(.debug*)")
+    (folder / copy).write_text(discards, encoding="utf-8")
+    return str(copy)
 
 
 def _run(command: Sequence[str], folder: Path, what: str) -> None:

@@ -63,7 +63,8 @@ def generate(
         show(f"{sizes[name]:>10,}  {output / name}")
     others = [name for name in sizes if "/" in name]
     size = sum(sizes[name] for name in others)
-    show(f"{size:>10,}  {output / 'kernels'}, {output / 'runtime'}: {len(others)} files")
+    folders = ", ".join(sorted({name.partition("/")[0] for name in others}))
+    show(f"{size:>10,}  {len(others)} files in {folders}")
     show(
         f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
         f"{step.plan.constant_bytes:,} of constants."

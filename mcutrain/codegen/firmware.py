@@ -20,7 +20,8 @@ CHIP_MAIN = "app/main.c"
 INCLUDE_FOLDERS = ("runtime", "app", "protocol", "store")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 CHIP_FLAGS = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common")
-CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-Wl,-S", "-L.")  # -S: no debug info of libraries
+CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-L.")
+FIRST_ADDRESS = 0x10000000
 STATE_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
 ISA_FOLDERS = {"portable": None, "dsp": "dsp", "host": "host"}
 
@@ -130,8 +131,7 @@ def board_values(target: Target, plan: TrainingPlan) -> dict[str, Any]:
     }
     for i, origin in enumerate(target.slots):
         defines[f"SLOT_{i}"] = f"0x{origin:08X}u"
-    for key, value in target.values.get("define", {}).items():
-        defines[key] = f'"{value}"' if isinstance(value, str) else value
+    defines |= {key: _literal(value) for key, value in target.values.get("define", {}).items()}
     return {
         "title": target.title,
         "defines": defines,
@@ -140,6 +140,13 @@ def board_values(target: Target, plan: TrainingPlan) -> dict[str, Any]:
         "vectors": target.vectors,
         "ram": None if target.ram is None else Region(target.ram.origin, _ram(target, plan)),
     }
+
+
+def _literal(value: object) -> object:
+    """A value of [define] in C; what can only be an address in hexadecimal."""
+    if isinstance(value, int) and value >= FIRST_ADDRESS:
+        return f"0x{value:08X}u"
+    return f'"{value}"' if isinstance(value, str) else value
 
 
 def _ram(target: Target, plan: TrainingPlan) -> int:

@@ -143,6 +143,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["broken"] = broken
+    environment.filters["prefixed"] = lambda text, prefix: prefix + text
     return environment.get_template(template).render(values)
 
 

@@ -6,42 +6,54 @@
 from __future__ import annotations
 
 import os
+from itertools import count
+from random import Random
 
 import pytest
+from mcutrain_host.client import Device
+from mcutrain_host.errors import FlashError
+from mcutrain_host.flashing import Job, choose
+from mcutrain_host.link import SerialLink
+from mcutrain_host.manifest import Manifest
+from mcutrain_host.virtual.board import VirtualBoard
 from mcutrain_host.virtual.link import LinkFaults
 
 from tests.boards.projects import built, lessons, simulated_state, training_step
 from tests.boards.stress import on_a_bad_cable, taught, with_power_cuts
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
-CUTS = 1000 if IS_STRESS else 25
-CUTS_PER_RUN = 50 if IS_STRESS else 25
+CUTS = (
+    {"nucleo-f446re": 900, "rpi-pico": 100} if IS_STRESS else {"nucleo-f446re": 25, "rpi-pico": 5}
+)
+MOST_INSTRUCTIONS = {"nucleo-f446re": 60_000_000, "rpi-pico": 500_000_000}
+"""Between two cuts: a few steps and saves, and often less than one."""
+STEPS = 60 if IS_STRESS else 30
+CUTS_PER_RUN = 50
+FLASH_CUTS = 30 if IS_STRESS else 2
 SAMPLES = 1000 if IS_STRESS else 40
 HEAD = "head"  # the smallest state and the shortest step: the most cuts per second
-MOST_INSTRUCTIONS = 60_000_000
-"""Between two cuts: a few steps and saves, and often less than the first save."""
 
 
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+@pytest.mark.parametrize("board", sorted(CUTS))
 def test_power_cuts_lose_and_double_no_step(projects_root, tmp_path, board):
-    step = training_step(HEAD)
-    folder = built(projects_root, board, step=step)
-    done = 0
-    for seed in range(CUTS // CUTS_PER_RUN // (2 if IS_STRESS else 1)):
-        device, link = with_power_cuts(folder, CUTS_PER_RUN, MOST_INSTRUCTIONS, seed)
-        count = 60
-        record = taught(device, count, save_every=2, state=tmp_path / f"{seed}.mcts")
-        assert link.cuts > 0
+    folder = built(projects_root, board, step=training_step(HEAD))
+    done = seed = 0
+    while done < CUTS[board]:
+        seed += 1
+        cuts = min(CUTS_PER_RUN, CUTS[board] - done)
+        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board], seed)
+        state = tmp_path / f"{seed}.mcts"
+        record = taught(device, STEPS, save_every=2, state=state)
         done += link.cuts
-        assert record.positions()[-1] == count
-        assert device.read_state() == simulated_state(count, HEAD)
-        assert (tmp_path / f"{seed}.mcts").read_bytes() == simulated_state(count, HEAD)
+        assert record.positions()[-1] == STEPS
+        assert device.read_state() == simulated_state(STEPS, HEAD) == state.read_bytes()
+        link.machine.cut_at(None)
         link.machine.power_cut()
         link.machine.power_on()
-        assert device.identify().position == count
-        assert device.read_state() == simulated_state(count, HEAD)
-    print(f"{board}: {done} power cuts")
+        assert device.identify().position == STEPS
+        assert device.read_state() == simulated_state(STEPS, HEAD)
+    print(f"{board}: {done} power cuts in {seed} runs")
 
 
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
@@ -55,3 +67,33 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
     assert device.read_state() == simulated_state(SAMPLES, HEAD)
     assert device.resent > 0
     assert len(lessons()[1]) >= SAMPLES
+
+
+@pytest.mark.timeout(3600 if IS_STRESS else 600)
+def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path):
+    step = training_step(HEAD)
+    folder = built(projects_root, "nucleo-f446re", step=step)
+    random = Random(3)
+    with VirtualBoard.from_folder(folder, "pty") as board:
+        manifest = Manifest.read(folder)
+        with SerialLink(board.port) as link:
+            taught(Device(link), 3, save_every=1, state=tmp_path / "state.mcts")
+        for _ in range(FLASH_CUTS):
+            cut_at = random.randrange(1, 60)
+            calls = count()
+
+            def cut(what: str, done: int, of: int, cut_at=cut_at, calls=calls) -> None:
+                if next(calls) == cut_at:
+                    board.power_cycle()
+
+            board.press_reset(boot0=True)
+            disturbed = Job(manifest, board.port, progress=cut)
+            with pytest.raises(FlashError):
+                choose(disturbed, "stm32").run(disturbed)
+            board.press_reset(boot0=True)
+            job = Job(manifest, board.port)
+            choose(job, "stm32").run(job)
+            with SerialLink(board.port) as link:
+                device = Device(link)
+                assert device.identify().position == 3
+                assert device.read_state() == simulated_state(3, HEAD)
