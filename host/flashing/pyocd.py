@@ -30,13 +30,19 @@ class PyOcd:
         target = str(job.facts["pyocd_target"])
         elf = job.manifest.built_elf()
         job.progress("writing", 0, 1)
-        command = [*_command(), "load", "--target", target, "--erase", "sector", str(elf)]
+        options = ["--no-wait", "--target", target, "--erase", "sector"]
+        command = [*_command(), "load", *options, str(elf)]
         try:
             run_tool(command, "pyOCD")
         except FlashError as error:
             if "not recognized" in str(error):
                 raise FlashError(
                     f"pyOCD does not know {target} yet: `pyocd pack install {target}` teaches it"
+                ) from error
+            if "No target device" in str(error):
+                raise FlashError(
+                    "pyOCD sees no debug probe: is the board's USB cable plugged in, and may you "
+                    "use the device (udev rules)? --way names another way"
                 ) from error
             raise
         return f"{elf} was written through the debug probe and started"

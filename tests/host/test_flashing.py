@@ -203,7 +203,8 @@ def test_pyocd_is_told_board_and_program(
     assert choose(job).name == "pyocd"
     choose(job).run(job)
     asked = json.loads((tmp_path / "asked.json").read_text())
-    assert asked == ["load", "--target", "stm32f7", "--erase", "sector", str(job.manifest.elf)]
+    options = ["--no-wait", "--target", "stm32f7", "--erase", "sector"]
+    assert asked == ["load", *options, str(job.manifest.elf)]
 
 
 def test_pyocd_without_the_chip_says_how_to_teach_it(
