@@ -41,8 +41,9 @@ def demo(
 
     Example: `mcutrain demo`
     """
+    from mcutrain_host.toolchain import cache_folder
+
     from mcutrain import demo as content
-    from mcutrain.simulate.build import cache_folder
 
     size = content.QUICK if quick else content.Size()
     folder = output or cache_folder() / "demo"

@@ -135,7 +135,7 @@ def _run_program(command: list[str], folder: Path) -> str:
 
 
 def _cache() -> Finding:
-    from mcutrain.simulate.build import cache_folder
+    from mcutrain_host.toolchain import cache_folder
 
     folder = cache_folder()
     advice = "set MCUTRAIN_CACHE to a folder that can be written"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import mcutrain_firmware
+from mcutrain_host.errors import BuildError as HostBuildError
+from mcutrain_host.toolchain import cache_folder, find_host_compiler
 
 from mcutrain.codegen import Project, isa_bodies
 from mcutrain.errors import BuildError
@@ -48,27 +47,13 @@ class Compiler:
 
 def find_compiler() -> Compiler:
     """$CC, else cc, gcc or clang on PATH, else the ziglang package. Raises BuildError."""
-    chosen = os.environ.get("CC")
-    if chosen:
-        return Compiler(tuple(shlex.split(chosen)), "CC")
-    for name in ("cc", "gcc", "clang"):
-        path = shutil.which(name)
-        if path:
-            return Compiler((path,), "PATH")
-    if importlib.util.find_spec("ziglang") is not None:
-        return Compiler((sys.executable, "-m", "ziglang", "cc"), "ziglang")
-    raise BuildError(
-        "there is no C compiler: install one (apt-get install gcc) or `pip install ziglang`"
-    )
-
-
-def cache_folder() -> Path:
-    """Where built libraries are kept: $MCUTRAIN_CACHE, or mcutrain in the user's cache folder."""
-    chosen = os.environ.get("MCUTRAIN_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mcutrain"
+    try:
+        command = find_host_compiler()
+    except HostBuildError as error:
+        raise BuildError(str(error)) from error
+    if os.environ.get("CC"):
+        return Compiler(command, "CC")
+    return Compiler(command, "ziglang" if "ziglang" in command else "PATH")
 
 
 def host_flags(compiler: Compiler, portable: bool) -> tuple[str, ...]:
