@@ -37,6 +37,15 @@ def board(
             help="With nothing in the flash and the boot button held, for `mcutrain flash`.",
         ),
     ] = False,
+    noise: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=0.1,
+            metavar="SHARE",
+            help="Share of bytes that the line loses, changes or doubles, each way.",
+        ),
+    ] = 0.0,
     emulator: Annotated[
         str, typer.Option(help="unicorn, or qemu for the boards that it knows.")
     ] = "unicorn",
@@ -48,6 +57,7 @@ def board(
     Example: `mcutrain board project --link tcp:5000`
     """
     from mcutrain_host.virtual.board import serve
+    from mcutrain_host.virtual.link import LinkFaults
     from mcutrain_host.virtual.qemu import QemuBoard
 
     def ready(port: str) -> None:
@@ -59,10 +69,10 @@ def board(
             f"{emulator!r} is none of {', '.join(EMULATORS)}", param_hint="--emulator"
         )
     if emulator == "qemu":
-        if flash is not None or empty or link != "pty":
+        if flash is not None or empty or noise or link != "pty":
             raise typer.BadParameter(
-                "--link, --flash and --empty are for Unicorn: QEMU has a TCP port and no flash "
-                "controller",
+                "--link, --flash, --empty and --noise are for Unicorn: QEMU has a TCP port and no "
+                "flash controller",
                 param_hint="--emulator",
             )
         with QemuBoard.from_folder(folder) as qemu:
@@ -70,4 +80,6 @@ def board(
             while qemu.running:
                 time.sleep(POLL_SECONDS)
         return
-    serve(folder, link, flash_file=flash, loaded=not empty, ready=ready)
+    fault = LinkFaults(drop=noise / 3, corrupt=noise / 3, double=noise / 3)
+    faults = (fault, fault) if noise else None
+    serve(folder, link, flash_file=flash, loaded=not empty, ready=ready, faults=faults)

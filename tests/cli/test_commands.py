@@ -224,6 +224,8 @@ def test_the_demo_runs_and_both_computations_agree(run: Run, tmp_path: Path) -> 
         assert re.search(rf"^ {scheme} +[\d.]+ % +[\d.]+ % ", outcome.out, re.MULTILINE)
         assert (tmp_path / "c" / scheme / "mct_model.c").is_file()
     assert "bytes of saved state equal the C's" in outcome.out
+    assert "read back over serial, equals the simulation's: all 34,320 bytes" in outcome.out
+    assert (tmp_path / "c" / "nucleo-f446re" / "build" / "firmware.elf").is_file()
 
 
 def test_the_demo_as_json_learns_something(run: Run) -> None:
@@ -233,6 +235,11 @@ def test_the_demo_as_json_learns_something(run: Run) -> None:
     assert facts["upright_accuracy"] > 0.8
     assert sparse["accuracy"] > head["accuracy"] > head["accuracy_before"]
     assert sparse["state_bytes"] > head["state_bytes"]
+    board = facts["board"]
+    assert board["same_bits"]
+    assert board["planned_bytes"] == board["linked_bytes"] <= board["chip_bytes"]
+    assert 0 < board["stack_used_bytes"] < board["stack_bytes"]
+    assert board["went_on_from"] < board["power_cut_after"] < board["steps"]
 
 
 def test_help_is_quick() -> None:
