@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import sys
 import time
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -75,6 +78,7 @@ def board(
                 "flash controller",
                 param_hint="--emulator",
             )
+        signal.signal(signal.SIGTERM, _exit)  # so that QEMU ends with this process
         with QemuBoard.from_folder(folder) as qemu:
             ready(qemu.port)
             while qemu.running:
@@ -83,3 +87,7 @@ def board(
     fault = LinkFaults(drop=noise / 3, corrupt=noise / 3, double=noise / 3)
     faults = (fault, fault) if noise else None
     serve(folder, link, flash_file=flash, loaded=not empty, ready=ready, faults=faults)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -39,8 +39,8 @@ def build(
     from mcutrain_host.build import build as compile_project
     from mcutrain_host.memory import measure
 
-    if optimize not in ("0", "1", "2", "3", "s"):
-        raise typer.BadParameter(f"{optimize!r} is none of 0, 1, 2, 3, s", param_hint="--optimize")
+    if optimize not in ("1", "2", "3", "s"):
+        raise typer.BadParameter(f"{optimize!r} is none of 1, 2, 3, s", param_hint="--optimize")
     with count_bar(json) as bar:
         task = bar.add_task("compiling", total=None)
         elf = compile_project(

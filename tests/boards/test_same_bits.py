@@ -38,7 +38,7 @@ IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 STEPS = 1000 if IS_STRESS else 6
 MCUNET_STEPS = 10 if IS_STRESS else 1
 MCUNET_SCHEMES = ("mcunet-5fps-49kb", "mcunet-5fps-100kb") if IS_STRESS else ("mcunet-5fps-49kb",)
-LEVELS = ("-O1", "-O2", "-O3") if IS_STRESS else ("-O1", "-O3")
+LEVELS = ("-O1", "-O2", "-O3", "-Os") if IS_STRESS else ("-Os", "-O1", "-O3")
 PATIENCE = Patience(answer_seconds=5.0, work_seconds=600.0)
 SECONDS = 7200 if IS_STRESS else 600
 QEMU_BOARDS = ("mps2-an386", "mps2-an500", "netduinoplus2")
@@ -120,9 +120,15 @@ def test_compilers_and_optimisation_do_not_change_the_bits(
     if not has_compiler(projects_root, board, compiler):
         pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")
     device = on_unicorn(built(projects_root, board, compiler, optimize))
-    count = min(STEPS, 100 if IS_STRESS else 3)
+    count = min(STEPS, 100 if IS_STRESS else 2)
     x, y = lessons()
     assert trained(device, x[:count], y[:count]) == simulated_state(count)
+    device.save()
+    device.link.machine.power_cut()
+    device.link.machine.power_on()
+    assert device.identify().position == count
+    assert device.read_state() == simulated_state(count)
+    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
 # ---- MCUNet ----

@@ -57,6 +57,8 @@ static void run_on_stack(uint32_t offset, const uint8_t *bytes, uint32_t count) 
     };
     uint32_t code[64]; /* link.ld asserts that this is enough */
     memcpy(code, mct_ramfunc_begin, (size_t)(mct_ramfunc_end - mct_ramfunc_begin));
+    /* the compiler does not see that the call reads it: without this, gcc -Os leaves the copy out */
+    __asm__ volatile("" : : "r"(code) : "memory");
     mct_synchronize();
     void (*const copied)(const flash_job *) = (void (*)(const flash_job *))((uintptr_t)code | 1u);
     copied(&job);
