@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import gc
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -79,6 +80,7 @@ SLICE = 2_000_000
 """Instructions between two looks at the link and at requests from outside: some 20 ms."""
 WAIT_SECONDS = 0.05
 """How long the firmware's waiting may keep requests from outside waiting."""
+ENGINES_BEFORE_COLLECTION = 8
 PAINT = b"\xa5"
 PREFETCH_ABORT = 3
 EXCEPTIONS = {
@@ -143,6 +145,7 @@ class Machine:
         self._replayed: int | None = None
         self._pc = 0
         self._engine: Any = None
+        self._engines = 0
         self._buffers: list[Any] = []
         model = {*MODEL_FUNCTIONS, *self.image.model_functions}
         self.counter = Counter(uclib, self.image.functions, model)
@@ -402,6 +405,10 @@ class Machine:
 
     def _make_engine(self) -> None:
         """A fresh core; memory and peripherals stay."""
+        self._engines += 1
+        if self._engines % ENGINES_BEFORE_COLLECTION == 0:
+            self._engine = None
+            gc.collect()  # a core and its hooks refer to each other, and hold 1 GB of address space
         engine = EMULATOR(UC_ARCH_ARM, UC_MODE_THUMB, MODELS[self.chip.core])
         self._buffers = []
         for memory in self.chip.memories:
