@@ -199,7 +199,8 @@ def finish(
 
 def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     """Every tensor of the trained state by name: weights, residual bits, biases, exponents."""
-    from mcutrain.simulate.compiled import SAVED_HEADER_BYTES, unpack_state
+    from mcutrain.codegen import SAVED_HEADER_BYTES
+    from mcutrain.simulate.compiled import unpack_state
 
     return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
 

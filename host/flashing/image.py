@@ -8,6 +8,7 @@ from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import FlashError
 
 
@@ -28,11 +29,7 @@ def load_segments(elf: Path) -> list[Segment]:
     """What a loader writes, by address. Raises FlashError."""
     try:
         with elf.open("rb") as file:
-            found = [
-                Segment(int(part["p_paddr"]), part.data())
-                for part in ELFFile(file).iter_segments("PT_LOAD")
-                if part["p_filesz"] > 0
-            ]
+            found = [Segment(*part) for part in loaded_segments(ELFFile(file))]
     except (ELFError, OSError) as error:
         raise FlashError(f"{elf} is no ELF file that can be read: {error}") from error
     if not found:

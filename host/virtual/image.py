@@ -11,6 +11,7 @@ from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from mcutrain_host.elf import loaded_segments
 from mcutrain_host.virtual.errors import VirtualBoardError
 
 MODEL_FILE = "mct_model.c"
@@ -82,11 +83,7 @@ def read_uf2(data: bytes, family: int) -> tuple[tuple[int, bytes], ...]:
 
 
 def _read(elf: ELFFile) -> Image:
-    segments = tuple(
-        (int(segment["p_paddr"]), segment.data())
-        for segment in elf.iter_segments("PT_LOAD")
-        if segment["p_filesz"] > 0
-    )
+    segments = tuple(loaded_segments(elf))
     table: Any = elf.get_section_by_name(".symtab")
     if table is None:
         return Image(segments)

@@ -29,10 +29,21 @@ def identifier(name: str) -> str:
     return text[:60] if text and not text[0].isdigit() else f"t_{text[:58]}"
 
 
+def _printable(text: str) -> str:
+    """Printable ASCII, with ? for all else."""
+    plain = text.encode("ascii", "replace").decode()
+    return "".join(c if c.isprintable() else "?" for c in plain)
+
+
 def comment(text: str) -> str:
     """Text that cannot end the comment it stands in, in printable ASCII."""
-    plain = text.encode("ascii", "replace").decode().replace("*/", "* /").replace("/*", "/ *")
-    return "".join(c if c.isprintable() else "?" for c in plain)
+    return _printable(text).replace("*/", "* /").replace("/*", "/ *")
+
+
+def string(text: str, most_bytes: int | None = None) -> str:
+    """A C string constant in printable ASCII; what is longer than most_bytes is cut off."""
+    escaped = "".join(f"\\{c}" if c in '\\"?' else c for c in _printable(text)[:most_bytes])
+    return f'"{escaped}"'  # ? is escaped since two of them begin a trigraph
 
 
 def literal(value: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mcutrain.codegen.c_text import string
 from mcutrain.memplan import TrainingPlan
 from mcutrain.target import FIRMWARE, PAGE_BYTES, Region, Target
 
@@ -22,27 +23,31 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 CHIP_FLAGS = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common")
 CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-L.")
 FIRST_ADDRESS = 0x10000000
-STATE_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
-ISA_FOLDERS = {"portable": None, "dsp": "dsp", "host": "host"}
+SAVED_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
+NAME_BYTES = 80
+"""The most that a response has room for of each of the names of board, model and scheme."""
+BODIES = {"dsp": "dsp", "host": "host"}
+"""Instruction set → the folder whose files replace those of the same name."""
+SHARED = {"dsp": "dsp", "host": "host/simd"}
+"""Instruction set → the folder of what its bodies have in common."""
 
 
 def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
     """The faster bodies that an instruction set has in the place of portable files, by name."""
-    folder = ISA_FOLDERS[isa]
-    if folder is None:
+    if isa not in BODIES:
         return {}
-    root = FIRMWARE / folder
+    root = FIRMWARE / BODIES[isa]
     return {
         name: (root / name).read_text(encoding="utf-8") for name in names if (root / name).is_file()
     }
 
 
-def with_includes(files: Mapping[str, str], folders: Iterable[str]) -> dict[str, str]:
+def with_includes(files: Mapping[str, str], isa: str = "portable") -> dict[str, str]:
     """The files and all headers they include, with those headers' own sources if they have any.
 
     files: name relative to the firmware folder → text, which may differ from what is stored there.
     """
-    places = (*folders, *INCLUDE_FOLDERS)
+    places = (*([SHARED[isa]] if isa in SHARED else []), *INCLUDE_FOLDERS)
     found = dict(files)
     waiting = list(files)
     while waiting:
@@ -62,14 +67,9 @@ def _header_files(header: str, places: Iterable[str]) -> list[str]:
         if (FIRMWARE / place / header).is_file():
             names = [f"{place}/{header}"]
             source = f"{place}/{Path(header).stem}.c"
-            shared = place in ("dsp", "host/simd")
-            return [*names, source] if shared and (FIRMWARE / source).is_file() else names
+            is_shared = place in SHARED.values()
+            return [*names, source] if is_shared and (FIRMWARE / source).is_file() else names
     return []
-
-
-def isa_include_folders(isa: str) -> tuple[str, ...]:
-    """Where the bodies of an instruction set find what they share."""
-    return {"portable": (), "dsp": ("dsp",), "host": ("host/simd",)}[isa]
 
 
 def board_files(target: Target) -> dict[str, str]:
@@ -114,17 +114,19 @@ def compile_facts(target: Target, files: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def board_values(target: Target, plan: TrainingPlan) -> dict[str, Any]:
+def board_values(target: Target, plan: TrainingPlan, scheme: str) -> dict[str, Any]:
     """What the board's templates print."""
-    saved_bytes = plan.state_bytes + STATE_HEADER_BYTES
+    saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
     saves = target.can_save(saved_bytes)
     slot_bytes = target.slot_bytes if saves else 0
     if target.is_hosted:
         slot_bytes = PAGE_BYTES + -(-saved_bytes // PAGE_BYTES) * PAGE_BYTES
     defines = {
-        "BOARD_NAME": f'"{target.name}"',
+        "MODEL_NAME": string(plan.training.graph.name, NAME_BYTES),
+        "SCHEME_NAME": string(scheme, NAME_BYTES),
+        "BOARD_NAME": string(target.name, NAME_BYTES),
         "STACK_BYTES": target.stack_bytes,
-        "SRAM_BYTES": target.sram_bytes(plan.arena_bytes, plan.state_bytes),
+        "SRAM_BYTES": _ram(target, plan),
         "PROTOCOL_BYTES": 0 if target.is_hosted else target.firmware_bytes() - target.driver_bytes,
         "HAS_BOOTLOADER": int(bool(target.values.get("bootloader", False))),
         "SLOT_BYTES": slot_bytes,
@@ -146,7 +148,7 @@ def _literal(value: object) -> object:
     """A value of [define] in C; what can only be an address in hexadecimal."""
     if isinstance(value, int) and value >= FIRST_ADDRESS:
         return f"0x{value:08X}u"
-    return f'"{value}"' if isinstance(value, str) else value
+    return string(value) if isinstance(value, str) else value
 
 
 def _ram(target: Target, plan: TrainingPlan) -> int:
@@ -155,7 +157,7 @@ def _ram(target: Target, plan: TrainingPlan) -> int:
 
 def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> dict[str, Any]:
     """The manifest's part on the board: its description, its memory, how it is built."""
-    saves = target.can_save(plan.state_bytes + STATE_HEADER_BYTES)
+    saves = target.can_save(plan.state_bytes + SAVED_HEADER_BYTES)
     described = ("name", "title", "core", "isa", "uart", "flash", "emulate", "define", "bootloader")
     facts = {key: target.values[key] for key in described if key in target.values}
     facts["output"] = target.values.get("output", {})
@@ -168,6 +170,5 @@ def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> dic
         "sram_bytes": _ram(target, plan),
         "slots": [[origin, target.slot_bytes] for origin in target.slots] if saves else [],
     }
-    facts["slots"] = dict(target.values.get("slots", {})) if saves else {}
     facts["compile"] = compile_facts(target, files)
     return facts

@@ -102,13 +102,13 @@ def generate(plan: TrainingPlan, scheme: str, target: Target | None = None) -> P
     program = Program(plan)
     files = firmware_files(program, "portable" if target is None else target.isa)
     if target is not None:
-        files |= firmware.with_includes(firmware.board_files(target), ())
+        files |= firmware.with_includes(firmware.board_files(target))
     values = template_values(plan, program, scheme)
     if target is None:
         values["sources"] = ["mct_constants.c", "mct_model.c", *_sources(files)]
         values["include_dirs"] = sorted({str(Path(n).parent) for n in files})
     else:
-        values.update(firmware.board_values(target, plan))
+        values.update(firmware.board_values(target, plan, scheme))
         values["firmware_bytes"] = target.firmware_bytes()
     for name in TEMPLATES:
         files[name] = render(f"{name}.j2", values)
@@ -155,7 +155,7 @@ def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
     root = Path(mcutrain_firmware.__file__).parent
     files = {name: (root / name).read_text(encoding="utf-8") for name in names}
     files.update(firmware.isa_bodies(files, isa))
-    return firmware.with_includes(files, firmware.isa_include_folders(isa))
+    return firmware.with_includes(files, isa)
 
 
 def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:

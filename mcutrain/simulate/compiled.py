@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.codegen import Project, generate
+from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.errors import DataError, StateError
 from mcutrain.memplan import TrainingPlan
 from mcutrain.schedule import LearningRate
@@ -21,7 +21,6 @@ from mcutrain.simulate.build import Compiler, build_library
 
 Array = npt.NDArray[Any]
 
-SAVED_HEADER_BYTES = 24
 STATUS_TEXT = {
     2: "it has the wrong size",
     3: "it is no saved state of this version of mcutrain",

@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff import TrainGraph
+from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
 from mcutrain.errors import StateError
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.schedule import LearningRate
-from mcutrain.simulate.compiled import SAVED_HEADER_BYTES, unpack_state
+from mcutrain.simulate.compiled import unpack_state
 
 Array = npt.NDArray[Any]
 

@@ -13,6 +13,7 @@ from mcutrain_host.errors import BuildError, ProjectError
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.memory import measure
 
+from mcutrain import demo
 from mcutrain.errors import PlanError, TargetError
 from mcutrain.pipeline import prepare
 from mcutrain.target import board_names, load_target
@@ -110,6 +111,20 @@ def test_a_slot_too_small_for_the_state_turns_saving_off(shared):
     limit = load_target("mps2-an500").slot_bytes
     assert bool(slots[0]) == (step.plan.state_bytes + 24 + 256 <= limit)
     assert slots[1]
+
+
+def test_any_name_of_model_and_scheme_reaches_the_board(tmp_path):
+    model = tmp_path / 'a"b\\n??é\t.tflite'
+    shutil.copy(demo.MODEL, model)
+    shares = ",".join(f"{layer}:0.{layer + 10}" for layer in range(25))
+    step = prepare(model, f"{shares},bias:25")
+    step.firmware(load_target("native")).write(tmp_path / "p")
+    build(tmp_path / "p", optimize="-O1")
+    config = (tmp_path / "p" / "mct_board_config.h").read_text()
+    assert '#define MCT_MODEL_NAME "a\\"b\\\\n\\?\\?' in config
+    scheme = re.search(r'#define MCT_SCHEME_NAME "(.*)"', config)[1]
+    assert len(scheme) == 80
+    assert step.scheme.name.startswith(scheme)
 
 
 def test_an_unknown_board_is_a_sentence():

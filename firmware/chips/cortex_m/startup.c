@@ -59,6 +59,11 @@ const vector_table mct_vectors = {
                    mct_chip_restart, mct_chip_restart},
 };
 
+void mct_board_restart(void) {
+    mct_uart_flush();
+    mct_chip_restart();
+}
+
 uint32_t mct_board_stack_used(void) {
     const uint32_t *word = mct_stack_bottom;
     while (word < mct_stack_top && *word == PAINT) {

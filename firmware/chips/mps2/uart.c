@@ -48,11 +48,6 @@ void mct_chip_restart(void) {
     mct_core_restart();
 }
 
-void mct_board_restart(void) {
-    mct_uart_flush();
-    mct_core_restart();
-}
-
 bool mct_board_bootloader(void) {
     return false;
 }

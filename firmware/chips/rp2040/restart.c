@@ -35,11 +35,6 @@ void mct_chip_restart(void) {
     }
 }
 
-void mct_board_restart(void) {
-    mct_uart_flush();
-    mct_chip_restart();
-}
-
 /* The drive for .uf2 files and PICOBOOT on USB. */
 bool mct_board_bootloader(void) {
     typedef void reset_to_usb_boot(uint32_t activity_pins, uint32_t disabled_interfaces);

@@ -38,11 +38,6 @@ void mct_chip_restart(void) {
     mct_core_restart();
 }
 
-void mct_board_restart(void) {
-    mct_uart_flush();
-    mct_core_restart();
-}
-
 /* The stack's far end is not cached: on the STM32F7 it lies in the core's own RAM. */
 bool mct_board_bootloader(void) {
     mct_uart_flush();
