@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elftools.elf.elffile import ELFFile
+from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.manifest import Manifest
+from mcutrain_host.toolchain import find_host_compiler
 
 COMPILE_SECONDS = 600
 TOO_SMALL = {
@@ -73,6 +76,8 @@ def build(
 ) -> Path:
     """Compile and link a project. Returns the ELF file (DIR/build/firmware.elf or firmware).
 
+    A board whose boot ROM takes UF2 files gets firmware.uf2 beside it.
+
     compiler: see find_toolchain. progress: called with objects compiled and their number. Raises
     BuildError with the compiler's first message; the last good build is then kept.
     """
@@ -101,8 +106,28 @@ def build(
         options = [script if option == facts["linker_script"] else option for option in options]
     link = [*toolchain.command, *flags, *options, "-o", str(part.relative_to(folder))]
     _run([*link, *objects, *toolchain.libraries], folder, f"linking {manifest.board['name']}")
+    uf2 = _uf2(folder, part, manifest.board["output"])
     part.replace(output)
+    if uf2 is not None:
+        uf2.replace(output.with_suffix(".uf2"))
     return output
+
+
+def _uf2(folder: Path, elf: Path, facts: dict[str, Any]) -> Path | None:
+    """What the boot ROM's drive takes, made by the project's own tool as its Makefile does."""
+    if "uf2_base" not in facts:
+        return None
+    base = int(facts["uf2_base"])
+    flat = bytearray()
+    with elf.open("rb") as file:
+        for address, data in sorted(loaded_segments(ELFFile(file))):
+            flat.extend(bytes(address - base - len(flat)))
+            flat.extend(data)
+    tool, source, binary, part = "build/bin2uf2", "tools/bin2uf2.c", "build/firmware.bin", ".uf2"
+    (folder / binary).write_bytes(flat)
+    _run([*find_host_compiler(), "-O2", "-o", tool, source], folder, source)
+    _run([str(folder.resolve() / tool), str(base), binary, f"build/{part}"], folder, tool)
+    return folder / "build" / part
 
 
 def _without_debug_information(folder: Path, script: str) -> str:

@@ -9,9 +9,12 @@ import subprocess
 
 import pytest
 from mcutrain_host.build import build
+from mcutrain_host.client import Device
 from mcutrain_host.errors import BuildError, ProjectError
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.memory import measure
+from mcutrain_host.virtual.board import DirectLink, load_machine, put_uf2
+from mcutrain_host.virtual.link import LoopbackLink
 
 from mcutrain import demo
 from mcutrain.errors import PlanError, TargetError
@@ -65,6 +68,17 @@ def test_the_makefile_builds_without_python(projects_root, tmp_path, board):
         uf2 = (tmp_path / "p/build/firmware.uf2").read_bytes()
         assert len(uf2) % 512 == 0
         assert uf2[:4] == b"UF2\n"
+        build(tmp_path / "p", "gcc")
+        assert (tmp_path / "p/build/firmware.uf2").read_bytes() == uf2
+
+
+def test_the_uf2_file_that_is_built_starts_on_the_pico(projects_root):
+    folder = built(projects_root, "rpi-pico", "zig")
+    machine = load_machine(folder, LoopbackLink(), loaded=False)
+    put_uf2(machine, (folder / "build/firmware.uf2").read_bytes())
+    identity = Device(DirectLink(machine)).identify()
+    assert identity.board == "rpi-pico"
+    assert identity.model_hash == Manifest.read(folder).model_hash
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
