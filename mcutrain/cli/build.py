@@ -55,7 +55,8 @@ def build(
         return
     if measured is not None:
         _show_memory(measured)
-    show(f"Built {elf}")
+    uf2 = elf.with_suffix(".uf2")
+    show(f"Built {elf}" + (f" and {uf2.name}" if uf2.is_file() else ""))
 
 
 def _show_memory(measured: Any) -> None:
