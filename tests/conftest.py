@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from hypothesis import settings
 
 os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
+
+# A shell starts background jobs deaf to Ctrl-C, which programs under test would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
