@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class TensorType:
     @property
     def elements(self) -> int:
         """How many numbers the tensor holds."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return int(math.prod(self.shape))
 
     @property
     def size_bytes(self) -> int:

@@ -24,6 +24,12 @@ class Param:
     ctype: str = "int32_t"
 
 
+def table_of(name: str, indices: tuple[int, ...] | None) -> Param:
+    """A table of indices into channels; NULL if they are 0, 1, 2 …, or None."""
+    first = indices is None or indices == tuple(range(len(indices)))
+    return Param(name, None if first else indices, "const int16_t *")
+
+
 @dataclass(frozen=True)
 class Operand:
     """One pointer of a kernel call: a node's input or output, the scratch buffer, or NULL."""
@@ -87,6 +93,38 @@ class ParameterUpdate:
     rate: tuple[float, ...]
     residual_bits: int = 4
     channels: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of an operand, and how an order of channels lies on it.
+
+    Place (i * channels + c) * inner + j of the axis belongs to channel c, for every i < outer and
+    j < inner. operand: an input or output of the node; axis: counted from 0.
+    """
+
+    operand: Operand
+    axis: int
+    outer: int = 1
+    inner: int = 1
+
+
+ChannelTie = tuple[Axis, ...]
+
+
+def expanded_order(order: Array, outer: int, inner: int) -> Array:
+    """The order of an axis's places that follows from an order of channels; see Axis.
+
+    order: channel order[j] moves to place j.
+    """
+    places = np.arange(outer * len(order) * inner).reshape(outer, len(order), inner)
+    expanded: Array = places[:, order].ravel()
+    return expanded
+
+
+def channel_axis(operand: Operand, of: TensorType, outer: int = 1, inner: int = 1) -> Axis:
+    """The last axis of an operand."""
+    return Axis(operand, len(of.shape) - 1, outer, inner)
 
 
 class Emit(Protocol):
@@ -173,6 +211,21 @@ class Op(ABC):
         """Whether the output is the first input under another shape: no code, no memory."""
         return False
 
+    def channel_ties(
+        self, types: Sequence[TensorType], results: Sequence[TensorType]
+    ) -> tuple[ChannelTie, ...]:
+        """The axes that must be permuted together, by one order per tie, to change nothing else.
+
+        Permuting them all, and this operator by with_channel_order, leaves every sum, so every
+        bit, as it was. An axis that is in no tie must keep its order; so it is with all of an
+        operator that does not say. Asked only while the operator saves no mask.
+        """
+        return ()
+
+    def with_channel_order(self, *orders: Array) -> Op:
+        """The operator with its own per-channel numbers permuted, one order for each tie."""
+        return self
+
     def macs(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> int:
         """Multiply-accumulates of one execution."""
         return 0
@@ -180,6 +233,17 @@ class Op(ABC):
     def with_channel_limits(self, low: int, high: int) -> Op:
         """The same operator with a narrower output range (a fused activation)."""
         raise ValueError(f"{type(self).__name__} has no fused activation")
+
+
+class ChannelwiseOp(Op):
+    """An operator that treats each channel by itself, and all of them alike."""
+
+    def channel_ties(
+        self, types: Sequence[TensorType], results: Sequence[TensorType]
+    ) -> tuple[ChannelTie, ...]:
+        """The last axes of all operands."""
+        operands = (*inputs(*range(len(types))), *outputs(*range(len(results))))
+        return (tuple(map(channel_axis, operands, (*types, *results))),)
 
 
 def exact_matmul(a: Array, b: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 
@@ -38,7 +38,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Add(Op):
+class Add(ChannelwiseOp):
     """y = saturate(a·ka + b·kb + zero_point): each operand is requantized, then their sum.
 
     TFLite's ADD in int8. a, b, y: the same shape.

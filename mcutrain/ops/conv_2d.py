@@ -15,11 +15,14 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
+    Axis,
+    ChannelTie,
     Emit,
     Gradient,
     KernelCall,
     Op,
     Param,
+    channel_axis,
     exact_matmul,
     inputs,
     outputs,
@@ -75,6 +78,13 @@ class Requantize:
         """The real factor per channel."""
         pairs = zip(self.mult_q31, self.shift, strict=True)
         return tuple(fixedpoint.multiplier_value(m, s) for m, s in pairs)
+
+    def with_channel_order(self, order: Array) -> Requantize:
+        """The same numbers per channel in another order of the channels."""
+        if len(self.mult_q31) == 1:
+            return self
+        mult, shift = (tuple(v[i] for i in order) for v in (self.mult_q31, self.shift))
+        return replace(self, mult_q31=mult, shift=shift)
 
     def params(self) -> tuple[Param, ...]:
         """The fields of `mct_requantize` in firmware/runtime/mct_types.h."""
@@ -167,6 +177,22 @@ class Conv2D(Op):
         if self.requantize:
             operands = (*operands, *mask_operand(self.saves_mask))
         return KernelCall("conv_2d", f"mct_{name}", (name,), params, operands)
+
+    def channel_ties(
+        self, types: Sequence[TensorType], results: Sequence[TensorType]
+    ) -> tuple[ChannelTie, ...]:
+        """The channels that are summed over, and the rows of weights."""
+        (x, w, b), (y,) = inputs(0, 1, 2), outputs(0)
+        return (
+            (channel_axis(x, types[0]), channel_axis(w, types[1])),
+            (Axis(w, 0), Axis(b, 0), channel_axis(y, results[0])),
+        )
+
+    def with_channel_order(self, *orders: Array) -> Op:
+        """Multipliers and shifts belong to rows of weights."""
+        if self.requantize is None:
+            return self
+        return replace(self, requantize=self.requantize.with_channel_order(orders[1]))
 
     def with_mask(self) -> Op:
         """Also saves where y did not clamp."""

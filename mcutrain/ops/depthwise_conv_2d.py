@@ -11,14 +11,19 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
+    Axis,
+    ChannelTie,
     Emit,
     Gradient,
     KernelCall,
     Op,
     Param,
     ParameterUpdate,
+    channel_axis,
+    expanded_order,
     inputs,
     outputs,
+    table_of,
 )
 from mcutrain.ops.clamp import clamped_types, mask_operand
 from mcutrain.ops.conv_2d import Requantize, pre_activation_gradient
@@ -132,6 +137,28 @@ class DepthwiseConv2D(Op):
         operands = (*inputs(0, 1, 2), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, operands)
 
+    def channel_ties(
+        self, types: Sequence[TensorType], results: Sequence[TensorType]
+    ) -> tuple[ChannelTie, ...]:
+        """The outputs of an input channel stay together; those of a single one are free."""
+        (x, w, b), (y,) = inputs(0, 1, 2), outputs(0)
+        ins, outs = types[0].shape[-1], results[0].shape[-1]
+        if ins == 1:
+            return ((channel_axis(w, types[1]), Axis(b, 0), channel_axis(y, results[0])),)
+        m = outs // ins
+        made = (
+            channel_axis(w, types[1], 1, m),
+            Axis(b, 0, 1, m),
+            channel_axis(y, results[0], 1, m),
+        )
+        return ((channel_axis(x, types[0]), *made),)
+
+    def with_channel_order(self, *orders: Array) -> Op:
+        """Multipliers and shifts belong to output channels."""
+        multiplier = len(self.requantize.mult_q31) // len(orders[0])
+        order = expanded_order(orders[0], 1, max(multiplier, 1))
+        return replace(self, requantize=self.requantize.with_channel_order(order))
+
     def with_mask(self) -> Op:
         """Also saves where y did not clamp."""
         return replace(self, saves_mask=True)
@@ -208,15 +235,14 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
         """mct_depthwise_conv_2d_update_weight_<dy>: scratch holds one tap's sums."""
         dy, x = types[1], types[3 if self.rule else 2]
-        identity = self.channels is None and self.x_columns == tuple(range(x.shape[3]))
         params = (
             *shape_params("x", x.shape),
             *shape_params("dy", dy.shape),
             *self.window.params(),
             Param("x_zero_point", self.x_zero_point),
             Param("trained_channels", self.trained[-1]),
-            Param("x_columns", None if identity else self.x_columns, "const int16_t *"),
-            Param("channels", self.channels, "const int16_t *"),
+            table_of("x_columns", self.x_columns),
+            table_of("channels", self.channels),
         )
         name = f"depthwise_conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
         row = self.trained[-1] * ACC_BYTES[dy.dtype]

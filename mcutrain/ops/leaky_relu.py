@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
@@ -22,7 +22,7 @@ SLOPE_BITS = 15  # behind the point of the negative slope in the gradient
 
 
 @dataclass(frozen=True)
-class LeakyRelu(Op):
+class LeakyRelu(ChannelwiseOp):
     """y = clamp((x - x_zero_point) * factor + y_zero_point), with a factor for either sign.
 
     TFLite's LEAKY_RELU in int8. positive, negative: (mult_q31, shift) of x - x_zero_point >= 0 and

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs, table_of
 
 Array = npt.NDArray[Any]
 
@@ -51,7 +51,7 @@ class MergeColumns(Op):
             Param("rows", types[0].elements // columns),
             Param("columns", columns),
             Param("trained_columns", len(self.channels)),
-            Param("channels", self.channels, "const int16_t *"),
+            table_of("channels", self.channels),
         )
         name = "merge_columns_s8"
         operands = (*inputs(0, 1), *outputs(0))

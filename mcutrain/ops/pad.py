@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Param, inputs, outputs
 from mcutrain.ops.spatial import shape_params
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Pad(Op):
+class Pad(ChannelwiseOp):
     """y = x with `value` around it. padding: top, bottom, left, right. x: [1, h, w, c]."""
 
     padding: tuple[int, int, int, int]

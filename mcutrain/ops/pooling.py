@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.spatial import Window, shape_params
@@ -46,7 +46,7 @@ def _pool_params(window: Window, x: tuple[int, ...], y: tuple[int, ...]) -> tupl
 
 
 @dataclass(frozen=True)
-class AveragePool2D(Op):
+class AveragePool2D(ChannelwiseOp):
     """y = round(mean over the part of the window inside the image), halves away from zero.
 
     TFLite's AVERAGE_POOL_2D in int8: x and y have the same scale and zero point.
@@ -148,7 +148,7 @@ class AveragePool2DGradInput(GradientOp):
 
 
 @dataclass(frozen=True)
-class MaxPool2D(Op):
+class MaxPool2D(ChannelwiseOp):
     """y = the largest element of the window inside the image: TFLite's MAX_POOL_2D in int8."""
 
     window: Window
@@ -226,7 +226,7 @@ class MaxPool2DGradInput(GradientOp):
 
 
 @dataclass(frozen=True)
-class Mean(Op):
+class Mean(ChannelwiseOp):
     """y[c] = requantize(sum over the image of (x - x_zero_point)); TFLite's MEAN over h and w.
 
     The division by the count is part of the multiplier. x: [1, h, w, c]  y: [1, 1, 1, c]

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Op
+from mcutrain.ir.op import (
+    ChannelTie,
+    Emit,
+    Gradient,
+    KernelCall,
+    Op,
+    channel_axis,
+    inputs,
+    outputs,
+)
 
 Array = npt.NDArray[Any]
 
@@ -43,6 +52,21 @@ class Reshape(Op):
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """There is none."""
         raise ValueError("a view has no kernel")
+
+    def channel_ties(
+        self, types: Sequence[TensorType], results: Sequence[TensorType]
+    ) -> tuple[ChannelTie, ...]:
+        """The last axes, where one holds the other a whole number of times.
+
+        Flattening [1, h, w, c] repeats the order of c at each of the h * w positions.
+        """
+        x, y = types[0].shape, results[0].shape
+        if not x or not y or max(x[-1], y[-1]) % min(x[-1], y[-1]):
+            return ()
+        (a,), (b,) = inputs(0), outputs(0)
+        x_axis = channel_axis(a, types[0], max(x[-1] // y[-1], 1))
+        y_axis = channel_axis(b, results[0], max(y[-1] // x[-1], 1))
+        return ((x_axis, y_axis),)
 
     @property
     def is_view(self) -> bool:

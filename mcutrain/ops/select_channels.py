@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import Emit, KernelCall, Op, Param, inputs, outputs, table_of
 
 Array = npt.NDArray[Any]
 
@@ -38,7 +38,7 @@ class SelectChannels(Op):
             Param("positions", x.elements // x.shape[-1]),
             Param("x_channels", x.shape[-1]),
             Param("y_channels", len(self.channels)),
-            Param("channels", self.channels, "const int16_t *"),
+            table_of("channels", self.channels),
         )
         name = "select_channels_s8"
         operands = (*inputs(0), *outputs(0))

@@ -1,6 +1,18 @@
 """What to train: update schemes, and their resolution against a model."""
 
+from mcutrain.sparse.channels import ChannelOrder
 from mcutrain.sparse.layers import Layer, find_head, layers_of
-from mcutrain.sparse.scheme import UpdateScheme, parse_scheme, resolve
+from mcutrain.sparse.resolution import arrange, resolve, with_importance
+from mcutrain.sparse.scheme import UpdateScheme, parse_scheme
 
-__all__ = ["Layer", "UpdateScheme", "find_head", "layers_of", "parse_scheme", "resolve"]
+__all__ = [
+    "ChannelOrder",
+    "Layer",
+    "UpdateScheme",
+    "arrange",
+    "find_head",
+    "layers_of",
+    "parse_scheme",
+    "resolve",
+    "with_importance",
+]

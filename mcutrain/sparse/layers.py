@@ -58,22 +58,18 @@ def _has_weights(graph: Graph, node: Node) -> bool:
     return len(node.inputs) == 3 and all(graph.tensors[n].is_constant for n in node.inputs[1:])
 
 
-def largest_channels(graph: Graph, layer: Layer, share: float) -> tuple[int, ...] | None:
-    """The input channels with the largest weight norm, ascending; None means all.
-
-    The norm is over all weights that read the channel, in real numbers. Ties go to the lower
-    index. At least one channel is kept for a share above 0.
-    """
+def channel_norms(graph: Graph, layer: Layer) -> Array:
+    """The norm of all weights that read an input channel, in real numbers, for each of them."""
     tensor = graph.tensors[layer.weight]
     assert tensor.data is not None
     w = tensor.data.astype(np.float64)
-    channels = w.shape[-1]
     if len(tensor.type.scales) > 1:
         axis = tensor.type.axis % w.ndim
         w = w * np.reshape(tensor.type.scales, [-1 if i == axis else 1 for i in range(w.ndim)])
-    norms = np.sqrt((w**2).reshape(-1, channels).sum(axis=0))
-    count = max(1, round(share * channels))
-    if count >= channels:
-        return None
-    order = np.lexsort((np.arange(channels), -norms))
-    return tuple(sorted(order[:count].tolist()))
+    norms: Array = np.sqrt((w**2).reshape(-1, w.shape[-1]).sum(axis=0))
+    return norms
+
+
+def channel_count(share: float, channels: int) -> int:
+    """How many input channels a share above 0 is: at least one."""
+    return min(max(1, round(share * channels)), channels)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from mcutrain.errors import SchemeError
-from mcutrain.ir.graph import Graph
-from mcutrain.ir.op import ParameterUpdate
-from mcutrain.qas import update_rate
-from mcutrain.sparse.layers import Layer, find_head, largest_channels, layers_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,7 +20,8 @@ else:  # pragma: no cover
 
 SHORT_FORMS = "head, bias:K, last:K, full, LAYER:SHARE joined by commas, or a .toml file"
 RESIDUAL_BITS = (0, 4, 8)
-KEYS = {"name", "model", "bias_depth", "residual_bits", "head_residual_bits", "qas", "weights"}
+TABLES = ("weights", "importance")
+KEYS = {"name", "model", "bias_depth", "residual_bits", "head_residual_bits", "qas", *TABLES}
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,11 @@ class UpdateScheme:
     """What one training step updates. The head (weight and bias) is always trained.
 
     bias_depth: the last so many biases, the head's not counted; None is all. weights: layer → share
-    of its input channels, by weight norm; a layer is its index from 0 or its name; 0 is not
-    trained. depth_weights: also all weights of the last so many layers; None is all.
-    residual_bits: fraction bits kept beside each trained int8 weight. qas: quantization-aware
-    scaling (the head has it always).
+    of its input channels; a layer is its index from 0 or its name; 0 is not trained.
+    depth_weights: also all weights of the last so many layers; None is all. residual_bits: fraction
+    bits kept beside each trained int8 weight. qas: quantization-aware scaling (the head has it
+    always). importance: layer → one number per input channel, in the model's own order; a share is
+    of the channels with the largest ones, where a layer is not named, of the largest weight norm.
     """
 
     name: str = "head"
@@ -44,13 +43,21 @@ class UpdateScheme:
     residual_bits: int = 4
     head_residual_bits: int = 8
     qas: bool = True
+    importance: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        importance = {layer: tuple(map(float, v)) for layer, v in self.importance.items()}
+        object.__setattr__(self, "importance", MappingProxyType(importance))
         for layer, share in self.weights.items():
             if not 0 <= share <= 1:
                 raise SchemeError(
                     f"scheme {self.name!r}: the share {share} of layer {layer} is not in 0 to 1"
+                )
+        for layer, values in importance.items():
+            if not all(math.isfinite(v) and v >= 0 for v in values):
+                raise SchemeError(
+                    f"scheme {self.name!r}: an importance of layer {layer} is negative or infinite"
                 )
         for bits in (self.residual_bits, self.head_residual_bits):
             if bits not in RESIDUAL_BITS:
@@ -71,6 +78,9 @@ class UpdateScheme:
             "[weights]  # layer = share of its input channels",
         ]
         lines += [f"{_quoted(k)} = {v}" for k, v in self.weights.items()]
+        if self.importance:
+            lines += ["", "[importance]  # layer = of each of its input channels"]
+        lines += [f"{_quoted(k)} = {list(v)}" for k, v in self.importance.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -87,60 +97,6 @@ def parse_scheme(text: str) -> UpdateScheme:
 def shipped_schemes() -> tuple[str, ...]:
     """The names of the schemes that come with mcutrain."""
     return tuple(sorted(p.stem for p in Path(_schemes_folder()).glob("*.toml")))
-
-
-def resolve(scheme: UpdateScheme, graph: Graph) -> dict[str, ParameterUpdate]:
-    """The parameters of this model that the scheme trains, and how; the head's come first."""
-    head = find_head(graph)
-    layers = layers_of(graph, head)
-    shares = _shares(scheme, layers)
-    depth = len(layers) if scheme.bias_depth is None else scheme.bias_depth
-    if depth > len(layers):
-        raise SchemeError(
-            f"scheme {scheme.name!r} trains the last {depth} biases; "
-            f"the model has {len(layers)} layers before its head"
-        )
-    updates = {
-        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True),
-        head.bias: _update(graph, head.bias, 0, None, True),
-    }
-    for layer in layers:
-        share = shares.get(layer.index, 0.0)
-        if share > 0:
-            channels = largest_channels(graph, layer, share)
-            updates[layer.weight] = _update(
-                graph, layer.weight, scheme.residual_bits, channels, scheme.qas
-            )
-        if layer.index >= len(layers) - depth:
-            updates[layer.bias] = _update(graph, layer.bias, 0, None, scheme.qas)
-    return updates
-
-
-def _update(
-    graph: Graph, name: str, bits: int, channels: tuple[int, ...] | None, qas: bool
-) -> ParameterUpdate:
-    return ParameterUpdate(update_rate(graph.tensors[name].type, qas), bits, channels)
-
-
-def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...]) -> dict[int, float]:
-    """Share by layer index. Raises SchemeError for a layer that the model does not have."""
-    by_name = {layer.name: layer.index for layer in layers}
-    depth = len(layers) if scheme.depth_weights is None else scheme.depth_weights
-    if depth > len(layers):
-        raise SchemeError(
-            f"scheme {scheme.name!r} trains the last {depth} layers; "
-            f"the model has {len(layers)} before its head"
-        )
-    shares = {layer.index: 1.0 for layer in layers[len(layers) - depth :]}
-    for key, share in scheme.weights.items():
-        index = int(key) if key.isdecimal() else by_name.get(key, -1)
-        if not 0 <= index < len(layers):
-            raise SchemeError(
-                f"scheme {scheme.name!r} names the layer {key!r}; the model has layers 0 to "
-                f"{len(layers) - 1}, `mcutrain info` lists them"
-            )
-        shares[index] = share
-    return shares
 
 
 def _is_file(path: Path) -> bool:
@@ -183,15 +139,15 @@ def _read_toml(path: Path) -> UpdateScheme:
         raise SchemeError(f"scheme {path}: unknown keys {unknown}; known are {sorted(KEYS)}")
     values.pop("model", None)
     values.setdefault("name", path.stem)
-    weights = values.get("weights", {})
-    if not isinstance(weights, dict):
-        raise SchemeError(f"scheme {path}: [weights] must be a table of layer = share")
-    _check_types(path, values, weights)
-    values["weights"] = {str(k): float(v) for k, v in weights.items()}
+    for table, content in zip(TABLES, ("share", "a list of numbers"), strict=True):
+        if not isinstance(values.setdefault(table, {}), dict):
+            raise SchemeError(f"scheme {path}: [{table}] must be a table of layer = {content}")
+    _check_types(path, values)
+    values["weights"] = {str(k): float(v) for k, v in values["weights"].items()}
     return UpdateScheme(**values)
 
 
-def _check_types(path: Path, values: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+def _check_types(path: Path, values: Mapping[str, Any]) -> None:
     expected: dict[str, type] = {"name": str, "qas": bool}
     for key in ("bias_depth", "residual_bits", "head_residual_bits"):
         expected[key] = int
@@ -202,9 +158,17 @@ def _check_types(path: Path, values: Mapping[str, Any], weights: Mapping[str, An
         negative = isinstance(value, int) and value < 0
         if type(value) is not kind or negative:
             raise SchemeError(f"scheme {path}: {key} = {value!r} is not a {kind.__name__}")
-    for key, share in weights.items():
-        if type(share) not in (int, float):
+    for key, share in values["weights"].items():
+        if not _is_number(share):
             raise SchemeError(f"scheme {path}: the share {share!r} of layer {key} is not a number")
+    for key, importance in values["importance"].items():
+        if not isinstance(importance, list) or not all(map(_is_number, importance)):
+            raise SchemeError(f"scheme {path}: the importance of layer {key} is no list of numbers")
+
+
+def _is_number(value: Any) -> bool:
+    """Of TOML; true and false are none."""
+    return type(value) in (int, float)
 
 
 def _schemes_folder() -> str:

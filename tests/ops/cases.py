@@ -246,16 +246,21 @@ def pool(s: Source, kind: type[AveragePool2D] | type[MaxPool2D]) -> Sample:
     return Sample.of(op, tensor(s, (1, *g.x, channels(s))))
 
 
+def trained_channels(s: Source, count: int) -> tuple[int, ...]:
+    """Any of them, or the first ones, which need no table."""
+    return s.subset(count) if s.boolean() else tuple(range(s.integer(1, count)))
+
+
 def merge_columns(s: Source) -> Sample:
-    shape = (s.integer(1, 4), s.integer(1, 3), s.integer(1, 3), s.integer(1, 5))
-    trained_columns = s.subset(shape[3])
+    shape = (s.integer(1, 4), s.integer(1, 3), s.integer(1, 3), s.choice((s.integer(1, 5), 19)))
+    trained_columns = trained_channels(s, shape[3])
     part = weight(s, (*shape[:3], len(trained_columns)))
     return Sample.of(MergeColumns(trained_columns), weight(s, shape), part)
 
 
 def select_channels(s: Source) -> Sample:
     x = image(s)
-    return Sample.of(SelectChannels(s.subset(x[0].shape[-1])), x)
+    return Sample.of(SelectChannels(trained_channels(s, x[0].shape[-1])), x)
 
 
 def softmax(s: Source) -> Sample:
@@ -426,7 +431,7 @@ def depthwise_weight(s: Source) -> Sample:
     """All channels, or a table of trained ones with the input channels that they need."""
     g, ins, multiplier = geometry(s), channels(s), s.choice((1, 1, 2, 3))
     outs, zero_point = ins * multiplier, s.integer(-128, 127)
-    picks = s.subset(outs) if s.boolean() else None
+    picks = trained_channels(s, outs) if s.boolean() else None
     picked = range(outs) if picks is None else picks
     saved = sorted({c // multiplier for c in picked})
     columns = tuple(saved.index(c // multiplier) for c in picked)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mcutrain.ops
-from mcutrain.ir.op import Op
+from mcutrain.ir.op import Axis, Op, expanded_order
 from mcutrain.simulate.build import SANITIZE
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -35,6 +35,12 @@ SANITIZED_SAMPLES = 12
 """Of each operator; sanitizers make the compiler slow."""
 FIELD_SAMPLES = 60
 """Enough to meet every kernel function and every optional table of an operator."""
+
+TIED = {
+    *("conv_2d", "conv_2d_sums", "depthwise_conv_2d", "add", "rescale", "leaky_relu", "pad"),
+    *("mean", "average_pool_2d", "max_pool_2d"),
+}
+"""Forward operators whose output channels can always be permuted."""
 
 WITH_KERNEL = [case for case in CASES if case.name != "reshape"]
 
@@ -103,6 +109,47 @@ def test_every_operator_has_a_case() -> None:
         if inspect.isclass(cls) and issubclass(cls, Op) and not inspect.isabstract(cls)
     }
     assert classes == {type(sample.op) for case in CASES for sample in seeded(case, 3)}
+
+
+@each_case
+@settings(max_examples=30)
+@given(data=st.data())
+def test_channels_in_another_order_are_the_same_outputs_in_another_order(
+    case: Case, data: st.DataObject
+) -> None:
+    """Each tie in an order of its own, on all its axes and in the operator's own numbers."""
+    sample = data.draw(drawn(case.draw))
+    results = sample.op.infer(*sample.types)
+    ties = sample.op.channel_ties(sample.types, results)
+    if len(results) > 1:
+        return  # masks are bits of elements in order; nobody permutes then
+    values = [*sample.inputs, *sample.op.reference(*sample.inputs)]
+    orders = []
+    for tie in ties:
+        lengths = {place(sample, a): values[place(sample, a)].shape[a.axis] for a in tie}
+        (channels,) = {lengths[place(sample, a)] // (a.outer * a.inner) for a in tie}
+        order = np.random.default_rng(data.draw(st.integers(0, 999))).permutation(channels)
+        orders.append(order)
+        for a in tie:
+            index = expanded_order(order, a.outer, a.inner)
+            assert len(index) == lengths[place(sample, a)]
+            values[place(sample, a)] = np.take(values[place(sample, a)], index, a.axis)
+    op = sample.op.with_channel_order(*orders)
+    (found,) = op.reference(*values[: len(sample.inputs)])
+    np.testing.assert_array_equal(found, values[-1])
+
+
+def place(sample: Sample, axis: Axis) -> int:
+    """Of an operand among the inputs and then the outputs."""
+    return axis.operand.index + (0 if axis.operand.kind == "input" else len(sample.inputs))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in TIED], ids=lambda c: c.name)
+def test_an_operator_of_forward_networks_ties_its_channels(case: Case) -> None:
+    for sample in seeded(case, 5):
+        ties = sample.op.channel_ties(sample.types, sample.op.infer(*sample.types)[:1])
+        tied = {(axis.operand.kind, axis.operand.index) for tie in ties for axis in tie}
+        assert ("output", 0) in tied
 
 
 # ------------------------------------------------------------------------------------ parameters

@@ -14,7 +14,8 @@ from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.frontends import load
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of, parse_scheme, resolve
-from mcutrain.sparse.layers import largest_channels
+from mcutrain.sparse.channels import Wish
+from mcutrain.sparse.layers import channel_count, channel_norms
 from mcutrain.sparse.scheme import shipped_schemes
 from tests.simulate.networks import residual_network
 
@@ -131,6 +132,10 @@ def test_a_toml_without_anything_is_the_head(tmp_path: Path) -> None:
         ("[weights]\n3 = true", "the share True of layer 3 is not a number"),
         ("[weights]\n3 = 1.5", "the share 1.5 of layer 3 is not in 0 to 1"),
         ("[weights]\n3 = nan", "the share nan of layer 3 is not in 0 to 1"),
+        ("importance = 3", r"\[importance\] must be a table of layer = a list of numbers"),
+        ("[importance]\n3 = 1.5", "the importance of layer 3 is no list of numbers"),
+        ("[importance]\n3 = [1, true]", "the importance of layer 3 is no list of numbers"),
+        ("[importance]\n3 = [1, -0.5]", "an importance of layer 3 is negative or infinite"),
         ("[weights]\na.b = 1", "the share {'b': 1} of layer a is not a number"),
     ],
 )
@@ -217,6 +222,13 @@ def with_weight(graph: Graph, data: np.ndarray, scales: tuple[float, ...]) -> tu
     tensor = replace(old, data=data.astype(np.int8), type=replace(old.type, scales=scales))
     changed = replace(graph, tensors={**graph.tensors, "w2": tensor})
     return changed, layers_of(changed, find_head(changed))[2]
+
+
+def largest_channels(graph: Graph, layer: Layer, share: float) -> tuple[int, ...] | None:
+    """The input channels with the largest weight norm, ascending; None means all."""
+    norms = channel_norms(graph, layer)
+    count = channel_count(share, len(norms))
+    return None if count == len(norms) else Wish(norms, count).largest()
 
 
 @given(share=st.floats(0.01, 1), seed=st.integers(0, 1000))

@@ -1,6 +1,7 @@
 /* w = frozen, with column channels[j] replaced by column j of trained: a partly trained weight.
  *
- * frozen, w: [rows][columns]   trained: [rows][trained_columns]   Nothing may overlap. */
+ * frozen, w: [rows][columns]   trained: [rows][trained_columns]   channels: NULL means j itself
+ * Nothing may overlap. */
 #ifndef MCT_MERGE_COLUMNS_H
 #define MCT_MERGE_COLUMNS_H
 

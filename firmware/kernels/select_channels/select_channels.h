@@ -1,6 +1,7 @@
 /* y[position][j] = x[position][channels[j]]: what a partly trained layer saves of its input.
  *
- * x: [positions][x_channels]   y: [positions][y_channels]   channels: ascending
+ * x: [positions][x_channels]   y: [positions][y_channels]
+ * channels: ascending; NULL means j itself
  * y may start where x starts (it is written behind what is still to be read). */
 #ifndef MCT_SELECT_CHANNELS_H
 #define MCT_SELECT_CHANNELS_H

@@ -1,9 +1,18 @@
 #include "select_channels.h"
 
+#include <string.h>
+
 void mct_select_channels_s8(const mct_select_channels_s8_params *p, const int8_t *x, int8_t *y) {
+    const size_t count = (size_t)p->y_channels;
     for (int32_t position = 0; position < p->positions; position++) {
-        for (int32_t j = 0; j < p->y_channels; j++) {
-            *y++ = x[position * p->x_channels + p->channels[j]];
+        if (p->channels == NULL) {
+            memmove(y, x, count);
+        } else {
+            for (size_t j = 0; j < count; j++) {
+                y[j] = x[p->channels[j]];
+            }
         }
+        x += p->x_channels;
+        y += count;
     }
 }

@@ -1,0 +1,152 @@
+"""An update scheme against a model: which parameters are trained, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import SchemeError
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.op import ParameterUpdate
+from mcutrain.qas import update_rate
+from mcutrain.sparse.channels import ChannelOrder, Wish, order_channels
+from mcutrain.sparse.contribution import Contributions
+from mcutrain.sparse.layers import Layer, channel_count, channel_norms, find_head, layers_of
+from mcutrain.sparse.scheme import UpdateScheme
+
+Array = npt.NDArray[Any]
+IMPORTANCE_DIGITS = 4
+"""Kept of a measured importance: more would say nothing, and a scheme is a file to read."""
+
+
+def resolve(scheme: UpdateScheme, graph: Graph) -> dict[str, ParameterUpdate]:
+    """The parameters of this model that the scheme trains, and how; the head's come first."""
+    wishes = wanted_channels(scheme, graph)
+    return _updates(scheme, graph, {name: wish.largest() for name, wish in wishes.items()})
+
+
+def arrange(scheme: UpdateScheme, graph: Graph) -> tuple[ChannelOrder, dict[str, ParameterUpdate]]:
+    """The model with the trained channels in front, and the parameters of that to train.
+
+    Without partly trained layers it is the same graph, and the same as `resolve` says.
+    """
+    order = order_channels(graph, wanted_channels(scheme, graph))
+    return order, _updates(scheme, order.graph, order.channels)
+
+
+def wanted_channels(scheme: UpdateScheme, graph: Graph) -> dict[str, Wish]:
+    """By weight: what each partly trained layer trains of its input channels."""
+    layers = layers_of(graph, find_head(graph))
+    importance = _importance(scheme, graph, layers)
+    wishes = {}
+    for index, share in _shares(scheme, layers).items():
+        layer = layers[index]
+        channels = graph.tensors[layer.weight].type.shape[-1]
+        count = channel_count(share, channels)
+        if share > 0 and count < channels:
+            measured = importance.get(index)
+            values = channel_norms(graph, layer) if measured is None else measured
+            wishes[layer.weight] = Wish(values, count)
+    return wishes
+
+
+def with_importance(scheme: UpdateScheme, analysis: Contributions) -> UpdateScheme:
+    """The scheme with the channels' importance by gradient, of the layers it trains in part."""
+    by_name = {name: i for i, name in enumerate(analysis.layers)}
+    found: dict[str, tuple[float, ...]] = {}
+    for key, share in scheme.weights.items():
+        measured = analysis.channels.get(int(key) if key.isdecimal() else by_name.get(key, -1))
+        if 0 < share < 1 and measured is not None:
+            found[key] = tuple(float(f"{v:.{IMPORTANCE_DIGITS}g}") for v in measured)
+    return replace(scheme, importance=found)
+
+
+def _updates(
+    scheme: UpdateScheme, graph: Graph, channels: Mapping[str, tuple[int, ...]]
+) -> dict[str, ParameterUpdate]:
+    head = find_head(graph)
+    layers = layers_of(graph, head)
+    shares = _shares(scheme, layers)
+    depth = len(layers) if scheme.bias_depth is None else scheme.bias_depth
+    if depth > len(layers):
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains the last {depth} biases; "
+            f"the model has {len(layers)} layers before its head"
+        )
+    updates = {
+        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True),
+        head.bias: _update(graph, head.bias, 0, None, True),
+    }
+    for layer in layers:
+        if shares.get(layer.index, 0.0) > 0:
+            picked = channels.get(layer.weight)
+            updates[layer.weight] = _update(
+                graph, layer.weight, scheme.residual_bits, picked, scheme.qas
+            )
+        if layer.index >= len(layers) - depth:
+            updates[layer.bias] = _update(graph, layer.bias, 0, None, scheme.qas)
+    _check_unshared(scheme, graph, updates)
+    return updates
+
+
+def _update(
+    graph: Graph, name: str, bits: int, channels: tuple[int, ...] | None, qas: bool
+) -> ParameterUpdate:
+    return ParameterUpdate(update_rate(graph.tensors[name].type, qas), bits, channels)
+
+
+def _check_unshared(
+    scheme: UpdateScheme, graph: Graph, updates: Mapping[str, ParameterUpdate]
+) -> None:
+    """Raises SchemeError for a parameter of several layers: an update would change all of them."""
+    for name in updates:
+        readers = [node.name for node in graph.nodes for n in node.inputs if n == name]
+        if len(readers) > 1:
+            raise SchemeError(
+                f"scheme {scheme.name!r} trains {name!r}, which is shared by the layers "
+                f"{', '.join(readers)}; shared weights and biases can only stay frozen"
+            )
+
+
+def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...]) -> dict[int, float]:
+    """Share by layer index. Raises SchemeError for a layer that the model does not have."""
+    depth = len(layers) if scheme.depth_weights is None else scheme.depth_weights
+    if depth > len(layers):
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains the last {depth} layers; "
+            f"the model has {len(layers)} before its head"
+        )
+    shares = {layer.index: 1.0 for layer in layers[len(layers) - depth :]}
+    shares.update({_index(scheme, key, layers): s for key, s in scheme.weights.items()})
+    return shares
+
+
+def _importance(scheme: UpdateScheme, graph: Graph, layers: tuple[Layer, ...]) -> dict[int, Array]:
+    """By layer index. Raises SchemeError where it does not have one number per channel."""
+    found = {}
+    for key, values in scheme.importance.items():
+        layer = layers[_index(scheme, key, layers)]
+        channels = graph.tensors[layer.weight].type.shape[-1]
+        if len(values) != channels:
+            raise SchemeError(
+                f"scheme {scheme.name!r} gives layer {key!r} the importance of {len(values)} "
+                f"channels; it has {channels} input channels"
+            )
+        found[layer.index] = np.array(values)
+    return found
+
+
+def _index(scheme: UpdateScheme, key: str, layers: tuple[Layer, ...]) -> int:
+    """A layer's index, from its index or name."""
+    by_name = {layer.name: layer.index for layer in layers}
+    index = int(key) if key.isdecimal() else by_name.get(key, -1)
+    if not 0 <= index < len(layers):
+        raise SchemeError(
+            f"scheme {scheme.name!r} names the layer {key!r}; the model has layers 0 to "
+            f"{len(layers) - 1}, `mcutrain info` lists them"
+        )
+    return index
