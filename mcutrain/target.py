@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ ISAS = ("portable", "dsp", "host")
 KEYS = {
     "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
     "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
+    "cycles_per_instruction",
 }  # fmt: skip
 
 
@@ -44,8 +46,10 @@ class Target:
 
     isa: whose kernel bodies are taken: portable, dsp (SMLAD …) or host (SIMD of the compiler's
     CPU). driver_bytes: static RAM of start-up and drivers. slots: first addresses of the two places
-    that keep the trained state, of slot_bytes each; none where a board cannot. values: the whole
-    file, for the manifest. A hosted board (Linux) has no memory map, flash is then None.
+    that keep the trained state, of slot_bytes each; none where a board cannot.
+    cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
+    hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
+    map, flash is then None.
     """
 
     name: str
@@ -61,11 +65,24 @@ class Target:
     driver_bytes: int
     slots: tuple[int, ...]
     slot_bytes: int
+    cycles_per_instruction: float | None = None
 
     @property
     def is_hosted(self) -> bool:
         """Whether it runs under an operating system, as a program."""
         return self.ram is None
+
+    @property
+    def clock_hz(self) -> int | None:
+        """Of the core, as the drivers set it; None where the file does not say."""
+        clock: int | None = self.values.get("define", {}).get("CLOCK_HZ")
+        return None if self.is_hosted else clock
+
+    def step_seconds(self, instructions: int) -> float | None:
+        """How long so many instructions take, roughly; None where clock or rate is unknown."""
+        if self.clock_hz is None or self.cycles_per_instruction is None:
+            return None
+        return instructions * self.cycles_per_instruction / self.clock_hz
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -147,7 +164,21 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         driver_bytes=int(memory.get("driver_bytes", 0)),
         slots=tuple(int(origin) for origin in slots.get("origins", ())),
         slot_bytes=int(slots.get("bytes", 0)),
+        cycles_per_instruction=_rate(values),
     )
+
+
+def _rate(values: Mapping[str, Any]) -> float | None:
+    """Raises ValueError for anything but a positive number, and for a clock that is none."""
+    clock = values.get("define", {}).get("CLOCK_HZ", 1)
+    if isinstance(clock, bool) or not isinstance(clock, int) or clock <= 0:
+        raise ValueError(f"CLOCK_HZ = {clock!r} under [define] is not a whole number of hertz")
+    rate = values.get("cycles_per_instruction")
+    if rate is None:
+        return None
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
+        raise ValueError(f"cycles_per_instruction = {rate!r} is not a positive number, such as 1.5")
+    return float(rate)
 
 
 def _region(memory: Mapping[str, Any], name: str) -> Region | None:

@@ -1,0 +1,193 @@
+"""What instruction_model.py tries to explain each kernel function's instructions with.
+
+Features as mcutrain.instructions reads them: products of what a node's call and types say. They
+follow the loops of the bodies in firmware/kernels (portable) and firmware/dsp; the fit leaves out
+those that explain nothing. A function that is missing here gets OTHER.
+"""
+
+from __future__ import annotations
+
+OTHER = ("1", "macs", "inputs", "outputs")
+TAPS = "window.kernel_h*window.kernel_w"
+WIDE = "window.kernel_h>1"  # a window that is no point
+STRIDED = "window.stride_h>1"
+
+ELEMENTS = ("1", "elements", "elements*operand.2", "elements*operand.3")
+RESCALED = tuple(
+    f"positions*channels_out{part}"
+    for part in ("", "/4", "*channels_out%4>0", "*operand.4", "*operand.6", "*a.per_channel")
+)
+POOLED_BACK = (
+    "1", "dx.pixels", "dx.pixels*dx.c", "taps", "taps*dx.c", f"dx.pixels*{TAPS}",
+    "dx.pixels*dx.c*operand.4", "dx.pixels*dx.c*operand.5", f"taps*dx.c*{TAPS}",
+    "dx.pixels*dx.c*stage.per_channel",
+)  # fmt: skip
+POOLED = ("1", "y.pixels", "y.pixels*y.c", "taps*y.c", "y.pixels*y.c*operand.2")
+UPDATED = (
+    "1", "rows", "rows*columns", "rows*columns*rule.residual_bits=8",
+    "rows*columns*rule.residual_bits=4", "rows*columns*rows_per_rate=0",
+)  # fmt: skip
+
+BOTH = {
+    "mct_add_s8": ELEMENTS,
+    "mct_rescale_s8": ELEMENTS,
+    "mct_leaky_relu_s8": ELEMENTS,
+    "mct_leaky_relu_grad_input_s8": ("1", "positions", "positions*channels", "inputs"),
+    "mct_leaky_relu_grad_input_s16": ("1", "positions", "positions*channels", "inputs"),
+    "mct_apply_update_s8": UPDATED,
+    "mct_apply_update_s32": UPDATED,
+    "mct_average_pool_2d_s8": POOLED,
+    "mct_max_pool_2d_s8": POOLED,
+    "mct_average_pool_2d_grad_input_s8": POOLED_BACK,
+    "mct_average_pool_2d_grad_input_s16": POOLED_BACK,
+    "mct_max_pool_2d_grad_input_s8": POOLED_BACK,
+    "mct_max_pool_2d_grad_input_s16": POOLED_BACK,
+    "mct_mean_s8": ("1", "x.pixels*x.c", "x.c", "x.h*x.c"),
+    "mct_pad_s8": ("1", "y.pixels*y.c", "x.pixels*x.c", "x.h", "x.pixels*x.c*y.c%4>0"),
+    "mct_merge_columns_s8": (
+        "1",
+        "rows",
+        "rows*columns",
+        "rows*channels",
+        "rows*trained_columns*channels=0",
+        "rows*trained_columns/16*channels=0",
+        "rows*trained_columns*trained_columns%4>0*channels=0",
+        "rows*channels=0",
+    ),
+    "mct_select_channels_s8": (
+        "1",
+        "positions",
+        "positions*channels",
+        "positions*y_channels*channels=0",
+        "positions*y_channels/16*channels=0",
+        "positions*y_channels*y_channels%4>0*channels=0",
+        "positions*channels=0",
+    ),
+    "mct_softmax_s8": ("1", "rows", "rows*classes"),
+    "mct_softmax_cross_entropy_s8": ("1", "classes"),
+    "mct_softmax_cross_entropy_s16": ("1", "classes"),
+    "mct_gradient_rescale_s8": ("1", "channels_out", *RESCALED),
+    "mct_gradient_rescale_s16": ("1", "channels_out", *RESCALED),
+    "mct_gradient_add_s8": ("1", "channels_out", *RESCALED),
+    "mct_gradient_add_s16": ("1", "channels_out", *RESCALED),
+    "mct_conv_2d_s32": ("1", "macs", "y.c", "y.pixels*y.c"),
+}
+for _kind in ("update", "grad"):
+    for _type in ("s8", "s16"):
+        BOTH[f"mct_bias_{_kind}_{_type}"] = (
+            "1", "channels_out", "channels_out/4", "positions*channels_out/4",
+            "positions*channels_out", "positions*channels_out%4",
+        )  # fmt: skip
+
+# ---------------------------------------------------------------------------------- portable bodies
+
+Y, DX = "y.pixels*y.c", "dx.pixels*dx.c"
+PORTABLE_CONV = (
+    "1", Y, "taps*x.c*y.c", "taps*y.c", f"{Y}*operand.4", f"{Y}*{TAPS}",
+    f"{Y}*requantize.rounds_once", f"{Y}*requantize.shift.rare",
+)  # fmt: skip
+PORTABLE_CONV_BACK = (
+    "1", "taps*dx.c*dy.c", "taps*dx.c", "taps*dy.c", "taps", DX, "dx.pixels",
+    f"{DX}*operand.6", f"{DX}*operand.4", f"dx.pixels*{TAPS}",
+)  # fmt: skip
+PORTABLE_CONV_WEIGHT = (
+    "1", "dy.c", "taps*x.c*dy.c", "taps*dy.c", f"dy.pixels*dy.c*{TAPS}", "dy.pixels*dy.c",
+    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*rule.residual_bits=4",
+    f"dy.c*x.c*{TAPS}*rule.residual_bits=8",
+)  # fmt: skip
+PORTABLE_DEPTHWISE = ("1", "taps*y.c", Y, f"{Y}*operand.4", f"{Y}*{TAPS}", "taps*x.c")
+PORTABLE_DEPTHWISE_BACK = (
+    "1", "taps*dy.c", "taps", DX, f"{DX}*operand.5", f"dx.pixels*{TAPS}", f"taps*dy.c*{WIDE}",
+)  # fmt: skip
+DEPTHWISE_WEIGHT = (
+    "1", "taps*trained_channels", f"{TAPS}*trained_channels", f"dy.pixels*{TAPS}",
+    f"{TAPS}*trained_channels*rule.residual_bits=4", "taps*x_columns/4", "taps*channels/4", "taps",
+    f"{TAPS}*trained_channels*rule.residual_bits=8",
+)  # fmt: skip
+
+PORTABLE = {
+    "mct_conv_2d_s8": PORTABLE_CONV,
+    "mct_depthwise_conv_2d_s8": PORTABLE_DEPTHWISE,
+}
+for _type in ("s8", "s16"):
+    PORTABLE |= {
+        f"mct_conv_2d_grad_input_{_type}": PORTABLE_CONV_BACK,
+        f"mct_depthwise_conv_2d_grad_input_{_type}": PORTABLE_DEPTHWISE_BACK,
+    }
+    for _kind in ("update", "grad"):
+        PORTABLE[f"mct_conv_2d_{_kind}_weight_{_type}"] = PORTABLE_CONV_WEIGHT
+        PORTABLE[f"mct_depthwise_conv_2d_{_kind}_weight_{_type}"] = DEPTHWISE_WEIGHT
+
+# -------------------------------------------------------------------------------------- DSP bodies
+
+POINTS, BLOCKS = "y.pixels/4*y.c", "y.pixels/4*y.c/24"  # four positions; 24 channels
+DSP_CONV = (
+    "1", "y.c", "y.c/24", f"{POINTS}*depth/4", f"{POINTS}*depth/16", POINTS,
+    f"{BLOCKS}*depth/4", BLOCKS,  # the panel
+    f"{POINTS}*operand.4", f"{POINTS}*operand.4*y.c%8>0", f"{POINTS}*depth/4*operand.4*y.c%8>0",
+    f"{BLOCKS}*depth/4*{WIDE}", f"{BLOCKS}*{WIDE}", f"{BLOCKS}*window.kernel_h*{WIDE}",
+    f"{BLOCKS}*depth/32*{WIDE}", f"{BLOCKS}*x.c=1*{TAPS}", f"{BLOCKS}*x.c%4*{TAPS}",
+    f"{BLOCKS}*depth/4*{STRIDED}*window.kernel_h=1", f"{BLOCKS}*{STRIDED}*window.kernel_h=1",
+    f"{POINTS}*depth>144", f"{POINTS}*depth/144*depth>144", f"{Y}*depth>144",
+    f"{Y}*requantize.shift.rare", f"{Y}*requantize.rounds_once", f"{Y}*requantize.low>-128",
+    f"{Y}*y.pixels%4",
+)  # fmt: skip
+QUADS = "dx.pixels*dx.c/4"
+DSP_CONV_BACK = (
+    "1", "dx.c", f"{QUADS}*dy.c/4*{TAPS}", f"{QUADS}*dy.c/128*{TAPS}", DX, f"{DX}*dx.c%4>0",
+    f"{DX}*operand.6", f"{DX}*operand.4", f"{DX}*operand.6*stage.per_channel",
+    f"dx.pixels/64*dx.c/4*dy.c/4*{TAPS}", "dx.pixels/64*dx.c/4", f"{QUADS}*{TAPS}*{WIDE}",
+    f"{QUADS}*dy.c/16*{TAPS}*{WIDE}", f"{QUADS}*dy.c/4*{TAPS}*{WIDE}", f"{QUADS}*{TAPS}*{STRIDED}",
+    f"{QUADS}*{STRIDED}*window.kernel_h=1",
+    f"taps*dx.c/4*dy.c/4*{WIDE}", f"taps*dx.c/4*dy.c/4*{STRIDED}",
+    f"{QUADS}*dy.c/4*window.stride_h=1*window.kernel_h=1",
+    f"{QUADS}*dy.c/16*window.stride_h=1*window.kernel_h=1",
+)  # fmt: skip
+ROWS = f"x.c/4*{TAPS}"
+DSP_CONV_WEIGHT = (
+    "1", f"dy.pixels/4*dy.c*{ROWS}", f"dy.pixels/64*dy.c*{ROWS}", f"dy.c*{ROWS}",
+    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*rule.residual_bits=4",
+    f"dy.c*x.c*{TAPS}*rule.residual_bits=8", f"dy.c*x.c*{TAPS}*rule.per_channel",
+    f"dy.c/16*{ROWS}", f"dy.c/16*dy.pixels/4*{ROWS}", f"dy.c/16*dy.pixels*{ROWS}",
+    f"dy.c/16*dy.pixels*{ROWS}*{WIDE}", f"dy.c/16*dy.pixels*{ROWS}*x.c%4>0",
+    f"dy.pixels%4>0*dy.c/16*{ROWS}", f"dy.c/16*dy.pixels/64*{ROWS}", "dy.pixels*dy.c",
+    f"dy.pixels*dy.c/4*dy.pixels>64*{ROWS}",  # dy is turned again for each tap
+    f"dy.c*{TAPS}*x.c%4>0",
+)  # fmt: skip
+GENERAL = ("multiplier>1", "window.dilation_h>1", "window.kernel_h>7")  # not by planes and pairs
+ROW, GROUPS = "y.h*y.c", "y.h*y.w/4*y.c"
+DSP_DEPTHWISE = (
+    "1", "y.c", ROW, f"{ROW}*window.kernel_h", GROUPS, f"{GROUPS}*window.kernel_h",
+    f"{GROUPS}*{TAPS}", f"{GROUPS}*{STRIDED}*window.kernel_h=3",
+    f"{GROUPS}*y.w%4>0", f"{GROUPS}*{TAPS}*y.w%4>0", f"{ROW}*y.w%4>0", f"{ROW}*y.w%4",
+    f"{GROUPS}*y.w%4>0*operand.4", f"{Y}*operand.4", f"{ROW}*operand.4",
+    f"{GROUPS}*window.kernel_h*y.w%4>0", f"{ROW}*y.w/32",
+    "x.pixels*x.c", "x.h*x.c", "x.h*x.c*window.kernel_w", f"x.pixels*x.c*{STRIDED}",
+    "y.h*y.w/8*y.c*window.kernel_h>6", "x.h*x.c*y.w/8*window.kernel_h>6",
+    f"{GROUPS}*window.kernel_h>6*{STRIDED}", f"{Y}*requantize.low>-128",
+    f"{Y}*requantize.shift.rare",
+    *(f"{part}*{rare}" for rare in GENERAL for part in (Y, "taps*y.c", f"{Y}*{TAPS}")),
+)  # fmt: skip
+DSP_DEPTHWISE_BACK = (
+    "1", "macs", "dx.c", DX, f"{DX}*operand.5", f"{DX}*{TAPS}", "dx.h*dx.c",
+    "dx.h*dx.w/8*dx.c", "dx.h*dx.w/8*dx.c*window.kernel_h", f"dx.w/8*dx.c*{TAPS}",
+    f"{DX}*{STRIDED}", "dx.h*dx.w/4*dx.c", f"dx.h*dx.w/4*dx.c*{TAPS}",
+    "dx.h*dx.w/4*dx.c*window.kernel_h", "dx.h*dx.w/8*dx.c*window.kernel_h>6",
+    f"{DX}*stage.per_channel",
+    *(f"{part}*{rare}" for rare in GENERAL for part in (DX, "taps*dy.c", f"dx.pixels*{TAPS}")),
+)  # fmt: skip
+
+DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
+    "mct_conv_2d_s8": DSP_CONV,
+    "mct_conv_2d_grad_input_s8": DSP_CONV_BACK,
+    "mct_conv_2d_update_weight_s8": DSP_CONV_WEIGHT,
+    "mct_conv_2d_grad_weight_s8": DSP_CONV_WEIGHT,
+    "mct_depthwise_conv_2d_s8": DSP_DEPTHWISE,
+    "mct_depthwise_conv_2d_grad_input_s8": DSP_DEPTHWISE_BACK,
+}
+
+
+def features_of(function: str, isa: str) -> tuple[str, ...]:
+    """What to try for a function."""
+    own = DSP if isa == "dsp" else PORTABLE
+    return own.get(function) or BOTH.get(function) or OTHER

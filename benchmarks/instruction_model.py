@@ -1,0 +1,326 @@
+"""Fits the instruction model of mcutrain.instructions to what virtual boards execute.
+
+    .venv/bin/python benchmarks/instruction_model.py --shared ../shared --keep rows --write
+
+Every kernel call of a training step is counted in the linked ELF (arm-none-eabi-gcc -O3), for
+networks and schemes of all kinds, on a virtual Cortex-M4 (dsp; --check-m7 adds the M7) and of
+Cortex-M0+ code on the same board, which has the RAM. Least squares of the relative error give each
+function's coefficients, none below zero. The table says what each network's steps cost by a fit to
+all *other* networks (left out), and by the fit to all, which --write puts into firmware/costs/.
+
+--keep DIR: measured counts, so that a fit is repeated in seconds. All counts: 15 minutes, of which
+13 are the M0+'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from instruction_features import OTHER, features_of
+from scipy.optimize import nnls
+
+from mcutrain import demo, instructions
+from mcutrain.codegen.firmware import FIRMWARE
+from mcutrain.errors import McutrainError
+from mcutrain.ir.graph import Graph
+from mcutrain.measure import measure
+from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.sparse import parse_scheme
+from mcutrain.target import BOARDS, Target, load_target
+
+REPOSITORY = Path(__file__).parents[1]
+CARRIER = "mps2-an386"
+"""A board with megabytes of RAM, for whatever the others have no room for."""
+CONSERVATIVE = 0.9
+"""Share of calls that the terms for unknown functions do not underestimate."""
+DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A training step. name: the network's, and of the row. options: of `prepare`."""
+
+    network: str
+    scheme: str
+    classes: int | None = None
+    residual_bits: int = 4
+    gradient_dtype: str = "int8"
+    accumulate: int = 1
+
+    @property
+    def name(self) -> str:
+        """For the table and the file."""
+        extra = {
+            "int16": self.gradient_dtype == "int16",
+            f"x{self.accumulate}": self.accumulate > 1,
+        }
+        extra[f"r{self.residual_bits}"] = self.residual_bits != 4
+        return "-".join(
+            [self.network, self.scheme.replace(":", ""), *(k for k in extra if extra[k])]
+        )
+
+
+CASES = (
+    *(Case("fashion", s) for s in ("head", "bias:16", "fashion-sparse", "last:6", "full")),
+    Case("fashion", "fashion-sparse", accumulate=4),
+    Case("fashion", "last:8", accumulate=2),
+    Case("fashion", "last:6", residual_bits=8),
+    Case("fashion", "last:6", residual_bits=0),
+    Case("fashion", "fashion-sparse", gradient_dtype="int16"),
+    Case("fashion", "last:8", gradient_dtype="int16", accumulate=2),
+    *(Case("mcunet-5fps.int8", s, 10) for s in ("mcunet-5fps-49kb", "bias:12", "last:8")),
+    *(Case("mbv2-w0.35.int8", s, 10) for s in ("mbv2-w0.35-49kb", "last:4", "bias:30")),
+    *(Case("proxyless-w0.3.int8", s, 10) for s in ("proxyless-w0.3-49kb", "last:5")),
+    Case("kws_ref_model", "full"),
+    Case("kws_ref_model", "last:3"),
+    Case("pretrainedResnet_quant", "full"),
+    Case("pretrainedResnet_quant", "last:2"),
+    Case("ad01_int8", "head"),
+    Case("vww_96_int8", "last:6"),
+    Case("vww_96_int8", "bias:10"),
+    *(Case(f"made-{i}", s) for i in range(4) for s in ("full", "bias:3")),
+    *(Case(f"made-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"made-{i}", "full", accumulate=3) for i in (0, 1)),
+    *(Case(f"made-{i}", "0:0.6") for i in (1, 2, 3)),  # the input's channels cannot be permuted
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured call. share: of it in a training step, less than 1 for an update of a group."""
+
+    case: Case
+    node: str
+    function: str
+    values: Mapping[str, float]
+    instructions: int
+    share: float
+
+
+def main() -> None:
+    """Measure, fit, check, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
+    parser.add_argument("--keep", type=Path, help="folder of measured counts")
+    parser.add_argument("--isa", nargs="+", default=["dsp", "portable"])
+    parser.add_argument("--check-m7", action="store_true")
+    parser.add_argument("--networks", nargs="+", help="only those whose name begins so")
+    parser.add_argument("--write", action="store_true", help="into firmware/costs/")
+    options = parser.parse_args()
+    chosen = tuple(options.networks or ("",))
+    cases = [case for case in CASES if case.network.startswith(chosen)]
+    for isa in options.isa:
+        rows = list(measured(cases, isa, options))
+        costs = fit_all(rows, isa)
+        print_functions(rows, costs, isa)
+        print_steps(rows, costs, isa)
+        if options.write:
+            write(costs, isa)
+        if isa == "dsp" and options.check_m7:
+            print_m7(list(measured(cases, "m7", options)), costs)
+
+
+# ------------------------------------------------------------------------------------- measurement
+
+
+def measured(cases: Iterable[Case], board: str, options: argparse.Namespace) -> Iterator[Row]:
+    """All calls of all cases on a board."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.keep or Path(scratch)
+        target = target_of(board, Path(scratch))
+        for case in cases:
+            try:
+                step = step_of(case, Path(options.shared))
+                yield from rows_of(case, step, counts_of(case, step, target, folder / board))
+            except McutrainError as error:
+                print(f"{case.name} on {board}: {error}", file=sys.stderr)
+
+
+def target_of(board: str, scratch: Path) -> Target:
+    """The board for an instruction set; M0+ code runs on the Cortex-M4 with the same counts."""
+    if board != "portable":
+        return load_target({"dsp": CARRIER, "m7": "mps2-an500"}[board])
+    folder = scratch / "portable"
+    folder.mkdir()
+    text = (BOARDS / CARRIER / "board.toml").read_text(encoding="utf-8")
+    text = text.replace('isa = "dsp"', 'isa = "portable"').replace(f'"{CARRIER}"', '"portable"', 1)
+    text = text.replace("-mcpu=cortex-m4", "-mcpu=cortex-m0plus")
+    (folder / "board.toml").write_text(text, encoding="utf-8")
+    return load_target(folder)
+
+
+def step_of(case: Case, shared: Path) -> TrainingStep:
+    """The planned step."""
+    scheme = replace(parse_scheme(case.scheme), residual_bits=case.residual_bits)
+    return prepare(
+        network(case.network, shared),
+        scheme,
+        classes=case.classes,
+        gradient_dtype=case.gradient_dtype,
+        accumulate=case.accumulate,
+    )
+
+
+def network(name: str, shared: Path) -> Graph:
+    """A file, the demo's network, or one made of what no file has."""
+    if name == "fashion":
+        return demo.network()
+    if name.startswith("made-"):
+        sys.path.insert(0, str(REPOSITORY))
+        from tests.instructions.networks import made
+
+        return made(int(name.removeprefix("made-")))
+    return load(shared / "models" / f"{name}.tflite")
+
+
+def counts_of(case: Case, step: TrainingStep, target: Target, folder: Path) -> Mapping[str, int]:
+    """Measured, or read from where it was kept."""
+    file = folder / f"{case.name}.json"
+    if not file.is_file():
+        counts = measure(step, target)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(dict(counts)), encoding="utf-8")
+        print(f"{folder.name} {case.name}: {sum(counts.values()):,}", file=sys.stderr)
+    kept: Mapping[str, int] = json.loads(file.read_text(encoding="utf-8"))
+    return kept
+
+
+def rows_of(case: Case, step: TrainingStep, counts: Mapping[str, int]) -> Iterator[Row]:
+    """Calls with their quantities; updates of a group count whole."""
+    training = step.plan.training
+    applied = {node.name for node in training.apply}
+    for node, types, results in instructions.calls(training):
+        if not node.op.is_view:
+            function, values = instructions.quantities(node.op, types, results)
+            times = training.accumulate if node.name in applied else 1
+            count = times * counts[node.name]
+            yield Row(case, node.name, function, values, count, 1 / times)
+
+
+# --------------------------------------------------------------------------------------------- fit
+
+
+def fit_all(rows: Iterable[Row], isa: str) -> dict[str, dict[str, float]]:
+    """Coefficients of every function, and of the unknown one."""
+    by_function = defaultdict(list)
+    for row in rows:
+        by_function[row.function].append(row)
+    costs = {
+        function: fit(found, features_of(function, isa))
+        for function, found in sorted(by_function.items())
+    }
+    every = [row for found in by_function.values() for row in found]
+    other = fit(every, OTHER)
+    ratios = [row.instructions / instructions.total(other, row.values) for row in every]
+    factor = float(np.quantile(ratios, CONSERVATIVE))
+    costs[instructions.OTHER] = {name: _short(factor * value) for name, value in other.items()}
+    return costs
+
+
+def fit(rows: Iterable[Row], features: tuple[str, ...]) -> dict[str, float]:
+    """Least squares of the relative error, without negative coefficients.
+
+    Calls of the same features count once, with their mean: a network's schemes repeat them.
+    """
+    groups = defaultdict(list)
+    for row in rows:
+        key = tuple(instructions.feature(name, row.values) for name in features)
+        groups[key].append(row.instructions)
+    target = np.array([np.mean(counts) for counts in groups.values()])
+    matrix = np.array(list(groups)) / target[:, None]
+    size = np.maximum(matrix.max(axis=0), np.finfo(float).tiny)
+    found, _ = nnls(matrix / size, np.ones(len(target)))
+    values = zip(features, found / size, strict=True)
+    return {name: _short(value) for name, value in values if value > 0}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def predicted(row: Row, costs: Mapping[str, Mapping[str, float]]) -> float:
+    """By the model."""
+    return instructions.total(costs.get(row.function, costs[instructions.OTHER]), row.values)
+
+
+# ------------------------------------------------------------------------------------------ output
+
+
+def print_functions(rows: list[Row], costs: Mapping[str, Mapping[str, float]], isa: str) -> None:
+    """How well each function's calls are explained."""
+    print(f"\n{isa}: calls by function, fitted to all networks")
+    print(f"{'function':42}{'calls':>6}{'terms':>6}{'median %':>9}{'worst %':>9}  worst call")
+    for function in sorted({row.function for row in rows}):
+        found = [row for row in rows if row.function == function]
+        errors = np.array([predicted(row, costs) / row.instructions - 1 for row in found])
+        worst = int(np.argmax(np.abs(errors)))
+        print(
+            f"{function:42}{len(found):6}{len(costs[function]):6}"
+            f"{100 * np.median(np.abs(errors)):9.1f}{100 * errors[worst]:9.1f}"
+            f"  {found[worst].case.name}: {found[worst].node[:50]}"
+        )
+    errors = np.array([abs(predicted(row, costs) / row.instructions - 1) for row in rows])
+    print(f"all calls: median {100 * np.median(errors):.1f} %, 90 % of them below "
+          f"{100 * np.quantile(errors, 0.9):.1f} %")  # fmt: skip
+
+
+def print_steps(rows: list[Row], costs: Mapping[str, Mapping[str, float]], isa: str) -> None:
+    """Whole training steps: by the fit to all, and by the fit to all other networks."""
+    print(f"\n{isa}: training steps, millions of instructions")
+    print(f"{'step':48}{'measured':>10}{'estimate':>10}{'error %':>9}{'left out %':>12}")
+    for name in sorted({row.case.network for row in rows}):
+        without = fit_all([row for row in rows if row.case.network != name], isa)
+        cases = dict.fromkeys(row.case for row in rows if row.case.network == name)
+        for case in cases:
+            measured_total, by_all, by_others = step_totals(rows, case, costs, without)
+            print(
+                f"{case.name:48}{measured_total / 1e6:10.2f}{by_all / 1e6:10.2f}"
+                f"{100 * (by_all / measured_total - 1):9.1f}"
+                f"{100 * (by_others / measured_total - 1):12.1f}"
+            )
+
+
+def step_totals(
+    rows: Iterable[Row], case: Case, *costs: Mapping[str, Mapping[str, float]]
+) -> tuple[float, ...]:
+    """Measured, and by each set of coefficients."""
+    own = [row for row in rows if row.case == case]
+    return (
+        sum(row.share * row.instructions for row in own),
+        *(sum(row.share * predicted(row, each) for row in own) for each in costs),
+    )
+
+
+def print_m7(rows: list[Row], costs: Mapping[str, Mapping[str, float]]) -> None:
+    """The same coefficients beside what code compiled for the M7 executes."""
+    print("\ndsp on a Cortex-M7: training steps, millions of instructions")
+    for case in dict.fromkeys(row.case for row in rows):
+        measured_total, estimate = step_totals(rows, case, costs)
+        error = 100 * (estimate / measured_total - 1)
+        print(f"{case.name:48}{measured_total / 1e6:10.2f}{estimate / 1e6:10.2f}{error:9.1f}")
+
+
+def write(costs: Mapping[str, Mapping[str, float]], isa: str) -> None:
+    """firmware/costs/<isa>.toml."""
+    lines = [
+        f"# Instructions of each kernel function, {isa} bodies, for mcutrain/instructions.py:",
+        "# feature = coefficient. Written by benchmarks/instruction_model.py, not by hand.",
+    ]
+    for function, terms in sorted(costs.items()):
+        lines += ["", f"[{function}]", *(f'"{name}" = {value}' for name, value in terms.items())]
+    file = FIRMWARE / "costs" / f"{isa}.toml"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"\nwrote {file.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Instructions that a training step takes on a chip, node by node, estimated before it is built.
+
+Each kernel function's count is a sum of terms, coefficient times feature. A feature is a product of
+quantities that a node's call and types say: `dx.h*dx.w*dx.c/4`. The coefficients were fitted by
+benchmarks/instruction_model.py to what virtual boards executed, and lie in firmware/costs/.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ir.op import NULL, Op, Param
+from mcutrain.target import FIRMWARE
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+COSTS = FIRMWARE / "costs"
+OTHER = "other"
+"""Whose terms stand for a function that was never measured; they are rather too high."""
+IMAGES = ("x", "y", "dx", "dy")
+"""What calls say height and width of, as `x.h` and `x.w`."""
+USUAL_SHIFTS = range(-20, 0)
+"""With these the DSP kernels requantize in four instructions: mct_dsp_requantize.h."""
+Terms = Mapping[str, float]
+"""Feature → instructions for each of it."""
+
+
+def estimate(training: TrainGraph, isa: str) -> Mapping[str, int]:
+    """Instructions of one training step by the node's name, in execution order; views take none.
+
+    The nodes that update once for several samples count with their share for one. isa: as a board
+    has it. Empty for "host": what a processor with caches and SIMD does in a second is not a matter
+    of instructions, and it is fast enough to ask.
+    """
+    costs = load_costs(isa)
+    if not costs:
+        return MappingProxyType({})
+    found: dict[str, int] = {}
+    for node, types, results in calls(training):
+        found[node.name] = 0 if node.op.is_view else _node_cost(node.op, types, results, isa)
+    for node in training.apply:
+        found[node.name] = round(found[node.name] / training.accumulate)
+    return MappingProxyType(found)
+
+
+def nodes_of(training: TrainGraph) -> Mapping[str, str]:
+    """Every node's kernel function, in execution order; "" for a view."""
+    return {
+        node.name: "" if node.op.is_view else node.op.kernel(types, results).function
+        for node, types, results in calls(training)
+    }
+
+
+@lru_cache(maxsize=8)
+def load_costs(isa: str) -> Mapping[str, Terms]:
+    """The terms of every function that was measured; empty for an unknown instruction set."""
+    return read_costs(COSTS / f"{isa}.toml")
+
+
+def read_costs(file: Path) -> Mapping[str, Terms]:
+    """A file that benchmarks/instruction_model.py wrote; empty if there is none."""
+    if not file.is_file():
+        return MappingProxyType({})
+    values: dict[str, dict[str, float]] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return MappingProxyType(values)
+
+
+def quantities(
+    op: Op, types: Sequence[TensorType], results: Sequence[TensorType]
+) -> tuple[str, Mapping[str, float]]:
+    """The kernel function, and what features are made of, by name.
+
+    The call's parameters (a table counts its numbers; .rare: the share of a table of shifts that is
+    not in USUAL_SHIFTS); operand.N: 1 if the call's operand N is not NULL; macs; depth: macs per
+    element of the first output; inputs, outputs: elements of all tensors; x.pixels and alike:
+    height times width; for the windowed taps: how often a window's tap lies in the image, and
+    multiplier: channels of places per channel of the image.
+    """
+    call = op.kernel(types, results)
+    found: dict[str, float] = {f"operand.{i}": o != NULL for i, o in enumerate(call.operands)}
+    for param in call.params:
+        found.update(_numbers(param))
+    found["1"] = 1
+    found["macs"] = op.macs(types, results)
+    found["depth"] = found["macs"] // max(results[0].elements, 1)
+    found["inputs"] = sum(t.elements for t in types)
+    found["outputs"] = sum(t.elements for t in results)
+    for image in IMAGES:
+        if f"{image}.h" in found:
+            found[f"{image}.pixels"] = found[f"{image}.h"] * found[f"{image}.w"]
+    if "window.kernel_h" in found:
+        image, places = _image(found), _places(found)
+        found["multiplier"] = found[f"{places}.c"] // max(found[f"{image}.c"], 1)
+        found["taps"] = _taps(found)
+    return call.function, found
+
+
+def feature(name: str, values: Mapping[str, float]) -> float:
+    """A product such as `y.h*y.w/4*y.c*y.w%4>0`.
+
+    `/n` divides and rounds up, `%n` is the remainder, `=n` and `>n` are 1 if that holds, else 0;
+    they apply from left to right, to the quantity that they follow.
+    """
+    product = 1.0
+    for quantity, operations in _factors(name):
+        value = values.get(quantity, 0)
+        for operation, number in operations:
+            value = operation(value, number)
+        product *= value
+    return product
+
+
+def total(terms: Terms, values: Mapping[str, float]) -> float:
+    """The sum of the terms."""
+    return sum(c * feature(name, values) for name, c in terms.items())
+
+
+def calls(
+    training: TrainGraph,
+) -> Iterator[tuple[Node, tuple[TensorType, ...], tuple[TensorType, ...]]]:
+    """Every node with the types of its inputs and outputs, in execution order."""
+    graph: Graph = training.graph
+    for node in (*graph.nodes, *training.apply):
+        yield node, graph.types(node.inputs), graph.types(node.outputs)
+
+
+@lru_cache(maxsize=1 << 14)
+def _node_cost(
+    op: Op, types: tuple[TensorType, ...], results: tuple[TensorType, ...], isa: str
+) -> int:
+    costs = load_costs(isa)
+    function, values = quantities(op, types, results)
+    return round(total(costs.get(function, costs[OTHER]), values))
+
+
+def _numbers(param: Param) -> Mapping[str, float]:
+    """A number itself; of a table its length, of shifts also how many are not the usual ones."""
+    if isinstance(param.value, int):
+        return {param.name: param.value}
+    table = param.value or ()
+    if not param.name.endswith("shift") or not table:
+        return {param.name: len(table)}
+    rare = sum(1 for shift in table if shift not in USUAL_SHIFTS)
+    return {param.name: len(table), f"{param.name}.rare": rare / len(table)}
+
+
+OPERATIONS: Mapping[str, Callable[[float, int], float]] = {
+    "/": lambda value, number: -(-value // number),
+    "%": lambda value, number: value % number,
+    "=": lambda value, number: float(value == number),
+    ">": lambda value, number: float(value > number),
+}
+Factor = tuple[str, tuple[tuple[Callable[[float, int], float], int], ...]]
+
+
+@lru_cache(maxsize=1 << 10)
+def _factors(name: str) -> tuple[Factor, ...]:
+    return tuple(_factor(part) for part in name.split("*"))
+
+
+def _factor(text: str) -> Factor:
+    quantity = re.split("[/%=>]", text)[0]
+    found = re.findall(r"([/%=>])(-?\d+)", text[len(quantity) :])
+    return quantity, tuple((OPERATIONS[operator], int(number)) for operator, number in found)
+
+
+def _image(values: Mapping[str, float]) -> str:
+    return "x" if "x.h" in values else "dx"
+
+
+def _places(values: Mapping[str, float]) -> str:
+    return "y" if "y.h" in values else "dy"
+
+
+def _taps(values: Mapping[str, float]) -> int:
+    """Pairs of a window's place and a tap of it that lie in the image."""
+    return _inside(values, "h", "top") * _inside(values, "w", "left")
+
+
+def _inside(values: Mapping[str, float], axis: str, pad: str) -> int:
+    """The same along one axis."""
+    names = (f"window.kernel_{axis}", f"window.stride_{axis}", f"window.dilation_{axis}")
+    kernel, stride, dilation = (int(values[name]) for name in names)
+    size, count = (int(values[f"{i}.{axis}"]) for i in (_image(values), _places(values)))
+    return _inside_line(kernel, stride, dilation, int(values[f"window.pad_{pad}"]), size, count)
+
+
+@lru_cache(maxsize=1 << 10)
+def _inside_line(kernel: int, stride: int, dilation: int, pad: int, size: int, count: int) -> int:
+    places = range(-pad, -pad + count * stride, stride)
+    taps = range(0, kernel * dilation, dilation)
+    return sum(0 <= place + tap < size for place in places for tap in taps)

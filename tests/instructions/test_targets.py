@@ -1,0 +1,65 @@
+"""What boards say of time."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from mcutrain.errors import TargetError
+from mcutrain.target import board_names, load_target
+
+
+@pytest.mark.parametrize("board", board_names())
+def test_a_board_with_a_clock_plans_time(board):
+    target = load_target(board)
+    if target.is_hosted:
+        assert target.clock_hz is None
+        assert target.step_seconds(1000) is None
+    else:
+        assert target.clock_hz == target.values["define"]["CLOCK_HZ"]
+        assert 0.5 < target.cycles_per_instruction < 3
+
+
+def test_a_step_takes_instructions_times_cycles_by_clock():
+    assert load_target("nucleo-f446re").step_seconds(180_000_000) == pytest.approx(1.6)
+
+
+@pytest.mark.parametrize(
+    ("change", "clock", "cycles"),
+    [
+        ("cycles_per_instruction = 2", 25_000_000, 2.0),
+        ("# unknown", 25_000_000, None),
+    ],
+)
+def test_the_rate_is_optional_and_may_be_whole(tmp_path, change, clock, cycles):
+    target = load_target(_board(tmp_path, "cycles_per_instruction = 1.5", change))
+    assert (target.clock_hz, target.cycles_per_instruction) == (clock, cycles)
+    assert (target.step_seconds(5) is None) == (cycles is None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("instruction = 1.5", "instruction = 0", "cycles_per_instruction = 0 is not a positive"),
+        ("instruction = 1.5", "instruction = -1.5", "= -1.5 is not a positive number"),
+        ("instruction = 1.5", "instruction = nan", "= nan is not a positive number"),
+        ("instruction = 1.5", "instruction = inf", "= inf is not a positive number"),
+        ("instruction = 1.5", "instruction = true", "= True is not a positive number"),
+        ("instruction = 1.5", "instruction = '1.5'", "= '1.5' is not a positive number"),
+        ("CLOCK_HZ = 25000000", "CLOCK_HZ = 0", "CLOCK_HZ = 0 under .define. is not a whole"),
+        ("CLOCK_HZ = 25000000", "CLOCK_HZ = '25 MHz'", "CLOCK_HZ = '25 MHz' under"),
+    ],
+)
+def test_a_wrong_value_is_a_sentence(tmp_path, old, new, message):
+    with pytest.raises(TargetError, match=message):
+        load_target(_board(tmp_path, old, new))
+
+
+def _board(tmp_path, old: str, new: str):
+    folder = tmp_path / "board"
+    shutil.copytree(load_target("mps2-an386").folder, folder)
+    text = (folder / "board.toml").read_text(encoding="utf-8")
+    assert old in text
+    (folder / "board.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    return folder
