@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import mcutrain_firmware
@@ -17,10 +17,10 @@ from mcutrain_host.toolchain import cache_folder, find_host_compiler
 
 from mcutrain.codegen import Project, isa_bodies
 from mcutrain.errors import BuildError
+from mcutrain.simulate.objects import Toolchain, keep, link
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
-COMPILE_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,18 @@ class Compiler:
 
     def version(self) -> str:
         """The first line that it prints of itself. Raises BuildError if it does not run."""
-        try:
-            done = subprocess.run(
-                [*self.command, "--version"],
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise BuildError(f"the C compiler {self.command[0]!r} does not run: {error}") from error
-        return done.stdout.splitlines()[0] if done.stdout else self.command[0]
+        return _version(self.command)
+
+
+@lru_cache(maxsize=16)
+def _version(command: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=120, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildError(f"the C compiler {command[0]!r} does not run: {error}") from error
+    return done.stdout.splitlines()[0] if done.stdout else command[0]
 
 
 def find_compiler() -> Compiler:
@@ -79,17 +80,14 @@ def build_library(
     bodies = isa_bodies(project.files, "portable" if portable else "host")
     files = {**project.files, **_host_files(portable), **bodies}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
-    key = hashlib.sha256()
-    key.update(repr((compiler.version(), flags, sorted(files.items()), _cpu())).encode())
+    identity = repr((compiler.version(), _cpu()))
+    key = hashlib.sha256(repr((identity, flags, sorted(files.items()))).encode())
     library = cache_folder() / f"{key.hexdigest()[:32]}.so"
     if library.is_file():
         return library
-    library.parent.mkdir(parents=True, exist_ok=True)
+    tools = Toolchain(compiler.command, flags, identity, cache_folder())
     with tempfile.TemporaryDirectory(prefix="mcutrain-") as scratch:
-        built = _compile(Path(scratch), files, compiler, flags)
-        part = library.with_suffix(f".{os.getpid()}.part")
-        shutil.copyfile(built, part)
-        part.replace(library)
+        keep(_compile(Path(scratch), files, tools), library)
     return library
 
 
@@ -104,36 +102,11 @@ def _host_files(portable: bool) -> dict[str, str]:
     }
 
 
-def _compile(folder: Path, files: dict[str, str], compiler: Compiler, flags: Sequence[str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    sources = sorted(name for name in files if name.endswith(".c"))
-    includes = sorted({f"-I{Path(name).parent}" for name in files if name.endswith((".h", ".inc"))})
-    library = folder / "library.so"
-    command = [
-        *compiler.command,
-        *flags,
-        *includes,
-        "-shared",
-        "-fPIC",
-        "-o",
-        str(library),
-        *sources,
-    ]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BuildError(f"the C compiler {compiler.command[0]!r} failed: {error}") from error
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
-        raise BuildError(f"{compiler.command[0]!r} refused the generated C: {lines[0]}")
-    return library
+def _compile(folder: Path, files: dict[str, str], tools: Toolchain) -> Path:
+    return link(folder, files, tools)
 
 
+@lru_cache(maxsize=1)
 def _cpu() -> str:
     """What -march=native depends on, so that a shared cache serves different machines."""
     try:

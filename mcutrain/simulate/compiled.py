@@ -97,14 +97,18 @@ class CompiledSimulator:
     @property
     def state(self) -> dict[str, Array]:
         """Every state tensor by name."""
-        return unpack_state(self.plan, self.save()[SAVED_HEADER_BYTES:])
+        return unpack_state(self.plan, self._raw())
 
     @property
     def counters(self) -> tuple[int, int, int]:
         """Random state, updates done, samples of the current update."""
-        words = np.frombuffer(self.save()[SAVED_HEADER_BYTES:], np.uint32, 3)
+        words = np.frombuffer(self._raw(), np.uint32, 3)
         key, update, sample = words.tolist()
         return key, update, sample
+
+    def _raw(self) -> bytes:
+        """The state without header: no checksum is computed."""
+        return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
 
     def _samples(self, x: Array) -> Array:
         samples = np.ascontiguousarray(x, np.int8).reshape(len(x), -1)
@@ -142,5 +146,6 @@ def _load_copy(library: Path) -> ctypes.CDLL:
     loaded.mct_host_infer.restype = None
     loaded.mct_reset.restype = None
     loaded.mct_state_save.restype = None
+    loaded.mct_state_bytes.restype = ctypes.c_void_p
     loaded.mct_state_load.restype = ctypes.c_int32
     return loaded

@@ -1,0 +1,1 @@
+"""Contribution analysis: what is worth training, by training it or by gradients."""

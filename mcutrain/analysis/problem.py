@@ -1,0 +1,137 @@
+"""What is analysed: a network with a head, and samples that fit it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import data
+from mcutrain.analysis.front import content_digest, trunk
+from mcutrain.api import input_type, prepare_samples
+from mcutrain.errors import DataError
+from mcutrain.ir.graph import Graph
+from mcutrain.quant import replace_head
+from mcutrain.simulate import RunSettings
+from mcutrain.sparse import Layer, find_head, layers_of
+from mcutrain.sparse.contribution import digest
+
+Array = npt.NDArray[Any]
+
+
+MOST_SAMPLES = 1000
+"""Samples to train on, and to test on, unless more are asked for."""
+
+
+def held_out(
+    train: data.Dataset, samples: int | None = None, test_samples: int | None = None, seed: int = 0
+) -> data.Split:
+    """Training samples, shuffled and parted: what an analysis trains on, and what it tests on.
+
+    A data set's own test samples must not choose a scheme whose accuracy they will measure. By
+    default half of the samples each, 1,000 at most. Raises DataError if there are too few.
+    """
+    half = min(MOST_SAMPLES, len(train) // 2)
+    trained = samples or (half if test_samples is None else min(half, len(train) - test_samples))
+    tested = test_samples or min(MOST_SAMPLES, len(train) - trained)
+    if trained < 1 or tested < 1 or trained + tested > len(train):
+        raise DataError(
+            f"the data set has {len(train)} training samples, which are too few for {trained} to "
+            f"train on and {tested} to test on: give smaller --samples and --test-samples"
+        )
+    index = data.order(len(train), 0, seed)
+    return data.Split(train.take(index[:trained]), train.take(index[trained : trained + tested]))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A model without what follows its head, and samples as it takes them.
+
+    classes: of a new head; None keeps the model's own. train_x, test_x: int8 [n, …]; train_y,
+    test_y: labels.
+    """
+
+    model: Graph
+    classes: int | None
+    train_x: Array
+    train_y: Array
+    test_x: Array
+    test_y: Array
+
+    @staticmethod
+    def of(
+        model: Graph,
+        split: data.Split,
+        classes: int | None = None,
+        normalization: data.Normalization | None = None,
+    ) -> Problem:
+        """Samples made to fit the model. Raises DataError if they do not, or are of one class."""
+        head = find_head(model)
+        outputs = model.tensors[head.node.outputs[0]].type.shape[-1]
+        x = input_type(model)
+        samples = prepare_samples(
+            split,
+            RunSettings(),
+            input_shape=x.shape[1:],
+            scale=x.scale,
+            zero_point=x.zero_point,
+            classes=classes or outputs,
+            normalization=normalization,
+        )
+        train, test = samples.split.train, samples.split.test
+        for part, name in ((train, "training"), (test, "test")):
+            if len(np.unique(part.y)) < 2:
+                raise DataError(
+                    f"all {len(part)} {name} samples are of the class "
+                    f"{part.names[int(part.y[0])]!r}: what training contributes shows only with "
+                    "two classes or more"
+                )
+        return Problem(
+            model,
+            classes,
+            samples.train(np.arange(len(train)), 0, 0),
+            train.y,
+            samples.test(0, len(test)),
+            test.y,
+        )
+
+    @property
+    def model_digest(self) -> str:
+        """Of the network up to its head."""
+        return digest(self.model)
+
+    @property
+    def data_digest(self) -> str:
+        """Of all samples and labels."""
+        return content_digest(self.train_x, self.train_y, self.test_x, self.test_y)
+
+    def trunk(self, seed: int) -> Graph:
+        """The network up to the logits; seed initialises a new head."""
+        graph = self.model
+        if self.classes is not None:
+            graph = replace_head(graph, find_head(graph).node, self.classes, seed)
+        return trunk(graph)
+
+    @property
+    def outputs(self) -> int:
+        """Classes that the head tells apart."""
+        head = find_head(self.model).node
+        return self.classes or self.model.tensors[head.outputs[0]].type.shape[-1]
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers before the head."""
+        return layers_of(self.model, find_head(self.model))
+
+
+def graph_digest(graph: Graph) -> str:
+    """16 hexadecimal digits of a whole network, its head included."""
+    found = hashlib.sha256(repr(graph.nodes).encode())
+    for name, tensor in sorted(graph.tensors.items()):
+        found.update(f"{name} {tensor.type}".encode())
+        if tensor.data is not None:
+            found.update(np.ascontiguousarray(tensor.data).tobytes())
+    return found.hexdigest()[:16]

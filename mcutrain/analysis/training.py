@@ -1,0 +1,306 @@
+"""Contribution by training: what each bias depth and each layer's share adds, by trying it.
+
+Lin et al., "On-Device Training Under 256KB Memory", NeurIPS 2022, section 2.3: train with an update
+scheme, and take the accuracy it adds. Here every candidate starts from the same head, sees the same
+samples in the same order, and runs in the device's integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from mcutrain.analysis import candidates as kinds
+from mcutrain.analysis.candidates import HEAD, Candidate
+from mcutrain.analysis.cut_step import cut_step
+from mcutrain.analysis.front import Activations, Cut, cut_before, macs, worthwhile_cuts
+from mcutrain.analysis.problem import Problem, graph_digest
+from mcutrain.analysis.progress import Estimate, Progress, Report, Times
+from mcutrain.analysis.store import Store, analysis_folder
+from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
+from mcutrain.analysis.workers import Call, Execution, Workers, workers
+from mcutrain.ir.graph import Graph
+from mcutrain.sparse import arrange, find_head
+from mcutrain.sparse.contribution import Contributions
+
+MEASURES = ("accuracy", "probability", "loss")
+BEST_LAYERS = 6
+"""Layers of one scheme on which the residual bits are compared."""
+BROAD_SHARE = 0.25
+"""Share of the many layers of the other one."""
+BACKWARD = 2.5
+"""Time of a multiply-accumulate backward and in updates, over one forward; only for estimates."""
+ON_ALL_CORES = Execution()
+RESULTS = 1
+"""Raised when the same inputs would give another result."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """head_epochs: of the head alone, before all else. epochs: of every candidate.
+
+    With a head trained before, early layers gain more than they do with a new one, whose first
+    gradients are random; by default candidates start as `mcutrain simulate` does.
+
+    learning_rate: per sample. seeds: how many runs with other heads, orders and roundings are
+    averaged, from `seed` on.
+    """
+
+    epochs: int = 4
+    learning_rate: float = 0.1 / 256
+    seed: int = 0
+    seeds: int = 1
+    head_epochs: int = 0
+
+
+def by_training(
+    problem: Problem,
+    settings: TrainingSettings,
+    execution: Execution = ON_ALL_CORES,
+    report: Report = lambda _: None,
+    times: Times | None = None,
+) -> Contributions:
+    """Train every candidate. Results stay in the cache, so that an interrupted analysis continues.
+
+    report: called with the progress. times: is filled with where the time went.
+    """
+    analysis = _Analysis(problem, settings, report, times or Times())
+    started = time.monotonic()
+    with workers(execution) as pool:
+        standard = kinds.standard_candidates(problem.layers)
+        values = analysis.measure(standard, pool)
+        compared = [
+            kinds.residual_candidates(len(problem.layers), weights)
+            for weights in _references(values, len(problem.layers))
+        ]
+        values |= analysis.measure([c for by in compared for c in by.values()], pool)
+    analysis.forget()
+    analysis.times.wall = time.monotonic() - started
+    return analysis.contributions(values, compared)
+
+
+Values = dict[Candidate, dict[str, float]]
+
+
+@dataclass
+class _Analysis:
+    """The state of one analysis: activations made, results known, time spent."""
+
+    problem: Problem
+    settings: TrainingSettings
+    report: Report
+    times: Times
+    store: Store = field(default_factory=lambda: Store(analysis_folder() / "results"))
+    _starts: dict[int, Graph] = field(default_factory=dict)
+
+    @cached_property
+    def cuts(self) -> tuple[Cut, ...]:
+        return worthwhile_cuts(self.problem.trunk(self.settings.seed))
+
+    @cached_property
+    def activations(self) -> tuple[Activations, Activations]:
+        """Of the training and the test samples."""
+        trunk = self.problem.trunk(self.settings.seed)
+        folder = analysis_folder() / "activations"
+
+        def report(name: str, done: int, count: int) -> None:
+            self.report(Progress(f"activations at {name}", done, count))
+
+        train = Activations(trunk, self.cuts, self.problem.train_x, folder, report)
+        return train, Activations(trunk, self.cuts, self.problem.test_x, folder, report)
+
+    def measure(self, wanted: Sequence[Candidate], pool: Workers) -> Values:
+        """Every measure of the candidates, the mean over all seeds."""
+        seeds = range(self.settings.seed, self.settings.seed + self.settings.seeds)
+        keys = {(c, seed): self._key(c, seed) for seed in seeds for c in wanted}
+        known: dict[str, dict[str, float]] = {}
+        for key in set(keys.values()):
+            found = self.store.get(key)
+            if found is not None and found.keys() >= set(MEASURES):
+                known[key] = found
+        self.times.cached += len(known)
+        missing = {key: pair for pair, key in keys.items() if key not in known}
+        known |= self._run(missing, pool)
+        return {
+            c: {m: float(np.mean([known[keys[c, s]][m] for s in seeds])) for m in MEASURES}
+            for c in wanted
+        }
+
+    def _run(
+        self, missing: Mapping[str, tuple[Candidate, int]], pool: Workers
+    ) -> dict[str, dict[str, float]]:
+        """The trials that are not in the cache, the longest first."""
+        costs = {key: self._cost(candidate) for key, (candidate, _) in missing.items()}
+        order = sorted(missing, key=lambda key: (-costs[key], key))
+        estimate = Estimate(costs, pool.count)
+        if order:
+            used = {self._cut(candidate) for candidate, _ in missing.values()}
+            self._prepare({seed for _, seed in missing.values()}, used)
+            self.report(Progress("training candidates", 0, len(order)))
+        known: dict[str, dict[str, float]] = {}
+        for key, result in pool.results(self._calls(order, missing)):
+            self.store.put(key, result)
+            self.times.add(result)
+            known[key] = result
+            estimate.add(key, result)
+            left = estimate.remaining_seconds()
+            self.report(Progress("training candidates", len(known), len(order), left))
+        return known
+
+    def _prepare(self, seeds: set[int], cuts: set[Cut]) -> None:
+        """Activations and trained heads: what the trials start from."""
+        started = time.monotonic()
+        last = self.cuts[-1]
+        for cut in sorted({last, *cuts}, key=lambda c: c.position):
+            for part in self.activations:
+                part.at(cut)
+        for seed in sorted(seeds - self._starts.keys()):
+            settings = TrialSettings(self.settings.head_epochs, self.settings.learning_rate, seed)
+            x = self.activations[0].at(last)
+            graph = self._trunk(seed)
+            self._starts[seed] = trained_head(graph, last, x, self.problem.train_y, settings)
+        self.times.front += time.monotonic() - started
+
+    def _calls(
+        self, order: Sequence[str], missing: Mapping[str, tuple[Candidate, int]]
+    ) -> Iterator[Call]:
+        problem = self.problem
+        arrays: dict[Cut, tuple[Any, ...]] = {}
+        for key in order:
+            candidate, seed = missing[key]
+            cut = self._cut(candidate)
+            if cut not in arrays:
+                train_x, test_x = (part.at(cut) for part in self.activations)
+                arrays[cut] = (train_x, problem.train_y, test_x, problem.test_y)
+            step = cut_step(self._starts[seed], candidate.scheme(), cut)
+            yield key, run_trial, (step, self._trial_settings(seed), *arrays[cut])
+
+    def forget(self) -> None:
+        """Delete the activations: they are large, and quickly made again."""
+        for part in self.activations:
+            part.forget()
+
+    def contributions(
+        self, values: Values, compared: Sequence[Mapping[int, Candidate]]
+    ) -> Contributions:
+        problem, count = self.problem, len(self.problem.layers)
+        measured = {
+            "accuracy": {c: v["accuracy"] for c, v in values.items()},
+            "probability": {c: v["probability"] for c, v in values.items()},
+            "loss": {c: -v["loss"] for c, v in values.items()},
+        }
+        return Contributions(
+            model=problem.model.name,
+            model_digest=problem.model_digest,
+            classes=problem.outputs,
+            method="training",
+            layers=tuple(layer.name for layer in problem.layers),
+            head={m: measured[m][HEAD] for m in MEASURES},
+            gains={m: kinds.gains(by, count) for m, by in measured.items()},
+            residual_factor=_residual_factor(measured["probability"], compared),
+            settings={
+                **asdict(self.settings),
+                "samples": len(problem.train_y),
+                "test_samples": len(problem.test_y),
+                "data_digest": problem.data_digest,
+                "residual_references": [list(by[4].weights) for by in compared],
+                "seconds": {k: round(v, 3) for k, v in asdict(self.times).items()},
+            },
+        )
+
+    def _trial_settings(self, seed: int) -> TrialSettings:
+        return TrialSettings(self.settings.epochs, self.settings.learning_rate, seed)
+
+    def _key(self, candidate: Candidate, seed: int) -> str:
+        """A hash of all that the result depends on."""
+        trunk = self._trunk(seed)
+        order, updates = arrange(candidate.scheme(), trunk)
+        parts = (
+            RESULTS,
+            version("mcutrain"),
+            self._trunk_digests[seed],
+            self._data_digest,
+            self.settings.head_epochs,
+            self._trial_settings(seed),
+            sorted(updates.items()),
+            sorted(order.orders.items()),
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+    @cached_property
+    def _data_digest(self) -> str:
+        return self.problem.data_digest
+
+    @cached_property
+    def _trunks(self) -> dict[int, Graph]:
+        return {}
+
+    @cached_property
+    def _trunk_digests(self) -> dict[int, str]:
+        return {}
+
+    def _trunk(self, seed: int) -> Graph:
+        if seed not in self._trunks:
+            self._trunks[seed] = self.problem.trunk(seed)
+            self._trunk_digests[seed] = graph_digest(self._trunks[seed])
+        return self._trunks[seed]
+
+    def _position(self, candidate: Candidate) -> int:
+        """The first trained node of a candidate."""
+        layers = self.problem.layers
+        first = candidate.first_layer(len(layers))
+        trunk = self._trunk(self.settings.seed)
+        layer = layers[first] if first < len(layers) else find_head(trunk)
+        return [n.name for n in trunk.nodes].index(layer.name)
+
+    def _cut(self, candidate: Candidate) -> Cut:
+        return cut_before(self.cuts, self._position(candidate))
+
+    def _cost(self, candidate: Candidate) -> float:
+        """Multiply-accumulates of a trial, those of the backward pass weighted."""
+        trunk = self._trunk(self.settings.seed)
+        forward = macs(trunk, self._cut(candidate).position)
+        backward = macs(trunk, self._position(candidate))
+        steps = self.settings.epochs * len(self.problem.train_y)
+        tests = len(self.problem.test_y)
+        return steps * (forward + BACKWARD * backward) + tests * forward
+
+
+Weights = tuple[tuple[int, float], ...]
+
+
+def _references(values: Values, count: int) -> tuple[Weights, ...]:
+    """What residual bits are compared on: much of few layers, and a little of many.
+
+    A weight without residual bits takes the noise of rounding in whole steps. One layer stands
+    that, many together need not, so the gains of single layers do not tell.
+    """
+    found = kinds.gains({c: v["probability"] for c, v in values.items()}, count).weights
+    best = sorted(found, key=lambda i: (-found[i][1.0], i))[:BEST_LAYERS]
+    many = tuple((i, BROAD_SHARE) for i in found if found[i][BROAD_SHARE] > 0)
+    few = tuple((i, 1.0) for i in best)
+    return (few, many) if len(many) > 1 else (few,)
+
+
+def _residual_factor(
+    measured: Mapping[Candidate, float], compared: Sequence[Mapping[int, Candidate]]
+) -> dict[int, float]:
+    """The gain of weights by residual bits over that with 4, by the worse of the references.
+
+    Only 4 bits are offered where these references gain nothing.
+    """
+    bases = [measured[kinds.bias_candidate(by[4].bias_depth)] for by in compared]
+    gain = max(measured[by[4]] - base for by, base in zip(compared, bases, strict=True))
+    if gain <= 0:
+        return {4: 1.0}
+    change = {
+        bits: min(measured[by[bits]] - measured[by[4]] for by in compared) for bits in compared[0]
+    }
+    return {bits: max(1.0 + change[bits] / gain, 0.0) for bits in change}

@@ -1,0 +1,131 @@
+"""One candidate, trained and tested: what runs in another process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import data
+from mcutrain.analysis.candidates import HEAD
+from mcutrain.analysis.cut_step import CutStep, cut_step
+from mcutrain.analysis.front import Cut
+from mcutrain.codegen import generate
+from mcutrain.ir.graph import Graph
+from mcutrain.schedule import LearningRate, Schedule
+from mcutrain.simulate import CompiledSimulator
+from mcutrain.simulate.build import build_library
+from mcutrain.sparse import find_head
+
+Array = npt.NDArray[Any]
+
+CHUNK = 32
+"""Samples per call of the simulator: how long an interruption may take."""
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """How a candidate is trained: all that, beside model and data, its result depends on.
+
+    learning_rate: per sample, with a cosine schedule. seed: of a new head, the order of samples
+    and the rounding.
+    """
+
+    epochs: int
+    learning_rate: float
+    seed: int
+    warmup: float = 0.1
+
+
+def run_trial(
+    step: CutStep,
+    settings: TrialSettings,
+    train_x: Array,
+    train_y: Array,
+    test_x: Array,
+    test_y: Array,
+) -> dict[str, float]:
+    """Train and test; accuracy, probability, loss, and the seconds that it took.
+
+    step: behind a cut; train_x, test_x: int8 activations there.
+    """
+    started = time.monotonic()
+    simulator = compiled(step, settings.seed)
+    built = time.monotonic()
+    train(simulator, step, train_x, train_y, settings)
+    trained = time.monotonic()
+    measured = evaluate(simulator, step, test_x, test_y)
+    return {
+        **measured,
+        "build_seconds": built - started,
+        "train_seconds": trained - built,
+        "test_seconds": time.monotonic() - trained,
+    }
+
+
+def compiled(step: CutStep, seed: int) -> CompiledSimulator:
+    """The step as `mcutrain simulate --seed` compiles it; the library is not kept.
+
+    Nobody trains this again, and the objects that others share stay in the cache.
+    """
+    plan = step.plan()
+    project = generate(plan, "candidate")
+    library = build_library(project)
+    simulator = CompiledSimulator(plan, seed=seed + 1, project=project)
+    library.unlink(missing_ok=True)
+    return simulator
+
+
+def train(
+    simulator: CompiledSimulator, cut: CutStep, x: Array, y: Array, settings: TrialSettings
+) -> None:
+    """All epochs, in the order and at the rates of `mcutrain simulate`."""
+    total = settings.epochs * len(y)
+    base = LearningRate.of(settings.learning_rate)
+    schedule = Schedule(base, "cosine", round(settings.warmup * total), total)
+    step = 0
+    for epoch in range(settings.epochs):
+        order = data.order(len(y), epoch, settings.seed)
+        for first in range(0, len(y), CHUNK):
+            index = order[first : first + CHUNK]
+            rates = [schedule.at(step + i) for i in range(len(index))]
+            simulator.train(cut.ordered(x[index]), y[index], rates)
+            step += len(index)
+
+
+def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) -> dict[str, float]:
+    """accuracy; probability: mean softmax of the right class; loss: mean, in nats.
+
+    The logits are the integers that the device computes, times their scale.
+    """
+    forward = simulator.plan.training.forward
+    scale = forward.tensors[forward.outputs[0]].type.scale
+    chunks = [
+        simulator.infer(step.ordered(x[first : first + 4 * CHUNK]))
+        for first in range(0, len(x), 4 * CHUNK)
+    ]
+    outputs = np.concatenate(chunks)
+    logits = outputs.astype(np.float64) * scale
+    logits -= logits.max(axis=1, keepdims=True)
+    log_probability = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    right = log_probability[np.arange(len(y)), y]
+    return {
+        "accuracy": float((outputs.argmax(axis=1) == y).mean()),
+        "probability": float(np.exp(right).mean()),
+        "loss": float(-right.mean()),
+    }
+
+
+def trained_head(graph: Graph, cut: Cut, x: Array, y: Array, settings: TrialSettings) -> Graph:
+    """The graph with its head trained alone. x: activations at the cut."""
+    step = cut_step(graph, HEAD.scheme(), cut)
+    simulator = compiled(step, settings.seed)
+    train(simulator, step, x, y, settings)
+    head, state = find_head(graph), simulator.state
+    tensors = {
+        name: replace(graph.tensors[name], data=state[name]) for name in (head.weight, head.bias)
+    }
+    return replace(graph, tensors={**graph.tensors, **tensors})

@@ -1,0 +1,300 @@
+"""mcutrain analyze: what training each bias and each layer's weights contributes."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+
+from mcutrain.cli import options
+from mcutrain.cli import samples as inputs
+from mcutrain.cli.output import check_writable, err, replace_file, say, show, show_table
+from mcutrain.cli.training import Lines
+
+if TYPE_CHECKING:
+    from mcutrain.analysis.problem import Problem
+    from mcutrain.analysis.progress import Progress as Done
+    from mcutrain.analysis.workers import Execution
+    from mcutrain.ir.graph import Graph
+    from mcutrain.sparse.contribution import Contributions
+
+INTERRUPTED = 130
+HEAD_EPOCHS = {"training": 0, "gradient": 10}
+UNITS = {
+    "accuracy": "points of accuracy",
+    "probability": "points of the right class's mean probability",
+    "loss": "nats of loss",
+    "dimension": "effective dimensions of the gradients",
+    "fisher": "mean squared gradient",
+    "first_order": "nats of loss per step",
+}
+POINTS = ("accuracy", "probability")
+"""Measures that are shown times 100."""
+
+
+def analyze(
+    model: options.Model,
+    data: inputs.Data,
+    by: Annotated[
+        Literal["training", "gradient"],
+        typer.Option(
+            help="training: train every candidate, minutes to hours. gradient: estimate from "
+            "gradients, seconds."
+        ),
+    ] = "training",
+    classes: options.AutoClasses = options.AUTO,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Training samples to train on; half of them, 1000 at most, by default."
+        ),
+    ] = None,
+    test_samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Other training samples to test on; what is left, 1000 at most, by default. The "
+            "data's own test samples are not looked at.",
+        ),
+    ] = None,
+    test_share: inputs.TestShare = 0.2,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes over the training samples, of every candidate.")
+    ] = 4,
+    head_epochs: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Passes before, in which the classifier is trained alone; by default 0 by "
+            "training, as `simulate` starts, and 10 by gradient.",
+            show_default=False,
+        ),
+    ] = None,
+    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
+    seed: options.Seed = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1, max=100, help="Average so many runs with other orders, rounding and classifiers."
+        ),
+    ] = 1,
+    gradient_samples: Annotated[
+        int, typer.Option(min=2, help="By gradient: samples whose gradients are taken.")
+    ] = 256,
+    mean: inputs.Mean = None,
+    std: inputs.Std = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Candidates at once; one per core by default.", show_default=False
+        ),
+    ] = None,
+    backend: Annotated[
+        Literal["loky", "dask", "ray"],
+        typer.Option(
+            help="loky: processes of this machine. dask, ray: a cluster, whose workers need the "
+            "same version of mcutrain and a C compiler; samples are sent to them."
+        ),
+    ] = "loky",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Of the cluster; without it a local one.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the analysis there, for `mcutrain select` and `mcutrain report`.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Measure what to train: the gain of every bias depth and of every layer's weights.
+
+    In the device's integers, on samples as they are: no flips or shifts, so that activations of
+    the frozen front are computed once. Results are kept in the cache folder: the same command
+    continues an interrupted analysis, and adds what is new to an extended one.
+
+    Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
+    """
+    from mcutrain.analysis.workers import Execution
+    from mcutrain.schedule import LearningRate
+
+    rate = float(lr)
+    LearningRate.of(rate)  # a sentence before the data is read
+    if output is not None:
+        check_writable(output)
+    source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
+    problem = _load(model, source, classes, seed)
+    if not json:
+        say(_headline(problem))
+    first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
+    learning = _Learning(epochs, first, rate, seed, seeds)
+    if by == "gradient":
+        found = _by_gradient(problem, learning, gradient_samples)
+    else:
+        found = _by_training(problem, learning, Execution(jobs, backend, scheduler))
+    text = found.to_json()
+    if output is not None:
+        replace_file(output, text.encode())
+    if json:
+        show(json_format.dumps(json_format.loads(text), indent=2, ensure_ascii=False))
+    else:
+        _print(found)
+
+
+@dataclass(frozen=True)
+class _Learning:
+    """Flags of either method."""
+
+    epochs: int
+    head_epochs: int
+    rate: float
+    seed: int
+    seeds: int = 1
+
+
+def _load(model: Path, source: inputs.Source, classes: str, seed: int) -> Problem:
+    from dataclasses import replace
+
+    from mcutrain.analysis.problem import Problem, held_out
+    from mcutrain.api import load_data
+    from mcutrain.pipeline import load
+    from mcutrain.sparse import find_head
+
+    graph: Graph = load(model)
+    find_head(graph)  # a sentence before the data is read
+    whole = replace(source, samples=None, test_samples=None).read(
+        lambda path, share, progress: load_data(graph, path, share, seed, progress)
+    )
+    split = held_out(whole.train, source.samples, source.test_samples, seed)
+    wanted = options.classes_for(graph, split, classes)
+    return Problem.of(graph, split, wanted, source.normalization)
+
+
+def _headline(problem: Problem) -> str:
+    head = "its own" if problem.classes is None else "a new"
+    return (
+        f"{problem.model.name}: {len(problem.layers)} layers and {head} head of {problem.outputs} "
+        f"classes, {len(problem.train_y):,} training and {len(problem.test_y):,} test samples"
+    )
+
+
+def _by_training(problem: Problem, learning: _Learning, execution: Execution) -> Contributions:
+    from mcutrain.analysis.training import TrainingSettings, by_training
+
+    settings = TrainingSettings(
+        learning.epochs, learning.rate, learning.seed, learning.seeds, learning.head_epochs
+    )
+    try:
+        with _watching() as watch:
+            return by_training(problem, settings, execution, watch)
+    except KeyboardInterrupt:
+        say("mcutrain: interrupted; the results so far are kept, the same command continues")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _by_gradient(problem: Problem, learning: _Learning, samples: int) -> Contributions:
+    from mcutrain.analysis.gradient import GradientSettings, by_gradient
+    from mcutrain.analysis.progress import Progress as Done
+
+    settings = GradientSettings(
+        samples, learning.rate, learning.seed, learning.head_epochs, learning.epochs
+    )
+    with _watching() as watch:
+        return by_gradient(problem, settings, lambda what, n, of: watch.tell(Done(what, n, of)))
+
+
+class _Watch:
+    """Shows progress as a bar, or as lines where there is no terminal."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar, self._lines = bar, Lines("analyze")
+        self._task = bar.add_task("", facts="")
+
+    def tell(self, done: Done) -> None:
+        """How far it is."""
+        facts = f"{done.done:,} of {done.total:,}"
+        if done.remaining_seconds is not None:
+            facts += f", {_duration(done.remaining_seconds)} left"
+        self._bar.update(
+            self._task, description=done.what, completed=done.done, total=done.total, facts=facts
+        )
+        self._lines.tell(f"{done.what}: {facts}")
+
+    __call__ = tell
+
+
+@contextmanager
+def _watching() -> Iterator[_Watch]:
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[facts]}"),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    ) as bar:
+        yield _Watch(bar)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _print(found: Contributions) -> None:
+    measure = next(iter(found.gains))
+    gains, count = found.gains[measure], len(found.layers)
+    shares = sorted({share for by_share in gains.weights.values() for share in by_share})
+    rows = [
+        [
+            i,
+            name,
+            *(_gain(measure, gains.weights[i][share]) for share in shares),
+            _gain(measure, gains.bias[count - i]),
+        ]
+        for i, name in enumerate(found.layers)
+    ]
+    show(f"Gains in {UNITS[measure]}: of shares of a layer's weights, and of all biases from it on")
+    show_table(("#", "layer", *(f"{share:g}" for share in shares), "biases"), rows, 2)
+    head = ", ".join(f"{name} {_value(name, value)}" for name, value in found.head.items())
+    show(f"with the head alone   {head}")
+    if len(found.residual_factor) > 1:
+        factors = ", ".join(f"{bits} bits {f:.2f}" for bits, f in found.residual_factor.items())
+        show(f"residual bits         gains of weights relative to 4 bits: {factors}")
+    show(f"time                  {_time(found)}")
+
+
+def _gain(measure: str, value: float) -> str:
+    return f"{100 * value:+.1f}" if measure in POINTS else f"{value:+.3g}"
+
+
+def _value(measure: str, value: float) -> str:
+    return f"{100 * value:.1f} %" if measure in POINTS else f"{value:.3f}"
+
+
+def _time(found: Contributions) -> str:
+    seconds = found.settings["seconds"]
+    if found.method == "gradient":
+        return _duration(seconds["wall"])
+    parts = ", ".join(f"{name} {_duration(seconds[name])}" for name in ("build", "train", "test"))
+    return (
+        f"{_duration(seconds['wall'])}: frozen front {_duration(seconds['front'])}; "
+        f"{seconds['trials']:.0f} trials in all processes: {parts}; "
+        f"{seconds['cached']:.0f} results from the cache"
+    )

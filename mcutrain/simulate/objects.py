@@ -1,0 +1,145 @@
+"""One object per C file: what does not depend on the model is compiled once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from mcutrain.errors import BuildError
+
+GENERATED = ("mct_model", "mct_constants")
+"""Written for one model and scheme: calls and tables. Optimising them gains no speed (measured on
+mcunet-5fps, all trained: 1.2 s of gcc -O3, 0.2 s of -O0), and integers come out the same."""
+UNOPTIMISED = ("mct_model.c", "mct_constants.c", "constants")
+CONSTANTS = "mct_constants.c"
+KEPT_CHARACTERS = 4096
+"""A constant with a longer definition has a file and an object of its own: other schemes of the
+same model have it too."""
+COMPILE_SECONDS = 600
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """How C files become objects. identity: of compiler, flags and processor. cache: a folder."""
+
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    identity: str
+    cache: Path
+
+
+def link(folder: Path, files: Mapping[str, str], tools: Toolchain) -> Path:
+    """The shared library of all C files, made in `folder`. Raises BuildError."""
+    files = split_constants(files)
+    for parent in {PurePosixPath(name).parent for name in files}:
+        (folder / parent).mkdir(parents=True, exist_ok=True)
+    sources = sorted(name for name in files if name.endswith(".c"))
+    with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1)) as pool:
+        objects = list(pool.map(lambda name: _object(folder, name, files, tools), sources))
+    library = folder / "library.so"
+    run(tools, [*tools.flags, "-shared", "-fPIC", "-o", str(library), *map(str, objects)], folder)
+    return library
+
+
+def split_constants(files: Mapping[str, str]) -> dict[str, str]:
+    """The files with every large constant in one of its own, named by its content."""
+    split = dict(files)
+    if CONSTANTS not in files:
+        return split
+    kept = []
+    for block in files[CONSTANTS].split("\n\n"):
+        if len(block) > KEPT_CHARACTERS and block.startswith("/* "):
+            text = f"#include <stdint.h>\n\n{block}\n"
+            split[f"constants/{_hash(text)}.c"] = text
+        else:
+            kept.append(block)
+    split[CONSTANTS] = "\n\n".join(kept).rstrip("\n") + "\n"
+    return split
+
+
+def included(name: str, files: Mapping[str, str]) -> tuple[str, ...]:
+    """The files that a C file includes, directly or not; of equal names in two folders, both."""
+    by_name: dict[str, list[str]] = {}
+    for other in files:
+        by_name.setdefault(other.rpartition("/")[2], []).append(other)
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for target in _includes(files[waiting.pop()]):
+            new = set(by_name.get(target.rpartition("/")[2], ())) - found
+            found |= new
+            waiting += sorted(new)
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=1024)
+def _includes(text: str) -> tuple[str, ...]:
+    return tuple(_INCLUDE.findall(text))
+
+
+def run(tools: Toolchain, arguments: Sequence[str], folder: Path) -> None:
+    """Call the compiler. Raises BuildError with its first error."""
+    try:
+        done = subprocess.run(
+            [*tools.command, *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=COMPILE_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildError(f"the C compiler {tools.command[0]!r} failed: {error}") from error
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
+        raise BuildError(f"{tools.command[0]!r} refused the generated C: {lines[0]}")
+
+
+def _object(folder: Path, name: str, files: Mapping[str, str], tools: Toolchain) -> Path:
+    """A C file compiled, or found in the cache."""
+    needed = (name, *included(name, files))
+    quick = ("-O0",) if PurePosixPath(name).parts[0] in UNOPTIMISED else ()
+    if any(PurePosixPath(n).stem in GENERATED for n in needed):
+        return _compiled(folder, needed, files, replace(tools, flags=(*tools.flags, *quick)))
+    key = _hash(repr((tools.identity, tools.flags, quick, [(n, files[n]) for n in needed])))
+    kept = tools.cache / "objects" / f"{key}.o"
+    if not kept.is_file():
+        tools = replace(tools, flags=(*tools.flags, *quick))
+        keep(_compiled(folder, needed, files, tools), kept)
+    return kept
+
+
+def _compiled(
+    folder: Path, needed: tuple[str, ...], files: Mapping[str, str], tools: Toolchain
+) -> Path:
+    """The object of the first of the needed files; the others are what it includes."""
+    for name in needed:
+        if not (folder / name).is_file():
+            part = folder / f"{name}.{threading.get_ident()}.part"
+            part.write_text(files[name], encoding="utf-8")
+            part.replace(folder / name)
+    made = folder / f"{needed[0]}.o"
+    folders = sorted({f"-I{PurePosixPath(n).parent}" for n in files if n.endswith((".h", ".inc"))})
+    run(tools, [*tools.flags, *folders, "-c", "-fPIC", "-o", str(made), needed[0]], folder)
+    return made
+
+
+def keep(made: Path, kept: Path) -> None:
+    """Copy a file to its place as a whole, also if other processes do the same."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_name(f".{kept.name}.{os.getpid()}-{hash(made) & 0xFFFFFFFF:08x}.part")
+    shutil.copyfile(made, part)
+    part.replace(kept)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

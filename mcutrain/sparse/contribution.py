@@ -1,0 +1,301 @@
+"""What training each bias and each layer's weights contributes: the result of an analysis."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import AnalysisError
+from mcutrain.ir.graph import Graph
+from mcutrain.sparse.layers import find_head
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+FORMAT = 1
+METHODS = ("training", "gradient")
+SHARES = (0.125, 0.25, 0.5, 1.0)
+"""Shares of a layer's input channels that are analysed; the scheme's granularity."""
+
+MEASURES = ("accuracy", "probability", "loss", "dimension", "fisher", "first_order")
+"""accuracy, probability (mean probability of the right class), loss (nats, as a reduction): gained
+by training. dimension, fisher, first_order: importance from gradients (mcutrain.analysis.gradient),
+comparable within one analysis only."""
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What training adds to one measure; more is better.
+
+    bias: [k] is gained by the last k biases over the head alone, k = 0 … layers, [0] is 0.
+    weights: layer → share → gained by that share of its weights over the biases of it and all
+    layers behind it.
+    """
+
+    bias: tuple[float, ...]
+    weights: Mapping[int, Mapping[float, float]]
+
+    def __post_init__(self) -> None:
+        frozen = {i: MappingProxyType(dict(g)) for i, g in self.weights.items()}
+        object.__setattr__(self, "weights", MappingProxyType(frozen))
+
+    def smoothed(self) -> Gains:
+        """The nearest gains that never fall with depth or share, in the sum of squares.
+
+        More of the same can be trained, or left as it is; a measured loss from one share to the
+        next, or from one bias to the next, is noise or comes from a step too large. Selecting from
+        the raw gains would collect the lucky ones. Isotonic regression (Barlow et al., 1972).
+        """
+        bias = _not_falling(np.array(self.bias))
+        weights = {}
+        for i, by in self.weights.items():
+            shares = sorted(by)
+            fitted = _not_falling(np.array([by[share] for share in shares]))
+            weights[i] = dict(zip(shares, fitted.tolist(), strict=True))
+        return Gains(tuple((bias - bias[0]).tolist()), weights)
+
+
+def _not_falling(values: Array) -> Array:
+    from scipy.optimize import isotonic_regression  # slow to import
+
+    fitted: Array = np.asarray(isotonic_regression(values).x)
+    return fitted
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """An analysis of one model on one data set.
+
+    model_digest: of the graph without its head, so that an analysis is not used for another model.
+    layers: names, in execution order, the head not counted. gains: by measure; the first one is
+    what selection maximises unless told otherwise. head: measures with the head alone, the loss
+    negative, so that head and gain add up.
+    residual_factor: residual bits → factor on the gains of weights, relative to 4 bits.
+    channels: layer → importance of each input channel by gradient; empty if not measured.
+    settings: how it was made, for the report.
+    """
+
+    model: str
+    model_digest: str
+    classes: int
+    method: str
+    layers: tuple[str, ...]
+    head: Mapping[str, float]
+    gains: Mapping[str, Gains]
+    residual_factor: Mapping[int, float] = field(default_factory=lambda: {4: 1.0})
+    channels: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def gain(self, measure: str | None = None) -> Gains:
+        """The gains by one measure. Raises AnalysisError if it was not measured."""
+        name = measure or next(iter(self.gains))
+        if name not in self.gains:
+            raise AnalysisError(
+                f"the analysis of {self.model!r} has no {name!r}; it has {', '.join(self.gains)}"
+            )
+        return self.gains[name]
+
+    def smoothed(self) -> Contributions:
+        """The same with smoothed gains, as selection takes them; see Gains.smoothed."""
+        return replace(self, gains={name: gains.smoothed() for name, gains in self.gains.items()})
+
+    def to_json(self) -> str:
+        """As read_contributions takes it."""
+        values = {"format": FORMAT, **asdict_mappings(self)}
+        return json.dumps(values, indent=1) + "\n"
+
+
+def asdict_mappings(value: Contributions) -> dict[str, Any]:
+    """Plain dictionaries, also of frozen mappings."""
+    gains = {
+        name: {
+            "bias": list(g.bias),
+            "weights": {str(i): {str(s): v for s, v in w.items()} for i, w in g.weights.items()},
+        }
+        for name, g in value.gains.items()
+    }
+    return {
+        "model": value.model,
+        "model_digest": value.model_digest,
+        "classes": value.classes,
+        "method": value.method,
+        "layers": list(value.layers),
+        "head": dict(value.head),
+        "gains": gains,
+        "residual_factor": {str(k): v for k, v in value.residual_factor.items()},
+        "channels": {str(k): list(v) for k, v in value.channels.items()},
+        "settings": dict(value.settings),
+    }
+
+
+def digest(graph: Graph) -> str:
+    """16 hexadecimal digits of what an analysis is valid for: the network up to its head."""
+    head = find_head(graph)
+    nodes = graph.nodes[: [n.name for n in graph.nodes].index(head.name)]
+    found = hashlib.sha256()
+    for node in nodes:
+        found.update(repr(node).encode())
+    for name in sorted({n for node in nodes for n in node.inputs}):
+        tensor = graph.tensors[name]
+        found.update(repr(tensor.type).encode())
+        if tensor.data is not None:
+            found.update(np.ascontiguousarray(tensor.data).tobytes())
+    return found.hexdigest()[:16]
+
+
+def read_contributions(path: str | Path, graph: Graph | None = None) -> Contributions:
+    """An analysis from its JSON file. Raises AnalysisError if it is none.
+
+    graph: the model that it is to be used for; AnalysisError if it was made for another one.
+    """
+    path = Path(path)
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise AnalysisError(f"cannot read the analysis {path}: {error}") from error
+    try:
+        found = _parsed(values)
+    except _WrongError as error:
+        raise AnalysisError(f"{path} is no analysis of `mcutrain analyze`: {error}") from error
+    if graph is not None and digest(graph) != found.model_digest:
+        raise AnalysisError(
+            f"{path} is an analysis of another model, {found.model!r}: the network before the "
+            f"head of {graph.name!r} differs; run `mcutrain analyze` for it"
+        )
+    return found
+
+
+class _WrongError(Exception):
+    """What is wrong with a file's content, as the end of a sentence."""
+
+
+def _parsed(values: Any) -> Contributions:
+    """The analysis, every value checked."""
+    table = _table(values, "the file")
+    if table.get("format") != FORMAT:
+        raise _WrongError(f"its format is {table.get('format')!r:.40}, this version reads {FORMAT}")
+    layers = tuple(_text(name, "a layer") for name in _list(table.get("layers"), "layers"))
+    count = len(layers)
+    gains = {
+        _one_of(name, MEASURES, "gains"): _gains(value, count, name)
+        for name, value in _table(table.get("gains"), "gains").items()
+    }
+    factors = _mapping(
+        table.get("residual_factor"), "residual_factor", _residual_bits, _not_negative
+    )
+    if not gains or not factors:
+        raise _WrongError("gains or residual_factor is empty")
+    return Contributions(
+        model=_text(table.get("model"), "model"),
+        model_digest=_text(table.get("model_digest"), "model_digest"),
+        classes=_integer(table.get("classes"), 2, 2**31, "classes"),
+        method=_one_of(table.get("method"), METHODS, "method"),
+        layers=layers,
+        head=_mapping(table.get("head"), "head", lambda k: _one_of(k, MEASURES, "head"), _number),
+        gains=gains,
+        residual_factor=factors,
+        channels=_mapping(
+            table.get("channels"), "channels", lambda k: _index(k, count), _importance
+        ),
+        settings=_table(table.get("settings"), "settings"),
+    )
+
+
+def _gains(value: Any, count: int, name: str) -> Gains:
+    table = _table(value, name)
+    bias = tuple(_number(v, f"bias of {name}") for v in _list(table.get("bias"), f"bias of {name}"))
+    if len(bias) != count + 1:
+        raise _WrongError(f"{name} has {len(bias)} gains of biases for {count} layers")
+    weights = _mapping(
+        table.get("weights"),
+        f"weights of {name}",
+        lambda key: _index(key, count),
+        lambda shares, what: _mapping(shares, what, _share, _number),
+    )
+    return Gains(bias, weights)
+
+
+K = TypeVar("K")
+
+
+def _mapping(
+    value: Any, what: str, key: Callable[[str], K], entry: Callable[[Any, str], T]
+) -> dict[K, T]:
+    return {key(k): entry(v, what) for k, v in _table(value, what).items()}
+
+
+def _table(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _WrongError(f"{what} is no table")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _WrongError(f"{what} is no list")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise _WrongError(f"{what} is no text")
+    return value
+
+
+def _one_of(value: Any, known: tuple[str, ...], what: str) -> str:
+    if value not in known:
+        raise _WrongError(f"{what} has {value!r:.40}, known are {', '.join(known)}")
+    return str(value)
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        if type(value) in (int, float) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise _WrongError(f"{what} has {value!r:.40}, which is no number")
+
+
+def _not_negative(value: Any, what: str) -> float:
+    number = _number(value, what)
+    if number < 0:
+        raise _WrongError(f"{what} has {number}, which is negative")
+    return number
+
+
+def _importance(value: Any, what: str) -> tuple[float, ...]:
+    return tuple(_not_negative(v, what) for v in _list(value, what))
+
+
+def _integer(value: Any, low: int, high: int, what: str) -> int:
+    if type(value) is not int or not low <= value < high:
+        raise _WrongError(f"{what} is {value!r:.40}, not a whole number from {low} on")
+    return value
+
+
+def _index(key: str, count: int) -> int:
+    """A layer's index as JSON has keys."""
+    if key not in map(str, range(count)):
+        raise _WrongError(f"{key!r:.40} is none of the {count} layers")
+    return int(key)
+
+
+def _share(key: str) -> float:
+    if key not in map(str, SHARES):
+        raise _WrongError(f"{key!r:.40} is none of the shares {SHARES}")
+    return float(key)
+
+
+def _residual_bits(key: str) -> int:
+    if key not in ("0", "4", "8"):
+        raise _WrongError(f"{key!r:.40} are no residual bits: 0, 4 or 8")
+    return int(key)

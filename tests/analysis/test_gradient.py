@@ -1,0 +1,155 @@
+"""Contribution by gradient: against an independent derivative, and numbers known beforehand."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from mcutrain.analysis.dimension import InnerProducts, effective_dimension, nested_groups
+from mcutrain.analysis.gradient import (
+    GradientSettings,
+    Moments,
+    by_gradient,
+    chosen_samples,
+    parameter_moments,
+    per_channel,
+)
+from mcutrain.analysis.problem import Problem
+from mcutrain.errors import DataError
+from mcutrain.sparse import UpdateScheme, find_head, resolve
+from mcutrain.sparse.contribution import SHARES
+from tests.analysis.conftest import CLASSES
+from tests.autodiff.measure import cosine, float_derivatives, size_ratio
+
+SAMPLES = 4
+LEAST_COSINE = 0.99
+"""int16 gradients without the mean over repeated steps that tests/autodiff takes."""
+SIZE_TOLERANCE = 0.1
+"""Of a norm of squares: twice that of a gradient, in single samples."""
+SUM_TOLERANCE = 0.03
+"""Of the samples' norms: their sum nearly cancels, so it is no measure of its own errors."""
+SETTINGS = GradientSettings(samples=SAMPLES, learning_rate=0.01, head_epochs=1)
+
+
+def test_moments_are_those_of_the_float_model(residual: Problem) -> None:
+    graph = residual.trunk(0)
+    index = np.arange(SAMPLES)
+    found = parameter_moments(graph, residual, index, SETTINGS)
+    squares: dict[str, np.ndarray] = {}
+    sums: dict[str, np.ndarray] = {}
+    for i in index.tolist():
+        derivatives = float_derivatives(
+            graph, residual.train_x[i : i + 1], int(residual.train_y[i])
+        )
+        for name, derivative in derivatives.items():
+            g = derivative / _scales(graph.tensors[name].type, derivative.ndim)
+            squares[name] = squares.get(name, 0) + per_channel(g**2)
+            sums[name] = sums.get(name, 0) + g
+    assert found.keys() == sums.keys()
+    head = find_head(graph)
+    for name, moments in found.items():
+        if name == head.bias:
+            continue  # one position: its sum keeps 7 bits of 15, and nobody asks for it
+        error = np.linalg.norm(moments.sums - sums[name])
+        assert error < SUM_TOLERANCE * np.sqrt(squares[name].sum()), name
+        assert cosine(moments.squares, squares[name]) > LEAST_COSINE, name
+        assert abs(size_ratio(moments.squares, squares[name]) - 1) < SIZE_TOLERANCE, name
+
+
+def _scales(t: object, dimensions: int) -> np.ndarray:
+    """Shaped to divide a derivative by the stored integers."""
+    scales = np.array(t.scales)  # type: ignore[attr-defined]
+    if len(scales) == 1:
+        return scales
+    axis = t.axis % dimensions  # type: ignore[attr-defined]
+    return scales.reshape([-1 if i == axis else 1 for i in range(dimensions)])
+
+
+def test_first_order_has_no_bias_from_noise() -> None:
+    """E[g] is 0 for one channel and 3 for the other; the noise has variance 1."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(2000):
+        g = rng.normal([0.0, 3.0], 1.0, (8, 5, 2))
+        moments = Moments(8, per_channel(g**2), g.sum(axis=0), learning_rate=0.5)
+        found.append(moments.by("first_order"))
+    np.testing.assert_allclose(np.mean(found, axis=0), [0.0, 0.5 * 5 * 9], atol=0.15)
+
+
+def test_fisher_is_the_mean_of_squares() -> None:
+    g = np.arange(24.0).reshape(4, 3, 2)
+    moments = Moments(4, per_channel(g**2), g.sum(axis=0), 1.0)
+    np.testing.assert_allclose(moments.by("fisher"), (g**2).sum(axis=1).mean(axis=0))
+
+
+def test_gains_add_up_over_the_channels_of_a_share(residual: Problem) -> None:
+    found = by_gradient(residual, SETTINGS)
+    assert list(found.gains) == ["dimension", "fisher", "first_order"]
+    graph = residual.trunk(0)
+    gains = found.gain("fisher")
+    assert np.all(np.diff(gains.bias) > 0)
+    for layer in residual.layers:
+        importance = np.array(found.channels[layer.index])
+        assert gains.weights[layer.index][1.0] == pytest.approx(importance.sum())
+        for share in SHARES:
+            scheme = UpdateScheme(weights={str(layer.index): share})
+            picked = resolve(scheme, graph)[layer.weight].channels
+            expected = importance if picked is None else importance[list(picked)]
+            assert gains.weights[layer.index][share] == pytest.approx(expected.sum())
+
+
+def test_the_same_analysis_gives_the_same_numbers(small: Problem) -> None:
+    first, again = (by_gradient(small, SETTINGS) for _ in range(2))
+    assert first.gains == again.gains
+    other = by_gradient(small, dataclasses.replace(SETTINGS, seed=1))
+    assert other.gains != first.gains
+
+
+def test_the_head_learns_from_other_samples_than_those_measured() -> None:
+    for count, wanted in ((10, 4), (4, 100), (5, 3)):
+        settings = GradientSettings(samples=wanted)
+        measured, others = chosen_samples(count, settings)
+        assert sorted([*measured, *others]) == list(range(count))
+        assert len(measured) % 2 == 0
+        assert len(others) >= len(measured)
+    with pytest.raises(DataError, match="3 training samples are too few"):
+        chosen_samples(3, GradientSettings())
+
+
+def test_a_new_head_has_as_many_classes_as_the_data(small: Problem) -> None:
+    found = by_gradient(dataclasses.replace(small, classes=CLASSES + 3), SETTINGS)
+    assert found.classes == CLASSES + 3
+
+
+def test_effective_dimension_counts_directions() -> None:
+    """One of three is 100 times as steep: it counts once. A flat one counts little."""
+    g = np.array([[1.0, 0, 0], [0, 100, 0], [0, 0, 1e-4]])
+    ridge = 1e-3
+    expected = sum(v / (v + ridge) for v in np.array([1.0, 1e4, 1e-8]) / 3)
+    assert effective_dimension(g @ g.T, ridge) == pytest.approx(expected)
+    assert 1.9 < expected < 2.0
+
+
+def test_inner_products_are_those_of_the_picked_channels() -> None:
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(5, 2, 3, 6)).astype(np.float32)
+    groups, counts = nested_groups([(4,), (4,), (1, 4), range(6)])
+    assert [g.tolist() for g in groups] == [[4], [1], [0, 2, 3, 5]]
+    assert counts == (1, 1, 2, 3)
+    products = InnerProducts({"w": groups})
+    for g in samples:
+        products.add({"w": g, "other": g})
+    for found, channels in zip(products.of("w"), ([4], [1, 4], list(range(6))), strict=True):
+        flat = samples[..., channels].reshape(5, -1).astype(np.float64)
+        np.testing.assert_allclose(found, flat @ flat.T, rtol=1e-6)
+
+
+def test_dimensions_of_weights_are_what_they_add_to_the_biases(residual: Problem) -> None:
+    gains = by_gradient(residual, SETTINGS).gain("dimension")
+    assert np.all(np.diff(gains.bias) > 0)
+    for by_share in gains.weights.values():
+        values = [by_share[share] for share in SHARES]
+        assert all(0 <= a <= b + 1e-9 for a, b in itertools.pairwise(values))

@@ -1,0 +1,233 @@
+"""Contribution by training: its numbers, its cache, its processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mcutrain import data, pipeline
+from mcutrain.analysis import training, workers
+from mcutrain.analysis.candidates import bias_candidate
+from mcutrain.analysis.problem import Problem
+from mcutrain.analysis.progress import Estimate, Progress, Times
+from mcutrain.analysis.store import Store
+from mcutrain.analysis.training import by_training
+from mcutrain.analysis.workers import Execution
+from mcutrain.errors import AnalysisError, DataError
+from mcutrain.schedule import LearningRate, Schedule
+from mcutrain.sparse import UpdateScheme, find_head
+from mcutrain.sparse.contribution import SHARES, Contributions
+from tests.analysis.conftest import SETTINGS, two_layers
+
+HERE = Execution(jobs=1)
+
+
+@pytest.fixture(scope="module")
+def found(small: Problem) -> Contributions:
+    return by_training(small, SETTINGS, HERE)
+
+
+def accuracy(problem: Problem, scheme: UpdateScheme) -> float:
+    """By the whole network, as `mcutrain simulate` trains: the head alone, then the scheme."""
+    graph = problem.model
+    for chosen, epochs in ((UpdateScheme(), SETTINGS.head_epochs), (scheme, SETTINGS.epochs)):
+        simulator = pipeline.prepare(graph, chosen).simulator(seed=1)
+        count = len(problem.train_y)
+        base = LearningRate.of(SETTINGS.learning_rate)
+        schedule = Schedule(base, "cosine", round(0.1 * epochs * count), epochs * count)
+        for epoch in range(epochs):
+            index = data.order(count, epoch, 0)
+            rates = [schedule.at(epoch * count + i) for i in range(count)]
+            simulator.train(problem.train_x[index], problem.train_y[index], rates)
+        head, state = find_head(graph), simulator.state
+        trained = {
+            n: dataclasses.replace(graph.tensors[n], data=state[n])
+            for n in (head.weight, head.bias)
+        }
+        graph = dataclasses.replace(graph, tensors={**graph.tensors, **trained})
+    outputs = simulator.infer(problem.test_x)
+    return float((outputs.argmax(axis=1) == problem.test_y).mean())
+
+
+def test_gains_are_differences_of_the_whole_networks_accuracies(
+    found: Contributions, small: Problem
+) -> None:
+    head = accuracy(small, UpdateScheme())
+    bias = accuracy(small, UpdateScheme(bias_depth=2))
+    weights = accuracy(small, UpdateScheme(bias_depth=2, weights={"0": 0.5}))
+    gains = found.gain("accuracy")
+    assert found.head["accuracy"] == pytest.approx(head)
+    assert gains.bias[2] == pytest.approx(bias - head)
+    assert gains.weights[0][0.5] == pytest.approx(weights - bias)
+
+
+def test_every_depth_layer_and_share_is_measured(found: Contributions, small: Problem) -> None:
+    assert found.layers == tuple(layer.name for layer in small.layers)
+    assert list(found.gains) == ["accuracy", "probability", "loss"]
+    for gains in found.gains.values():
+        assert len(gains.bias) == 3
+        assert gains.bias[0] == 0
+        assert {i: tuple(g) for i, g in gains.weights.items()} == {0: SHARES, 1: SHARES}
+    assert found.residual_factor.keys() == {0, 4, 8}
+    assert found.residual_factor[4] == 1
+    assert json.loads(found.to_json())["settings"]["seconds"]["trials"] > 0
+
+
+def test_shares_of_the_same_channels_are_trained_once(found: Contributions) -> None:
+    """Three input channels: an eighth and a quarter of them are one channel."""
+    gains = found.gain("loss").weights[0]
+    assert gains[0.125] == gains[0.25]
+    assert found.settings["seconds"]["trials"] < 1 + 2 + 8 + 3
+
+
+def test_an_interrupted_analysis_continues_in_processes_to_the_same_numbers(
+    found: Contributions, small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "analysis_folder", lambda: tmp_path)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.remaining_seconds is not None and progress.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        by_training(small, SETTINGS, HERE, interrupt)
+    times = Times()
+    again = by_training(small, SETTINGS, Execution(jobs=2), times=times)
+    assert times.cached == 3
+    assert again.gains == found.gains
+    assert again.residual_factor == found.residual_factor
+    assert not list((tmp_path / "activations").iterdir())
+
+
+def test_a_finished_analysis_trains_nothing_again(
+    found: Contributions, small: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "run_trial", lambda *_: pytest.fail("trained again"))
+    assert by_training(small, SETTINGS, HERE).gains == found.gains
+
+
+def test_more_seeds_add_to_the_results_that_are_there(found: Contributions, small: Problem) -> None:
+    times = Times()
+    settings = dataclasses.replace(SETTINGS, seeds=2)
+    analysis = training._Analysis(small, settings, lambda _: None, times)
+    with workers.workers(HERE) as pool:
+        both = analysis.measure((training.HEAD, bias_candidate(2)), pool)
+    assert (times.cached, times.trials) == (2, 2)
+    assert both[training.HEAD]["loss"] != -found.head["loss"]
+
+
+def test_other_settings_have_results_of_their_own(found: Contributions, small: Problem) -> None:
+    """found first, so that its results are in the cache."""
+    analyses = [
+        training._Analysis(p, s, print, Times())
+        for p, s in (
+            (small, SETTINGS),
+            (small, dataclasses.replace(SETTINGS, epochs=2)),
+            (small, dataclasses.replace(SETTINGS, learning_rate=0.1)),
+            (small, dataclasses.replace(SETTINGS, head_epochs=3)),
+            (dataclasses.replace(small, classes=4), SETTINGS),
+            (dataclasses.replace(small, train_y=small.train_y[::-1]), SETTINGS),
+            (dataclasses.replace(small, test_x=small.test_x[::-1]), SETTINGS),
+        )
+    ]
+    keys = [a._key(training.HEAD, seed) for a in analyses for seed in (0, 1)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_damaged_result_is_computed_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put("abcd", {"accuracy": 0.5})
+    assert store.get("abcd") == {"accuracy": 0.5}
+    (path,) = tmp_path.glob("*/*.json")
+    for text in ("", "{", "[1]", '{"accuracy": "x"}', '{"accuracy": null}'):
+        path.write_text(text)
+        assert store.get("abcd") is None
+
+
+def test_a_dask_cluster_gives_the_same_numbers(
+    found: Contributions, small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(training, "analysis_folder", lambda: tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # dask's own
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster:
+            execution = Execution(backend="dask", scheduler=cluster.scheduler_address)
+            assert by_training(small, SETTINGS, execution).gains == found.gains
+
+
+def test_samples_go_to_a_cluster_by_content(small: Problem, cache: Path) -> None:
+    """A worker elsewhere has no file of this machine."""
+    analysis = training._Analysis(small, SETTINGS, print, Times())
+    mapped = np.load(_saved(cache), mmap_mode="r")
+    assert isinstance(mapped, np.memmap)
+    assert not isinstance(workers.sendable(mapped), np.memmap)
+    assert analysis.problem is small
+
+
+def _saved(folder: Path) -> Path:
+    path = folder / "mapped.npy"
+    np.save(path, np.arange(4))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("execution", "says"),
+    [
+        (Execution(backend="mpi"), "there is no backend 'mpi'"),
+        (Execution(scheduler="tcp://localhost:1"), "needs --backend dask or ray"),
+        (Execution(backend="ray"), "needs the package ray: pip install"),
+    ],
+)
+def test_what_cannot_run_is_explained(
+    small: Problem, execution: Execution, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(workers.importlib, "import_module", absent)
+    with pytest.raises(AnalysisError, match=says):
+        by_training(small, SETTINGS, execution)
+
+
+def test_a_cluster_that_is_not_there_is_named(
+    small: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(workers, "CONNECT_SECONDS", 0.5)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(AnalysisError, match="does not answer"):
+            by_training(small, SETTINGS, Execution(backend="dask", scheduler=address))
+
+
+def test_the_remaining_time_follows_from_what_is_left() -> None:
+    estimate = Estimate({"a": 100.0, "b": 300.0, "c": 50.0}, workers=2)
+    estimate.add("a", {"build_seconds": 1.0, "train_seconds": 1.5, "test_seconds": 0.5})
+    assert estimate.remaining_seconds() == pytest.approx((350 * 0.02 + 2 * 1.0) / 2)
+    for key in ("b", "c"):
+        estimate.add(key, {"build_seconds": 1.0, "train_seconds": 1.5, "test_seconds": 0.5})
+    assert estimate.remaining_seconds() == 0
+
+
+def test_samples_of_one_class_are_refused() -> None:
+    graph = two_layers()
+    x = np.zeros((6, 5, 5, 3), np.int8)
+    names = ("cat", "dog", "bird", "fish")
+    one = data.Dataset(x, np.zeros(6, np.int64), names)
+    two = data.Dataset(x, np.arange(6) % 2, names)
+    for split in (data.Split(one, two), data.Split(two, one)):
+        with pytest.raises(DataError, match=r"all 6 \w+ samples are of the class 'cat'"):
+            Problem.of(graph, split)
