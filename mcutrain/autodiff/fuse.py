@@ -1,46 +1,46 @@
-"""Fold rescales (clamp mask, per-channel scale) and sums into the node that feeds them."""
+"""Fold rescales (clamp mask, per-channel scale) and sums into the node that feeds them.
+
+One pass in execution order finds all: what is merged changes neither who reads other results nor
+what the nodes before it computed, so nothing that was passed over becomes possible later.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.graph import Node
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.training import GradientOp, products
 
 
 def fuse_sums(training: TrainGraph) -> TrainGraph:
     """Sums of two gradients become the addend of the node that computed the later one."""
-    graph, apply = training.graph, training.apply
-    state, updated = dict(training.state), dict(training.updated)
-    while True:
-        pair = _next_sum(graph)
-        if pair is None:
-            return replace(training, graph=graph, apply=apply, state=state, updated=updated)
-        first, second = pair
-        renamed = {second.outputs[1]: first.outputs[1]}
-        apply = tuple(_renamed(node, renamed) for node in apply)
-        merged = _with_addend(first, second)
-        graph = _merged(graph, first, second, merged, _names(apply))
-        del state[second.inputs[-1]], updated[second.inputs[-1]]
+    draft = _Draft(training)
+    for place in range(draft.steps):
+        first = _before_sum(draft, place)
+        if first is not None:
+            draft.merge(first, place, _with_addend(draft.node(first), draft.node(place)))
+    return draft.finish()
 
 
-def _next_sum(graph: Graph) -> tuple[Node, Node] | None:
-    """A plain gradient node that may add, and the sum of two that alone reads its result."""
-    for second in graph.nodes:
-        if not (isinstance(second.op, GradientSum) and len(second.op.weights) == 2):
-            continue
-        terms = {second.inputs[1], second.inputs[3]}
-        first = next(n for n in reversed(graph.nodes) if terms.intersection(n.outputs))
-        if not isinstance(first.op, GradientOp) or not first.op.may_add or len(terms) == 1:
-            continue
-        stage = first.op.stage
-        plain = not stage.masked and not stage.addend_scale
-        readers = [n for n in graph.nodes if set(first.outputs).intersection(n.inputs)]
-        if plain and readers == [second]:
-            return first, second
-    return None
+def _before_sum(draft: _Draft, place: int) -> int | None:
+    """A plain gradient node that may add, and whose result only the sum at `place` reads."""
+    second = draft.node(place)
+    if not (isinstance(second.op, GradientSum) and len(second.op.weights) == 2):
+        return None
+    if second.inputs[1] == second.inputs[3]:
+        return None
+    place_of_first = max(draft.producers[second.inputs[i]] for i in (1, 3))
+    first = draft.node(place_of_first)
+    if not isinstance(first.op, GradientOp) or not first.op.may_add:
+        return None
+    stage = first.op.stage
+    plain = not stage.masked and not stage.addend_scale
+    readers = set().union(*(draft.readers[name] for name in first.outputs))
+    alone = {reader for reader in readers if reader < draft.steps} == {place}
+    return place_of_first if plain and alone else None
 
 
 def _with_addend(first: Node, second: Node) -> Node:
@@ -62,37 +62,28 @@ def _with_addend(first: Node, second: Node) -> Node:
 
 def fuse_rescales(training: TrainGraph) -> TrainGraph:
     """The same gradients with one rounding where there were two, and fewer buffers."""
-    graph, apply = training.graph, training.apply
-    state, updated = dict(training.state), dict(training.updated)
-    while True:
-        pair = _next_pair(replace(graph, nodes=(*graph.nodes, *apply)))
-        if pair is None:
-            return replace(training, graph=graph, apply=apply, state=state, updated=updated)
-        first, second = pair
-        renamed = {second.outputs[1]: first.outputs[1]}
-        apply = tuple(_renamed(node, renamed) for node in apply)
-        graph = _merged(graph, first, second, _with_stage(first, second), _names(apply))
-        del state[second.inputs[-1]], updated[second.inputs[-1]]
+    draft = _Draft(training)
+    for place in range(draft.steps):
+        first = _before_rescale(draft, place)
+        if first is not None:
+            draft.merge(first, place, _with_stage(draft.node(first), draft.node(place)))
+    return draft.finish()
 
 
-def _next_pair(graph: Graph) -> tuple[Node, Node] | None:
-    """A plain gradient node, and the rescale that is the only reader of its result."""
-    producers = {name: node for node in graph.nodes for name in node.outputs}
-    readers: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        for name in node.inputs:
-            readers.setdefault(name, []).append(node)
-    for second in graph.nodes:
-        if not (isinstance(second.op, GradientSum) and len(second.op.weights) == 1):
-            continue
-        first = producers.get(second.inputs[1])
-        if first is None or not isinstance(first.op, GradientOp | GradientSum):
-            continue
-        if len(readers[first.outputs[0]]) > 1 or len(readers[first.outputs[1]]) > 1:
-            continue
-        if first.op.stage.fused(second.op.stage) is not None:
-            return first, second
-    return None
+def _before_rescale(draft: _Draft, place: int) -> int | None:
+    """A plain gradient node whose result only the rescale at `place` reads."""
+    second = draft.node(place)
+    if not (isinstance(second.op, GradientSum) and len(second.op.weights) == 1):
+        return None
+    place_of_first = draft.producers.get(second.inputs[1])
+    if place_of_first is None:
+        return None
+    first = draft.node(place_of_first)
+    if not isinstance(first.op, GradientOp | GradientSum):
+        return None
+    if any(len(draft.readers[name]) > 1 for name in first.outputs[:2]):
+        return None
+    return place_of_first if first.op.stage.fused(second.op.stage) is not None else None
 
 
 def _with_stage(first: Node, second: Node) -> Node:
@@ -111,23 +102,71 @@ def _with_stage(first: Node, second: Node) -> Node:
     return Node(first.name, replace(op, stage=stage), (*inputs, *masks, exponent), outputs)
 
 
-def _merged(graph: Graph, first: Node, second: Node, merged: Node, keep: set[str]) -> Graph:
-    """The graph with `merged` in the place of `first`, and without `second` and its exponent."""
-    renamed = {second.outputs[1]: first.outputs[1]}
-    nodes = [
-        merged if node is first else _renamed(node, renamed)
-        for node in graph.nodes
-        if node is not second
-    ]
-    outputs = tuple(n for n in graph.outputs if n != second.outputs[1])
-    inputs = tuple(n for n in graph.inputs if n != second.inputs[-1])
-    return replace(graph, outputs=outputs, inputs=inputs).with_nodes(nodes, keep)
+class _Draft:
+    """The nodes of a step and of its update, some merged; by place: the step's first."""
 
+    def __init__(self, training: TrainGraph) -> None:
+        self.training = training
+        self.steps = len(training.graph.nodes)
+        self.nodes: list[Node | None] = [*training.graph.nodes, *training.apply]
+        self.producers: dict[str, int] = {}
+        self.readers: dict[str, set[int]] = defaultdict(set)
+        self.gone: list[Node] = []
+        for place, node in enumerate(training.graph.nodes + training.apply):
+            self._enter(place, node)
 
-def _names(nodes: tuple[Node, ...]) -> set[str]:
-    return {name for node in nodes for name in (*node.inputs, *node.outputs)}
+    def node(self, place: int) -> Node:
+        """The node there; a merged one is not asked for."""
+        node = self.nodes[place]
+        assert node is not None
+        return node
 
+    def merge(self, first: int, second: int, merged: Node) -> None:
+        """Put `merged` in the place of `first`, and take `second` and its exponent away."""
+        old, gone = self._leave(first), self._leave(second)
+        self.nodes[second] = None
+        self._enter(first, merged)
+        names = {gone.outputs[1]: old.outputs[1]}
+        for place in sorted(self.readers[gone.outputs[1]]):
+            node = self._leave(place)
+            inputs = tuple(names.get(n, n) for n in node.inputs)
+            self._enter(place, replace(node, inputs=inputs))
+        self.gone.append(gone)
 
-def _renamed(node: Node, names: dict[str, str]) -> Node:
-    """The node with its inputs under other names."""
-    return replace(node, inputs=tuple(names.get(n, n) for n in node.inputs))
+    def finish(self) -> TrainGraph:
+        """The training graph of what is left."""
+        if not self.gone:
+            return self.training
+        training = self.training
+        exponents = {node.inputs[-1] for node in self.gone}
+        updated = {node.outputs[1] for node in self.gone}
+        apply = tuple(node for node in self.nodes[self.steps :] if node is not None)
+        graph = replace(
+            training.graph,
+            inputs=tuple(n for n in training.graph.inputs if n not in exponents),
+            outputs=tuple(n for n in training.graph.outputs if n not in updated),
+        )
+        left = [node for node in self.nodes[: self.steps] if node is not None]
+        keep = {name for node in apply for name in (*node.inputs, *node.outputs)}
+        return replace(
+            training,
+            graph=graph.with_nodes(left, keep),
+            apply=apply,
+            state={k: v for k, v in training.state.items() if k not in exponents},
+            updated={k: v for k, v in training.updated.items() if k not in exponents},
+        )
+
+    def _enter(self, place: int, node: Node) -> None:
+        self.nodes[place] = node
+        for name in node.inputs:
+            self.readers[name].add(place)
+        for name in node.outputs:
+            self.producers[name] = place
+
+    def _leave(self, place: int) -> Node:
+        node = self.node(place)
+        for name in node.inputs:
+            self.readers[name].discard(place)
+        for name in node.outputs:
+            self.producers.pop(name, None)
+        return node

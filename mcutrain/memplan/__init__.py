@@ -9,6 +9,7 @@ from mcutrain.memplan.training_plan import (
     check_board,
     check_budget,
     plan_training,
+    state_parts,
 )
 from mcutrain.memplan.validate import validate
 
@@ -22,6 +23,7 @@ __all__ = [
     "plan_training",
     "read_csv",
     "solve",
+    "state_parts",
     "to_csv",
     "validate",
 ]

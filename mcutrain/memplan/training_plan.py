@@ -66,11 +66,22 @@ class TrainingPlan:
         return self.arena.offsets[self.buffer_of[tensor]]
 
 
-def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = True) -> TrainingPlan:
-    """Schedule the step, compute lifetimes, solve, validate.
+@dataclass(frozen=True)
+class Layout:
+    """A scheduled step and its buffers before they have offsets.
 
-    align_bytes: of every buffer; 8 if the gradients are int16, whose sums are int64.
+    training: the scheduled graph. buffers: sorted by name. buffer_of: tensor → buffer. tail: see
+    TrainingPlan.
     """
+
+    training: TrainGraph
+    buffers: tuple[Buffer, ...]
+    buffer_of: Mapping[str, str]
+    tail: tuple[Node, ...]
+
+
+def lay_out(training: TrainGraph) -> Layout:
+    """Schedule the step and compute lifetimes."""
     scheduled = replace(training, graph=schedule(training.graph))
     nodes = (*scheduled.graph.nodes, *scheduled.apply)
     graph = _with_apply(scheduled)
@@ -91,12 +102,40 @@ def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = Tru
         buffer_of[name] = buffer
         spans.setdefault(buffer, (size, head_step, head_step))
     buffers = tuple(Buffer(name, *span) for name, span in sorted(spans.items()))
-    arena = solve(buffers, align_bytes, **({} if search else {"search_pairs": 0}))
+    return Layout(scheduled, buffers, buffer_of, tail)
+
+
+def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = True) -> TrainingPlan:
+    """Schedule the step, compute lifetimes, solve, validate.
+
+    align_bytes: of every buffer; 8 if the gradients are int16, whose sums are int64.
+    """
+    layout = lay_out(training)
+    scheduled = layout.training
+    arena = solve(layout.buffers, align_bytes, **({} if search else {"search_pairs": 0}))
     validate(arena)
-    offsets, state_bytes = _state_layout(scheduled)
+    offsets, state_bytes = state_layout(scheduled)
+    constant_bytes = sum(constant_sizes(scheduled).values())
     return TrainingPlan(
-        scheduled, arena, buffer_of, offsets, state_bytes, _constant_bytes(scheduled), tail
+        scheduled, arena, layout.buffer_of, offsets, state_bytes, constant_bytes, layout.tail
     )
+
+
+def state_parts(plan: TrainingPlan) -> dict[str, int]:
+    """Bytes of the trainable state by what they hold; the sum is state_bytes."""
+    training = plan.training
+    parts = dict.fromkeys(("weights", "residual_bits", "biases", "gradient_sums", "exponents"), 0)
+    for name, value in training.state.items():
+        array = np.asarray(value)
+        if name in training.parameters:
+            kind = "weights" if array.dtype == np.int8 else "biases"
+        elif array.dtype == np.int8:
+            kind = "exponents"
+        else:
+            kind = "residual_bits" if array.dtype == np.uint8 else "gradient_sums"
+        parts[kind] += array.nbytes
+    parts["counters_and_padding"] = plan.state_bytes - sum(parts.values())
+    return parts
 
 
 def check_budget(plan: TrainingPlan, sram_bytes: int) -> None:
@@ -164,7 +203,7 @@ def _tail_buffers(
     return found
 
 
-def _state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
+def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     """Offsets of the state tensors behind the header, four-byte values first, no gaps."""
     offsets: dict[str, int] = {}
     position = STATE_HEADER_BYTES
@@ -175,8 +214,8 @@ def _state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     return offsets, align_up(position, 4)
 
 
-def _constant_bytes(training: TrainGraph) -> int:
-    """Weights and biases that stay in flash; tables of multipliers are not counted."""
+def constant_sizes(training: TrainGraph) -> dict[str, int]:
+    """Bytes of each weight and bias that stays in flash; tables of multipliers are not counted."""
     used = {name for node in training.graph.nodes for name in node.inputs}
     tensors = training.graph.tensors
-    return sum(tensors[n].type.size_bytes for n in sorted(used) if tensors[n].is_constant)
+    return {n: tensors[n].type.size_bytes for n in sorted(used) if tensors[n].is_constant}

@@ -1,0 +1,293 @@
+"""What `mcutrain select` prints and writes, and its sweep over budgets."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcutrain.cli.output import count_bar, percent, say, show, show_json, show_table, writing
+from mcutrain.cli.training import Lines, watching
+
+if TYPE_CHECKING:
+    from mcutrain.ir.graph import Graph
+    from mcutrain.sparse.contribution import Contributions
+    from mcutrain.sparse.cost import Limits
+    from mcutrain.sparse.select import Selector
+    from mcutrain.sparse.selection import Selection
+    from mcutrain.target import Target
+
+SHARES_OF_1 = ("accuracy", "probability")
+"""Measures that are printed in percent."""
+WITH_HEAD = (*SHARES_OF_1, "loss")
+"""Measures that have a value for the head alone; the others only rank."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """How the schemes of a sweep are trained."""
+
+    data: Path | None
+    epochs: int
+    learning_rate: float
+    seed: int
+    accumulate: int
+
+
+def write(found: Selection, facts: Mapping[str, Any], folder: Path) -> None:
+    """scheme.toml and selection.json, both or none."""
+    values = {**facts, **found.to_dict()}
+    text = json_format.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    write_all(folder, {"scheme.toml": found.scheme.to_toml(), "selection.json": text})
+
+
+def write_report(
+    graph: Graph,
+    found: Selection,
+    contributions: Contributions,
+    target: Target | None,
+    accumulate: int,
+    folder: Path,
+) -> None:
+    """report.html and report.json; without plotly a line that says so."""
+    from mcutrain.errors import ReportError
+    from mcutrain.pipeline import prepare
+    from mcutrain.report.collect import collect, command_line
+    from mcutrain.report.folder import with_selection
+    from mcutrain.report.write import write as write_both
+
+    step = prepare(graph, found.scheme, accumulate=accumulate)
+    content = replace(collect(step, target), commands=(command_line(),))
+    try:
+        path = write_both(with_selection(content, found, contributions), folder)
+    except ReportError as error:
+        say(str(error))
+        return
+    say(f"The report is {path}")
+
+
+def write_all(folder: Path, files: Mapping[str, str]) -> None:
+    """All files, each as a whole; none of them changes before all are written beside them."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = {name: folder / f".{name}.part" for name in files}
+        try:
+            for name, text in files.items():
+                parts[name].write_text(text, encoding="utf-8")
+            for name, part in parts.items():
+                part.replace(folder / name)
+        finally:
+            for part in parts.values():
+                part.unlink(missing_ok=True)
+
+
+def show_selection(
+    found: Selection, facts: Mapping[str, Any], target: Target | None, json: bool
+) -> None:
+    """The scheme, what it should gain, what it takes, and what stands in the way of more."""
+    if json:
+        show_json({**facts, **found.to_dict()})
+        return
+    depth = found.scheme.bias_depth
+    show(
+        f"{facts['model']}, {facts['classes']} classes: train the head, the last {depth} biases"
+        + (", and weights of" if found.layers else "")
+    )
+    if found.layers:
+        _show_layers(found)
+    show(_gains(found))
+    _show_costs(found, target)
+    show(f"  more is kept away by {found.binding}")
+    if found.next is not None:
+        more = _amount(found.measure, found.next.more_gain)
+        by = f"with {found.next.more_bytes:,} bytes more"
+        show(f"  {by}: +{more}, {', '.join(found.next.changes)}")
+
+
+def _show_layers(found: Selection) -> None:
+    from mcutrain.sparse.selection import share_text
+
+    rows = [
+        [
+            layer.index,
+            layer.name,
+            share_text(layer.share),
+            f"+{_amount(found.measure, layer.gain)}",
+            layer.state_bytes,
+        ]
+        for layer in found.layers
+    ]
+    show_table(("layer", "name", "share", "gain", "state bytes"), rows, left=2)
+    show(f"with {found.scheme.residual_bits} residual bits; the biases gain "
+         f"{_amount(found.measure, found.bias_gain)}")  # fmt: skip
+
+
+def _gains(found: Selection) -> str:
+    """What is expected, and the proof."""
+    proof = (
+        "proved to be the largest possible by this analysis"
+        if found.optimal
+        else f"not proved to be the largest, which is at most {_amount(found.measure, found.bound)}"
+    )
+    if found.measure not in WITH_HEAD:
+        return f"sum of {found.measure}: {found.gain:.4g}, {proof}"
+    return (
+        f"contributions add up to {_amount(found.measure, found.gain)} of {found.measure} over the "
+        f"{_amount(found.measure, found.head)} of the head alone (trained together they overlap); "
+        f"{proof}"
+    )
+
+
+def _show_costs(found: Selection, target: Target | None) -> None:
+    took = found.measured
+    flash = "flash, linked" if took.was_built else "flash, estimated (rather more than it is)"
+    rows = [("sram_bytes", "SRAM" if target is not None else "arena and state", "bytes")]
+    if target is not None and not target.is_hosted:
+        rows += [
+            ("flash_bytes", flash, "bytes"),
+            ("instructions", "instructions of a step, estimated", ""),
+        ]
+    for name, title, unit in rows:
+        limit = getattr(found.limits, name)
+        of = "" if limit is None else f" of {limit:,}, {found.free[name]:,} free"
+        show(f"  {getattr(took, name):>12,} {unit:6}{title}{of}")
+    seconds = None if target is None else target.step_seconds(took.instructions)
+    if seconds is not None:
+        show(f"  {1e3 * seconds:>12,.0f} ms    for a step, roughly")
+
+
+def _amount(measure: str, value: float) -> str:
+    return percent(value) if measure in SHARES_OF_1 else f"{value:.4g}"
+
+
+# ---------------------------------------------------------------------------- a range of budgets
+
+
+@dataclass(frozen=True)
+class Point:
+    """The selection for one budget; None if nothing fits. trained: accuracy after training."""
+
+    budget: int
+    found: Selection | None
+    reason: str = ""
+    is_pareto: bool = False
+    trained: float | None = None
+
+
+def sweep(
+    selector: Selector,
+    graph: Graph,
+    limits: Limits,
+    budgets: Sequence[int],
+    lesson: Lesson | None,
+    folder: Path | None,
+    json: bool,
+) -> None:
+    """Select for every budget, mark what is worth its bytes, train that if wanted."""
+    points = _marked(_points(selector, limits, budgets))
+    if not any(point.found for point in points):
+        from mcutrain.errors import PlanError
+
+        raise PlanError(points[-1].reason)
+    if folder is not None:
+        _write_points(points, folder)
+    if lesson is not None:
+        points = [_trained(point, graph, lesson) for point in points]
+        if folder is not None:
+            _write_points(points, folder)
+    if json:
+        show_json({"model": graph.name, "points": [_point_facts(point) for point in points]})
+        return
+    _show_points(points)
+
+
+def _points(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[Point]:
+    from mcutrain.errors import PlanError
+
+    points = []
+    lines = Lines("selecting")
+    with count_bar() as bar:
+        for done, budget in enumerate(bar.track(budgets, description="selecting"), 1):
+            try:
+                found = selector.select(replace(limits, sram_bytes=budget), with_next=False)
+                points.append(Point(budget, found))
+            except PlanError as error:
+                points.append(Point(budget, None, str(error)))
+            lines.tell(f"{done} of {len(budgets)} budgets")
+    return points
+
+
+def _marked(points: Sequence[Point]) -> list[Point]:
+    """Pareto: gains more than every point with less SRAM."""
+    marked = []
+    best = float("-inf")
+    for point in points:
+        is_pareto = point.found is not None and point.found.gain > best
+        if point.found is not None:
+            best = max(best, point.found.gain)
+        marked.append(replace(point, is_pareto=is_pareto))
+    return marked
+
+
+def _trained(point: Point, graph: Graph, lesson: Lesson) -> Point:
+    """With the accuracy that training reaches."""
+    from mcutrain.api import finish, load_data, prepare_run
+    from mcutrain.pipeline import prepare
+    from mcutrain.simulate import RunSettings
+
+    if not point.is_pareto or point.found is None:
+        return point
+    assert lesson.data is not None
+    step = prepare(graph, point.found.scheme, accumulate=lesson.accumulate)
+    settings = RunSettings(
+        epochs=lesson.epochs, learning_rate=lesson.learning_rate, seed=lesson.seed
+    )
+    run = prepare_run(step, load_data(graph, lesson.data, seed=lesson.seed), settings)
+    with watching(run, f"{point.budget:,} bytes") as watch:
+        result = finish(step, run, None, watch)
+    say(f"{point.budget:,} bytes: {percent(result.accuracy)} after {lesson.epochs} epochs")
+    return replace(point, trained=result.accuracy)
+
+
+def _point_facts(point: Point) -> dict[str, Any]:
+    facts: dict[str, Any] = {"budget_bytes": point.budget, "is_pareto": point.is_pareto}
+    if point.found is None:
+        return {**facts, "reason": point.reason}
+    return {**facts, "trained_accuracy": point.trained, **point.found.to_dict()}
+
+
+def _write_points(points: Sequence[Point], folder: Path) -> None:
+    files = {
+        f"scheme-{point.budget}.toml": point.found.scheme.to_toml()
+        for point in points
+        if point.found is not None
+    }
+    facts = {"points": [_point_facts(point) for point in points]}
+    files["sweep.json"] = json_format.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    write_all(folder, files)
+
+
+def _show_points(points: Sequence[Point]) -> None:
+    rows: list[list[object]] = []
+    for point in points:
+        found = point.found
+        if found is None:
+            rows.append([point.budget, None, None, None, None, "too small", None])
+            continue
+        expected = found.expected if found.measure in WITH_HEAD else found.gain
+        rows.append(
+            [
+                point.budget,
+                found.measured.sram_bytes,
+                _amount(found.measure, expected),
+                None if point.trained is None else percent(point.trained),
+                found.scheme.bias_depth,
+                len(found.layers),
+                "*" if point.is_pareto else "",
+            ]
+        )
+    measure = next(point.found.measure for point in points if point.found)
+    columns = ("budget", "SRAM", measure, "trained", "biases", "weights", "Pareto")
+    show_table(columns, rows, left=0)

@@ -1,0 +1,104 @@
+"""What an update scheme takes of a device: the words between selection and memory planning.
+
+Selection asks functions for these values; it has no formula of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mcutrain.sparse.scheme import UpdateScheme
+
+
+@dataclass(frozen=True)
+class Span:
+    """Aligned bytes alive from step `first` to step `last`, both included."""
+
+    size_bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class FlashPart:
+    """Bytes in flash. is_certain: whether no other scheme could share them by chance."""
+
+    size_bytes: int
+    is_certain: bool = True
+
+
+@dataclass(frozen=True)
+class SchemeCost:
+    """A scheme's memory before its buffers have offsets, and its work.
+
+    steps: the nodes' names in execution order. spans: the arena's buffers. state: bytes of each
+    state tensor. flash: parts by content; what is equal lies there once. work: instructions of each
+    node in one step, by its name.
+    """
+
+    steps: tuple[str, ...]
+    spans: tuple[Span, ...]
+    state: Mapping[str, int]
+    flash: Mapping[Hashable, FlashPart]
+    work: Mapping[str, int]
+
+    @property
+    def instructions(self) -> int:
+        """Of one step."""
+        return sum(self.work.values())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
+        object.__setattr__(self, "flash", MappingProxyType(dict(self.flash)))
+        object.__setattr__(self, "work", MappingProxyType(dict(self.work)))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a planned scheme really takes.
+
+    arena_bytes, state_bytes: of sram_bytes. flash_bytes: rather more than it is, unless it
+    was_built.
+    """
+
+    sram_bytes: int
+    arena_bytes: int
+    state_bytes: int
+    flash_bytes: int
+    instructions: int
+    peak_step: int
+    peak_node: str
+    was_built: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device has; None is no limit. sram_bytes: with all that firmware takes besides."""
+
+    sram_bytes: int | None = None
+    flash_bytes: int | None = None
+    instructions: int | None = None
+
+
+CostFunction = Callable[[UpdateScheme], SchemeCost]
+MeasureFunction = Callable[[UpdateScheme], Measured]
+BuildFunction = Callable[[UpdateScheme], Measured | None]
+
+
+@dataclass(frozen=True)
+class Device:
+    """How schemes are costed.
+
+    cost: fast, never more than the truth. measure: planned for real. build: what a compiler makes
+    of the scheme that measure found to fit, None if it does not link; called for a winner only.
+    fixed_sram_bytes, fixed_flash_bytes: what firmware takes besides what cost says, never more
+    than the truth either.
+    """
+
+    cost: CostFunction
+    measure: MeasureFunction
+    build: BuildFunction | None = None
+    fixed_sram_bytes: int = 0
+    fixed_flash_bytes: int = 0

@@ -1,0 +1,144 @@
+"""Costs of the schemes of one network, each asked for once, and what a choice adds to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.sparse.cost import CostFunction, SchemeCost
+from mcutrain.sparse.scheme import UpdateScheme
+from mcutrain.sparse.timeline import Timeline
+
+Array = npt.NDArray[Any]
+Shares = tuple[tuple[int, float], ...]
+"""(layer, share), ascending; the layers whose weights are trained."""
+Progress = Callable[[int, int], None]
+ALIGN_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Added:
+    """What weights add to the biases alone. memory: arena bytes at each step of the timeline."""
+
+    memory: Array
+    state_bytes: int
+    instructions: int
+
+    @staticmethod
+    def total(parts: Iterable[Added]) -> Added:
+        """The sum."""
+        parts = list(parts)
+        memory: Array = np.array(np.sum([part.memory for part in parts], axis=0, dtype=np.int64))
+        return Added(
+            memory,
+            sum(part.state_bytes for part in parts),
+            sum(part.instructions for part in parts),
+        )
+
+    def equals(self, other: Added) -> bool:
+        """Whether every number is the same."""
+        return (self.state_bytes, self.instructions) == (
+            other.state_bytes,
+            other.instructions,
+        ) and bool(np.array_equal(self.memory, other.memory))
+
+
+def scheme_of(depth: int, shares: Shares, bits: int, name: str = "selected") -> UpdateScheme:
+    """The scheme of these choices."""
+    return UpdateScheme(name, depth, {str(i): s for i, s in shares}, residual_bits=bits)
+
+
+class CostBook:
+    """bits: the residual bits at which memory is measured; the state's size tells of the others.
+
+    progress is told how many costs are known, and of how many in all (a guess until the end).
+    """
+
+    def __init__(self, cost: CostFunction, bits: int, progress: Progress) -> None:
+        self.bits = bits
+        self.expected = 0
+        self._cost, self._progress = cost, progress
+        self._costs: dict[tuple[int, Shares, int], SchemeCost] = {}
+        self._timeline: Timeline | None = None
+
+    def __len__(self) -> int:
+        return len(self._costs)
+
+    @property
+    def timeline(self) -> Timeline:
+        """Of all schemes that were costed; it may change when another one is."""
+        if self._timeline is None:
+            longest_first = sorted(self._costs.values(), key=lambda cost: -len(cost.steps))
+            self._timeline = Timeline(cost.steps for cost in longest_first)
+        return self._timeline
+
+    def at(self, depth: int, shares: Shares = (), bits: int | None = None) -> SchemeCost:
+        """The cost of a scheme."""
+        key = (depth, shares, self.bits if bits is None else bits)
+        if key not in self._costs:
+            self._costs[key] = found = self._cost(scheme_of(*key))
+            if self._timeline is not None and not self._timeline.holds(found.steps):
+                self._timeline = None
+            self._progress(len(self._costs), max(self.expected, len(self._costs)))
+        return self._costs[key]
+
+    def memory(self, depth: int, shares: Shares = ()) -> Array:
+        """Arena bytes at each step of the timeline."""
+        cost = self.at(depth, shares)
+        return self.timeline.memory(cost)
+
+    def added(self, depth: int, shares: Shares) -> Added:
+        """What the weights add."""
+        base, cost = self.at(depth), self.at(depth, shares)
+        return Added(
+            self.memory(depth, shares) - self.memory(depth),
+            sum(cost.state.values()) - sum(base.state.values()),
+            cost.instructions - base.instructions,
+        )
+
+    def adds_up(self, depth: int, shares: Shares) -> bool:
+        """Whether all together add what each of them adds alone."""
+        together = self.added(depth, shares)  # first: it may change the timeline
+        return together.equals(Added.total(self.added(depth, (one,)) for one in shares))
+
+    def same(self, depth: int, other: int, shares: Shares) -> bool:
+        """Whether the weights add the same at two depths."""
+        there = self.added(other, shares)
+        return self.added(depth, shares).equals(there)
+
+    def state_names(self, depth: int, shares: Shares) -> frozenset[str]:
+        """The state tensors that the weights bring."""
+        return frozenset(self.at(depth, shares).state.keys() - self.at(depth).state.keys())
+
+    def flash_added(self, depth: int, shares: Shares, shared: frozenset[Hashable]) -> int:
+        """At least how many bytes of flash the weights add.
+
+        shared: parts that other choices bring, too; they are not counted.
+        """
+        base, cost = self.at(depth).flash, self.at(depth, shares).flash
+        new = cost.keys() - base.keys() - shared
+        gone = base.keys() - cost.keys()
+        return sum(cost[key].size_bytes for key in new if cost[key].is_certain) - sum(
+            base[key].size_bytes for key in gone
+        )
+
+    def flash_shared(
+        self, depth: int, shares: Shares, shared: frozenset[Hashable]
+    ) -> dict[Hashable, int]:
+        """Bytes of those shared parts that the weights bring."""
+        base, cost = self.at(depth).flash, self.at(depth, shares).flash
+        new = (cost.keys() - base.keys()) & shared
+        return {key: cost[key].size_bytes for key in new if cost[key].is_certain}
+
+    def flash_keys(self, depth: int, shares: Shares = ()) -> frozenset[Hashable]:
+        """All parts in flash."""
+        return frozenset(self.at(depth, shares).flash)
+
+
+def initial_bytes(sizes: Mapping[str, int]) -> int:
+    """What the initial values of state tensors take in flash."""
+    return sum(-(-size // ALIGN_BYTES) * ALIGN_BYTES for size in sizes.values())

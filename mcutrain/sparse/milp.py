@@ -1,0 +1,266 @@
+"""The choices at one bias depth as a mixed-integer program, solved by HiGHS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from mcutrain.errors import PlanError
+from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.option import Depth, Option
+from mcutrain.sparse.silence import silenced_stdout
+
+Array = npt.NDArray[Any]
+Chosen = tuple[int, ...]
+"""Indices of the options that are taken, ascending."""
+
+SOLVED, INFEASIBLE = 0, 2  # scipy's status
+EFFORTS: tuple[Any, ...] = (
+    {"mip_rel_gap": 0.0, "node_limit": 10_000},
+    {"mip_rel_gap": 1e-3},
+)
+"""Options of the solver: a proof, and what is tried if there are too many nodes for it."""
+SCALE = 1000.0
+"""The largest gain as the solver sees it, so that its tolerances of 1e-6 are small beside it."""
+TOLERANCE = 1e-7
+"""Gains nearer to each other than this share of the largest are equal, the smaller scheme wins."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One depth at some residual bits under limits.
+
+    gains: of each column at these bits; the first columns are the depth's options, the others
+    bundles of what options share. rows: what each column adds to each limited quantity, int64
+    [rows][columns]; room[row]: how much of it there is for them. peak_rows, peak_base: SRAM at
+    each step, with or without a limit. cuts: what must not be chosen.
+    """
+
+    depth: Depth
+    bits: int
+    gains: Array
+    rows: Array
+    room: Array
+    peak_rows: Array
+    peak_base: Array
+    bundles: tuple[Chosen, ...]
+    cuts: tuple[Chosen, ...] = field(default=())
+
+    @staticmethod
+    def of(
+        depth: Depth, bits: int, factor: float, limits: Limits, fixed: tuple[int, int]
+    ) -> Problem:
+        """factor: on the gains of weights. fixed: SRAM and flash that firmware takes anyway."""
+        options = depth.options
+        flash = [o.flash[bits] for o in options] + [size for size, _ in depth.bundles]
+        flash_room = (limits.flash_bytes or 0) - depth.flash_bytes - fixed[1]
+        has_flash = limits.flash_bytes is not None and _most(depth, flash) > flash_room
+        bundles = tuple(chosen for _, chosen in depth.bundles) if has_flash else ()
+        peak_rows = depth.peaks[0] + np.array([o.state[bits] for o in options], np.int64)
+        peak_rows = _widened(peak_rows, len(bundles))
+        peak_base = depth.peaks[1] + depth.state_bytes + fixed[0]
+        rows, room = [peak_rows[:0]], [peak_base[:0]]
+        if limits.sram_bytes is not None:
+            rows.append(peak_rows)
+            room.append(limits.sram_bytes - peak_base)
+        if has_flash:
+            rows.append(np.array([flash], np.int64))
+            room.append(np.array([flash_room], np.int64))
+        if limits.instructions is not None:
+            work = np.array([[o.instructions[bits] for o in options]], np.int64)
+            rows.append(_widened(work.reshape(1, len(options)), len(bundles)))
+            room.append(np.array([limits.instructions - depth.instructions], np.int64))
+        all_rows, all_room = np.concatenate(rows), np.concatenate(room)
+        matters = _most(depth, all_rows) > all_room
+        gains = factor * np.array([[o.gain for o in options]], np.float64)
+        return Problem(
+            depth,
+            bits,
+            _widened(gains.reshape(1, len(options)), len(bundles))[0],
+            all_rows[matters],
+            all_room[matters],
+            peak_rows,
+            peak_base,
+            bundles,
+        )
+
+    def columns(self, chosen: Chosen) -> list[int]:
+        """The options and the bundles that they need."""
+        taken = set(chosen)
+        count = len(self.depth.options)
+        return [*chosen, *(count + i for i, b in enumerate(self.bundles) if taken.intersection(b))]
+
+    def options(self, chosen: Chosen) -> tuple[Option, ...]:
+        """The options of these indices."""
+        return tuple(self.depth.options[i] for i in chosen)
+
+    def value(self, chosen: Chosen) -> float:
+        """The expected gain."""
+        return math.fsum((self.depth.gain, *(float(self.gains[i]) for i in chosen)))
+
+    def peak_bytes(self, chosen: Chosen) -> int:
+        """SRAM at the fullest step, as the sums say."""
+        return int(np.max(self.peak_base + self.peak_rows[:, list(chosen)].sum(axis=1)))
+
+    def fits(self, chosen: Chosen) -> bool:
+        """Whether the limits hold, in exact arithmetic."""
+        return bool(np.all(self.rows[:, self.columns(chosen)].sum(axis=1) <= self.room))
+
+    def without(self, chosen: Chosen) -> Problem:
+        """The same problem with one choice forbidden."""
+        return replace(self, cuts=(*self.cuts, chosen))
+
+    def rough_bound(self) -> float | None:
+        """At least what the best choice gains: the best of each unit, or the densest options that
+        fill one limit, fractions of them, too; None if nothing fits."""
+        if (self.depth.extreme(self.rows, np.min) > self.room).any():
+            return None
+        most = float(self.depth.extreme(self.gains[None], np.max)[0])
+        regular = (self.rows >= 0).all(axis=1)  # else an option may make room for others
+        rows, room = self.rows[regular], self.room[regular].astype(np.float64)
+        if len(rows):
+            density = self.gains / np.maximum(rows, 1)
+            order = np.argsort(-density, axis=1)
+            sizes = np.maximum(np.take_along_axis(rows, order, 1), 1)
+            before = np.cumsum(sizes, axis=1) - sizes
+            share = np.clip((room[:, None] + len(self.gains) - before) / sizes, 0.0, 1.0)
+            most = min(most, float((share * self.gains[order]).sum(axis=1).min()))
+        return self.depth.gain + most
+
+    def bound(self) -> float | None:
+        """A nearer bound, by linear relaxation."""
+        if not len(self.gains):
+            return self.value(()) if self.fits(()) and () not in self.cuts else None
+        found = self._solve(-self._scaled, self._limits, self.cuts, integral=False)
+        return None if found is None else self.depth.gain - found[1] * self._unit
+
+    def best(self) -> tuple[Chosen, float] | None:
+        """The choice that gains most, of equal ones the smaller; None if there is none.
+
+        And what no choice gains more than, if the solver had to give up the proof, else -infinity.
+        """
+        if not len(self.gains):
+            return ((), -math.inf) if self.fits(()) and () not in self.cuts else None
+        cuts = list(self.cuts)
+        while True:
+            found = self._solve(self._sizes - self._scaled, self._limits, cuts, integral=True)
+            if found is None:
+                return None
+            chosen, _, bound = found
+            if self.fits(chosen):
+                return chosen, -math.inf if bound is None else self.depth.gain - bound * self._unit
+            cuts.append(chosen)  # within the solver's tolerance, but not within the limit
+
+    # ------------------------------------------------------------------ the solver
+
+    @cached_property
+    def _largest(self) -> float:
+        return float(np.max(self.gains, initial=0.0)) or 1.0
+
+    @cached_property
+    def _unit(self) -> float:
+        return self._largest / SCALE
+
+    @cached_property
+    def _scaled(self) -> Array:
+        scaled: Array = self.gains / self._unit
+        return scaled
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """How much SRAM each column takes, so small a number that it decides between equals."""
+        sizes = np.maximum(self.peak_rows.max(axis=0, initial=0), 0).astype(np.float64)
+        smallest: Array = sizes * (TOLERANCE * SCALE / max(sizes.sum(), 1.0))
+        return smallest
+
+    @cached_property
+    def _limits(self) -> list[LinearConstraint]:
+        return self._constraint(self.rows, self.room)
+
+    def _constraint(self, rows: Array, room: Array) -> list[LinearConstraint]:
+        """Limits, and at most one choice for each unit."""
+        matrix = csr_array(np.concatenate([rows, self._units, self._needs]))
+        ones, zeros = np.ones(len(self._units)), np.zeros(len(self._needs))
+        return [LinearConstraint(matrix, -np.inf, np.concatenate([room, ones, zeros]))]
+
+    @cached_property
+    def _units(self) -> Array:
+        """Rows that say that of each unit at most one option is taken."""
+        units = np.zeros((len(self.depth.units), len(self.gains)))
+        at = 0
+        for row, unit in zip(units, self.depth.units, strict=True):
+            row[at : at + len(unit)] = 1.0
+            at += len(unit)
+        return units
+
+    @cached_property
+    def _needs(self) -> Array:
+        """Rows that say that a bundle is taken if an option of any unit needs it."""
+        rows = []
+        for i, bundle in enumerate(self.bundles):
+            needing = np.zeros(len(self.gains))
+            needing[list(bundle)] = 1.0
+            for unit in self._units * needing:
+                if unit.any():
+                    unit[len(self.depth.options) + i] = -1.0
+                    rows.append(unit)
+        return np.array(rows).reshape(len(rows), len(self.gains))
+
+    def _solve(
+        self,
+        goal: Array,
+        limits: Sequence[LinearConstraint],
+        cuts: Sequence[Chosen],
+        integral: bool,
+    ) -> tuple[Chosen, float, float | None] | None:
+        """Minimise goal. None if nothing fits.
+
+        Returns what is chosen, the goal's value, and the goal's lower bound if they may differ.
+        """
+        constraints = list(limits)
+        if cuts:
+            rows = np.zeros((len(cuts), len(goal)))
+            rows[:, : len(self.depth.options)] = 1.0
+            for row, cut in zip(rows, cuts, strict=True):
+                row[list(cut)] = -1.0
+            least = np.array([1.0 - len(cut) for cut in cuts])
+            constraints.append(LinearConstraint(csr_array(rows), least, np.inf))
+        for options in EFFORTS:
+            with silenced_stdout():  # HiGHS prints lines of its own debugging there
+                found = milp(
+                    goal,
+                    integrality=np.full(len(goal), int(integral)),
+                    bounds=Bounds(0.0, 1.0),
+                    constraints=constraints,
+                    options=options,
+                )
+            if found.status in (SOLVED, INFEASIBLE):
+                break
+        if found.status == INFEASIBLE:
+            return None
+        if found.status != SOLVED or found.x is None:
+            raise PlanError(f"the solver gave up on the selection: {found.message}")
+        taken = found.x[: len(self.depth.options)] > 0.5
+        chosen = tuple(np.flatnonzero(taken).tolist())
+        proved = not integral or options is EFFORTS[0]
+        return chosen, float(found.fun), None if proved else float(found.mip_dual_bound)
+
+
+def _widened(rows: Array, columns: int) -> Array:
+    """With so many columns of zeros behind."""
+    return np.pad(rows, ((0, 0), (0, columns)))
+
+
+def _most(depth: Depth, rows: Array | Sequence[int]) -> Array:
+    """The most that a choice and all bundles can add to each row."""
+    rows = np.atleast_2d(np.asarray(rows, np.int64))
+    most: Array = depth.extreme(rows, np.max) + rows[:, len(depth.options) :].sum(axis=1)
+    return most

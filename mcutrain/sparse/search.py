@@ -1,0 +1,107 @@
+"""Candidates in falling order of expected gain: best first over bias depths and residual bits."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mcutrain.sparse.choices import Choices
+from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.cost_book import Shares
+from mcutrain.sparse.milp import TOLERANCE, Chosen, Problem
+
+ROUGH, RELAXED, SOLVED = range(3)
+"""What is known of a problem: a rough bound, a nearer one, its best choice."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A choice that fits as far as sums can say. gain: expected; no other choice has more."""
+
+    depth: int
+    bits: int
+    shares: Shares
+    gain: float
+    peak_bytes: int
+    chosen: Chosen
+    place: int
+
+
+class Search:
+    """All problems of one set of limits, in a heap by what they can still give.
+
+    factors: residual bits → factor on the gains of weights. fixed: SRAM and flash that firmware
+    takes anyway. solves: how often the solver ran. bound: if the solver gave up a proof, what no
+    choice that it left out can gain more than.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        factors: Mapping[int, float],
+        limits: Limits,
+        fixed: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.solves = 0
+        self.bound = float("-inf")
+        self._problems = [
+            Problem.of(depth, bits, factors[bits], limits, fixed)
+            for depth in choices.depths
+            for bits in (choices.bits if depth.depth else choices.bits[:1])
+        ]
+        self._choices: list[Chosen] = [()] * len(self._problems)
+        largest = max((p.value(()) + float(sum(p.gains)) for p in self._problems), default=0.0)
+        self._tolerance = TOLERANCE * (abs(largest) or 1.0)
+        self._heap: list[tuple[int, int, int, int]] = []
+        for place, problem in enumerate(self._problems):
+            self._push(problem.rough_bound(), ROUGH, 0, place)
+
+    def best(self) -> Candidate | None:
+        """The choice with the largest expected gain, and of equal ones the smallest; None: none."""
+        while self._heap:
+            _, state, _, place = self._heap[0]
+            if state == SOLVED:
+                return self._candidate(place)
+            heapq.heappop(self._heap)
+            self._refine(place, state)
+        return None
+
+    def cut(self, candidate: Candidate) -> None:
+        """Forbid the choice that `best` returned."""
+        heapq.heappop(self._heap)
+        place = candidate.place
+        self._problems[place] = self._problems[place].without(candidate.chosen)
+        self._refine(place, RELAXED)
+
+    def _refine(self, place: int, state: int) -> None:
+        """Find out more about a problem."""
+        problem = self._problems[place]
+        self.solves += 1
+        if state == ROUGH:
+            self._push(problem.bound(), RELAXED, 0, place)
+            return
+        answer = problem.best()
+        if answer is not None:
+            found, bound = answer
+            self.bound = max(self.bound, bound)
+            self._choices[place] = found
+            self._push(problem.value(found), SOLVED, problem.peak_bytes(found), place)
+
+    def _push(self, gain: float | None, state: int, peak_bytes: int, place: int) -> None:
+        """Equal gains: what is less known first, then the smaller, then the lower depth."""
+        if gain is not None:
+            heapq.heappush(self._heap, (-round(gain / self._tolerance), state, peak_bytes, place))
+
+    def _candidate(self, place: int) -> Candidate:
+        problem, chosen = self._problems[place], self._choices[place]
+        shares = tuple(sorted(pair for o in problem.options(chosen) for pair in o.shares))
+        return Candidate(
+            problem.depth.depth,
+            problem.bits,
+            shares,
+            problem.value(chosen),
+            problem.peak_bytes(chosen),
+            chosen,
+            place,
+        )

@@ -1,0 +1,249 @@
+"""Exact selection: the update scheme with the largest contribution that fits a device.
+
+The expected gain of a scheme is bias[k] + sum of factor(bits) * weights[layer][share], over
+layers within the bias depth k. Its memory at every step is a sum, too (mcutrain.sparse.choices),
+so the best scheme is the solution of an integer program. The program never overestimates what a
+scheme takes; the scheme that it proposes is planned for real, and forbidden if it does not fit.
+The first one that fits is therefore the best of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mcutrain.errors import AnalysisError, PlanError
+from mcutrain.ir.graph import Graph
+from mcutrain.sparse.binding import binding_constraint
+from mcutrain.sparse.choices import Choices
+from mcutrain.sparse.contribution import Contributions
+from mcutrain.sparse.cost import BuildFunction, Device, Limits, Measured
+from mcutrain.sparse.cost_book import Progress, scheme_of
+from mcutrain.sparse.resolution import with_importance
+from mcutrain.sparse.scheme import UpdateScheme
+from mcutrain.sparse.search import Candidate, Search
+from mcutrain.sparse.selection import LayerChoice, Next, Selection, changes
+
+MOST_CUTS = 200
+"""Schemes that are planned in vain before the limit is lowered and the optimum is given up."""
+KIB = 1024
+NEXT_KIB = tuple(2**i for i in range(11))
+"""Larger budgets that are tried to say what more memory buys."""
+LIMIT_NAMES = {"sram_bytes": "SRAM", "flash_bytes": "flash", "instructions": "instructions"}
+
+
+class Selector:
+    """Costs the choices of one network once, then selects under any limits.
+
+    measure: which gains are maximised; None is the analysis' first. device: how schemes are
+    costed and planned. progress: told how many costs are known, and of how many. by_gradient: the
+    schemes name the channels' importance as the analysis has it; it changes no cost.
+    """
+
+    by_gradient = False
+
+    def __init__(
+        self,
+        graph: Graph,
+        contributions: Contributions,
+        device: Device,
+        measure: str | None = None,
+        progress: Progress = lambda done, total: None,
+    ) -> None:
+        self.contributions, self.device = contributions, device
+        self.measure = measure or next(iter(contributions.gains))
+        self.factors = dict(contributions.residual_factor)
+        gains = contributions.gain(self.measure)
+        self.choices = Choices(graph, gains, self.factors, device.cost, progress)
+        if len(contributions.layers) != self.choices.structure.count:
+            raise AnalysisError(
+                f"the analysis has {len(contributions.layers)} layers, the model "
+                f"{self.choices.structure.count}; analyse this model"
+            )
+        self._measured: dict[str, Measured] = {}
+        self._built: dict[str, Measured | None] = {}
+        self._solves = self._cuts = 0
+
+    def select(self, limits: Limits, with_next: bool = True) -> Selection:
+        """The best scheme. Raises PlanError with the least budget if nothing fits."""
+        self._solves = self._cuts = 0
+        best, bound = self._best(limits, self.device.build)
+        if best is None:
+            raise self._too_small(limits)
+        scheme = self._scheme(best)
+        measured = self._built.get(scheme.to_toml()) or self.planned(scheme)
+        measure = self.measure
+        following = self._next(limits, best) if with_next else None
+        binding = self._binding(limits, best)
+        return Selection(
+            scheme=scheme,
+            measure=measure,
+            head=self.contributions.head.get(measure, 0.0),
+            gain=best.gain,
+            bias_gain=self.choices.gains.bias[best.depth],
+            bound=bound,
+            optimal=bound <= best.gain + self._least_gain,
+            layers=self._layers(best),
+            measured=measured,
+            limits=limits,
+            free=_free(limits, measured),
+            binding=binding,
+            next=following,
+            solves=self._solves,
+            cuts=self._cuts,
+        )
+
+    # ------------------------------------------------------------------ searching
+
+    def _best(
+        self, limits: Limits, build: BuildFunction | None = None
+    ) -> tuple[Candidate | None, float]:
+        """The best scheme that fits when planned and built; what none can gain more than."""
+        asked, bound = limits, float("-inf")
+        while True:
+            search = self._search(asked)
+            excess = 0
+            for _ in range(MOST_CUTS):
+                found = search.best()
+                if found is None:
+                    break
+                measured = self.planned(self._scheme(found))
+                if _fits(limits, measured) and self._builds(limits, self._scheme(found), build):
+                    self._solves += search.solves
+                    return found, max(bound, found.gain, search.bound)
+                excess = max(excess, measured.sram_bytes - found.peak_bytes)
+                self._cuts += 1
+                search.cut(found)
+            self._solves += search.solves
+            if found is None:
+                return None, bound
+            bound = max(bound, found.gain, search.bound)
+            assert asked.sram_bytes is not None or asked.flash_bytes is not None
+            asked = _lowered(asked, excess)
+
+    def _builds(self, limits: Limits, scheme: UpdateScheme, build: BuildFunction | None) -> bool:
+        """Whether it also fits as a compiler makes it."""
+        if build is None:
+            return True
+        key = scheme.to_toml()
+        if key not in self._built:
+            self._built[key] = build(scheme)
+        built = self._built[key]
+        return built is not None and _fits(limits, built)
+
+    def _search(self, limits: Limits) -> Search:
+        return Search(self.choices, self.factors, limits, self._fixed)
+
+    @property
+    def _fixed(self) -> tuple[int, int]:
+        return self.device.fixed_sram_bytes, self.device.fixed_flash_bytes
+
+    def _scheme(self, found: Candidate) -> UpdateScheme:
+        scheme = scheme_of(found.depth, found.shares, self._bits(found))
+        return with_importance(scheme, self.contributions) if self.by_gradient else scheme
+
+    def _bits(self, found: Candidate) -> int:
+        """Residual bits; where no weight but the head's is trained they do not matter."""
+        return found.bits if found.shares else UpdateScheme().residual_bits
+
+    def planned(self, scheme: UpdateScheme) -> Measured:
+        """What a scheme takes, planned once."""
+        key = scheme.to_toml()
+        if key not in self._measured:
+            self._measured[key] = self.device.measure(scheme)
+        return self._measured[key]
+
+    # ------------------------------------------------------------------ explaining
+
+    def _layers(self, best: Candidate) -> tuple[LayerChoice, ...]:
+        factor, bits = self.factors.get(best.bits, 1.0), best.bits
+        weights = self.choices.gains.weights
+        return tuple(
+            LayerChoice(
+                i,
+                self.choices.structure.names[i],
+                share,
+                factor * weights[i][share],
+                self.choices.state_bytes(((i, share),), bits),
+            )
+            for i, share in best.shares
+        )
+
+    def _binding(self, limits: Limits, best: Candidate) -> str:
+        """What stands in the way of gaining more."""
+        if best.gain + self._least_gain >= self._largest_gain():
+            return "nothing: all that has a gain is trained"
+        steps = self.device.cost(self._scheme(best)).steps
+        return binding_constraint(self.choices, self.factors, limits, self._fixed, best, steps)
+
+    def _largest_gain(self) -> float:
+        """Without any limit."""
+        factor = max(self.factors.values())
+        return max(
+            d.gain + factor * sum(max(o.gain for o in unit) for unit in d.units)
+            for d in self.choices.depths
+        )
+
+    @property
+    def _least_gain(self) -> float:
+        """What counts as more; sums in another order differ by less."""
+        return 1e-9 * max(1e-9, *(abs(g) for g in self.choices.gains.bias))
+
+    def _next(self, limits: Limits, best: Candidate) -> Next | None:
+        if limits.sram_bytes is None:
+            return None
+        if best.gain + self._least_gain >= self._largest_gain():
+            return None
+        for kib in NEXT_KIB:
+            larger = replace(limits, sram_bytes=limits.sram_bytes + kib * KIB)
+            found, _ = self._best(larger)
+            if found is not None and found.gain > best.gain + self._least_gain:
+                old, new = self._scheme(best), self._scheme(found)
+                more = self.planned(new).sram_bytes - limits.sram_bytes
+                return Next(more, found.gain - best.gain, new, changes(old, new))
+        return None
+
+    def _too_small(self, limits: Limits) -> PlanError:
+        """The head alone does not fit: by how much, and which step needs it."""
+        least = self.planned(scheme_of(0, (), UpdateScheme().residual_bits))
+        over = [
+            f"{getattr(least, name):,} {'' if name == 'instructions' else 'bytes of '}"
+            f"{LIMIT_NAMES[name]}, {getattr(least, name) - getattr(limits, name):,} more than the "
+            f"limit of {getattr(limits, name):,}"
+            for name in LIMIT_NAMES
+            if getattr(limits, name) is not None and getattr(least, name) > getattr(limits, name)
+        ]
+        if not over:
+            return PlanError("nothing can be trained: what fits as planned does not link")
+        where = (
+            f"; most memory is needed at step {least.peak_step}, {least.peak_node!r}, for which "
+            "the least budget is the said one: take a smaller input or model"
+            if limits.sram_bytes is not None and least.sram_bytes > limits.sram_bytes
+            else ""
+        )
+        return PlanError(
+            f"nothing can be trained: the head alone needs {' and '.join(over)}{where}"
+        )
+
+
+def _fits(limits: Limits, measured: Measured) -> bool:
+    return all(free >= 0 for free in _free(limits, measured).values())
+
+
+def _free(limits: Limits, measured: Measured) -> Mapping[str, int]:
+    """What is left of each limit."""
+    return {
+        name: getattr(limits, name) - getattr(measured, name)
+        for name in LIMIT_NAMES
+        if getattr(limits, name) is not None
+    }
+
+
+def _lowered(limits: Limits, excess: int) -> Limits:
+    """So much less SRAM, and a little less flash: what was planned in vain is left out."""
+    sram, flash = limits.sram_bytes, limits.flash_bytes
+    return replace(
+        limits,
+        sram_bytes=None if sram is None else sram - max(excess, 8),
+        flash_bytes=None if flash is None else flash - KIB,
+    )

@@ -1,0 +1,150 @@
+"""What selection answers: a scheme, the proof that none is better, and what more memory buys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from mcutrain.sparse.cost import Limits, Measured
+from mcutrain.sparse.scheme import UpdateScheme
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """One trained weight. gain: at the scheme's residual bits. state_bytes: what it keeps."""
+
+    index: int
+    name: str
+    share: float
+    gain: float
+    state_bytes: int
+
+
+@dataclass(frozen=True)
+class Next:
+    """The least larger budget that was found to gain more. more_bytes: of SRAM."""
+
+    more_bytes: int
+    more_gain: float
+    scheme: UpdateScheme
+    changes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"with {self.more_bytes:,} bytes more: {', '.join(self.changes)}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The scheme with the largest expected gain under limits that hold together.
+
+    measure: what is gained. head: it with the head alone; expected: head + gain. bias_gain: the
+    biases' part. bound: no scheme gains more; optimal: whether this one gains that. binding:
+    what keeps the gain from being larger. free: bytes or instructions left of each limit.
+    solves, cuts: how often the solver ran, and how many schemes it proposed that did not fit.
+    """
+
+    scheme: UpdateScheme
+    measure: str
+    head: float
+    gain: float
+    bias_gain: float
+    bound: float
+    optimal: bool
+    layers: tuple[LayerChoice, ...]
+    measured: Measured
+    limits: Limits
+    free: Mapping[str, int]
+    binding: str
+    next: Next | None
+    solves: int
+    cuts: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "free", MappingProxyType(dict(self.free)))
+
+    @property
+    def expected(self) -> float:
+        """The measure that training the scheme should reach."""
+        return self.head + self.gain
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; `scheme` is TOML text."""
+        found = self.measured
+        return {
+            "scheme": self.scheme.to_toml(),
+            "bias_depth": self.scheme.bias_depth,
+            "weights": dict(self.scheme.weights),
+            "residual_bits": self.scheme.residual_bits,
+            "measure": self.measure,
+            "head": self.head,
+            "gain": self.gain,
+            "expected": self.expected,
+            "bound": self.bound,
+            "optimal": self.optimal,
+            "bias_gain": self.bias_gain,
+            "layers": [
+                {
+                    "layer": layer.index,
+                    "name": layer.name,
+                    "share": layer.share,
+                    "gain": layer.gain,
+                    "state_bytes": layer.state_bytes,
+                }
+                for layer in self.layers
+            ],
+            "sram_bytes": found.sram_bytes,
+            "arena_bytes": found.arena_bytes,
+            "state_bytes": found.state_bytes,
+            "flash_bytes": found.flash_bytes,
+            "instructions": found.instructions,
+            "peak_step": found.peak_step,
+            "peak_node": found.peak_node,
+            "limits": {
+                "sram_bytes": self.limits.sram_bytes,
+                "flash_bytes": self.limits.flash_bytes,
+                "instructions": self.limits.instructions,
+            },
+            "free": dict(self.free),
+            "binding": self.binding,
+            "next": None
+            if self.next is None
+            else {
+                "more_bytes": self.next.more_bytes,
+                "more_gain": self.next.more_gain,
+                "changes": list(self.next.changes),
+                "scheme": self.next.scheme.to_toml(),
+            },
+            "solves": self.solves,
+            "cuts": self.cuts,
+        }
+
+
+def changes(old: UpdateScheme, new: UpdateScheme) -> tuple[str, ...]:
+    """How the second scheme differs, in words."""
+    found = []
+    if old.bias_depth != new.bias_depth:
+        found.append(f"the last {new.bias_depth} biases instead of {old.bias_depth}")
+    for layer in sorted({*old.weights, *new.weights}, key=int):
+        before, after = old.weights.get(layer, 0.0), new.weights.get(layer, 0.0)
+        if before != after:
+            instead = f" instead of {share_text(before)}" if before else ""
+            found.append(
+                f"layer {layer} at {share_text(after)}{instead}"
+                if after
+                else f"layer {layer} not at all"
+            )
+    if old.residual_bits != new.residual_bits:
+        found.append(f"{new.residual_bits} residual bits instead of {old.residual_bits}")
+    return tuple(found)
+
+
+def share_text(share: float) -> str:
+    """0.25 as 1/4."""
+    inverse = round(1 / share) if share else 0
+    if inverse and abs(share * inverse - 1) < 1e-9:
+        return "1" if inverse == 1 else f"1/{inverse}"
+    return f"{share:g}"
