@@ -5,10 +5,12 @@
     │   └── UnsupportedError  it is sound, but uses something mcutrain does not know
     ├── DataError             the data set cannot be used, or does not fit the model
     ├── SchemeError           the update scheme does not fit the model
+    ├── AnalysisError         the contribution analysis is unreadable, or of another model
     ├── PlanError             the memory plan is wrong or does not fit
     ├── TargetError           the board is unknown, or its board.toml is wrong
     ├── BuildError            the C compiler is missing or refused the code
-    └── StateError            a saved state is of another model, scheme or version
+    ├── StateError            a saved state is of another model, scheme or version
+    └── ReportError           a report cannot be read or drawn
 
 The command line prints the message of any of them as one sentence and exits with 2.
 A message says what is wrong, where (the node's, file's or key's name), and what to do.
@@ -35,6 +37,10 @@ class SchemeError(McutrainError):
     """The update scheme names layers, shares or depths that the model does not have."""
 
 
+class AnalysisError(McutrainError):
+    """A contribution analysis cannot be read, or was made for another model or measure."""
+
+
 class PlanError(McutrainError):
     """A memory plan overlaps, overruns, or exceeds its budget."""
 
@@ -49,3 +55,7 @@ class BuildError(McutrainError):
 
 class StateError(McutrainError):
     """A saved training state does not belong to this model and scheme."""
+
+
+class ReportError(McutrainError):
+    """A report's folder or values cannot be read, or what draws its charts is not installed."""

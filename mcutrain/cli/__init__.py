@@ -15,8 +15,10 @@ from mcutrain_host.errors import HostError
 
 import mcutrain
 from mcutrain.cli import (
+    analyze,
     board,
     build,
+    compare,
     demo,
     doctor,
     flash,
@@ -25,6 +27,8 @@ from mcutrain.cli import (
     monitor,
     plan,
     ports,
+    report,
+    select,
     simulate,
     train,
     verify,
@@ -61,6 +65,8 @@ for command in (
     info.info,
     verify.verify,
     simulate.simulate,
+    analyze.analyze,
+    select.select,
     plan.plan,
     generate.generate,
     build.build,
@@ -68,6 +74,8 @@ for command in (
     flash.flash,
     train.train,
     monitor.monitor,
+    compare.compare,
+    report.report,
     ports.ports,
     demo.demo,
     doctor.doctor,

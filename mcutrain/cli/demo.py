@@ -14,6 +14,8 @@ from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_t
 from mcutrain.cli.training import watching
 
 if TYPE_CHECKING:
+    from mcutrain_host.memory import Memory
+
     from mcutrain.api import SimulationResult
     from mcutrain.demo import Size
     from mcutrain.pipeline import TrainingStep
@@ -44,6 +46,8 @@ def demo(
     from mcutrain_host.toolchain import cache_folder
 
     from mcutrain import demo as content
+    from mcutrain.demo.report import write_report
+    from mcutrain.report.collect import curve_of
 
     size = content.QUICK if quick else content.Size()
     folder = output or cache_folder() / "demo"
@@ -71,16 +75,18 @@ def demo(
         )
     facts = _facts(upright, results, size, equal, folder)
     story.middle(facts)
-    on_board = _on_board(last.step, sensor, quick, seed, folder, json)
-    story.end({**facts, "board": on_board})
+    on_board, memory = _on_board(last.step, sensor, quick, seed, folder, json)
+    curves = [curve_of(t.step.scheme.name, t.result, seed) for t in results]
+    report = write_report(last.step, curves, on_board, memory, folder)
+    story.end({**facts, "board": on_board, "report": report})
     if not (equal and on_board["same_bits"]):
         raise typer.Exit(1)
 
 
 def _on_board(
     step: TrainingStep, sensor: Any, quick: bool, seed: int, folder: Path, json: bool
-) -> dict[str, Any]:
-    """The same on a virtual microcontroller."""
+) -> tuple[dict[str, Any], Memory]:
+    """The same on a virtual microcontroller: what happened, and the memory of the ELF file."""
     from mcutrain.demo import board
 
     size = board.QUICK if quick else board.Size()
@@ -95,7 +101,7 @@ def _on_board(
             lambda what, n, of: bar.update(task, description=what, completed=n, total=of),
         )
     outcome = done.outcome
-    return {
+    facts = {
         "name": board.BOARD,
         "planned_bytes": done.memory.planned_bytes,
         "linked_bytes": done.memory.linked_bytes,
@@ -114,6 +120,7 @@ def _on_board(
         "state_bytes": done.state_bytes,
         "same_bits": done.equal,
     }
+    return facts, done.memory
 
 
 @dataclass(frozen=True)
@@ -249,12 +256,20 @@ from step {board["went_on_from"]}
 The C is in {facts["folder"]}
     less {shlex.quote(str(Path(facts["folder"], facts["runs"][-1]["scheme"], "mct_model.h")))}
     less {shlex.quote(str(Path(facts["folder"], facts["runs"][-1]["scheme"], "mct_model.c")))}
-and the firmware in {Path(facts["folder"], board["name"])}"""
+and the firmware in {Path(facts["folder"], board["name"])}
+{_where(facts["report"])}"""
         )
 
     def _say(self, text: str) -> None:
         if not self.json:
             show(text)
+
+
+def _where(report: str | None) -> str:
+    """Where the report is, or how to get one."""
+    if report is None:
+        return "No report was drawn, because plotly is missing: pip install 'mcutrain[report]'"
+    return f"All of this as charts, to open in a browser: {report}"
 
 
 def _verdict(facts: dict[str, Any]) -> str:

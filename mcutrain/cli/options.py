@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
     from mcutrain.sparse import UpdateScheme
 
 UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
 KEEP = "keep"
+AUTO = "auto"
 
 
 def parse_number(text: str) -> float:
@@ -51,6 +53,11 @@ def parse_classes(text: str) -> str:
     return text
 
 
+def parse_auto_classes(text: str) -> str:
+    """The same, or `auto`."""
+    return text if text == AUTO else parse_classes(text)
+
+
 Model = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
@@ -68,6 +75,15 @@ Classes = Annotated[
         parser=parse_classes,
         metavar="N|keep",
         help="A new, untrained classifier with so many outputs; `keep` keeps the model's own.",
+    ),
+]
+AutoClasses = Annotated[
+    str,
+    typer.Option(
+        parser=parse_auto_classes,
+        metavar="N|keep|auto",
+        help="A new, untrained classifier with N outputs; `keep` keeps the model's own; `auto` "
+        "keeps it if the data has as many classes.",
     ),
 ]
 Accumulate = Annotated[int, typer.Option(min=1, max=65535, help="Samples per update.")]
@@ -138,6 +154,14 @@ class StepOptions:
         if self.head_residual_bits is not None:
             scheme = replace(scheme, head_residual_bits=self.head_residual_bits)
         return scheme
+
+
+def classes_for(graph: Graph, split: Split, text: str) -> int | None:
+    """The outputs of a new head for this data, None to keep the model's own."""
+    if text != AUTO:
+        return new_classes(text)
+    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+    return len(split.names) if len(split.names) != outputs else None
 
 
 def new_classes(text: str) -> int | None:

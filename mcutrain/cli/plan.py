@@ -75,27 +75,10 @@ def plan(
         show(drawing(step.plan.arena).rstrip())
 
 
-def state_parts(step: TrainingStep) -> dict[str, int]:
-    """The bytes of the trainable state by what they hold."""
-    import numpy as np
-
-    training = step.plan.training
-    parts = dict.fromkeys(("weights", "residual_bits", "biases", "gradient_sums", "exponents"), 0)
-    for name, value in training.state.items():
-        array = np.asarray(value)
-        if name in training.parameters:
-            kind = "weights" if array.dtype == np.int8 else "biases"
-        elif array.dtype == np.int8:
-            kind = "exponents"
-        else:
-            kind = "residual_bits" if array.dtype == np.uint8 else "gradient_sums"
-        parts[kind] += array.nbytes
-    parts["counters_and_padding"] = step.plan.state_bytes - sum(parts.values())
-    return parts
-
-
 def facts(step: TrainingStep) -> dict[str, Any]:
     """What a plan says, for --json."""
+    from mcutrain.memplan import state_parts
+
     found, arena = step.plan, step.plan.arena
     return {
         "model": step.graph.name,
@@ -104,7 +87,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
         "arena_bytes": found.arena_bytes,
         "arena_lower_bound_bytes": arena.lower_bound_bytes,
         "state_bytes": found.state_bytes,
-        "state": state_parts(step),
+        "state": state_parts(step.plan),
         "sram_bytes": found.sram_bytes,
         "constant_bytes": found.constant_bytes,
         "steps": len(found.nodes),

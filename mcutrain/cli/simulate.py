@@ -39,15 +39,7 @@ def simulate(
     model: options.Model,
     data: inputs.Data,
     scheme: options.Scheme = "head",
-    classes: Annotated[
-        str,
-        typer.Option(
-            parser=_classes,
-            metavar="N|keep|auto",
-            help="A new, untrained classifier with N outputs; `keep` keeps the model's own; `auto` "
-            "keeps it if the data has as many classes.",
-        ),
-    ] = AUTO,
+    classes: options.AutoClasses = options.AUTO,
     epochs: inputs.Epochs = 4,
     lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
     schedule: inputs.Schedule = "cosine",
@@ -142,12 +134,7 @@ def _load(
     split = source.read(
         lambda path, share, progress: load_data(graph, path, share, settings.seed, progress)
     )
-    wanted = None
-    if classes == AUTO:
-        outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
-        wanted = len(split.names) if len(split.names) != outputs else None
-    else:
-        wanted = options.new_classes(classes)
+    wanted = options.classes_for(graph, split, classes)
     return flags.prepare(graph, wanted, settings.seed), split
 
 

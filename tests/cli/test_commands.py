@@ -17,7 +17,7 @@ from tests.cli.conftest import Run
 
 COMMANDS = (
     *("info", "verify", "simulate", "plan", "generate", "build", "flash", "train", "monitor"),
-    *("ports", "demo", "doctor"),
+    *("ports", "demo", "doctor", "analyze", "select", "compare", "report"),
 )
 HELP_SECONDS = 0.7
 SPARSE = "10:0.5,22:0.5,bias:4"
@@ -226,6 +226,8 @@ def test_the_demo_runs_and_both_computations_agree(run: Run, tmp_path: Path) -> 
     assert "bytes of saved state equal the C's" in outcome.out
     assert "read back over serial, equals the simulation's: all 34,320 bytes" in outcome.out
     assert (tmp_path / "c" / "nucleo-f446re" / "build" / "firmware.elf").is_file()
+    assert f"to open in a browser: {Path('c/report.html')}" in outcome.out
+    assert (tmp_path / "c" / "report.html").is_file()
 
 
 def test_the_demo_as_json_learns_something(run: Run) -> None:

@@ -1,0 +1,282 @@
+"""mcutrain compare: what schemes cost and how well they learn, in one table."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli import samples as inputs
+from mcutrain.cli.output import count_bar, err, percent, say, show, show_json, show_table
+from mcutrain.cli.training import Lines
+
+if TYPE_CHECKING:
+    from mcutrain.api import SimulationResult
+    from mcutrain.data import Split
+    from mcutrain.ir.graph import Graph
+    from mcutrain.report.compare import Budget, Candidate
+    from mcutrain.report.content import Report
+    from mcutrain.report.learning import Compared
+    from mcutrain.report.runs import Lesson, Status, Trial
+    from mcutrain.simulate import RunSettings
+    from mcutrain.sparse.contribution import Contributions
+    from mcutrain.sparse.selection import Selection
+
+INTERRUPTED = 130
+
+
+def compare(
+    model: options.Model,
+    data: inputs.Data,
+    scheme: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another row, as `mcutrain plan --scheme` takes it; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    board: options.Board = None,
+    sram: Annotated[
+        int | None,
+        typer.Option(
+            parser=options.parse_bytes,
+            metavar="BYTES",
+            help="Of arena and state, such as 64K, instead of a board's.",
+            show_default=False,
+        ),
+    ] = None,
+    analysis: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `mcutrain analyze` wrote: adds the scheme that it selects for --board or "
+            "--sram.",
+            show_default=False,
+        ),
+    ] = None,
+    classes: options.AutoClasses = options.AUTO,
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each scheme.")] = 3,
+    epochs: inputs.Epochs = 4,
+    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
+    schedule: inputs.Schedule = "cosine",
+    warmup: inputs.Warmup = 0.1,
+    flip: inputs.Flip = False,
+    crop: inputs.Crop = 0,
+    samples: inputs.TrainingSamples = None,
+    test_samples: inputs.TestSamples = None,
+    test_share: inputs.TestShare = 0.2,
+    mean: inputs.Mean = None,
+    std: inputs.Std = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes that train; one per CPU by default.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Write report.html and report.json there.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Compare head only, biases only, the last layers, everything, and given schemes.
+
+    What does not fit is trained too: this computer can. Ctrl-C loses nothing: the same command
+    continues, from the cache.
+
+    Example: `mcutrain compare model.tflite --data images/ --board nucleo-f446re -o comparison`
+    """
+    from mcutrain.pipeline import load, prepare
+    from mcutrain.report.compare import Budget, with_results
+    from mcutrain.report.folder import with_selection
+    from mcutrain.report.html import check_installed
+    from mcutrain.report.runs import Lesson
+    from mcutrain.report.write import write
+    from mcutrain.simulate import RunSettings
+    from mcutrain.target import load_target
+
+    if board is not None and sram is not None:
+        raise typer.BadParameter("give either a board or bytes, not both", param_hint="--sram")
+    if analysis is not None and board is None and sram is None:
+        raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
+    if output is not None:
+        check_installed()
+    budget = Budget(None if board is None else load_target(board), sram)
+    source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
+    settings = RunSettings(epochs, lr, schedule, warmup, 0, flip, crop)
+    graph = load(model)
+    contributions = None if analysis is None else _analysis(analysis)
+    split = _read(graph, source)
+    wanted = options.classes_for(graph, split, classes)
+    chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
+    with err.status("planning"):
+        candidates = _candidates(graph, wanted, budget, scheme or [], chosen)
+        rows = [budget.row(c, prepare(graph, c.scheme, classes=wanted)) for c in candidates]
+    lesson = Lesson(
+        model,
+        tuple(c.scheme for c in candidates),
+        wanted,
+        split,
+        settings,
+        source.normalization,
+    )
+    results = _train(lesson, rows, seeds, jobs or os.cpu_count() or 1)
+    found = with_results(rows, results)
+    if output is not None:
+        report = _report(graph, wanted, budget, candidates, found, results)
+        if chosen is not None and contributions is not None:
+            report = with_selection(report, chosen, contributions)
+        path = write(report, output)
+    if json:
+        show_json(_facts(graph, settings, seeds, found))
+        return
+    _print(found, budget)
+    if output is not None:
+        show(f"The report is {path}")
+
+
+def _read(graph: Graph, source: inputs.Source) -> Split:
+    from mcutrain.api import load_data
+    from mcutrain.sparse import find_head
+
+    find_head(graph)  # a sentence before the data is read
+    return source.read(lambda path, share, progress: load_data(graph, path, share, 0, progress))
+
+
+def _candidates(
+    graph: Graph,
+    classes: int | None,
+    budget: Budget,
+    given: list[str],
+    chosen: Selection | None,
+) -> list[Candidate]:
+    """The usual ones, those that were asked for, the selected one."""
+    from mcutrain.report.compare import Candidate, usual
+    from mcutrain.sparse import parse_scheme
+
+    found = usual(graph, classes, budget)
+    for text in given:
+        scheme = parse_scheme(text)
+        found.append(Candidate(scheme.name, scheme))
+    if chosen is not None:
+        found.append(Candidate("selected", chosen.scheme))
+    return found
+
+
+def _analysis(path: Path) -> Contributions:
+    from mcutrain.sparse.contribution import read_contributions
+
+    return read_contributions(path)
+
+
+def _select(
+    graph: Graph, classes: int | None, budget: Budget, analysis: Contributions
+) -> Selection:
+    from mcutrain.report.compare import selected
+
+    with count_bar() as bar:
+        task = bar.add_task("selecting: costs", total=None)
+        return selected(
+            graph,
+            classes,
+            budget,
+            analysis,
+            lambda done, of: bar.update(task, completed=done, total=of),
+        )
+
+
+def _train(
+    lesson: Lesson, rows: list[Compared], seeds: int, jobs: int
+) -> dict[Trial, SimulationResult]:
+    """Every row from every seed, with progress and a line for each that is done."""
+    from mcutrain.report.compare import trials
+    from mcutrain.report.runs import train_all
+
+    wanted = trials(len(rows), seeds)
+    lines = Lines("compare")
+    done = 0
+    with count_bar() as bar:
+        task = bar.add_task("training steps", total=None)
+
+        def report(status: Status) -> None:
+            nonlocal done
+            bar.update(task, completed=status.steps, total=status.total)
+            for trial, result in status.finished:
+                done += 1
+                err.print(
+                    f"{rows[trial.scheme].name:12} seed {trial.seed}: "
+                    f"{percent(result.before)} before, {percent(result.accuracy)} after",
+                    soft_wrap=True,
+                )
+            lines.tell(f"{status.steps:,} of {status.total:,} training steps")
+
+        try:
+            results = train_all(lesson, wanted, jobs, report)
+        except KeyboardInterrupt:
+            say(
+                f"mcutrain: interrupted, {done} of {len(wanted)} runs are done; the same command "
+                "continues, also the others"
+            )
+            raise typer.Exit(INTERRUPTED) from None
+    return dict(zip(wanted, results, strict=True))
+
+
+def _report(
+    graph: Graph,
+    classes: int | None,
+    budget: Budget,
+    candidates: list[Candidate],
+    rows: list[Compared],
+    results: dict[Trial, SimulationResult],
+) -> Report:
+    """The comparison, and all about the best scheme that fits."""
+    from mcutrain.pipeline import prepare
+    from mcutrain.report.collect import collect, command_line, curve_of
+
+    fitting = [i for i, row in enumerate(rows) if row.fits is not False] or [0]
+    best = max(fitting, key=lambda i: rows[i].accuracy)
+    step = prepare(graph, candidates[best].scheme, classes=classes)
+    curves = [
+        curve_of(rows[trial.scheme].name, result)
+        for trial, result in results.items()
+        if trial.seed == 0
+    ]
+    return replace(
+        collect(step, budget.target),
+        comparison=tuple(rows),
+        curves=tuple(curves),
+        commands=(command_line(),),
+    )
+
+
+def _facts(graph: Graph, settings: RunSettings, seeds: int, rows: list[Compared]) -> dict[str, Any]:
+    return {
+        "model": graph.name,
+        "seeds": seeds,
+        "settings": {k: v for k, v in asdict(settings).items() if k != "seed"},
+        "rows": [
+            {**asdict(row), "accuracy": row.accuracy, "spread": row.spread, "fits": row.fits}
+            for row in rows
+        ],
+    }
+
+
+def _print(rows: list[Compared], budget: Budget) -> None:
+    from mcutrain.report.training_sections import comparison_table
+
+    table = comparison_table(rows)
+    show_table(table.columns, table.rows, table.left)
+    if budget.target is not None and budget.target.ram is not None:
+        show(f"SRAM: all that the firmware takes of {budget.target.title}, stack included.")
+    else:
+        show("SRAM: arena and trainable state, without stack and code's own variables.")
+    show("Flash and instructions are estimates. What does not fit was trained on this computer.")

@@ -1,0 +1,47 @@
+"""The demo's report: both runs, and the training step that the board executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcutrain_host.memory import Memory
+
+from mcutrain.demo.board import BOARD
+from mcutrain.pipeline import TrainingStep
+from mcutrain.report.collect import collect, command_line
+from mcutrain.report.html import is_installed
+from mcutrain.report.learning import Curve, Point
+from mcutrain.report.write import write
+from mcutrain.target import load_target
+
+
+def write_report(
+    step: TrainingStep,
+    curves: Sequence[Curve],
+    on_board: Mapping[str, Any],
+    memory: Memory,
+    folder: Path,
+) -> str | None:
+    """Write report.html and report.json. Returns the HTML's path, or None without plotly.
+
+    on_board: what `mcutrain demo --json` says of it. memory: of the board's ELF file.
+    """
+    if not is_installed():
+        return None
+    found = collect(step, load_target(BOARD), memory)
+    tested = (
+        Point(0, on_board["accuracy_before"]),
+        Point(on_board["steps"], on_board["accuracy"]),
+    )
+    if found.instructions is not None:
+        counted = replace(found.instructions, measured=on_board["instructions_per_step"])
+        found = replace(found, instructions=counted)
+    report = replace(
+        found,
+        curves=(*curves, Curve(f"on {BOARD}", tested, unit="sample")),
+        commands=(command_line(),),
+    )
+    return str(write(report, folder))

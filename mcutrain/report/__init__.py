@@ -1,0 +1,6 @@
+"""One self-contained HTML file that shows a scheme, its memory, its analysis, its training.
+
+    write(collect(step, target), folder)
+
+Imports of this package stay light: plotly and the pipeline are loaded by what needs them.
+"""

@@ -1,0 +1,97 @@
+"""The log of `mcutrain train` as a learning curve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcutrain.errors import ReportError
+from mcutrain.report.learning import Curve, Point
+
+MOST_POINTS = 40
+FEWEST_STEPS = 20
+"""A point of the curve is the mean of at least so many steps."""
+EVENTS = ("connected", "restarted", "step", "evaluated")
+
+
+def read_log(path: Path) -> Curve | None:
+    """The curve of the last run in a train.jsonl; None if it has learnt nothing.
+
+    A line that a power cut left in part, at the end, is left out. Raises ReportError for others.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ReportError(f"cannot read {path}: {error.strerror or error}") from error
+    found = _Found()
+    for number, line in enumerate(lines[:-1], 1):
+        found.add(_event(line, f"{path}, line {number}"))
+    return found.curve()
+
+
+@dataclass
+class _Found:
+    """What holds of the lines so far. steps: position → loss and rightness."""
+
+    board: str = "board"
+    steps: dict[int, tuple[float, bool]] = field(default_factory=dict)
+    tests: dict[int, float] = field(default_factory=dict)
+
+    def add(self, event: dict[str, Any]) -> None:
+        position = event["position"]
+        if event["event"] == "step":
+            self.steps[position] = event["loss"], event["is_right"]
+        elif event["event"] == "evaluated":
+            self.tests[position] = event["accuracy"]
+        elif event["event"] in ("connected", "restarted"):
+            # what was learnt after the last save is lost, or the run began anew
+            self.steps = {k: v for k, v in self.steps.items() if k <= position}
+            self.tests = {k: v for k, v in self.tests.items() if k <= position}
+            self.board = str(event.get("board", self.board))
+
+    def curve(self) -> Curve | None:
+        """Means of the steps, and the tests between them."""
+        points = [*_means(sorted(self.steps.items()))]
+        points += [Point(at, test_accuracy=a) for at, a in self.tests.items()]
+        points.sort(key=lambda p: p.at)
+        return Curve(f"on {self.board}", tuple(points), unit="sample") if points else None
+
+
+def _event(line: bytes, where: str) -> dict[str, Any]:
+    """A line's event, with the fields that are needed of it. Raises ReportError."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{where} is no JSON: {error}") from error
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        raise ReportError(f"{where} is no event of `mcutrain train`")
+    if event["event"] not in EVENTS:
+        return {"event": "", "position": 0}
+    _check(event, "position", int, where)
+    if event["event"] == "step":
+        _check(event, "loss", float, where)
+        _check(event, "is_right", bool, where)
+    if event["event"] == "evaluated":
+        _check(event, "accuracy", float, where)
+    return event
+
+
+def _check(event: dict[str, Any], key: str, kind: type, where: str) -> None:
+    value: Any = event.get(key)
+    kinds = (int, float) if kind is float else (kind,)
+    if type(value) not in kinds or not 0 <= value < 2**53:
+        raise ReportError(f"{where}: {key} is {str(value)[:40]!r}")
+
+
+def _means(steps: list[tuple[int, tuple[float, bool]]]) -> Iterable[Point]:
+    size = max(-(-len(steps) // MOST_POINTS), FEWEST_STEPS)
+    for first in range(0, len(steps), size):
+        part = steps[first : first + size]
+        if first > 0 and len(part) < size / 2:
+            continue  # too few to compare
+        loss = sum(loss for _, (loss, _) in part) / len(part)
+        right = sum(is_right for _, (_, is_right) in part) / len(part)
+        yield Point(part[-1][0], train_accuracy=right, loss=loss)

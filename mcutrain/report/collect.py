@@ -1,0 +1,237 @@
+"""A report's content from a planned training step, a board, runs and an analysis."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+from mcutrain_host.memory import Memory as Linked
+
+from mcutrain.api import SimulationResult
+from mcutrain.instructions import estimate
+from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.op import ParameterUpdate
+from mcutrain.memplan import TrainingPlan, state_parts
+from mcutrain.memplan.flash import code_sizes, flash_parts
+from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
+from mcutrain.pipeline import TrainingStep
+from mcutrain.report.content import (
+    Executed,
+    Instructions,
+    Memory,
+    NetworkNode,
+    Part,
+    Report,
+    Span,
+    Usage,
+)
+from mcutrain.report.learning import Curve, Point
+from mcutrain.sparse import UpdateScheme, find_head, layers_of, resolve
+from mcutrain.target import Target
+
+CODE = "code, at most"
+FLASH_PARTS = {
+    "constant": "frozen weights and biases",
+    "initial": "initial state",
+    "table": "tables of multipliers",
+    "params": "parameters of kernels",
+    "call": CODE,
+    "code": CODE,
+}
+"""The kinds of mcutrain.memplan.flash."""
+
+SECTIONS = {
+    ".vectors": "vectors (.vectors)",
+    ".text": "code (.text)",
+    ".rodata": "constants (.rodata)",
+    ".data": "initial values (.data)",
+}
+"""Of an ELF file, in words."""
+
+
+def collect(
+    step: TrainingStep, target: Target | None = None, linked: Linked | None = None
+) -> Report:
+    """All that a step says of itself; dataclasses.replace adds runs, an analysis, commands.
+
+    target: the board it is for. linked: what its ELF file occupies, if it is built.
+    """
+    isa = "" if target is None else target.isa
+    return Report(
+        model=step.graph.name,
+        scheme=step.scheme.name,
+        classes=step.plan.training.classes,
+        generator=f"mcutrain {version('mcutrain')}",
+        scheme_toml=resolved_scheme(step).to_toml(),
+        network=_network(step),
+        memory=memory_of(step.plan),
+        usage=_usage(step.plan, target, linked),
+        instructions=_instructions(step, isa) if isa else None,
+    )
+
+
+def curve_of(name: str, result: SimulationResult, seed: int = 0) -> Curve:
+    """A simulated run as a curve over its epochs."""
+    first = Point(0, test_accuracy=result.before)
+    epochs = [Point(e.epoch, e.test_accuracy, e.train_accuracy, e.loss) for e in result.epochs]
+    return Curve(name, (first, *epochs), seed)
+
+
+def command_line() -> str:
+    """What was typed to run this process, fit to be typed again."""
+    return shlex.join(["mcutrain", *sys.argv[1:]])
+
+
+def _state_parts(plan: TrainingPlan) -> dict[str, int]:
+    words = {"weights": "trained weights", "biases": "trained biases"}
+    parts = state_parts(plan).items()
+    return {words.get(kind, kind.replace("_", " ")): size for kind, size in parts}
+
+
+def resolved_scheme(step: TrainingStep) -> UpdateScheme:
+    """The step's scheme with every layer and share by name, which a TOML file can say."""
+    graph = step.graph
+    layers = layers_of(graph, find_head(graph))
+    updates = resolve(step.scheme, graph)
+    weights = {
+        layer.name: _share(graph, layer.weight, updates)
+        for layer in layers
+        if layer.weight in updates
+    }
+    depth = sum(layer.bias in updates for layer in layers)
+    return replace(step.scheme, bias_depth=depth, weights=weights, depth_weights=0)
+
+
+def memory_of(plan: TrainingPlan) -> Memory:
+    """Every buffer of the arena, from the lowest offset up, with its kind."""
+    arena = plan.arena
+    kinds = _kinds(plan)
+    spans = [
+        Span(
+            b.name, kinds.get(b.name, "other"), b.size_bytes, b.first, b.last, arena.offsets[b.name]
+        )
+        for b in arena.buffers
+    ]
+    return Memory(
+        arena.arena_bytes,
+        arena.lower_bound_bytes,
+        arena.peak_step,
+        tuple(node.name for node in plan.nodes),
+        tuple(sorted(spans, key=lambda s: (s.offset, s.first, s.name))),
+    )
+
+
+def _kinds(plan: TrainingPlan) -> dict[str, str]:
+    """Buffer → what it holds, by what its first tensor is."""
+    training = plan.training
+    nodes = plan.nodes
+    loss = next(i for i, n in enumerate(nodes) if training.loss in n.outputs)
+    found = {training.x: "activation"}
+    found |= {SCRATCH_PREFIX + node.name: "scratch" for node in nodes}
+    found |= {name: "activation" for node in plan.tail for name in node.outputs}
+    for i, node in enumerate(nodes):
+        for position, name in enumerate(node.outputs):
+            if _is_constant(plan, node):
+                found[name] = "weights"
+            elif i >= loss:
+                found[name] = "gradient"
+            else:
+                found[name] = "mask" if position > 0 else "activation"
+    return {plan.buffer_of.get(name, name): kind for name, kind in reversed(found.items())}
+
+
+def _is_constant(plan: TrainingPlan, node: Node) -> bool:
+    """Whether the node reads nothing but constants and state: it puts weights together."""
+    tensors = plan.training.graph.tensors
+    return all(n in plan.training.state or tensors[n].is_constant for n in node.inputs)
+
+
+def _network(step: TrainingStep) -> tuple[NetworkNode, ...]:
+    graph = step.graph
+    head = find_head(graph)
+    layers = {layer.name: layer for layer in (*layers_of(graph, head), head)}
+    updates = resolve(step.scheme, graph)
+    found = []
+    for node in graph.nodes:
+        types, results = graph.types(node.inputs), graph.types(node.outputs)
+        layer = layers.get(node.name)
+        found.append(
+            NetworkNode(
+                name=node.name,
+                operator=type(node.op).__name__,
+                output=results[0].shape[1:],
+                macs=node.op.macs(types, results),
+                weights=0 if layer is None else graph.tensors[layer.weight].type.elements,
+                layer=None if layer is None else layer.index,
+                is_head=node.name == head.name,
+                share=0.0 if layer is None else _share(graph, layer.weight, updates),
+                trains_bias=layer is not None and layer.bias in updates,
+            )
+        )
+    return tuple(found)
+
+
+def _share(graph: Graph, weight: str, updates: Mapping[str, ParameterUpdate]) -> float:
+    """The trained share of a weight's input channels."""
+    if weight not in updates:
+        return 0.0
+    channels = updates[weight].channels
+    return 1.0 if channels is None else len(channels) / graph.tensors[weight].type.shape[-1]
+
+
+def _usage(plan: TrainingPlan, target: Target | None, linked: Linked | None) -> Usage:
+    state = tuple(Part(name, size) for name, size in _state_parts(plan).items() if size)
+    flash = planned_flash(plan, "" if target is None else target.isa)
+    if target is None or target.ram is None:
+        return Usage((Part("arena", plan.arena_bytes), *state), flash)
+    limits: dict[str, Any] = {
+        "board": target.title,
+        "sram_limit": target.ram.size_bytes,
+        "flash_limit": None if target.flash is None else target.flash.size_bytes,
+    }
+    if linked is not None:
+        return linked_usage(linked, state, **limits)
+    total = target.sram_bytes(plan.arena_bytes, plan.state_bytes)
+    own = total - plan.sram_bytes - target.stack_bytes
+    parts = (
+        Part("arena", plan.arena_bytes),
+        *state,
+        Part("firmware's own", own),
+        Part("stack", target.stack_bytes),
+    )
+    return Usage(parts, flash, **limits)
+
+
+def planned_flash(plan: TrainingPlan, isa: str = "") -> tuple[Part, ...]:
+    """What lies in flash, by what it is. isa: whose code is counted, too, if its size is known."""
+    code = code_sizes(isa) if isa else None
+    sizes = dict.fromkeys(FLASH_PARTS.values(), 0)
+    sizes[CODE] += 0 if code is None else code.fixed
+    for key, part in flash_parts(plan.training, code).items():
+        assert isinstance(key, tuple)
+        sizes[FLASH_PARTS[key[0]]] += part.size_bytes
+    return tuple(Part(name, size) for name, size in sizes.items() if size)
+
+
+def linked_usage(linked: Linked, state: tuple[Part, ...] = (), **limits: Any) -> Usage:
+    """What the ELF file occupies. state: the trainable state by kind, if that is known."""
+    sizes = {part.name: part.linked for part in linked.sram}
+    kinds = state or (Part("trainable state", sizes["trainable state"]),)
+    sram: list[Part] = []
+    for name, size in sizes.items():
+        sram += kinds if name == "trainable state" else [Part(name, size)]
+    flash = tuple(Part(SECTIONS.get(name, name), size) for name, size in linked.flash)
+    return Usage(tuple(sram), flash, is_linked=True, **limits)
+
+
+def _instructions(step: TrainingStep, isa: str) -> Instructions | None:
+    counts = estimate(step.plan.training, isa)
+    if not counts:
+        return None
+    operators = {node.name: type(node.op).__name__ for node in step.plan.nodes}
+    nodes = tuple(Executed(name, operators[name], n) for name, n in counts.items() if n > 0)
+    return Instructions(isa, nodes)

@@ -1,0 +1,146 @@
+"""Schemes compared: what each needs on a board, and how well it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mcutrain.api import SimulationResult
+from mcutrain.errors import AnalysisError
+from mcutrain.instructions import estimate
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import TrainingStep, device, prepare
+from mcutrain.quant import replace_head
+from mcutrain.report.collect import planned_flash
+from mcutrain.report.learning import Compared
+from mcutrain.report.runs import Trial
+from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
+from mcutrain.sparse.contribution import Contributions, digest
+from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.select import Selector
+from mcutrain.sparse.selection import Selection
+from mcutrain.target import Target
+
+LAST = 6
+"""Layers that `last k` trains where no limit says otherwise."""
+USUAL_ISA = "dsp"
+"""Whose instructions are estimated where no board is given: a Cortex-M4 or M7."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A row that is to be: what to call it, and what it trains."""
+
+    name: str
+    scheme: UpdateScheme
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What schemes are measured against. sram_bytes: of arena and state, without a board."""
+
+    target: Target | None = None
+    sram_bytes: int | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes of SRAM, or None."""
+        if self.target is not None and self.target.ram is not None:
+            return self.target.ram.size_bytes
+        return self.sram_bytes
+
+    def needs(self, step: TrainingStep) -> int:
+        """Bytes of SRAM: with a board all that firmware takes, otherwise arena and state."""
+        if self.target is not None and self.target.ram is not None:
+            return self.target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes)
+        return step.plan.sram_bytes
+
+    def row(self, candidate: Candidate, step: TrainingStep) -> Compared:
+        """What a scheme needs; it has not learnt yet."""
+        isa = USUAL_ISA if self.target is None else self.target.isa
+        return Compared(
+            name=candidate.name,
+            scheme=candidate.scheme.name,
+            accuracies=(),
+            sram_bytes=self.needs(step),
+            arena_bytes=step.plan.arena_bytes,
+            state_bytes=step.plan.state_bytes,
+            flash_bytes=sum(part.size_bytes for part in planned_flash(step.plan, isa)),
+            sram_limit=self.limit,
+            instructions=sum(estimate(step.plan.training, isa).values()) or None,
+        )
+
+
+def usual(graph: Graph, classes: int | None, budget: Budget) -> list[Candidate]:
+    """Head only, all biases, the last k layers that fit, everything."""
+    count = len(layers_of(graph, find_head(graph)))
+    k = last_that_fits(graph, classes, budget, count)
+    named = [("head only", "head"), ("biases only", f"bias:{count}")]
+    if 0 < k < count:
+        named.append((f"last {k}", f"last:{k}"))
+    named.append(("full", "full"))
+    return [Candidate(name, parse_scheme(text)) for name, text in named]
+
+
+def selected(
+    graph: Graph,
+    classes: int | None,
+    budget: Budget,
+    analysis: Contributions,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Selection:
+    """The best scheme for the budget by an analysis of this model.
+
+    Raises AnalysisError for an analysis of another model, PlanError if nothing fits.
+    """
+    if digest(graph) != analysis.model_digest:
+        raise AnalysisError(
+            f"the analysis is of another model, {analysis.model!r}; run `mcutrain analyze` on "
+            f"{graph.name!r}"
+        )
+    if classes is not None:
+        graph = replace_head(graph, find_head(graph).node, classes, 0)
+    target = budget.target
+    flash = None if target is None or target.flash is None else target.flash.size_bytes
+    chooser = Selector(graph, analysis.smoothed(), device(graph, target), progress=progress)
+    return chooser.select(Limits(budget.limit, flash))
+
+
+def last_that_fits(graph: Graph, classes: int | None, budget: Budget, count: int) -> int:
+    """The most layers from the end that fit, all weights and biases of them; 1 if none does.
+
+    Needs grow with k, so halving finds it. Without a limit it is LAST.
+    """
+    limit = budget.limit
+    if limit is None:
+        return min(LAST, count)
+    low, high = min(1, count), count
+    while low < high:
+        k = (low + high + 1) // 2
+        step = prepare(graph, f"last:{k}", classes=classes)
+        low, high = (k, high) if budget.needs(step) <= limit else (low, k - 1)
+    return low
+
+
+def trials(schemes: int, seeds: int) -> list[Trial]:
+    """Every scheme from every seed, seed by seed: an interrupted comparison has whole columns."""
+    return [Trial(i, seed) for seed in range(seeds) for i in range(schemes)]
+
+
+def with_results(
+    rows: Sequence[Compared], results: Mapping[Trial, SimulationResult]
+) -> list[Compared]:
+    """The rows with what their schemes learnt, seeds in order."""
+    found = []
+    for i, row in enumerate(rows):
+        own = [
+            results[trial] for trial in sorted(results, key=lambda t: t.seed) if trial.scheme == i
+        ]
+        found.append(
+            replace(
+                row,
+                accuracies=tuple(r.accuracy for r in own),
+                before=tuple(r.before for r in own),
+            )
+        )
+    return found

@@ -1,0 +1,86 @@
+"""A report from what lies in a folder: report.json or a project, and what was added since."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcutrain.errors import ReportError
+from mcutrain.report.board_log import read_log
+from mcutrain.report.content import Report
+from mcutrain.report.json_values import from_json, from_values, known, parse
+from mcutrain.report.learning import Analysis, Chosen, Curve
+from mcutrain.report.project import read_project, read_text
+from mcutrain.report.write import JSON
+from mcutrain.sparse.contribution import Contributions
+from mcutrain.sparse.selection import Selection
+
+LOG, ANALYSIS, SELECTION, SCHEME = "train.jsonl", "analysis.json", "selection.json", "scheme.toml"
+
+
+def read_folder(folder: Path) -> Report:
+    """The report, with the log, analysis, selection and scheme that lie beside it.
+
+    Raises ReportError if there is none, or if a file is damaged.
+    """
+    report = _begin(folder)
+    if (folder / LOG).is_file():
+        report = _with_curve(report, read_log(folder / LOG))
+    if (folder / ANALYSIS).is_file():
+        report = replace(report, analysis=read_analysis(folder / ANALYSIS))
+    if (folder / SELECTION).is_file():
+        path = folder / SELECTION
+        report = replace(report, selection=chosen_of(parse(read_text(path), str(path)), str(path)))
+    if (folder / SCHEME).is_file() and not report.scheme_toml:
+        report = replace(report, scheme_toml=read_text(folder / SCHEME))
+    return report
+
+
+def read_analysis(path: Path) -> Analysis:
+    """What a report shows of an analysis.json. Raises ReportError."""
+    values = parse(read_text(path), str(path))
+    if not isinstance(values, dict) or "gains" not in values:
+        raise ReportError(f"{path} is no analysis of `mcutrain analyze`: it has no gains")
+    return analysis_of(values, str(path))
+
+
+def analysis_of(values: Any, where: str = "analysis") -> Analysis:
+    """Of what Contributions.to_json has. Raises ReportError."""
+    return from_values(Analysis, known(Analysis, values), where)
+
+
+def chosen_of(values: Any, where: str = "selection") -> Chosen:
+    """Of what mcutrain.sparse.Selection.to_dict has. Raises ReportError."""
+    return from_values(Chosen, known(Chosen, values), where)
+
+
+def with_selection(report: Report, chosen: Selection, analysis: Contributions) -> Report:
+    """The report with a selection and the analysis that it was made from."""
+    return replace(
+        report,
+        selection=chosen_of(json.loads(json.dumps(chosen.to_dict()))),
+        analysis=analysis_of(json.loads(analysis.to_json())),
+    )
+
+
+def _begin(folder: Path) -> Report:
+    if not folder.is_dir():
+        raise ReportError(f"there is no folder {folder}")
+    if (folder / JSON).is_file():
+        return from_json(Report, read_text(folder / JSON), str(folder / JSON))
+    if (folder / "manifest.json").is_file():
+        return read_project(folder)
+    raise ReportError(
+        f"{folder} holds neither a {JSON}, which `mcutrain demo`, `select` and `compare` write, "
+        "nor a project of `mcutrain generate`"
+    )
+
+
+def _with_curve(report: Report, curve: Curve | None) -> Report:
+    """The report with the log's curve in the place of an earlier one of the same board."""
+    if curve is None:
+        return report
+    others = tuple(c for c in report.curves if (c.name, c.unit) != (curve.name, curve.unit))
+    return replace(report, curves=(*others, curve))

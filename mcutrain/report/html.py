@@ -1,0 +1,154 @@
+"""A report as one HTML file that needs nothing but a browser: no network, no other file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import mcutrain_templates
+
+from mcutrain.errors import ReportError
+from mcutrain.report import (
+    instruction_sections,
+    memory_sections,
+    network_sections,
+    selection_sections,
+    training_sections,
+)
+from mcutrain.report.content import Report
+from mcutrain.report.figures import Section, count, percent
+
+TEMPLATE = "report.html.j2"
+MISSING = "plotly, which draws reports, is not installed: pip install 'mcutrain[report]'"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One of the few numbers at the top."""
+
+    title: str
+    value: str
+    remark: str = ""
+
+
+def render(report: Report) -> str:
+    """The HTML. Raises ReportError if plotly is not installed."""
+    sections = tuple(sections_of(report))
+    figures = [f for s in sections for f in s.figures]
+    drawn = {f.name: _checked(list(f.data), f.layout) for f in figures}
+    values = {
+        "report": report,
+        "facts": _facts(report),
+        "sections": sections,
+        "figures": _script_safe(json.dumps(drawn, ensure_ascii=False, allow_nan=False)),
+        "plotly": _javascript() if figures else "",
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(TEMPLATE).render(values)
+
+
+def is_installed() -> bool:
+    """Whether charts can be drawn."""
+    return find_spec("plotly") is not None
+
+
+def check_installed() -> None:
+    """Raise ReportError now rather than after long work, if charts cannot be drawn."""
+    if not is_installed():
+        raise ReportError(MISSING)
+
+
+def _javascript() -> str:
+    """plotly.js, 4.8 MB: the Python package has no smaller bundle."""
+    check_installed()
+    from plotly.offline import get_plotlyjs
+
+    text: str = get_plotlyjs()
+    return text.replace("</script", "<\\/script")
+
+
+def _checked(data: list[dict[str, Any]], layout: dict[str, Any]) -> dict[str, Any]:
+    """The same figure, after plotly has checked every name and value in it."""
+    check_installed()
+    from plotly import graph_objects
+
+    graph_objects.Figure(data, {**layout, "template": "none"})
+    return {"data": data, "layout": layout}
+
+
+def _script_safe(text: str) -> str:
+    """JSON that cannot end the script element that it stands in."""
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def sections_of(report: Report) -> Iterator[Section]:
+    """Only what there is something to say about."""
+    for part, section in (
+        (report.curves, training_sections.curves),
+        (report.selection, selection_sections.selection),
+        (report.sweep, selection_sections.sweep),
+        (report.comparison, training_sections.comparison),
+        (report.network, network_sections.network),
+        (report.analysis, network_sections.analysis),
+        (report.usage, memory_sections.usage),
+        (report.memory, memory_sections.timeline),
+        (report.instructions, instruction_sections.instructions),
+    ):
+        if part:
+            draw: Callable[[Any], Section] = section
+            yield draw(part)
+    if report.scheme_toml:
+        says = "What is trained: as a file, it can be given to --scheme."
+        yield Section("scheme", "The scheme", says, pre=report.scheme_toml)
+    if report.commands:
+        says = "What was typed to make this."
+        yield Section("commands", "Commands", says, pre="\n".join(report.commands))
+
+
+def _facts(report: Report) -> list[Fact]:
+    found = []
+    last = [c for c in report.curves if any(p.test_accuracy is not None for p in c.points)]
+    if last:
+        best = max(last, key=_final)
+        found.append(Fact("accuracy", percent(_final(best)), best.name))
+    usage = report.usage
+    if usage is not None:
+        of = f"of {count(usage.sram_limit)} bytes" if usage.sram_limit else "bytes"
+        found.append(Fact("SRAM", count(usage.sram_bytes), of))
+        if usage.flash:
+            of = f"of {count(usage.flash_limit)} bytes" if usage.flash_limit else "bytes"
+            found.append(
+                Fact(
+                    "flash", count(usage.flash_bytes), of if usage.counts_code else f"{of}, no code"
+                )
+            )
+    if report.instructions is not None:
+        measured = report.instructions.measured
+        found.append(
+            Fact(
+                "instructions per step",
+                count(measured or report.instructions.total),
+                "counted" if measured else "estimated",
+            )
+        )
+    return found
+
+
+def _final(curve: Any) -> float:
+    return next(
+        (p.test_accuracy for p in reversed(curve.points) if p.test_accuracy is not None), 0.0
+    )

@@ -1,0 +1,182 @@
+"""What a report says of learning: curves, an analysis, a selection, schemes compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from mcutrain.report.checks import at_least_0, is_index, number, one_of
+
+UNITS = ("epoch", "sample")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place on a learning curve. at: epochs or samples done. loss: in nats."""
+
+    at: float
+    test_accuracy: float | None = None
+    train_accuracy: float | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How a run learnt. unit: of the points' `at`. The first point is often before training."""
+
+    name: str
+    points: tuple[Point, ...]
+    seed: int = 0
+    unit: str = "epoch"
+
+    def __post_init__(self) -> None:
+        one_of("unit", self.unit, UNITS)
+        if any(b.at < a.at for a, b in pairwise(self.points)):
+            raise ValueError(f"the points of curve {self.name!r} are not in order")
+
+
+@dataclass(frozen=True)
+class GainTable:
+    """One measure of an analysis. bias: [k] by the last k biases. weights: layer → share → gain."""
+
+    bias: tuple[float, ...]
+    weights: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What training contributes: mcutrain.sparse.Contributions without what no chart shows."""
+
+    method: str
+    layers: tuple[str, ...]
+    gains: Mapping[str, GainTable]
+    head: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for measure, gain in self.gains.items():
+            if len(gain.bias) != len(self.layers) + 1:
+                raise ValueError(
+                    f"{measure} has {len(gain.bias)} bias gains for {len(self.layers)} layers"
+                )
+            for layer, shares in gain.weights.items():
+                if not is_index(layer, len(self.layers)):
+                    raise ValueError(f"{measure} has weights of layer {layer!r}")
+                if not all(0 < number(share) <= 1 for share in shares):
+                    raise ValueError(f"{measure}, layer {layer}: a share is not in 0 to 1")
+
+
+@dataclass(frozen=True)
+class ChosenLayer:
+    """Trained weights and what they are expected to gain."""
+
+    layer: int
+    name: str
+    share: float
+    gain: float
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class More:
+    """The least larger budget that was found to gain more, and what changes then."""
+
+    more_bytes: int
+    more_gain: float
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What mcutrain.sparse.Selection.to_dict says, without what no chart shows.
+
+    head: the measure with the head alone; gain: expected over it; bound: no scheme gains more.
+    limits, free: by name, such as sram_bytes.
+    """
+
+    measure: str
+    head: float
+    gain: float
+    bound: float
+    optimal: bool
+    bias_depth: int
+    bias_gain: float
+    layers: tuple[ChosenLayer, ...]
+    sram_bytes: int
+    flash_bytes: int
+    instructions: int
+    binding: str
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+    free: Mapping[str, int] = field(default_factory=dict)
+    next: More | None = None
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """The best scheme for one budget. expected: of the measure; trained: accuracies by seed."""
+
+    budget_bytes: int
+    sram_bytes: int
+    measure: str
+    expected: float
+    trained: tuple[float, ...] = ()
+    scheme: str = ""
+
+    def __post_init__(self) -> None:
+        at_least_0(budget_bytes=self.budget_bytes, sram_bytes=self.sram_bytes)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row of a comparison. accuracies: after training, one per seed. limit: of SRAM, if any."""
+
+    name: str
+    scheme: str
+    accuracies: tuple[float, ...]
+    sram_bytes: int
+    arena_bytes: int
+    state_bytes: int
+    flash_bytes: int
+    sram_limit: int | None = None
+    instructions: int | None = None
+    before: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        at_least_0(
+            sram_bytes=self.sram_bytes,
+            arena_bytes=self.arena_bytes,
+            state_bytes=self.state_bytes,
+            flash_bytes=self.flash_bytes,
+            sram_limit=self.sram_limit,
+            instructions=self.instructions,
+        )
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it does; None where there is no limit."""
+        return None if self.sram_limit is None else self.sram_bytes <= self.sram_limit
+
+    @property
+    def accuracy(self) -> float:
+        """The mean over the seeds."""
+        return mean_of(self.accuracies)
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over the seeds; None for fewer than two."""
+        return spread_of(self.accuracies)
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """0 for none."""
+    return sum(values) / max(len(values), 1)
+
+
+def spread_of(values: Sequence[float]) -> float | None:
+    """The standard deviation of a sample; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    mean = mean_of(values)
+    return float((sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5)

@@ -1,0 +1,157 @@
+"""What a generated project says of itself: manifest.json, plan.csv, graph.txt, the built ELF."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcutrain_host.errors import HostError
+from mcutrain_host.memory import measure
+
+from mcutrain.errors import PlanError, ReportError
+from mcutrain.memplan import Buffer, MemoryPlan, read_csv
+from mcutrain.report.collect import linked_usage
+from mcutrain.report.content import Memory, Part, Report, Span, Usage
+from mcutrain.report.json_values import from_values, known, parse
+
+ALIGN_BYTES = 4
+MOST_STEPS = 100_000
+"""More in a plan.csv is a mistake, not a schedule."""
+
+
+@dataclass(frozen=True)
+class _Region:
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _BoardMemory:
+    sram_bytes: int
+    stack_bytes: int
+    ram: _Region | None = None
+    flash: _Region | None = None
+
+
+@dataclass(frozen=True)
+class _Board:
+    title: str
+    memory: _BoardMemory
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """The part of manifest.json that a report shows."""
+
+    model: str
+    scheme: str
+    classes: int
+    generator: str
+    arena_bytes: int
+    arena_lower_bound_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    board: _Board | None = field(default=None)
+
+
+def read_project(folder: Path) -> Report:
+    """A report from a folder of `mcutrain generate`. Raises ReportError."""
+    path = folder / "manifest.json"
+    values = known(_Manifest, parse(read_text(path), str(path)))
+    manifest = from_values(_Manifest, values, str(path))
+    return Report(
+        model=manifest.model,
+        scheme=manifest.scheme,
+        classes=manifest.classes,
+        generator=manifest.generator,
+        memory=_memory(folder, manifest),
+        usage=_usage(folder, manifest),
+    )
+
+
+def read_text(path: Path) -> str:
+    """A text file. Raises ReportError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ReportError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ReportError(f"{path} is no text: {error}") from error
+
+
+def _memory(folder: Path, manifest: _Manifest) -> Memory | None:
+    path = folder / "plan.csv"
+    if not path.is_file():
+        return None
+    text = read_text(path)
+    try:
+        buffers = read_csv(text)
+        offsets = _offsets(text)
+    except (PlanError, ValueError, KeyError) as error:
+        raise ReportError(f"{path}: {error}") from error
+    try:
+        return _placed(buffers, offsets, manifest, _step_names(folder / "graph.txt"))
+    except ValueError as error:
+        raise ReportError(f"{path}: {error}") from error
+
+
+def _offsets(text: str) -> dict[str, int]:
+    return {row["id"]: int(row["offset"]) for row in csv.DictReader(io.StringIO(text, newline=""))}
+
+
+def _placed(
+    buffers: tuple[Buffer, ...],
+    offsets: Mapping[str, int],
+    manifest: _Manifest,
+    names: list[str],
+) -> Memory:
+    """Raises ValueError for buffers that make no sense."""
+    steps = max((b.last + 1 for b in buffers), default=0)
+    if steps > MOST_STEPS:
+        raise ValueError(f"a buffer lives until step {steps}")
+    spans = [Span(b.name, "other", b.size_bytes, b.first, b.last, offsets[b.name]) for b in buffers]
+    plan = MemoryPlan(buffers, offsets, manifest.arena_bytes, ALIGN_BYTES)
+    named = [*names[:steps], *(f"step {i}" for i in range(len(names[:steps]), steps))]
+    return Memory(
+        manifest.arena_bytes,
+        manifest.arena_lower_bound_bytes,
+        plan.peak_step,
+        tuple(named),
+        tuple(sorted(spans, key=lambda s: (s.offset, s.first, s.name))),
+    )
+
+
+def _step_names(path: Path) -> list[str]:
+    """The first output of each node of graph.txt and its operator; none if it is not there."""
+    if not path.is_file():
+        return []
+    nodes = re.finditer(r"^ +\d+ (.+?): .* = (\w+)\(", read_text(path), re.MULTILINE)
+    return [f"{node[1]} ({node[2]})" for node in nodes]
+
+
+def _usage(folder: Path, manifest: _Manifest) -> Usage:
+    arena, state = manifest.arena_bytes, manifest.state_bytes
+    parts = (Part("arena", arena), Part("trainable state", state))
+    flash = (Part("frozen weights and biases", manifest.constant_bytes),)
+    board = manifest.board
+    if board is None or board.memory.ram is None:
+        return Usage(parts, flash)
+    memory = board.memory
+    limits: dict[str, Any] = {
+        "board": board.title,
+        "sram_limit": board.memory.ram.bytes,
+        "flash_limit": None if memory.flash is None else memory.flash.bytes,
+    }
+    try:
+        linked = measure(folder)
+    except (HostError, KeyError, TypeError, ValueError):
+        linked = None  # not built, or not by this version: the plan is what is known
+    if linked is not None:
+        return linked_usage(linked, **limits)
+    own = max(memory.sram_bytes - memory.stack_bytes - arena - state, 0)
+    others = (Part("firmware's own", own), Part("stack", memory.stack_bytes))
+    return Usage((*parts, *others), flash, **limits)

@@ -1,0 +1,46 @@
+"""report.json and report.html in a folder, each there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mcutrain.errors import ReportError
+from mcutrain.report.content import Report
+from mcutrain.report.html import render, sections_of
+from mcutrain.report.json_values import from_json, to_json
+
+JSON, HTML = "report.json", "report.html"
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write both files; the folder is made if need be. Returns the HTML's path.
+
+    Raises ReportError if plotly is not installed or the folder cannot be written.
+    """
+    values = to_json(report)
+    page = render(from_json(Report, values, JSON))  # as `mcutrain report` will draw it
+    replace_file(folder / JSON, values)
+    return replace_file(folder / HTML, page)
+
+
+def draw(report: Report, folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Only the HTML. Returns its path and the names of its sections. Raises ReportError."""
+    page = render(report)
+    return replace_file(folder / HTML, page), tuple(s.name for s in sections_of(report))
+
+
+def replace_file(path: Path, text: str) -> Path:
+    """Write a text file as a whole or not at all. Raises ReportError."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ReportError(f"cannot write {path}: {error.strerror or error}") from error
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,103 @@
+"""A report with every part, a browser, and the command line."""
+
+import functools
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcutrain import demo
+from mcutrain.pipeline import prepare
+from mcutrain.report.collect import collect
+from mcutrain.report.content import Report
+from mcutrain.report.learning import (
+    Analysis,
+    Chosen,
+    ChosenLayer,
+    Compared,
+    Curve,
+    GainTable,
+    More,
+    Point,
+    SweepPoint,
+)
+from mcutrain.target import load_target
+from tests.cli.conftest import _own_cache, images, model, run
+
+__all__ = ["_own_cache", "images", "model", "run"]
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@functools.lru_cache(maxsize=1)
+def full_report() -> Report:
+    """Every section, for the demo's network."""
+    step = prepare(demo.MODEL, "fashion-sparse")
+    found = collect(step, load_target("nucleo-f446re"))
+    layers = tuple(n.name for n in found.network if n.layer is not None and not n.is_head)
+    return replace(
+        found,
+        analysis=analysis(layers),
+        selection=selection(layers),
+        sweep=tuple(
+            SweepPoint(k << 14, (k << 14) - 80, "accuracy", 0.7 + k / 100, (0.7 + k / 110,))
+            for k in range(3, 12)
+        ),
+        curves=(
+            Curve("head", (Point(0, 0.1), Point(1, 0.6, 0.5, 1.2), Point(2, 0.7, 0.65, 0.9))),
+            Curve("on board", (Point(0, 0.1), Point(300, 0.62)), unit="sample"),
+        ),
+        comparison=(
+            Compared("head only", "head", (0.72, 0.73), 30_000, 25_000, 1_300, 90_000, 131_072),
+            Compared("full", "full", (0.86, 0.87), 270_000, 90_000, 150_000, 170_000, 131_072),
+        ),
+        commands=("mcutrain demo --quick",),
+    )
+
+
+def analysis(layers: tuple[str, ...]) -> Analysis:
+    gain = GainTable(
+        tuple(0.01 * k for k in range(len(layers) + 1)),
+        {str(i): {"0.25": 0.01, "1.0": 0.02 - 0.002 * i} for i in range(len(layers))},
+    )
+    return Analysis("training", layers, {"accuracy": gain, "loss": gain})
+
+
+def selection(layers: tuple[str, ...]) -> Chosen:
+    return Chosen(
+        measure="accuracy",
+        head=0.72,
+        gain=0.1,
+        bound=0.1,
+        optimal=True,
+        bias_depth=4,
+        bias_gain=0.06,
+        layers=(ChosenLayer(22, layers[22], 0.5, 0.04, 9000),),
+        sram_bytes=100_000,
+        flash_bytes=120_000,
+        instructions=14_000_000,
+        binding="SRAM at step 53, block8/expand/dx2",
+        limits={"sram_bytes": 131_072, "flash_bytes": None},
+        free={"sram_bytes": 31_072},
+        next=More(3_000, 0.004, ("layer 22 at 1 instead of 1/2",)),
+    )
+
+
+@pytest.fixture(scope="session")
+def report() -> Report:
+    return full_report()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The system's browser, headless."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -1,0 +1,139 @@
+"""`mcutrain compare`: one table, the same numbers as the other commands, and no work lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcutrain import demo
+from mcutrain.errors import AnalysisError
+from mcutrain.pipeline import load, prepare
+from mcutrain.report.compare import LAST, Budget, last_that_fits, selected, usual
+from mcutrain.report.content import Report
+from mcutrain.report.folder import with_selection
+from mcutrain.report.html import sections_of
+from mcutrain.report.json_values import from_json
+from mcutrain.report.training_sections import accuracy_text
+from mcutrain.sparse import find_head, layers_of
+from mcutrain.sparse.contribution import Contributions, Gains, digest
+from mcutrain.target import load_target
+from tests.cli.conftest import Run
+
+FEW = ("--samples", 24, "--test-samples", 40, "--epochs", 1, "--lr", "0.03")
+PATIENCE_SECONDS = 120
+
+
+def test_a_row_says_what_plan_and_simulate_say(
+    run: Run, model: Path, images: Path, tmp_path: Path
+) -> None:
+    board = ("--board", "nucleo-f446re")
+    flags = ("--data", images, *FEW)
+    given = ("--scheme", "fashion-sparse", "--seeds", 2, "-o", "c")
+    outcome = run("compare", model, *flags, *board, *given)
+    assert outcome.code == 0, outcome.err
+    written = from_json(Report, (tmp_path / "c/report.json").read_text(), "report.json")
+    rows = {row.name: row for row in written.comparison}
+    assert list(rows) == ["head only", "biases only", "last 7", "full", "fashion-sparse"]
+    row = rows["fashion-sparse"]
+    planned = run("plan", model, "--scheme", "fashion-sparse", *board, "--json").json["board"]
+    assert (row.sram_bytes, row.sram_limit) == (planned["sram_bytes"], planned["chip_sram_bytes"])
+    assert (row.fits, rows["full"].fits) == (True, False)
+    seed_1 = ("--scheme", "fashion-sparse", "--seed", 1, "--json")
+    assert row.accuracies[1] == run("simulate", model, *flags, *seed_1).json["accuracy"]
+    assert accuracy_text(row) in outcome.out
+    assert "SRAM: all that the firmware takes of NUCLEO-F446RE, stack included." in outcome.out
+    assert outcome.out.endswith("The report is c/report.html\n")
+    assert (tmp_path / "c/report.html").stat().st_size > 1_000_000
+
+
+def test_last_k_is_the_largest_that_fits() -> None:
+    graph = load(demo.MODEL)
+    budget = Budget(load_target("nucleo-f446re"))
+    assert budget.limit is not None
+    k = last_that_fits(graph, None, budget, 25)
+    needs = [budget.needs(prepare(graph, f"last:{i}")) for i in (k, k + 1)]
+    assert needs[0] <= budget.limit < needs[1]
+
+
+def test_the_selected_scheme_is_of_this_model_and_reported() -> None:
+    graph = load(demo.MODEL)
+    names = tuple(layer.name for layer in layers_of(graph, find_head(graph)))
+    gains = Gains((0.0, *(0.01 for _ in names)), {24: {1.0: 0.02}})
+    head = {"accuracy": 0.7}
+    found = Contributions("m", digest(graph), 10, "training", names, head, {"accuracy": gains})
+    chosen = selected(graph, None, Budget(sram_bytes=60_000), found)
+    assert (chosen.scheme.bias_depth, dict(chosen.scheme.weights)) == (1, {"24": 1.0})
+    report = with_selection(Report("m"), chosen, found)
+    assert report.selection is not None
+    assert report.selection.gain == pytest.approx(0.03)
+    assert [s.name for s in sections_of(report)] == ["selection", "contributions"]
+    with pytest.raises(AnalysisError, match="the analysis is of another model, 'm'"):
+        selected(graph, None, Budget(sram_bytes=60_000), replace(found, model_digest="0"))
+
+
+def test_without_a_limit_the_last_six_are_compared() -> None:
+    graph = load(demo.MODEL)
+    names = [c.name for c in usual(graph, None, Budget())]
+    assert names == ["head only", "biases only", f"last {LAST}", "full"]
+    assert [c.name for c in usual(graph, None, Budget(sram_bytes=1))][2] == "last 1"
+    assert "last 25" not in [c.name for c in usual(graph, None, Budget(sram_bytes=10**9))]
+
+
+def test_ctrl_c_keeps_what_is_done(model: Path, images: Path) -> None:
+    flags = ("--samples", 2000, "--test-samples", 20, "--epochs", 9, "--seeds", 1, "--jobs", 1)
+    command = ["compare", model, "--data", images, *flags]
+    cache = Path(os.environ["MCUTRAIN_CACHE"])
+    earlier = set(cache.glob("compare/*.npz"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcutrain.cli", *map(str, command)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    waited = time.monotonic()
+    while set(cache.glob("compare/*.npz")) == earlier:
+        assert time.monotonic() - waited < PATIENCE_SECONDS
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out) == (130, ""), err
+    assert err.splitlines()[-1] == (
+        "mcutrain: interrupted, 0 of 4 runs are done; the same command continues, also the others"
+    )
+    assert len(set(cache.glob("compare/*.npz")) - earlier) == 1
+    assert not list(cache.glob("compare/.*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--scheme", "nonsense"), "is not an update scheme"),
+        (("--scheme", "999:1"), "names the layer '999'"),
+        (("--board", "nowhere"), "there is no board 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_before_training(
+    run: Run, model: Path, images: Path, flags: tuple[object, ...], says: str
+) -> None:
+    assert says in run("compare", model, "--data", images, *FEW, *flags).sentence
+
+
+def test_a_board_and_bytes_exclude_each_other(run: Run, model: Path, images: Path) -> None:
+    outcome = run("compare", model, "--data", images, "--board", "nucleo-f446re", "--sram", "64K")
+    assert outcome.code == 2
+    assert "not both" in outcome.err
+
+
+def test_a_failing_run_ends_the_comparison_with_its_sentence(
+    run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    sentence = run("compare", model, "--data", images, *FEW, "--seeds", 1).sentence
+    assert "no-such-compiler" in sentence

@@ -1,0 +1,204 @@
+"""`mcutrain report`: what lies in a folder becomes report.html."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcutrain_host.log import JsonLines
+
+from mcutrain.errors import ReportError
+from mcutrain.report.board_log import FEWEST_STEPS, read_log
+from mcutrain.report.content import Report
+from mcutrain.report.folder import read_folder
+from mcutrain.report.write import write
+from tests.cli.conftest import Run
+
+
+def step(loss: float, is_right: bool) -> dict[str, Any]:
+    return {"loss": loss, "is_right": is_right, "cycles": 7}
+
+
+def write_log(path: Path, steps: int = 60) -> None:
+    log = JsonLines(path)
+    log.write("connected", 0, {"board": "blue pill"})
+    log.write("evaluated", 0, {"accuracy": 0.1})
+    for i in range(1, steps + 1):
+        log.write("step", i, step(2 - i / steps, i > steps / 2))
+    log.write("evaluated", steps, {"accuracy": 0.75})
+    log.write("finished", steps, {"accuracy": 0.75})
+    log.close()
+
+
+def test_a_report_that_was_written_is_drawn_again(run: Run, report: Report, tmp_path: Path) -> None:
+    write(report, tmp_path / "r")
+    html = (tmp_path / "r/report.html").read_bytes()
+    (tmp_path / "r/report.html").unlink()
+    outcome = run("report", "r")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == "r/report.html\n"
+    assert (tmp_path / "r/report.html").read_bytes() == html
+    assert sorted(p.name for p in (tmp_path / "r").iterdir()) == ["report.html", "report.json"]
+
+
+def test_what_lies_beside_a_report_is_added(run: Run, report: Report, tmp_path: Path) -> None:
+    write(Report("m"), tmp_path)
+    write_log(tmp_path / "train.jsonl")
+    (tmp_path / "scheme.toml").write_text('name = "mine"\n')
+    values = json.loads((tmp_path / "report.json").read_text())
+    assert values["curves"] == []
+    facts = run("report", ".", "--json").json
+    assert facts["sections"] == ["accuracy", "scheme"]
+    found = read_folder(tmp_path)
+    assert found.scheme_toml == 'name = "mine"\n'
+    assert found.curves[0].name == "on blue pill"
+    assert json.loads((tmp_path / "report.json").read_text()) == values
+    write(found, tmp_path)
+    assert read_folder(tmp_path) == found  # the log is not added twice
+
+
+def test_an_analysis_and_a_selection_are_read_as_they_are_written(
+    report: Report, tmp_path: Path
+) -> None:
+    write(Report("m"), tmp_path)
+    assert report.analysis is not None
+    gain = report.analysis.gains["accuracy"]
+    analysis = {
+        "format": 1,
+        "model_digest": "0",
+        "method": "training",
+        "layers": list(report.analysis.layers),
+        "gains": {"accuracy": {"bias": list(gain.bias), "weights": dict(gain.weights), "more": 1}},
+    }
+    (tmp_path / "analysis.json").write_text(json.dumps(analysis, default=dict))
+    found = read_folder(tmp_path)
+    assert found.analysis is not None
+    assert found.analysis.gains["accuracy"] == gain
+
+
+def test_a_project_is_reported_from_its_manifest_and_plan(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    assert run("generate", model, "--board", "nucleo-f446re", "-o", "p").code == 0
+    found = read_folder(tmp_path / "p")
+    assert found.memory is not None
+    assert found.usage is not None
+    manifest = json.loads((tmp_path / "p/manifest.json").read_text())
+    assert found.usage.sram_bytes == manifest["board"]["memory"]["sram_bytes"]
+    assert found.memory.arena_bytes == manifest["arena_bytes"]
+    ends = [b.offset + b.size_bytes for b in found.memory.buffers]
+    assert max(ends) == manifest["arena_bytes"]
+    assert "Conv2DGradWeight" in " ".join(found.memory.steps)
+    assert run("report", "p", "--json").json["sections"] == ["usage", "memory"]
+
+
+def test_a_log_is_averaged_between_tests(tmp_path: Path) -> None:
+    write_log(tmp_path / "train.jsonl", 100)
+    curve = read_log(tmp_path / "train.jsonl")
+    assert curve is not None
+    assert curve.unit == "sample"
+    tests = [(p.at, p.test_accuracy) for p in curve.points if p.test_accuracy is not None]
+    assert tests == [(0, 0.1), (100, 0.75)]
+    means = [p for p in curve.points if p.loss is not None]
+    assert len(means) == 100 / FEWEST_STEPS
+    assert [p.train_accuracy for p in means] == [0, 0, 0.5, 1, 1]
+
+
+def test_steps_after_a_restart_hold(tmp_path: Path) -> None:
+    log = JsonLines(tmp_path / "train.jsonl")
+    for i in range(1, 31):
+        log.write("step", i, step(9, False))
+    log.write("restarted", 10, {"was": 30})
+    for i in range(11, 21):
+        log.write("step", i, step(1, True))
+    log.close()
+    curve = read_log(tmp_path / "train.jsonl")
+    assert curve is not None
+    assert [(p.at, p.train_accuracy, p.loss) for p in curve.points] == [(20, 0.5, 5)]
+
+
+@given(st.integers(1, 4000))
+def test_a_log_may_end_within_a_line(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    path = tmp_path_factory.getbasetemp() / "cut.jsonl"
+    path.unlink(missing_ok=True)
+    write_log(path, 30)
+    path.write_bytes(path.read_bytes()[:-cut])
+    read_log(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("train.jsonl", "{}\n", "line 1 is no event of `mcutrain train`"),
+        ("train.jsonl", "\n", "line 1 is no JSON"),
+        ("train.jsonl", '{"event": "step", "position": -1}\n', "position is '-1'"),
+        ("train.jsonl", '{"event": "evaluated", "position": 1}\n', "accuracy is 'None'"),
+        ("analysis.json", "[]", "is no analysis of `mcutrain analyze`"),
+        ("analysis.json", '{"gains": {"accuracy": 3}}', "accuracy is 3, not a table"),
+        ("selection.json", "{}", "selection.json"),
+        ("report.json", '{"model": 3}', "report.json.model is 3, not a text"),
+        ("report.json", "", "report.json is no JSON"),
+        ("scheme.toml", b"\xff\xfe", "scheme.toml is no text"),
+    ],
+)
+def test_a_damaged_file_is_named(
+    run: Run, tmp_path: Path, name: str, content: str | bytes, says: str
+) -> None:
+    write_plain(tmp_path / "report.json", '{"model": "m"}')
+    write_plain(tmp_path / name, content)
+    sentence = run("report", tmp_path).sentence
+    assert says in sentence
+    assert name in sentence
+    assert not (tmp_path / "report.html").exists()
+
+
+def write_plain(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("manifest.json", "{}", "manifest.json: "),
+        ("manifest.json", "3", "manifest.json is 3, not a table"),
+        ("plan.csv", "id,lower,upper,size,offset\na,0,1,4,x\n", "plan.csv: line 2"),
+        ("plan.csv", "id,lower,upper,size,offset\na,0,999999999,4,0\n", "lives until step"),
+        ("plan.csv", "id,lower,upper,size\na,0,1,4\n", "plan.csv: "),
+    ],
+)
+def test_a_damaged_project_is_named(
+    run: Run, model: Path, tmp_path: Path, name: str, content: str, says: str
+) -> None:
+    assert run("generate", model, "-o", "p").code == 0
+    write_plain(tmp_path / "p" / name, content)
+    assert says in run("report", "p").sentence
+
+
+def test_a_folder_without_a_report_is_refused(run: Run, tmp_path: Path) -> None:
+    assert run("report", "nowhere").sentence == "there is no folder nowhere"
+    assert "holds neither a report.json" in run("report", tmp_path).sentence
+
+
+def test_without_plotly_the_command_says_how_to_get_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcutrain.report.html.find_spec", lambda _: None)
+    assert "pip install 'mcutrain[report]'" in run("report", ".").sentence
+
+
+def test_nothing_is_left_half_written(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(Report("old"), tmp_path)
+    before = (tmp_path / "report.html").read_bytes()
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ReportError, match=r"cannot write .*report\.json: No space left"):
+        write(report, tmp_path)
+    assert (tmp_path / "report.html").read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 2
