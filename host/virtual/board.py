@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from mcutrain_host.manifest import Manifest
@@ -281,19 +282,38 @@ def serve(
     ready: Callable[[str], None] | None = None,
     **options: Any,
 ) -> None:
-    """Run a virtual board in this thread until Ctrl-C (KeyboardInterrupt comes through).
+    """Run a virtual board in the main thread until Ctrl-C, which then raises KeyboardInterrupt.
 
     ready: called with the port when it can be opened. Raises BoardFault if the firmware fails.
     """
     board = VirtualBoard.from_folder(folder, link, loaded=loaded, flash_file=flash_file, **options)
+    with _stopped_by_ctrl_c(board.machine) as interrupted:
+        try:
+            if ready is not None:
+                ready(board.port)
+            while not interrupted.is_set() and board.machine.run() is Stop.REQUESTED:
+                pass
+        finally:
+            board.machine.link.close()
+            board.keep_flash()
+    if interrupted.is_set():
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _stopped_by_ctrl_c(machine: Machine) -> Iterator[threading.Event]:
+    """Sets the event at Ctrl-C. The exception that Python raises would be lost in a callback."""
+    interrupted = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        machine.stop()
+
+    before = signal.signal(signal.SIGINT, stop)
     try:
-        if ready is not None:
-            ready(board.port)
-        while board.machine.run() is Stop.REQUESTED:
-            pass
+        yield interrupted
     finally:
-        board.machine.link.close()
-        board.keep_flash()
+        signal.signal(signal.SIGINT, before)
 
 
 def _saved_flash(path: Path | None) -> bytes | None:

@@ -141,3 +141,13 @@ def _read_or_refused(folder: Path, values: Any) -> None:
     except AnalysisError:
         return
     assert read(folder, found.to_json()) == found
+
+
+def test_smoothed_gains_never_fall_and_keep_their_sums() -> None:
+    gains = Gains(
+        (0.0, 2.0, 1.0, 4.0), {0: {0.5: 3.0, 0.25: 1.0, 1.0: 2.0}, 1: {0.5: -1.0, 1.0: -3.0}}
+    )
+    smoothed = gains.smoothed()
+    assert smoothed.bias == pytest.approx((0.0, 1.5, 1.5, 4.0))
+    assert dict(smoothed.weights[0]) == pytest.approx({0.25: 1.0, 0.5: 2.5, 1.0: 2.5})
+    assert dict(smoothed.weights[1]) == pytest.approx({0.5: -2.0, 1.0: -2.0})

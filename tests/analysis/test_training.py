@@ -14,8 +14,8 @@ import pytest
 
 from mcutrain import data, pipeline
 from mcutrain.analysis import training, workers
-from mcutrain.analysis.candidates import bias_candidate
-from mcutrain.analysis.problem import Problem
+from mcutrain.analysis.candidates import bias_candidate, residual_candidates
+from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.analysis.progress import Estimate, Progress, Times
 from mcutrain.analysis.store import Store
 from mcutrain.analysis.training import by_training
@@ -75,9 +75,33 @@ def test_every_depth_layer_and_share_is_measured(found: Contributions, small: Pr
         assert len(gains.bias) == 3
         assert gains.bias[0] == 0
         assert {i: tuple(g) for i, g in gains.weights.items()} == {0: SHARES, 1: SHARES}
-    assert found.residual_factor.keys() == {0, 4, 8}
     assert found.residual_factor[4] == 1
     assert json.loads(found.to_json())["settings"]["seconds"]["trials"] > 0
+
+
+def test_residual_bits_are_judged_by_the_worse_of_few_and_many_layers() -> None:
+    few, many = (
+        residual_candidates(4, weights) for weights in (((3, 1.0),), ((2, 0.25), (3, 0.25)))
+    )
+    measured = {bias_candidate(1): 0.5, bias_candidate(2): 0.6}
+    measured |= {few[0]: 0.69, few[4]: 0.7, few[8]: 0.71}
+    measured |= {many[0]: 0.55, many[4]: 0.65, many[8]: 0.65}
+    factors = training._residual_factor(measured, (few, many))
+    assert factors == {0: pytest.approx(0.5), 4: 1.0, 8: pytest.approx(1.0)}
+    nothing = dict.fromkeys(measured, 0.5)
+    assert training._residual_factor(nothing, (few, many)) == {4: 1.0}
+
+
+def test_what_is_held_out_is_neither_trained_on_nor_the_data_sets_own_test() -> None:
+    x = np.arange(10, dtype=np.uint8).reshape(10, 1, 1, 1)
+    whole = data.Dataset(x, np.arange(10) % 2, ("a", "b"))
+    split = held_out(whole, 6, None)
+    parts = [set(part.x.ravel().tolist()) for part in (split.train, split.test)]
+    assert [len(p) for p in parts] == [6, 4]
+    assert not parts[0] & parts[1]
+    assert [len(p) for p in (held_out(whole).train, held_out(whole).test)] == [5, 5]
+    with pytest.raises(DataError, match="too few for 8 to train on and 3 to test on"):
+        held_out(whole, 8, 3)
 
 
 def test_shares_of_the_same_channels_are_trained_once(found: Contributions) -> None:
