@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import check_writable, err, replace_file, say, show, show_table
+from mcutrain.cli.output import IN_PERCENT, check_writable, err, replace_file, say, show, show_table
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ UNITS = {
     "fisher": "mean squared gradient",
     "first_order": "nats of loss per step",
 }
-POINTS = ("accuracy", "probability")
-"""Measures that are shown times 100."""
 
 
 def analyze(
@@ -281,11 +279,11 @@ def _print(found: Contributions) -> None:
 
 
 def _gain(measure: str, value: float) -> str:
-    return f"{100 * value:+.1f}" if measure in POINTS else f"{value:+.3g}"
+    return f"{100 * value:+.1f}" if measure in IN_PERCENT else f"{value:+.3g}"
 
 
 def _value(measure: str, value: float) -> str:
-    return f"{100 * value:.1f} %" if measure in POINTS else f"{value:.3f}"
+    return f"{100 * value:.1f} %" if measure in IN_PERCENT else f"{value:.3f}"
 
 
 def _time(found: Contributions) -> str:

@@ -28,6 +28,8 @@ from rich.text import Text
 from mcutrain.errors import McutrainError
 
 WIDTH_WITHOUT_TERMINAL = 120
+IN_PERCENT = ("accuracy", "probability")
+"""Measures of an analysis that are shares of 1."""
 
 _wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
 out = Console(width=_wide, highlight=False)

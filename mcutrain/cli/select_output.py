@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcutrain.cli.output import count_bar, percent, say, show, show_json, show_table, writing
+from mcutrain.cli.output import (
+    IN_PERCENT,
+    count_bar,
+    percent,
+    say,
+    show,
+    show_json,
+    show_table,
+    writing,
+)
 from mcutrain.cli.training import Lines, watching
 
 if TYPE_CHECKING:
@@ -19,9 +28,7 @@ if TYPE_CHECKING:
     from mcutrain.sparse.selection import Selection
     from mcutrain.target import Target
 
-SHARES_OF_1 = ("accuracy", "probability")
-"""Measures that are printed in percent."""
-WITH_HEAD = (*SHARES_OF_1, "loss")
+WITH_HEAD = (*IN_PERCENT, "loss")
 """Measures that have a value for the head alone; the others only rank."""
 
 
@@ -159,7 +166,7 @@ def _show_costs(found: Selection, target: Target | None) -> None:
 
 
 def _amount(measure: str, value: float) -> str:
-    return percent(value) if measure in SHARES_OF_1 else f"{value:.4g}"
+    return percent(value) if measure in IN_PERCENT else f"{value:.4g}"
 
 
 # ---------------------------------------------------------------------------- a range of budgets
