@@ -4,11 +4,10 @@
 
 For the true SRAM (arena and trainable state) of each published scheme for mcunet-5fps, the scheme
 that `mcutrain select` finds under the same limit; both trained as benchmarks/accuracy.py does it.
-The analysis is made of training images only:
+The analysis, and the finalists if there are any, see training images only:
 
-    .venv/bin/python benchmarks/selected_schemes.py --shared ../shared --write-data images.npz
-    .venv/bin/mcutrain analyze ../shared/models/mcunet-5fps.int8.tflite --data images.npz \
-        -o analysis.json
+    .venv/bin/mcutrain analyze ../shared/models/mcunet-5fps.int8.tflite \
+        --data ../shared/data/cifar10_10k2k.npz --epochs 6 -o analysis.json
 """
 
 from __future__ import annotations
@@ -17,80 +16,95 @@ import argparse
 import os
 from pathlib import Path
 from statistics import mean
-from types import SimpleNamespace
 
-import numpy as np
 from accuracy import DATA, MODEL, Case, train
 from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import pipeline
+from mcutrain import data, pipeline
+from mcutrain.analysis.finalists import part, trained
+from mcutrain.costing import device
 from mcutrain.quant import replace_head
+from mcutrain.runs import Lesson
+from mcutrain.simulate import RunSettings
 from mcutrain.sparse import find_head, parse_scheme
 from mcutrain.sparse.contribution import read_contributions
 from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.proposals import Proposal, propose
 from mcutrain.sparse.select import Selector
+from mcutrain.sparse.selection import Selection
 
 BUDGETS = ("49", "74", "100", "124", "148")
 CLASSES = 10
 TRAIN_IMAGES = 4000
-"""The first ones are trained on; the analysis tests on others, not on the test images."""
 
 
 def main() -> None:
     """Select, train everything, print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
-    parser.add_argument("--analysis", type=Path)
+    parser.add_argument("--analysis", type=Path, required=True)
     parser.add_argument("--measure")
     parser.add_argument("--budgets", nargs="+", default=BUDGETS)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--write-data", type=Path, help="write the images of the analysis, stop")
+    parser.add_argument("--finalists", type=int, default=0)
     parser.add_argument("--select-only", action="store_true")
     options = parser.parse_args()
     shared = Path(options.shared)
-    if options.write_data:
-        write_data(shared, options.write_data)
-        return
     pairs = select(shared, options)
     if not options.select_only:
         compare(shared, pairs, options)
 
 
-def write_data(shared: Path, path: Path, count: int = 1000) -> None:
-    """The first training images, and as many behind those that schemes are trained on."""
-    with np.load(shared / DATA) as file:
-        x, y = file["x_train"], file["y_train"]
-    first, held_out = slice(0, count), slice(TRAIN_IMAGES, TRAIN_IMAGES + count)
-    parts = {"x_train": x[first], "y_train": y[first], "x_test": x[held_out], "y_test": y[held_out]}
-    np.savez(path, **parts)
-
-
-def select(shared: Path, options: SimpleNamespace) -> dict[str, tuple[str, str, int]]:
+def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, str, int]]:
     """Budget → published scheme's name, selected scheme's file, SRAM bytes of the published one."""
     graph = pipeline.load(shared / MODEL)
-    graph = replace_head(graph, find_head(graph).node, CLASSES)
     contributions = read_contributions(options.analysis, graph).smoothed()
-    selector = Selector(graph, contributions, pipeline.device(graph), options.measure)
+    graph = replace_head(graph, find_head(graph).node, CLASSES)
+    costs = device(graph)
     pairs = {}
     for budget in options.budgets:
         published = f"mcunet-5fps-{budget}kb"
         sram_bytes = pipeline.prepare(graph, parse_scheme(published)).plan.sram_bytes
-        found = selector.select(Limits(sram_bytes))
+        limits = Limits(sram_bytes)
+        if options.finalists > 1:
+            found = finalist(
+                shared, propose(graph, contributions, costs, limits, options.finalists)
+            )
+        else:
+            found = Selector(graph, contributions, costs, options.measure).select(limits)
         file = options.analysis.with_name(f"selected-{budget}kb.toml")
         file.write_text(found.scheme.to_toml(), encoding="utf-8")
         print(
             f"{budget} KB, {sram_bytes:,} bytes: {found.measured.sram_bytes:,} bytes, "
-            f"expected {found.head + found.gain:.4f}, bound {found.head + found.bound:.4f}, "
-            f"{found.binding}\n{found.scheme.to_toml()}"
+            f"by {found.measure}, {found.binding}\n{found.scheme.to_toml()}",
+            flush=True,
         )
         pairs[budget] = (published, str(file), sram_bytes)
     return pairs
 
 
-def compare(shared: Path, pairs: dict[str, tuple[str, str, int]], options: SimpleNamespace) -> None:
+def finalist(shared: Path, proposals: list[Proposal]) -> Selection:
+    """As `mcutrain select --finalists` chooses, on 4,000 images for two epochs."""
+    train_images = part(data.load(shared / DATA).train, TRAIN_IMAGES)
+    settings = RunSettings(epochs=2, flip=True)
+    lesson = Lesson(shared / MODEL, (), CLASSES, train_images, settings)
+    found = trained(proposals, lesson, os.cpu_count() or 1)
+    for one in found:
+        selection = one.proposal.selection
+        print(
+            f"  {100 * one.accuracy:.2f} % held out, {selection.measured.sram_bytes:,} bytes, "
+            f"{one.proposal.reading}: {selection.scheme.bias_depth} biases, "
+            f"{dict(selection.scheme.weights)}, {selection.scheme.residual_bits} bits"
+        )
+    return found[0].proposal.selection
+
+
+def compare(
+    shared: Path, pairs: dict[str, tuple[str, str, int]], options: argparse.Namespace
+) -> None:
     """Train every scheme with every seed."""
     runs = [
         (budget, i, seed)

@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import demo
+from mcutrain.costing import device
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import device, load
+from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
 from mcutrain.sparse import find_head, layers_of
 from mcutrain.sparse.choices import Choices
@@ -97,7 +98,7 @@ class Evolution:
             taken = zip(space.depth.units, genes, strict=True)
             shares = [pair for unit, gene in taken if gene for pair in unit[gene - 1].shares]
             scheme = scheme_of(space.depth.depth, tuple(sorted(shares)), space.bits)
-            if selector.planned(scheme).sram_bytes <= self.budget:
+            if selector.device.measure(scheme).sram_bytes <= self.budget:
                 return gain
         return float("nan")
 

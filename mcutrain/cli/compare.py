@@ -11,8 +11,8 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import count_bar, err, percent, say, show, show_json, show_table
-from mcutrain.cli.training import Lines
+from mcutrain.cli.output import count_bar, err, show, show_json, show_table
+from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
     from mcutrain.api import SimulationResult
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from mcutrain.report.compare import Budget, Candidate
     from mcutrain.report.content import Report
     from mcutrain.report.learning import Compared
-    from mcutrain.report.runs import Lesson, Status, Trial
+    from mcutrain.runs import Lesson, Trial
     from mcutrain.simulate import RunSettings
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.selection import Selection
-
-INTERRUPTED = 130
 
 
 def compare(
@@ -99,8 +97,8 @@ def compare(
     from mcutrain.report.compare import Budget, with_results
     from mcutrain.report.folder import with_selection
     from mcutrain.report.html import check_installed
-    from mcutrain.report.runs import Lesson
     from mcutrain.report.write import write
+    from mcutrain.runs import Lesson
     from mcutrain.simulate import RunSettings
     from mcutrain.target import load_target
 
@@ -114,7 +112,7 @@ def compare(
     source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
     settings = RunSettings(epochs, lr, schedule, warmup, 0, flip, crop)
     graph = load(model)
-    contributions = None if analysis is None else _analysis(analysis)
+    contributions = None if analysis is None else _analysis(analysis, graph)
     split = _read(graph, source)
     wanted = options.classes_for(graph, split, classes)
     chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
@@ -172,10 +170,10 @@ def _candidates(
     return found
 
 
-def _analysis(path: Path) -> Contributions:
+def _analysis(path: Path, graph: Graph) -> Contributions:
     from mcutrain.sparse.contribution import read_contributions
 
-    return read_contributions(path)
+    return read_contributions(path, graph)
 
 
 def _select(
@@ -199,34 +197,11 @@ def _train(
 ) -> dict[Trial, SimulationResult]:
     """Every row from every seed, with progress and a line for each that is done."""
     from mcutrain.report.compare import trials
-    from mcutrain.report.runs import train_all
+    from mcutrain.runs import train_all
 
     wanted = trials(len(rows), seeds)
-    lines = Lines("compare")
-    done = 0
-    with count_bar() as bar:
-        task = bar.add_task("training steps", total=None)
-
-        def report(status: Status) -> None:
-            nonlocal done
-            bar.update(task, completed=status.steps, total=status.total)
-            for trial, result in status.finished:
-                done += 1
-                err.print(
-                    f"{rows[trial.scheme].name:12} seed {trial.seed}: "
-                    f"{percent(result.before)} before, {percent(result.accuracy)} after",
-                    soft_wrap=True,
-                )
-            lines.tell(f"{status.steps:,} of {status.total:,} training steps")
-
-        try:
-            results = train_all(lesson, wanted, jobs, report)
-        except KeyboardInterrupt:
-            say(
-                f"mcutrain: interrupted, {done} of {len(wanted)} runs are done; the same command "
-                "continues, also the others"
-            )
-            raise typer.Exit(INTERRUPTED) from None
+    with watching_trials("compare", [row.name for row in rows], len(wanted)) as report:
+        results = train_all(lesson, wanted, jobs, report)
     return dict(zip(wanted, results, strict=True))
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mcutrain.cli import options, select_output
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.finalists import Training, final, finalist_facts, proposals, show_finalists
 from mcutrain.cli.output import count_bar, err
-from mcutrain.cli.simulate import AUTO, _classes
+from mcutrain.cli.select_request import Request, limits_of
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
+    from mcutrain.analysis.finalists import Finalist
+    from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.sparse.contribution import Contributions
-    from mcutrain.sparse.cost import Limits
+    from mcutrain.sparse.cost import Device, Limits
     from mcutrain.sparse.select import Selector
-    from mcutrain.target import Target
+    from mcutrain.sparse.selection import Selection
 
 UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 SWEEP_STEPS = 12
@@ -105,11 +108,11 @@ def select(
     classes: Annotated[
         str,
         typer.Option(
-            parser=_classes,
+            parser=options.parse_auto_classes,
             metavar="N|keep|auto",
             help="Outputs of the classifier; `auto`: as many as the analysis had.",
         ),
-    ] = AUTO,
+    ] = options.AUTO,
     accumulate: options.Accumulate = 1,
     channels: Annotated[
         Literal["norm", "gradient"],
@@ -130,12 +133,36 @@ def select(
     train: Annotated[
         bool, typer.Option("--train", help="Train each Pareto scheme of a sweep on --data.")
     ] = False,
+    finalists: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            max=20,
+            help="Propose so many schemes, each the best by another reading of the analysis, train "
+            "them on --data, and select the best on training samples held out.",
+            show_default=False,
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="As for `mcutrain simulate`.", show_default=False)
     ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Training samples to train on; all by default.", show_default=False
+        ),
+    ] = None,
     epochs: inputs.Epochs = 4,
     lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
+    flip: inputs.Flip = False,
+    crop: inputs.Crop = 0,
     seed: options.Seed = 0,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes that train; one per CPU by default.", show_default=False
+        ),
+    ] = None,
     no_build: Annotated[
         bool, typer.Option("--no-build", help="Do not compile the selected firmware.")
     ] = False,
@@ -159,132 +186,58 @@ def select(
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
     by_gradient = channels == "gradient"
-    request = _Request(model, analysis, board, classes, measure, accumulate, by_gradient)
+    from mcutrain.simulate import RunSettings
+
+    request = Request(model, analysis, board, classes, measure, accumulate, by_gradient)
     if train and (data is None or sweep is None):
         raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
+    if finalists is not None and (data is None or sweep is not None):
+        raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
+    training = None
+    if data is not None:
+        settings = RunSettings(epochs, float(lr), seed=seed, flip=flip, crop_pixels=crop)
+        training = Training(data, settings, samples, accumulate, jobs)
     graph, contributions, target = request.read()
-    limits = _limits(target, sram, flash, instructions, step_time, sweep)
-    selector = _selector(graph, contributions, target, request, builds=not no_build and not sweep)
+    limits = limits_of(target, sram, flash, instructions, step_time, sweep is not None)
+    costs = request.device(graph, target, builds=not no_build and sweep is None)
+    facts = request.facts(graph, contributions)
     if sweep is not None:
-        lesson = select_output.Lesson(data, epochs, lr, seed, accumulate) if train else None
-        select_output.sweep(selector, graph, limits, budgets_of(sweep), lesson, output, json)
+        lesson = None
+        if train and training is not None:
+            split = training.first(graph)
+            lesson = training.lesson(model, graph, contributions.classes, split)
+        selector = _selector(request, graph, contributions, costs)
+        processes = 1 if training is None else training.processes
+        budgets = budgets_of(sweep)
+        select_output.sweep(selector, graph.name, limits, budgets, lesson, processes, output, json)
         return
-    with err.status("selecting"):
-        found = selector.select(limits)
+    if finalists is not None and training is not None:
+        found, entered, split = _select_by_training(
+            request, graph, contributions, costs, limits, finalists, training
+        )
+        facts["finalists"] = finalist_facts(entered)
+        if not json:
+            show_finalists(entered, split)
+    else:
+        found = _select_exactly(request, graph, contributions, costs, limits)
     if output is not None:
-        select_output.write(found, request.facts(graph, contributions), output)
+        select_output.write(found, facts, output)
         select_output.write_report(graph, found, contributions, target, accumulate, output)
-    select_output.show_selection(found, request.facts(graph, contributions), target, json)
+    select_output.show_selection(found, facts, target, json)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What is asked, but for the limits."""
-
-    model: Path
-    analysis: Path
-    board: str | None
-    classes: str
-    measure: str | None
-    accumulate: int
-    by_gradient: bool
-
-    def read(self) -> tuple[Graph, Contributions, Target | None]:
-        """The model with the head that is trained, its analysis, the board."""
-        from mcutrain.errors import AnalysisError
-        from mcutrain.pipeline import load
-        from mcutrain.quant import replace_head
-        from mcutrain.sparse import find_head
-        from mcutrain.sparse.contribution import read_contributions
-        from mcutrain.target import load_target
-
-        target = None if self.board is None else load_target(self.board)
-        graph = load(self.model)
-        head = find_head(graph)
-        found = read_contributions(self.analysis, graph)
-        found.gain(self.measure)
-        if self.by_gradient and not found.channels:
-            raise AnalysisError(
-                f"the analysis {self.analysis} has no channels; make one with `mcutrain analyze "
-                "--by gradient`, or leave out --channels"
-            )
-        outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
-        if self.classes == AUTO:
-            wanted = None if found.classes == outputs else found.classes
-        else:
-            wanted = options.new_classes(self.classes)
-        if (wanted or outputs) != found.classes:
-            raise AnalysisError(
-                f"the analysis {self.analysis} was made with {found.classes} classes, not "
-                f"{wanted or outputs}; leave out --classes, or analyze with that many"
-            )
-        if wanted is not None:
-            graph = replace_head(graph, head.node, wanted, 0)
-        return graph, found, target
-
-    def facts(self, graph: Graph, found: Contributions) -> dict[str, Any]:
-        """For JSON."""
-        return {"model": graph.name, "classes": found.classes, "board": self.board}
-
-
-def _limits(
-    target: Target | None,
-    sram: int | None,
-    flash: int | None,
-    instructions: int | None,
-    step_time: float | None,
-    sweep: str | None,
-) -> Limits:
-    """What all flags and the board together allow."""
-    from mcutrain.sparse.cost import Limits
-
-    if sweep is not None and sram is not None:
-        raise typer.BadParameter("a sweep has its own budgets", param_hint="--sram")
-    if target is None:
-        for name, value in (
-            ("flash", flash),
-            ("instructions", instructions),
-            ("step-time", step_time),
-        ):
-            if value is not None:
-                raise typer.BadParameter("it needs --board", param_hint=f"--{name}")
-        if sram is None and sweep is None:
-            raise typer.BadParameter("give --board, --sram or --sweep: there must be a limit")
-        return Limits(sram)
-    counts = [n for n in (instructions, _instructions(target, step_time)) if n is not None]
-    if counts and target.is_hosted:
-        raise typer.BadParameter(
-            f"nothing is known of the instructions of {target.name}; take a microcontroller"
-        )
-    return Limits(
-        sram if sram is not None or target.ram is None else target.ram.size_bytes,
-        flash if flash is not None or target.flash is None else target.flash.size_bytes,
-        min(counts, default=None),
-    )
-
-
-def _instructions(target: Target, step_time: float | None) -> int | None:
-    """How many a board executes in that time."""
-    if step_time is None:
-        return None
-    if target.clock_hz is None or target.cycles_per_instruction is None:
-        raise typer.BadParameter(
-            f"the clock or cycles_per_instruction of {target.name} is not known",
-            param_hint="--step-time",
-        )
-    return int(step_time * target.clock_hz / target.cycles_per_instruction)
+def _select_exactly(
+    request: Request, graph: Graph, contributions: Contributions, costs: Device, limits: Limits
+) -> Selection:
+    selector = _selector(request, graph, contributions, costs)
+    with err.status("selecting"):
+        return selector.select(limits)
 
 
 def _selector(
-    graph: Graph,
-    contributions: Contributions,
-    target: Target | None,
-    request: _Request,
-    builds: bool,
+    request: Request, graph: Graph, contributions: Contributions, costs: Device
 ) -> Selector:
     """All costs, with progress."""
-    from mcutrain.autodiff import TrainOptions
-    from mcutrain.pipeline import device, has_compiler
     from mcutrain.sparse.select import Selector
 
     lines = Lines("costing schemes")
@@ -295,10 +248,26 @@ def _selector(
             bar.update(task, completed=done, total=total)
             lines.tell(f"{done:,} of {total:,}")
 
-        options = TrainOptions(accumulate=request.accumulate)
-        can_build = builds and target is not None and has_compiler(target)
-        found = device(graph, target, options, can_build)
-        smoothed = contributions.smoothed()
-        selector = Selector(graph, smoothed, found, request.measure, progress)
+        selector = Selector(graph, contributions.smoothed(), costs, request.measure, progress)
         selector.by_gradient = request.by_gradient
         return selector
+
+
+def _select_by_training(
+    request: Request,
+    graph: Graph,
+    contributions: Contributions,
+    costs: Device,
+    limits: Limits,
+    count: int,
+    training: Training,
+) -> tuple[Selection, list[Finalist], Split]:
+    """The best finalist's selection, all finalists, and what they learnt from."""
+    split = training.parted(graph)
+    read = contributions.smoothed()
+    if request.measure is not None:
+        read = replace(read, gains={request.measure: read.gain(request.measure)})
+    found = proposals(graph, read, costs, limits, count, request.by_gradient)
+    lesson = training.lesson(request.model, graph, contributions.classes, split)
+    finalists = final(found, lesson, training.processes)
+    return finalists[0].proposal.selection, finalists, split

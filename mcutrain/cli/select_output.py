@@ -18,10 +18,12 @@ from mcutrain.cli.output import (
     show_table,
     writing,
 )
-from mcutrain.cli.training import Lines, watching
+from mcutrain.cli.training import Lines
+from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
+    from mcutrain.runs import Lesson
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.cost import Limits
     from mcutrain.sparse.select import Selector
@@ -32,19 +34,8 @@ WITH_HEAD = (*IN_PERCENT, "loss")
 """Measures that have a value for the head alone; the others only rank."""
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """How the schemes of a sweep are trained."""
-
-    data: Path | None
-    epochs: int
-    learning_rate: float
-    seed: int
-    accumulate: int
-
-
 def write(found: Selection, facts: Mapping[str, Any], folder: Path) -> None:
-    """scheme.toml and selection.json, both or none."""
+    """scheme.toml and selection.json, both or none. facts: what else selection.json has."""
     values = {**facts, **found.to_dict()}
     text = json_format.dumps(values, indent=2, ensure_ascii=False) + "\n"
     write_all(folder, {"scheme.toml": found.scheme.to_toml(), "selection.json": text})
@@ -185,10 +176,11 @@ class Point:
 
 def sweep(
     selector: Selector,
-    graph: Graph,
+    model: str,
     limits: Limits,
     budgets: Sequence[int],
     lesson: Lesson | None,
+    processes: int,
     folder: Path | None,
     json: bool,
 ) -> None:
@@ -201,11 +193,11 @@ def sweep(
     if folder is not None:
         _write_points(points, folder)
     if lesson is not None:
-        points = [_trained(point, graph, lesson) for point in points]
+        points = _trained(points, lesson, processes)
         if folder is not None:
             _write_points(points, folder)
     if json:
-        show_json({"model": graph.name, "points": [_point_facts(point) for point in points]})
+        show_json({"model": model, "points": [_point_facts(point) for point in points]})
         return
     _show_points(points)
 
@@ -238,24 +230,18 @@ def _marked(points: Sequence[Point]) -> list[Point]:
     return marked
 
 
-def _trained(point: Point, graph: Graph, lesson: Lesson) -> Point:
-    """With the accuracy that training reaches."""
-    from mcutrain.api import finish, load_data, prepare_run
-    from mcutrain.pipeline import prepare
-    from mcutrain.simulate import RunSettings
+def _trained(points: Sequence[Point], lesson: Lesson, processes: int) -> list[Point]:
+    """Those on the Pareto front with the accuracy that training reaches."""
+    from mcutrain.runs import Trial, train_all
 
-    if not point.is_pareto or point.found is None:
-        return point
-    assert lesson.data is not None
-    step = prepare(graph, point.found.scheme, accumulate=lesson.accumulate)
-    settings = RunSettings(
-        epochs=lesson.epochs, learning_rate=lesson.learning_rate, seed=lesson.seed
-    )
-    run = prepare_run(step, load_data(graph, lesson.data, seed=lesson.seed), settings)
-    with watching(run, f"{point.budget:,} bytes") as watch:
-        result = finish(step, run, None, watch)
-    say(f"{point.budget:,} bytes: {percent(result.accuracy)} after {lesson.epochs} epochs")
-    return replace(point, trained=result.accuracy)
+    worth = [point for point in points if point.is_pareto and point.found is not None]
+    schemes = tuple(point.found.scheme for point in worth if point.found is not None)
+    names = [f"{point.budget:,} bytes" for point in worth]
+    trials = [Trial(i, lesson.settings.seed) for i in range(len(worth))]
+    with watching_trials("sweep", names, len(worth)) as report:
+        results = train_all(replace(lesson, schemes=schemes), trials, processes, report)
+    accuracies = {p.budget: r.accuracy for p, r in zip(worth, results, strict=True)}
+    return [replace(point, trained=accuracies.get(point.budget)) for point in points]
 
 
 def _point_facts(point: Point) -> dict[str, Any]:

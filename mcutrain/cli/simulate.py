@@ -27,12 +27,7 @@ if TYPE_CHECKING:
     from mcutrain.pipeline import TrainingStep
     from mcutrain.simulate import Run, RunSettings, Simulator
 
-AUTO = "auto"
 INTERRUPTED = 130
-
-
-def _classes(text: str) -> str:
-    return text if text == AUTO else options.parse_classes(text)
 
 
 def simulate(

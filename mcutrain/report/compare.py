@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcutrain.api import SimulationResult
-from mcutrain.errors import AnalysisError
+from mcutrain.costing import device
 from mcutrain.instructions import estimate
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, device, prepare
+from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.report.runs import Trial
+from mcutrain.runs import Trial
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
-from mcutrain.sparse.contribution import Contributions, digest
+from mcutrain.sparse.contribution import Contributions, check_model
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
@@ -93,11 +93,7 @@ def selected(
 
     Raises AnalysisError for an analysis of another model, PlanError if nothing fits.
     """
-    if digest(graph) != analysis.model_digest:
-        raise AnalysisError(
-            f"the analysis is of another model, {analysis.model!r}; run `mcutrain analyze` on "
-            f"{graph.name!r}"
-        )
+    check_model(analysis, graph)
     if classes is not None:
         graph = replace_head(graph, find_head(graph).node, classes, 0)
     target = budget.target

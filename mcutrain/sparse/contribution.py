@@ -165,12 +165,18 @@ def read_contributions(path: str | Path, graph: Graph | None = None) -> Contribu
         found = _parsed(values)
     except _WrongError as error:
         raise AnalysisError(f"{path} is no analysis of `mcutrain analyze`: {error}") from error
-    if graph is not None and digest(graph) != found.model_digest:
+    if graph is not None:
+        check_model(found, graph, str(path))
+    return found
+
+
+def check_model(found: Contributions, graph: Graph, name: str = "this") -> None:
+    """Raises AnalysisError if the analysis was made of another model."""
+    if digest(graph) != found.model_digest:
         raise AnalysisError(
-            f"{path} is an analysis of another model, {found.model!r}: the network before the "
+            f"{name} is an analysis of another model, {found.model!r}: the network before the "
             f"head of {graph.name!r} differs; run `mcutrain analyze` for it"
         )
-    return found
 
 
 class _WrongError(Exception):

@@ -92,7 +92,8 @@ class Device:
     """How schemes are costed.
 
     cost: fast, never more than the truth. measure: planned for real. build: what a compiler makes
-    of the scheme that measure found to fit, None if it does not link; called for a winner only.
+    of the scheme that measure found to fit, None if it does not link; called for a winner only,
+    and more than once: all three should remember what they found.
     fixed_sram_bytes, fixed_flash_bytes: what firmware takes besides what cost says, never more
     than the truth either.
     """

@@ -60,8 +60,6 @@ class Selector:
                 f"the analysis has {len(contributions.layers)} layers, the model "
                 f"{self.choices.structure.count}; analyse this model"
             )
-        self._measured: dict[str, Measured] = {}
-        self._built: dict[str, Measured | None] = {}
         self._solves = self._cuts = 0
 
     def select(self, limits: Limits, with_next: bool = True) -> Selection:
@@ -71,7 +69,8 @@ class Selector:
         if best is None:
             raise self._too_small(limits)
         scheme = self._scheme(best)
-        measured = self._built.get(scheme.to_toml()) or self.planned(scheme)
+        measured = (self.device.build or self.device.measure)(scheme)
+        assert measured is not None
         measure = self.measure
         following = self._next(limits, best) if with_next else None
         binding = self._binding(limits, best)
@@ -107,8 +106,8 @@ class Selector:
                 found = search.best()
                 if found is None:
                     break
-                measured = self.planned(self._scheme(found))
-                if _fits(limits, measured) and self._builds(limits, self._scheme(found), build):
+                measured = self.device.measure(self._scheme(found))
+                if _fits(limits, measured) and _builds(limits, self._scheme(found), build):
                     self._solves += search.solves
                     return found, max(bound, found.gain, search.bound)
                 excess = max(excess, measured.sram_bytes - found.peak_bytes)
@@ -120,16 +119,6 @@ class Selector:
             bound = max(bound, found.gain, search.bound)
             assert asked.sram_bytes is not None or asked.flash_bytes is not None
             asked = _lowered(asked, excess)
-
-    def _builds(self, limits: Limits, scheme: UpdateScheme, build: BuildFunction | None) -> bool:
-        """Whether it also fits as a compiler makes it."""
-        if build is None:
-            return True
-        key = scheme.to_toml()
-        if key not in self._built:
-            self._built[key] = build(scheme)
-        built = self._built[key]
-        return built is not None and _fits(limits, built)
 
     def _search(self, limits: Limits) -> Search:
         return Search(self.choices, self.factors, limits, self._fixed)
@@ -145,13 +134,6 @@ class Selector:
     def _bits(self, found: Candidate) -> int:
         """Residual bits; where no weight but the head's is trained they do not matter."""
         return found.bits if found.shares else UpdateScheme().residual_bits
-
-    def planned(self, scheme: UpdateScheme) -> Measured:
-        """What a scheme takes, planned once."""
-        key = scheme.to_toml()
-        if key not in self._measured:
-            self._measured[key] = self.device.measure(scheme)
-        return self._measured[key]
 
     # ------------------------------------------------------------------ explaining
 
@@ -199,13 +181,13 @@ class Selector:
             found, _ = self._best(larger)
             if found is not None and found.gain > best.gain + self._least_gain:
                 old, new = self._scheme(best), self._scheme(found)
-                more = self.planned(new).sram_bytes - limits.sram_bytes
+                more = self.device.measure(new).sram_bytes - limits.sram_bytes
                 return Next(more, found.gain - best.gain, new, changes(old, new))
         return None
 
     def _too_small(self, limits: Limits) -> PlanError:
         """The head alone does not fit: by how much, and which step needs it."""
-        least = self.planned(scheme_of(0, (), UpdateScheme().residual_bits))
+        least = self.device.measure(scheme_of(0, (), UpdateScheme().residual_bits))
         over = [
             f"{getattr(least, name):,} {'' if name == 'instructions' else 'bytes of '}"
             f"{LIMIT_NAMES[name]}, {getattr(least, name) - getattr(limits, name):,} more than the "
@@ -228,6 +210,12 @@ class Selector:
 
 def _fits(limits: Limits, measured: Measured) -> bool:
     return all(free >= 0 for free in _free(limits, measured).values())
+
+
+def _builds(limits: Limits, scheme: UpdateScheme, build: BuildFunction | None) -> bool:
+    """Whether it also fits as a compiler makes it."""
+    built = None if build is None else build(scheme)
+    return build is None or (built is not None and _fits(limits, built))
 
 
 def _free(limits: Limits, measured: Measured) -> Mapping[str, int]:

@@ -72,7 +72,7 @@ def test_the_selected_scheme_is_of_this_model_and_reported() -> None:
     assert report.selection is not None
     assert report.selection.gain == pytest.approx(0.03)
     assert [s.name for s in sections_of(report)] == ["selection", "contributions"]
-    with pytest.raises(AnalysisError, match="the analysis is of another model, 'm'"):
+    with pytest.raises(AnalysisError, match="is an analysis of another model, 'm'"):
         selected(graph, None, Budget(sram_bytes=60_000), replace(found, model_digest="0"))
 
 

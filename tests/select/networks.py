@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
+from mcutrain.costing import device
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.spatial import Window
-from mcutrain.pipeline import device
-from mcutrain.sparse import UpdateScheme, find_head, layers_of
+from mcutrain.sparse import find_head, layers_of
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains, digest
-from mcutrain.sparse.cost import Device, Measured, SchemeCost
+from mcutrain.sparse.cost import Device, Measured
 from mcutrain.sparse.cost_book import Shares, scheme_of
-from mcutrain.target import Target, load_target
+from mcutrain.target import load_target
 from tests.simulate.networks import Network, same
 
 BOARD = "nucleo-f446re"
@@ -90,24 +89,8 @@ def graph_of(kind: str, seed: int) -> Graph:
 @lru_cache(maxsize=32)
 def cached_device(kind: str, seed: int, on_board: bool) -> Device:
     """Costs and plans of a network, each made once."""
-    target: Target | None = load_target(BOARD) if on_board else None
-    found = device(graph_of(kind, seed), target)
-    costs: dict[str, SchemeCost] = {}
-    plans: dict[str, Measured] = {}
-
-    def cost(scheme: UpdateScheme) -> SchemeCost:
-        key = scheme.to_toml()
-        if key not in costs:
-            costs[key] = found.cost(scheme)
-        return costs[key]
-
-    def measure(scheme: UpdateScheme) -> Measured:
-        key = scheme.to_toml()
-        if key not in plans:
-            plans[key] = found.measure(scheme)
-        return plans[key]
-
-    return replace(found, cost=cost, measure=measure)
+    target = load_target(BOARD) if on_board else None
+    return device(graph_of(kind, seed), target)
 
 
 def contributions(

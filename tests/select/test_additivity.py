@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mcutrain import demo
-from mcutrain.pipeline import load, scheme_cost
+from mcutrain.costing import scheme_cost
+from mcutrain.pipeline import load
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.contribution import SHARES, Gains
 from mcutrain.sparse.cost import CostFunction

@@ -11,7 +11,8 @@ from mcutrain_host.build import build
 from mcutrain_host.memory import measure
 
 from mcutrain import demo
-from mcutrain.pipeline import device, has_compiler, prepare
+from mcutrain.costing import device, has_compiler
+from mcutrain.pipeline import prepare
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.select import Selector

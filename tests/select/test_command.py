@@ -123,6 +123,29 @@ def test_pareto_schemes_of_a_sweep_are_trained(analysis, tmp_path):
     assert all(0 <= p["trained_accuracy"] <= 1 for p in points if p["is_pareto"])
 
 
+def test_the_best_of_the_finalists_is_selected(found, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 10
+    x = np.clip(rng.normal(100 + 10 * y[:, None, None, None], 30, (240, 28, 28, 1)), 0, 255)
+    data, path, out = tmp_path / "data.npz", tmp_path / "analysis.json", tmp_path / "out"
+    np.savez(data, x=x.astype(np.uint8), y=y)
+    gains = found.gain()
+    other = replace(gains, bias=tuple(0.01 * k for k in range(26)), weights={24: {1.0: 0.5}})
+    path.write_text(replace(found, gains={"accuracy": gains, "probability": other}).to_json())
+    flags = ("--analysis", str(path), "--sram", "60K", "--data", str(data), "--epochs", "1")
+    values = answer(*flags, "--finalists", "3", "-o", str(out))
+    finalists = values["finalists"]
+    assert 2 <= len(finalists) <= 3
+    accuracies = [finalist["held_out_accuracy"] for finalist in finalists]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert values["scheme"] == finalists[0]["scheme"] == (out / "scheme.toml").read_text()
+    assert json.loads((out / "selection.json").read_text())["finalists"] == finalists
+    assert all(finalist["sram_bytes"] <= 60 * 1024 for finalist in finalists)
+    printed = run(*flags, "--finalists", "3")
+    assert printed.exit_code == 0, (printed.output, printed.exception)
+    assert "the first is selected" in printed.stdout
+
+
 @pytest.mark.parametrize(
     ("flags", "error", "message"),
     [
@@ -160,6 +183,7 @@ def test_an_analysis_of_another_model_is_a_sentence(found, tmp_path):
         (("--sweep", "64K:32K"), "is no range such as"),
         (("--sweep", "32K:64K", "--sram", "5K"), "a sweep has its own budgets"),
         (("--sram", "40K", "--train"), "it needs --sweep and --data"),
+        (("--sram", "40K", "--finalists", "3"), "it needs --data, and no --sweep"),
     ],
 )
 def test_flags_that_do_not_fit_each_other_are_a_sentence(analysis, flags, words):

@@ -37,7 +37,10 @@ STOP = "stop"
 
 @dataclass(frozen=True)
 class Lesson:
-    """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed."""
+    """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
+
+    accumulate: samples per update.
+    """
 
     model: Path
     schemes: tuple[UpdateScheme, ...]
@@ -45,6 +48,7 @@ class Lesson:
     split: Split
     settings: RunSettings
     normalization: Normalization | None = None
+    accumulate: int = 1
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class _Order:
     classes: int | None
     settings: RunSettings
     normalization: Normalization | None
+    accumulate: int
     folder: Path
     parent: int
 
@@ -106,6 +111,7 @@ def train_all(
                 lesson.classes,
                 lesson.settings,
                 lesson.normalization,
+                lesson.accumulate,
                 folder,
                 os.getpid(),
             )
@@ -224,7 +230,13 @@ def _work(order: _Order) -> api.SimulationResult | None:
 
 def _train(order: _Order, telling: _Telling) -> api.SimulationResult:
     scheme = UpdateScheme(**order.scheme)
-    step = prepare(_graph(order.model), scheme, classes=order.classes, head_seed=order.seed)
+    step = prepare(
+        _graph(order.model),
+        scheme,
+        classes=order.classes,
+        head_seed=order.seed,
+        accumulate=order.accumulate,
+    )
     run = api.prepare_run(
         step,
         _split(order.folder),

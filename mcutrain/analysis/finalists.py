@@ -1,0 +1,57 @@
+"""The last round of a selection: proposals are trained, the best on held-out samples wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mcutrain.analysis.problem import held_out
+from mcutrain.data import Dataset, Split
+from mcutrain.errors import DataError
+from mcutrain.runs import Lesson, Status, Trial, train_all
+from mcutrain.sparse.proposals import Proposal
+
+MOST_TESTS = 2000
+"""Held-out samples; twice as many would tell little more."""
+LEAST_TESTS = 20
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A proposal and its accuracy on samples that neither trained it nor belong to the test set."""
+
+    proposal: Proposal
+    accuracy: float
+
+
+def part(train: Dataset, samples: int | None = None, seed: int = 0) -> Split:
+    """Training samples, shuffled: a fifth of them, 2,000 at most, are held out.
+
+    samples: how many of the others to train on, None is all. The data's own test samples must not
+    choose a scheme. Raises DataError if there are too few.
+    """
+    tests = min(MOST_TESTS, len(train) // 5)
+    if tests < LEAST_TESTS:
+        raise DataError(
+            f"the data set has {len(train)} training samples, a fifth of which are too few to "
+            f"choose between schemes: {5 * LEAST_TESTS} are needed; leave out --finalists"
+        )
+    rest = len(train) - tests
+    return held_out(train, rest if samples is None else min(samples, rest), tests, seed)
+
+
+def trained(
+    proposals: Sequence[Proposal],
+    lesson: Lesson,
+    jobs: int,
+    report: Callable[[Status], None] = lambda _: None,
+) -> list[Finalist]:
+    """Every proposal after training, the best first; of equal ones the first proposed.
+
+    lesson: its schemes are replaced by the proposals'. An interrupted call continues.
+    """
+    schemes = tuple(proposal.selection.scheme for proposal in proposals)
+    trials = [Trial(i, lesson.settings.seed) for i in range(len(schemes))]
+    results = train_all(replace(lesson, schemes=schemes), trials, jobs, report)
+    found = [Finalist(p, r.accuracy) for p, r in zip(proposals, results, strict=True)]
+    return sorted(found, key=lambda finalist: -finalist.accuracy)

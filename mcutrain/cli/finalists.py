@@ -1,0 +1,153 @@
+"""`mcutrain select --finalists`: proposals are trained, and the best one is selected."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcutrain.cli.output import count_bar, percent, show, show_table
+from mcutrain.cli.training import Lines
+from mcutrain.cli.trials import watching_trials
+
+if TYPE_CHECKING:
+    from mcutrain.analysis.finalists import Finalist
+    from mcutrain.data import Split
+    from mcutrain.ir.graph import Graph
+    from mcutrain.runs import Lesson
+    from mcutrain.simulate import RunSettings
+    from mcutrain.sparse.contribution import Contributions
+    from mcutrain.sparse.cost import Device, Limits
+    from mcutrain.sparse.proposals import Proposal
+
+
+@dataclass(frozen=True)
+class Training:
+    """How schemes are trained. samples: to train on, None is all; jobs: None is one per core."""
+
+    data: Path
+    settings: RunSettings
+    samples: int | None
+    accumulate: int
+    jobs: int | None
+
+    @property
+    def processes(self) -> int:
+        """One per core unless told otherwise."""
+        return self.jobs or os.cpu_count() or 1
+
+    def read(self, graph: Graph) -> Split:
+        """The whole data set."""
+        from mcutrain.api import load_data
+        from mcutrain.cli.samples import Source
+
+        source = Source(self.data, None, None, 0.2, None)
+        return source.read(
+            lambda path, share, progress: load_data(
+                graph, path, share, self.settings.seed, progress
+            )
+        )
+
+    def first(self, graph: Graph) -> Split:
+        """The first of the training samples, as many as asked for, and the test samples."""
+        from mcutrain.data import Split
+
+        split = self.read(graph)
+        count = len(split.train) if self.samples is None else self.samples
+        return Split(split.train.subset(count), split.test)
+
+    def parted(self, graph: Graph) -> Split:
+        """Training samples only: some to train on, others to choose by."""
+        from mcutrain.analysis.finalists import part
+
+        return part(self.read(graph).train, self.samples, self.settings.seed)
+
+    def lesson(self, model: Path, graph: Graph, classes: int, split: Split) -> Lesson:
+        """Without schemes yet. graph: the model with the head that is trained."""
+        from mcutrain.pipeline import load
+        from mcutrain.runs import Lesson
+
+        own = load(model)
+        outputs = own.tensors[own.outputs[0]].type.shape[-1]
+        wanted = None if outputs == classes else classes
+        return Lesson(model, (), wanted, split, self.settings, accumulate=self.accumulate)
+
+
+def proposals(
+    graph: Graph,
+    contributions: Contributions,
+    device: Device,
+    limits: Limits,
+    count: int,
+    by_gradient: bool,
+) -> list[Proposal]:
+    """Found with progress: the costs are worked out for the first, the others follow quickly."""
+    from mcutrain.sparse.proposals import propose
+
+    lines = Lines("proposing schemes")
+    with count_bar() as bar:
+        task = bar.add_task("proposing schemes", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            lines.tell(f"{done:,} of {total:,} costs")
+
+        def report(found: int) -> None:
+            lines.tell(f"{found} of {count}")
+
+        return propose(
+            graph,
+            contributions,
+            device,
+            limits,
+            count,
+            by_gradient=by_gradient,
+            progress=progress,
+            report=report,
+        )
+
+
+def final(found: Sequence[Proposal], lesson: Lesson, processes: int) -> list[Finalist]:
+    """All proposals trained, the best first."""
+    from mcutrain.analysis.finalists import trained
+
+    names = [proposal.reading for proposal in found]
+    with watching_trials("finalists", names, len(found)) as report:
+        return trained(found, lesson, processes, report)
+
+
+def finalist_facts(finalists: Sequence[Finalist]) -> list[dict[str, Any]]:
+    """For JSON."""
+    return [
+        {
+            "reading": finalist.proposal.reading,
+            "held_out_accuracy": finalist.accuracy,
+            "expected_gain": finalist.proposal.selection.gain,
+            "sram_bytes": finalist.proposal.selection.measured.sram_bytes,
+            "scheme": finalist.proposal.selection.scheme.to_toml(),
+        }
+        for finalist in finalists
+    ]
+
+
+def show_finalists(finalists: Sequence[Finalist], split: Split) -> None:
+    """A row each, the best first."""
+    rows = []
+    for finalist in finalists:
+        selection = finalist.proposal.selection
+        rows.append(
+            [
+                finalist.proposal.reading,
+                percent(finalist.accuracy),
+                selection.measured.sram_bytes,
+                selection.scheme.bias_depth,
+                len(selection.layers),
+            ]
+        )
+    show_table(("best by", "accuracy", "SRAM", "biases", "weights"), rows)
+    show(
+        f"trained on {len(split.train):,} samples, accuracy on {len(split.test):,} other training "
+        "samples; the first is selected"
+    )

@@ -1,0 +1,123 @@
+"""What `mcutrain select` is asked for: a model, its analysis, a board, and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mcutrain.cli import options
+
+if TYPE_CHECKING:
+    from mcutrain.ir.graph import Graph
+    from mcutrain.sparse.contribution import Contributions
+    from mcutrain.sparse.cost import Device, Limits
+    from mcutrain.target import Target
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked, but for the limits."""
+
+    model: Path
+    analysis: Path
+    board: str | None
+    classes: str
+    measure: str | None
+    accumulate: int
+    by_gradient: bool
+
+    def read(self) -> tuple[Graph, Contributions, Target | None]:
+        """The model with the head that is trained, its analysis, the board."""
+        from mcutrain.errors import AnalysisError
+        from mcutrain.pipeline import load
+        from mcutrain.quant import replace_head
+        from mcutrain.sparse import find_head
+        from mcutrain.sparse.contribution import read_contributions
+        from mcutrain.target import load_target
+
+        target = None if self.board is None else load_target(self.board)
+        graph = load(self.model)
+        head = find_head(graph)
+        found = read_contributions(self.analysis, graph)
+        found.gain(self.measure)
+        if self.by_gradient and not found.channels:
+            raise AnalysisError(
+                f"the analysis {self.analysis} has no channels; make one with `mcutrain analyze "
+                "--by gradient`, or leave out --channels"
+            )
+        outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+        if self.classes == options.AUTO:
+            wanted = None if found.classes == outputs else found.classes
+        else:
+            wanted = options.new_classes(self.classes)
+        if (wanted or outputs) != found.classes:
+            raise AnalysisError(
+                f"the analysis {self.analysis} was made with {found.classes} classes, not "
+                f"{wanted or outputs}; leave out --classes, or analyze with that many"
+            )
+        if wanted is not None:
+            graph = replace_head(graph, head.node, wanted, 0)
+        return graph, found, target
+
+    def device(self, graph: Graph, target: Target | None, builds: bool) -> Device:
+        """What schemes cost. builds: the winner is compiled, if there is a compiler."""
+        from mcutrain.autodiff import TrainOptions
+        from mcutrain.costing import device, has_compiler
+
+        can_build = builds and target is not None and has_compiler(target)
+        return device(graph, target, TrainOptions(accumulate=self.accumulate), can_build)
+
+    def facts(self, graph: Graph, found: Contributions) -> dict[str, Any]:
+        """For JSON."""
+        return {"model": graph.name, "classes": found.classes, "board": self.board}
+
+
+def limits_of(
+    target: Target | None,
+    sram: int | None,
+    flash: int | None,
+    instructions: int | None,
+    step_time: float | None,
+    is_sweep: bool,
+) -> Limits:
+    """What all flags and the board together allow."""
+    from mcutrain.sparse.cost import Limits
+
+    if is_sweep and sram is not None:
+        raise typer.BadParameter("a sweep has its own budgets", param_hint="--sram")
+    if target is None:
+        for name, value in (
+            ("flash", flash),
+            ("instructions", instructions),
+            ("step-time", step_time),
+        ):
+            if value is not None:
+                raise typer.BadParameter("it needs --board", param_hint=f"--{name}")
+        if sram is None and not is_sweep:
+            raise typer.BadParameter("give --board, --sram or --sweep: there must be a limit")
+        return Limits(sram)
+    counts = [n for n in (instructions, _instructions(target, step_time)) if n is not None]
+    if counts and target.is_hosted:
+        raise typer.BadParameter(
+            f"nothing is known of the instructions of {target.name}; take a microcontroller"
+        )
+    return Limits(
+        sram if sram is not None or target.ram is None else target.ram.size_bytes,
+        flash if flash is not None or target.flash is None else target.flash.size_bytes,
+        min(counts, default=None),
+    )
+
+
+def _instructions(target: Target, step_time: float | None) -> int | None:
+    """How many a board executes in that time."""
+    if step_time is None:
+        return None
+    if target.clock_hz is None or target.cycles_per_instruction is None:
+        raise typer.BadParameter(
+            f"the clock or cycles_per_instruction of {target.name} is not known",
+            param_hint="--step-time",
+        )
+    return int(step_time * target.clock_hz / target.cycles_per_instruction)

@@ -1,0 +1,50 @@
+"""Many training runs on the screen: a bar over all steps, a line for each run that is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from mcutrain.cli.output import count_bar, err, percent, say
+from mcutrain.cli.training import Lines
+
+if TYPE_CHECKING:
+    from mcutrain.runs import Status
+
+INTERRUPTED = 130
+
+
+@contextmanager
+def watching_trials(
+    title: str, names: Sequence[str], count: int
+) -> Iterator[Callable[[Status], None]]:
+    """What to report to. names: of the schemes. count: of runs. At Ctrl-C all runs are saved."""
+    lines = Lines(title)
+    width = max(map(len, names), default=0)
+    done = 0
+    with count_bar() as bar:
+        task = bar.add_task(f"{title}: training steps", total=None)
+
+        def report(status: Status) -> None:
+            nonlocal done
+            bar.update(task, completed=status.steps, total=status.total)
+            for trial, result in status.finished:
+                done += 1
+                err.print(
+                    f"{names[trial.scheme]:{width}} seed {trial.seed}: "
+                    f"{percent(result.before)} before, {percent(result.accuracy)} after",
+                    soft_wrap=True,
+                )
+            lines.tell(f"{status.steps:,} of {status.total:,} training steps")
+
+        try:
+            yield report
+        except KeyboardInterrupt:
+            say(
+                f"mcutrain: interrupted, {done} of {count} runs are done; the same command "
+                "continues, also the others"
+            )
+            raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,106 @@
+"""Different schemes for the same limits, each the best by one reading of an analysis.
+
+Gains are measured one layer at a time with some noise, and trained together layers overlap. Which
+reading of them predicts best is not known before; training the few schemes they propose tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from mcutrain.ir.graph import Graph
+from mcutrain.sparse.contribution import Contributions, Gains
+from mcutrain.sparse.cost import Device, Limits
+from mcutrain.sparse.cost_book import Progress
+from mcutrain.sparse.select import Selector
+from mcutrain.sparse.selection import Selection
+
+MEAN = "mean"
+"""The measures' mean, each in parts of its largest gain."""
+WEIGHT_FACTORS = (1.0, 0.5, 2.0)
+"""On the gains of weights against those of biases: layers overlap more or less than they add up."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A reading of the analysis, and the best scheme by it."""
+
+    reading: str
+    selection: Selection
+
+
+def readings(contributions: Contributions) -> dict[str, Gains]:
+    """By name, the most natural first: measures as they are, their mean, weights less or more."""
+    measures = dict(contributions.gains)
+    if len(measures) > 1:
+        measures[MEAN] = _mean(list(contributions.gains.values()))
+    return {
+        name if factor == 1 else f"{name}, weights × {factor:g}": _weighted(gains, factor)
+        for factor in WEIGHT_FACTORS
+        for name, gains in measures.items()
+    }
+
+
+def propose(
+    graph: Graph,
+    contributions: Contributions,
+    device: Device,
+    limits: Limits,
+    count: int,
+    *,
+    by_gradient: bool = False,
+    progress: Progress = lambda done, total: None,
+    report: Callable[[int], None] = lambda found: None,
+) -> list[Proposal]:
+    """At most `count` different schemes, fewer if the readings agree.
+
+    report: told how many are found. Raises PlanError if nothing fits.
+    """
+    found: dict[str, Proposal] = {}
+    for name, selector in _selectors(graph, contributions, device, by_gradient, progress):
+        selection = selector.select(limits, with_next=False)
+        found.setdefault(selection.scheme.to_toml(), Proposal(name, selection))
+        report(len(found))
+        if len(found) == count:
+            break
+    return list(found.values())
+
+
+def _selectors(
+    graph: Graph,
+    contributions: Contributions,
+    device: Device,
+    by_gradient: bool,
+    progress: Progress,
+) -> Iterator[tuple[str, Selector]]:
+    read = readings(contributions)
+    every = replace(contributions, gains=read)
+    for name in read:
+        selector = Selector(graph, every, device, name, progress)
+        selector.by_gradient = by_gradient
+        yield name, selector
+
+
+def _weighted(gains: Gains, factor: float) -> Gains:
+    weights = {i: {s: factor * g for s, g in by.items()} for i, by in gains.weights.items()}
+    return Gains(gains.bias, weights)
+
+
+def _mean(every: list[Gains]) -> Gains:
+    """Of what all of them have."""
+    units = [_largest(gains) or 1.0 for gains in every]
+
+    def mean(gains: Iterable[float]) -> float:
+        return sum(gain / unit for gain, unit in zip(gains, units, strict=True)) / len(every)
+
+    bias = tuple(mean(g.bias[k] for g in every) for k in range(len(every[0].bias)))
+    weights: dict[int, dict[float, float]] = {}
+    for i, by in every[0].weights.items():
+        shares = [s for s in by if all(s in g.weights.get(i, {}) for g in every)]
+        weights[i] = {s: mean([g.weights[i][s] for g in every]) for s in shares}
+    return Gains(bias, weights)
+
+
+def _largest(gains: Gains) -> float:
+    return max(0.0, *gains.bias, *(g for by in gains.weights.values() for g in by.values()))
