@@ -18,7 +18,7 @@ from mcutrain.sparse.selection import Selection
 
 MEAN = "mean"
 """The measures' mean, each in parts of its largest gain."""
-WEIGHT_FACTORS = (1.0, 0.5, 2.0)
+WEIGHT_FACTORS = (0.5, 2.0)
 """On the gains of weights against those of biases: layers overlap more or less than they add up."""
 
 
@@ -35,11 +35,12 @@ def readings(contributions: Contributions) -> dict[str, Gains]:
     measures = dict(contributions.gains)
     if len(measures) > 1:
         measures[MEAN] = _mean(list(contributions.gains.values()))
-    return {
-        name if factor == 1 else f"{name}, weights × {factor:g}": _weighted(gains, factor)
+    weighted = {
+        f"{name}, weights × {factor:g}": _weighted(measures[name], factor)
+        for name in reversed(measures)
         for factor in WEIGHT_FACTORS
-        for name, gains in measures.items()
     }
+    return {**measures, **weighted}
 
 
 def propose(
