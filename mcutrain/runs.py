@@ -6,6 +6,7 @@ with their checkpoints written. Processes whose parent was killed stop the same 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import signal
@@ -33,6 +34,8 @@ TOLD_SECONDS = 0.3
 STOP_SECONDS = 60.0
 """How long a process may take to write its checkpoint before it is ended."""
 STOP = "stop"
+KEPT_SECONDS = 30 * 24 * 3600
+"""How long a checkpoint that nobody continues stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ def train_all(
     """
     from joblib.externals.loky import ProcessPoolExecutor
 
+    _forget_old()
     with TemporaryDirectory(prefix="mcutrain-runs-") as name:
         folder = Path(name)
         _save(lesson.split, folder)
@@ -129,6 +133,18 @@ def train_all(
         finally:
             executor.shutdown(wait=True, kill_workers=True)
         return [future.result() for future in futures]
+
+
+def _checkpoints() -> Path:
+    return cache_folder() / "runs"
+
+
+def _forget_old() -> None:
+    """Delete the checkpoints that nobody has continued for long."""
+    for path in _checkpoints().glob("*.npz"):
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                path.unlink()
 
 
 def _plain(scheme: UpdateScheme) -> dict[str, Any]:
@@ -244,8 +260,10 @@ def _train(order: _Order, telling: _Telling) -> api.SimulationResult:
         normalization=order.normalization,
     )
     identity = hashlib.sha256(f"{step.project.digest} {run.course.digest}".encode()).hexdigest()
-    checkpoint = cache_folder() / "compare" / f"{identity[:32]}.npz"
+    checkpoint = _checkpoints() / f"{identity[:32]}.npz"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    if checkpoint.exists():
+        checkpoint.touch()  # it is in use
     watch = api.Watch(telling.training, telling.evaluating)
     result = api.finish(step, run, checkpoint, watch)
     telling.write(run.total)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcutrain import demo
+from mcutrain.api import load_data
 from mcutrain.errors import AnalysisError
 from mcutrain.pipeline import load, prepare
 from mcutrain.report.compare import LAST, Budget, last_that_fits, selected, usual
@@ -19,6 +20,8 @@ from mcutrain.report.folder import with_selection
 from mcutrain.report.html import sections_of
 from mcutrain.report.json_values import from_json
 from mcutrain.report.training_sections import accuracy_text
+from mcutrain.runs import Lesson, train_all
+from mcutrain.simulate import RunSettings
 from mcutrain.sparse import find_head, layers_of
 from mcutrain.sparse.contribution import Contributions, Gains, digest
 from mcutrain.target import load_target
@@ -88,7 +91,7 @@ def test_ctrl_c_keeps_what_is_done(model: Path, images: Path) -> None:
     flags = ("--samples", 2000, "--test-samples", 20, "--epochs", 9, "--seeds", 1, "--jobs", 1)
     command = ["compare", model, "--data", images, *flags]
     cache = Path(os.environ["MCUTRAIN_CACHE"])
-    earlier = set(cache.glob("compare/*.npz"))
+    earlier = set(cache.glob("runs/*.npz"))
     process = subprocess.Popen(
         [sys.executable, "-m", "mcutrain.cli", *map(str, command)],
         stderr=subprocess.PIPE,
@@ -97,7 +100,7 @@ def test_ctrl_c_keeps_what_is_done(model: Path, images: Path) -> None:
         env=dict(os.environ),
     )
     waited = time.monotonic()
-    while set(cache.glob("compare/*.npz")) == earlier:
+    while set(cache.glob("runs/*.npz")) == earlier:
         assert time.monotonic() - waited < PATIENCE_SECONDS
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
@@ -107,8 +110,24 @@ def test_ctrl_c_keeps_what_is_done(model: Path, images: Path) -> None:
     assert err.splitlines()[-1] == (
         "mcutrain: interrupted, 0 of 4 runs are done; the same command continues, also the others"
     )
-    assert len(set(cache.glob("compare/*.npz")) - earlier) == 1
-    assert not list(cache.glob("compare/.*"))
+    assert len(set(cache.glob("runs/*.npz")) - earlier) == 1
+    assert not list(cache.glob("runs/.*"))
+
+
+def test_checkpoints_that_nobody_continues_go_after_a_month(
+    model: Path, images: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for name, days in (("old", 31), ("new", 29)):
+        path = folder / f"{name}.npz"
+        path.touch()
+        stamp = time.time() - days * 24 * 3600
+        os.utime(path, (stamp, stamp))
+    split = load_data(load(model), images)
+    assert train_all(Lesson(model, (), None, split, RunSettings()), [], 1) == []
+    assert [path.name for path in folder.iterdir()] == ["new.npz"]
 
 
 @pytest.mark.parametrize(
