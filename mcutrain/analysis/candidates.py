@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mcutrain.sparse import Layer, UpdateScheme
+from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.contribution import SHARES, Gains
 
 
@@ -38,33 +38,41 @@ def bias_candidate(depth: int) -> Candidate:
     return Candidate(depth)
 
 
-def weight_candidate(layers: int, layer: int, share: float) -> Candidate:
-    """A share of a layer's weights over the biases from it on."""
-    return Candidate(layers - layer, ((layer, share),))
+def weight_candidate(layers: int, layer: int, share: float, base: int = 0) -> Candidate:
+    """A share of a layer's weights over the biases from it on, and at least the last `base`."""
+    return Candidate(max(layers - layer, base), ((layer, share),))
 
 
-def standard_candidates(layers: Sequence[Layer]) -> tuple[Candidate, ...]:
-    """The head, every bias depth, every layer at every share."""
-    count = len(layers)
-    biases = [bias_candidate(depth) for depth in range(count + 1)]
-    weights = [weight_candidate(count, i, share) for i in range(count) for share in SHARES]
-    return (*biases, *weights)
+def bias_candidates(layers: int) -> tuple[Candidate, ...]:
+    """The head, and every bias depth."""
+    return tuple(bias_candidate(depth) for depth in range(layers + 1))
 
 
-def residual_candidates(layers: int, weights: Sequence[tuple[int, float]]) -> dict[int, Candidate]:
+def weight_candidates(layers: int, base: int) -> tuple[Candidate, ...]:
+    """Every layer at every share."""
+    return tuple(
+        weight_candidate(layers, i, share, base) for i in range(layers) for share in SHARES
+    )
+
+
+def residual_candidates(
+    layers: int, weights: Sequence[tuple[int, float]], base: int = 0
+) -> dict[int, Candidate]:
     """By residual bits: shares of several layers over the biases from the first of them."""
-    depth = layers - min(i for i, _ in weights)
+    depth = max(layers - min(i for i, _ in weights), base)
     return {bits: Candidate(depth, tuple(sorted(weights)), bits) for bits in (0, 4, 8)}
 
 
-def gains(values: Mapping[Candidate, float], layers: int) -> Gains:
-    """Differences of a measure that is known for every standard candidate."""
-    biases = [values[bias_candidate(depth)] for depth in range(layers + 1)]
-    weights = {
-        i: {
-            share: values[weight_candidate(layers, i, share)] - biases[layers - i]
-            for share in SHARES
-        }
-        for i in range(layers)
-    }
-    return Gains(tuple(value - biases[0] for value in biases), weights)
+def bias_gains(values: Mapping[Candidate, float], layers: int) -> tuple[float, ...]:
+    """By depth, over the head alone."""
+    return tuple(values[c] - values[HEAD] for c in bias_candidates(layers))
+
+
+def gains(values: Mapping[Candidate, float], layers: int, base: int) -> Gains:
+    """Differences of a measure that is known for every bias and weight candidate."""
+    found = []
+    for i in range(layers):
+        candidates = {share: weight_candidate(layers, i, share, base) for share in SHARES}
+        without = values[bias_candidate(max(layers - i, base))]
+        found.append({share: values[c] - without for share, c in candidates.items()})
+    return Gains(bias_gains(values, layers), dict(enumerate(found)))

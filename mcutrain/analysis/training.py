@@ -28,13 +28,14 @@ from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
 from mcutrain.analysis.workers import Call, Execution, Workers, workers
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import arrange, find_head
-from mcutrain.sparse.contribution import Contributions
+from mcutrain.sparse.contribution import Contributions, Gains
 
 MEASURES = ("accuracy", "probability", "loss")
 BEST_LAYERS = 6
 """Layers of one scheme on which the residual bits are compared."""
 BROAD_SHARE = 0.25
 """Share of the many layers of the other one."""
+NEARLY_ALL = 0.95
 BACKWARD = 2.5
 """Time of a multiply-accumulate backward and in updates, over one forward; only for estimates."""
 ON_ALL_CORES = Execution()
@@ -73,17 +74,32 @@ def by_training(
     """
     analysis = _Analysis(problem, settings, report, times or Times())
     started = time.monotonic()
+    count = len(problem.layers)
     with workers(execution) as pool:
-        standard = kinds.standard_candidates(problem.layers)
-        values = analysis.measure(standard, pool)
+        later = kinds.weight_candidates(count, count // 2)  # as expensive as they may turn out
+        values = analysis.measure(kinds.bias_candidates(count), pool, later)
+        base = base_depth(kinds.bias_gains(_of(values, "probability"), count))
+        values |= analysis.measure(kinds.weight_candidates(count, base), pool)
         compared = [
-            kinds.residual_candidates(len(problem.layers), weights)
-            for weights in _references(values, len(problem.layers))
+            kinds.residual_candidates(count, weights, base)
+            for weights in _references(values, count, base)
         ]
         values |= analysis.measure([c for by in compared for c in by.values()], pool)
     analysis.forget()
     analysis.times.wall = time.monotonic() - started
-    return analysis.contributions(values, compared)
+    return analysis.contributions(values, compared, base)
+
+
+def base_depth(bias: Sequence[float]) -> int:
+    """The least bias depth that gains nearly all that biases can.
+
+    Weights are measured over at least so many biases. Over fewer, late layers would get the credit
+    for what the biases before them gain as well, and schemes train those in any case: they are
+    the cheapest.
+    """
+    smooth = Gains(tuple(bias), {}).smoothed().bias
+    enough = NEARLY_ALL * smooth[-1]
+    return next(depth for depth, gain in enumerate(smooth) if gain >= enough)
 
 
 Values = dict[Candidate, dict[str, float]]
@@ -116,8 +132,13 @@ class _Analysis:
         train = Activations(trunk, self.cuts, self.problem.train_x, folder, report)
         return train, Activations(trunk, self.cuts, self.problem.test_x, folder, report)
 
-    def measure(self, wanted: Sequence[Candidate], pool: Workers) -> Values:
-        """Every measure of the candidates, the mean over all seeds."""
+    def measure(
+        self, wanted: Sequence[Candidate], pool: Workers, later: Sequence[Candidate] = ()
+    ) -> Values:
+        """Every measure of the candidates, the mean over all seeds.
+
+        later: what will be wanted next; it counts in the remaining time.
+        """
         seeds = range(self.settings.seed, self.settings.seed + self.settings.seeds)
         keys = {(c, seed): self._key(c, seed) for seed in seeds for c in wanted}
         known: dict[str, dict[str, float]] = {}
@@ -127,23 +148,28 @@ class _Analysis:
                 known[key] = found
         self.times.cached += len(known)
         missing = {key: pair for pair, key in keys.items() if key not in known}
-        known |= self._run(missing, pool)
+        known |= self._run(missing, pool, tuple(later) * len(seeds))
         return {
             c: {m: float(np.mean([known[keys[c, s]][m] for s in seeds])) for m in MEASURES}
             for c in wanted
         }
 
     def _run(
-        self, missing: Mapping[str, tuple[Candidate, int]], pool: Workers
+        self,
+        missing: Mapping[str, tuple[Candidate, int]],
+        pool: Workers,
+        later: Sequence[Candidate],
     ) -> dict[str, dict[str, float]]:
         """The trials that are not in the cache, the longest first."""
         costs = {key: self._cost(candidate) for key, (candidate, _) in missing.items()}
         order = sorted(missing, key=lambda key: (-costs[key], key))
-        estimate = Estimate(costs, pool.count)
+        following = {f"later {i}": self._cost(c) for i, c in enumerate(later)}
+        estimate = Estimate({**costs, **following}, pool.count)
+        total = len(order) + len(following)
         if order:
             used = {self._cut(candidate) for candidate, _ in missing.values()}
             self._prepare({seed for _, seed in missing.values()}, used)
-            self.report(Progress("training candidates", 0, len(order)))
+            self.report(Progress("training candidates", 0, total))
         known: dict[str, dict[str, float]] = {}
         for key, result in pool.results(self._calls(order, missing)):
             self.store.put(key, result)
@@ -151,7 +177,7 @@ class _Analysis:
             known[key] = result
             estimate.add(key, result)
             left = estimate.remaining_seconds()
-            self.report(Progress("training candidates", len(known), len(order), left))
+            self.report(Progress("training candidates", len(known), total, left))
         return known
 
     def _prepare(self, seeds: set[int], cuts: set[Cut]) -> None:
@@ -188,14 +214,10 @@ class _Analysis:
             part.forget()
 
     def contributions(
-        self, values: Values, compared: Sequence[Mapping[int, Candidate]]
+        self, values: Values, compared: Sequence[Mapping[int, Candidate]], base: int
     ) -> Contributions:
         problem, count = self.problem, len(self.problem.layers)
-        measured = {
-            "accuracy": {c: v["accuracy"] for c, v in values.items()},
-            "probability": {c: v["probability"] for c, v in values.items()},
-            "loss": {c: -v["loss"] for c, v in values.items()},
-        }
+        measured = {m: _of(values, m) for m in MEASURES}
         return Contributions(
             model=problem.model.name,
             model_digest=problem.model_digest,
@@ -203,13 +225,14 @@ class _Analysis:
             method="training",
             layers=tuple(layer.name for layer in problem.layers),
             head={m: measured[m][HEAD] for m in MEASURES},
-            gains={m: kinds.gains(by, count) for m, by in measured.items()},
+            gains={m: kinds.gains(by, count, base) for m, by in measured.items()},
             residual_factor=_residual_factor(measured["probability"], compared),
             settings={
                 **asdict(self.settings),
                 "samples": len(problem.train_y),
                 "test_samples": len(problem.test_y),
                 "data_digest": problem.data_digest,
+                "base_depth": base,
                 "residual_references": [list(by[4].weights) for by in compared],
                 "seconds": {k: round(v, 3) for k, v in asdict(self.times).items()},
             },
@@ -276,13 +299,19 @@ class _Analysis:
 Weights = tuple[tuple[int, float], ...]
 
 
-def _references(values: Values, count: int) -> tuple[Weights, ...]:
+def _of(values: Values, measure: str) -> dict[Candidate, float]:
+    """One measure of all candidates; more is better."""
+    sign = -1.0 if measure == "loss" else 1.0
+    return {candidate: sign * by[measure] for candidate, by in values.items()}
+
+
+def _references(values: Values, count: int, base: int) -> tuple[Weights, ...]:
     """What residual bits are compared on: much of few layers, and a little of many.
 
     A weight without residual bits takes the noise of rounding in whole steps. One layer stands
     that, many together need not, so the gains of single layers do not tell.
     """
-    found = kinds.gains({c: v["probability"] for c, v in values.items()}, count).weights
+    found = kinds.gains(_of(values, "probability"), count, base).weights
     best = sorted(found, key=lambda i: (-found[i][1.0], i))[:BEST_LAYERS]
     many = tuple((i, BROAD_SHARE) for i in found if found[i][BROAD_SHARE] > 0)
     few = tuple((i, 1.0) for i in best)

@@ -37,7 +37,7 @@ class Gains:
 
     bias: [k] is gained by the last k biases over the head alone, k = 0 … layers, [0] is 0.
     weights: layer → share → gained by that share of its weights over the biases of it and all
-    layers behind it.
+    layers behind it, or over more biases.
     """
 
     bias: tuple[float, ...]

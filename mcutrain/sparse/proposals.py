@@ -13,6 +13,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.sparse.contribution import Contributions, Gains
 from mcutrain.sparse.cost import Device, Limits
 from mcutrain.sparse.cost_book import Progress
+from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
 
@@ -20,6 +21,8 @@ MEAN = "mean"
 """The measures' mean, each in parts of its largest gain."""
 WEIGHT_FACTORS = (0.5, 2.0)
 """On the gains of weights against those of biases: layers overlap more or less than they add up."""
+FACTOR = ", weights × "
+USUAL_BITS = UpdateScheme().residual_bits
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ def readings(contributions: Contributions) -> dict[str, Gains]:
     if len(measures) > 1:
         measures[MEAN] = _mean(list(contributions.gains.values()))
     weighted = {
-        f"{name}, weights × {factor:g}": _weighted(measures[name], factor)
+        f"{name}{FACTOR}{factor:g}": _weighted(measures[name], factor)
         for name in reversed(measures)
         for factor in WEIGHT_FACTORS
     }
@@ -75,12 +78,17 @@ def _selectors(
     by_gradient: bool,
     progress: Progress,
 ) -> Iterator[tuple[str, Selector]]:
+    """By every reading; the usual residual bits come first, since what fewer lose shows late."""
     read = readings(contributions)
-    every = replace(contributions, gains=read)
-    for name in read:
-        selector = Selector(graph, every, device, name, progress)
-        selector.by_gradient = by_gradient
-        yield name, selector
+    free = replace(contributions, gains=read)
+    usual = replace(free, residual_factor={USUAL_BITS: 1.0})
+    measures = [name for name in read if FACTOR not in name]
+    weighted = [name for name in read if FACTOR in name]
+    for analysis, names in ((usual, measures), (free, measures), (usual, weighted)):
+        for name in names:
+            selector = Selector(graph, analysis, device, name, progress)
+            selector.by_gradient = by_gradient
+            yield (name if analysis is usual else f"{name}, any residual bits"), selector
 
 
 def _weighted(gains: Gains, factor: float) -> Gains:

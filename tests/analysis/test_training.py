@@ -13,12 +13,18 @@ import numpy as np
 import pytest
 
 from mcutrain import data, pipeline
-from mcutrain.analysis import training, workers
-from mcutrain.analysis.candidates import bias_candidate, residual_candidates
+from mcutrain.analysis import candidates, training, workers
+from mcutrain.analysis.candidates import (
+    bias_candidate,
+    bias_candidates,
+    residual_candidates,
+    weight_candidate,
+    weight_candidates,
+)
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.analysis.progress import Estimate, Progress, Times
 from mcutrain.analysis.store import Store
-from mcutrain.analysis.training import by_training
+from mcutrain.analysis.training import base_depth, by_training
 from mcutrain.analysis.workers import Execution
 from mcutrain.errors import AnalysisError, DataError
 from mcutrain.schedule import LearningRate, Schedule
@@ -77,6 +83,21 @@ def test_every_depth_layer_and_share_is_measured(found: Contributions, small: Pr
         assert {i: tuple(g) for i, g in gains.weights.items()} == {0: SHARES, 1: SHARES}
     assert found.residual_factor[4] == 1
     assert json.loads(found.to_json())["settings"]["seconds"]["trials"] > 0
+
+
+def test_weights_are_measured_over_the_biases_that_gain_nearly_all() -> None:
+    assert base_depth((0.0, 0.5, 0.96, 1.0, 0.98)) == 2
+    assert base_depth((0.0, 0.5, 0.2, 1.0)) == 3  # 0.35 each where it falls
+    assert base_depth((0.0, -0.1, -0.2)) == 0
+    layers = 5
+    shallow = weight_candidate(layers, 4, 0.5, base=3)
+    assert (shallow.bias_depth, shallow.weights) == (3, ((4, 0.5),))
+    assert weight_candidate(layers, 0, 0.5, base=3).bias_depth == 5
+    values = {c: 0.1 * c.bias_depth for c in bias_candidates(layers)}
+    values |= {c: 0.1 * c.bias_depth + 0.01 for c in weight_candidates(layers, 3)}
+    found = candidates.gains(values, layers, 3)
+    assert found.bias == pytest.approx([0.1 * k for k in range(6)])
+    assert all(g == pytest.approx(0.01) for by in found.weights.values() for g in by.values())
 
 
 def test_residual_bits_are_judged_by_the_worse_of_few_and_many_layers() -> None:

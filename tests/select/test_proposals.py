@@ -24,7 +24,8 @@ def problem():
     rng = np.random.default_rng(5)
     first, second = (contributions(graph, rng).gain() for _ in range(2))
     made = replace(
-        contributions(graph, rng), gains={"accuracy": first, "probability": second}
+        contributions(graph, rng, factors={0: 0.9, 4: 1.0}),
+        gains={"accuracy": first, "probability": second},
     ).smoothed()
     return graph, made, device(graph)
 
@@ -44,20 +45,23 @@ def test_the_mean_is_of_parts_of_the_largest_gain():
 def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
     graph, made, costs = problem
     least = Selector(graph, made, costs).device.measure
-    limits = Limits(4000)
+    limits = Limits(2150)
     found = propose(graph, made, costs, limits, 6)
     assert 2 <= len({p.selection.scheme.to_toml() for p in found}) == len(found) <= 6
+    assert {p.selection.scheme.residual_bits for p in found} == {0, 4}
     every = replace(made, gains=readings(made))
     for proposal in found:
-        alone = Selector(graph, every, device(graph), proposal.reading).select(limits, False)
+        reading, _, free = proposal.reading.partition(", any")
+        analysis = every if free else replace(every, residual_factor={4: 1.0})
+        alone = Selector(graph, analysis, device(graph), reading).select(limits, False)
         assert alone.scheme == proposal.selection.scheme
         assert alone.gain == proposal.selection.gain
-        assert least(alone.scheme).sram_bytes <= 4000
+        assert least(alone.scheme).sram_bytes <= 2150
 
 
 def test_no_more_are_proposed_than_asked_for(problem):
     graph, made, costs = problem
-    assert len(propose(graph, made, costs, Limits(4000), 1)) == 1
+    assert len(propose(graph, made, costs, Limits(2150), 1)) == 1
     with pytest.raises(PlanError, match="the head alone needs"):
         propose(graph, made, costs, Limits(10), 4)
 
