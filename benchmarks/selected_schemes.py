@@ -87,9 +87,9 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
 
 
 def finalist(shared: Path, proposals: list[Proposal]) -> Selection:
-    """As `mcutrain select --finalists` chooses, on 4,000 images for two epochs."""
+    """As `mcutrain select --finalists` chooses, trained as all schemes here, on training images."""
     train_images = part(data.load(shared / DATA).train, TRAIN_IMAGES)
-    settings = RunSettings(epochs=2, flip=True)
+    settings = RunSettings(flip=True)
     lesson = Lesson(shared / MODEL, (), CLASSES, train_images, settings)
     found = trained(proposals, lesson, os.cpu_count() or 1)
     for one in found:
