@@ -27,7 +27,7 @@ from mcutrain.analysis.problem import Problem
 from mcutrain.analysis.progress import Progress
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution
-from mcutrain.sparse.contribution import Contributions, Gains
+from mcutrain.sparse.contribution import Contributions, Gains, read_contributions
 
 MODEL = "models/mcunet-5fps.int8.tflite"
 DATA = "data/cifar10_10k2k.npz"
@@ -51,20 +51,25 @@ def main() -> None:
     parser.add_argument("--test-samples", type=int, help="1000 of the demo, 2000 of mcunet-5fps")
     parser.add_argument("--epochs", type=int, help="2 of the demo, 4 of mcunet-5fps")
     parser.add_argument("--jobs", type=int)
+    parser.add_argument("--analysis", type=Path, help="by training: this one instead of a new one")
     parser.add_argument("--reliability", action="store_true", help="train with a second seed too")
     arguments = parser.parse_args()
     case = prepared(arguments)
     console = Console(width=110)
     execution = Execution(arguments.jobs)
     started = time.monotonic()
-    trained = training(case, 0, execution, console)
+    if arguments.analysis:
+        trained = read_contributions(arguments.analysis, case.problem.model)
+    else:
+        trained = training(case, 0, execution, console)
     middle = time.monotonic()
     settings = GradientSettings(learning_rate=case.learning_rate, epochs=case.epochs)
     estimated = by_gradient(case.problem, settings)
     ended = time.monotonic()
     title = f"{arguments.model}, {len(case.problem.train_y)} samples, {case.epochs} epochs"
     console.print(correlations(title, estimated, trained))
-    console.print(f"by training {middle - started:.0f} s, by gradient {ended - middle:.0f} s")
+    by = "reading" if arguments.analysis else "by training"
+    console.print(f"{by} {middle - started:.0f} s, by gradient {ended - middle:.0f} s")
     seconds = trained.settings["seconds"]
     console.print("where the time went (s, all processes): ", seconds)
     if arguments.reliability:
