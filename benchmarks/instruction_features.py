@@ -28,12 +28,23 @@ UPDATED = (
     "rows*columns*rule.residual_bits=4", "rows*columns*rows_per_rate=0",
 )  # fmt: skip
 
+PLACED = ("1", "positions", "positions*channels")
+MOVED = (
+    "1", "length_0*length_1*length_2", "length_0*length_1", "outputs",
+)  # fmt: skip
+
 BOTH = {
     "mct_add_s8": ELEMENTS,
     "mct_rescale_s8": ELEMENTS,
     "mct_leaky_relu_s8": ELEMENTS,
     "mct_leaky_relu_grad_input_s8": ("1", "positions", "positions*channels", "inputs"),
     "mct_leaky_relu_grad_input_s16": ("1", "positions", "positions*channels", "inputs"),
+    "mct_lookup_s8": ("1", "elements"),
+    "mct_mul_s8": (*PLACED, "positions*channels*operand.3"),
+    "mct_add_channels_s8": (*PLACED, "positions*channels*operand.3"),
+    "mct_concatenation_s8": ("1", "outer", "outputs"),
+    "mct_transpose_s8": MOVED,
+    "mct_transpose_s16": MOVED,
     "mct_apply_update_s8": UPDATED,
     "mct_apply_update_s32": UPDATED,
     "mct_average_pool_2d_s8": POOLED,
@@ -66,12 +77,24 @@ BOTH = {
     "mct_softmax_s8": ("1", "rows", "rows*classes"),
     "mct_softmax_cross_entropy_s8": ("1", "classes"),
     "mct_softmax_cross_entropy_s16": ("1", "classes"),
+    "mct_mean_squared_error_s8": ("1", "positions", "positions*channels"),
+    "mct_mean_squared_error_s16": ("1", "positions", "positions*channels"),
     "mct_gradient_rescale_s8": ("1", "channels_out", *RESCALED),
     "mct_gradient_rescale_s16": ("1", "channels_out", *RESCALED),
     "mct_gradient_add_s8": ("1", "channels_out", *RESCALED),
     "mct_gradient_add_s16": ("1", "channels_out", *RESCALED),
     "mct_conv_2d_s32": ("1", "macs", "y.c", "y.pixels*y.c"),
 }
+for _type in ("s8", "s16"):
+    BOTH |= {
+        f"mct_lookup_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
+        f"mct_mul_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
+        f"mct_mul_grad_channels_{_type}": (*PLACED, "channels"),
+        f"mct_add_channels_grad_input_{_type}": (*PLACED, "channels"),
+        f"mct_concatenation_grad_input_{_type}": (
+            "1", "outer", "outputs", "outer*dx_elements", "outer*dx_elements*operand.3",
+        ),
+    }  # fmt: skip
 for _kind in ("update", "grad"):
     for _type in ("s8", "s16"):
         BOTH[f"mct_bias_{_kind}_{_type}"] = (

@@ -8,6 +8,8 @@ Cortex-M0+ code on the same board, which has the RAM. Least squares of the relat
 function's coefficients, none below zero. The table says what each network's steps cost by a fit to
 all *other* networks (left out), and by the fit to all, which --write puts into firmware/costs/.
 
+--add: for new kernels, measure the networks that run them (--networks) and write only the
+functions that the files do not have.
 --keep DIR: measured counts, so that a fit is repeated in seconds. All counts: 15 minutes, of which
 13 are the M0+'s.
 """
@@ -55,6 +57,7 @@ class Case:
     residual_bits: int = 4
     gradient_dtype: str = "int8"
     accumulate: int = 1
+    loss: str = "cross-entropy"
 
     @property
     def name(self) -> str:
@@ -62,6 +65,7 @@ class Case:
         extra = {
             "int16": self.gradient_dtype == "int16",
             f"x{self.accumulate}": self.accumulate > 1,
+            self.loss: self.loss != "cross-entropy",
         }
         extra[f"r{self.residual_bits}"] = self.residual_bits != 4
         return "-".join(
@@ -91,6 +95,13 @@ CASES = (
     *(Case(f"made-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(Case(f"made-{i}", "full", accumulate=3) for i in (0, 1)),
     *(Case(f"made-{i}", "0:0.6") for i in (1, 2, 3)),  # the input's channels cannot be permuted
+    *(Case(f"modern-{i}", "full") for i in range(4)),
+    *(Case(f"modern-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(
+        Case(f"reproducing-{i}", "head", gradient_dtype=dtype, loss="mse")
+        for i in range(4)
+        for dtype in ("int8", "int16")
+    ),
 )
 
 
@@ -115,6 +126,7 @@ def main() -> None:
     parser.add_argument("--check-m7", action="store_true")
     parser.add_argument("--networks", nargs="+", help="only those whose name begins so")
     parser.add_argument("--write", action="store_true", help="into firmware/costs/")
+    parser.add_argument("--add", action="store_true", help="write new functions, leave the others")
     options = parser.parse_args()
     chosen = tuple(options.networks or ("",))
     cases = [case for case in CASES if case.network.startswith(chosen)]
@@ -123,7 +135,9 @@ def main() -> None:
         costs = fit_all(rows, isa)
         print_functions(rows, costs, isa)
         print_steps(rows, costs, isa)
-        if options.write:
+        if options.add:
+            costs = {**costs, **instructions.load_costs(isa)}
+        if options.write or options.add:
             write(costs, isa)
         if isa == "dsp" and options.check_m7:
             print_m7(list(measured(cases, "m7", options)), costs)
@@ -167,6 +181,7 @@ def step_of(case: Case, shared: Path) -> TrainingStep:
         classes=case.classes,
         gradient_dtype=case.gradient_dtype,
         accumulate=case.accumulate,
+        loss=case.loss,
     )
 
 
@@ -179,6 +194,16 @@ def network(name: str, shared: Path) -> Graph:
         from tests.instructions.networks import made
 
         return made(int(name.removeprefix("made-")))
+    if name.startswith("reproducing-"):
+        sys.path.insert(0, str(REPOSITORY))
+        from tests.instructions.networks import reproducing
+
+        return reproducing(int(name.removeprefix("reproducing-")))
+    if name.startswith("modern-"):
+        sys.path.insert(0, str(REPOSITORY))
+        from tests.instructions.networks import modern
+
+        return modern(int(name.removeprefix("modern-")))
     return load(shared / "models" / f"{name}.tflite")
 
 

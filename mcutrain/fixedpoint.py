@@ -65,6 +65,12 @@ def normalized_multiplier(real: float) -> tuple[int, int]:
     return mult, shift
 
 
+def signed_multiplier(real: float) -> tuple[int, int]:
+    """As normalized_multiplier; mult_q31 is negative for a negative factor, as after a SUB."""
+    mult, shift = normalized_multiplier(abs(real))
+    return (mult if real >= 0 else -mult), shift
+
+
 def multiply_by_quantized_multiplier(x: Array, mult_q31: Array | int, shift: Array | int) -> Array:
     """x * mult_q31 * 2**(shift - 31), rounded as TFLite's reference kernels do. x holds int32."""
     x, mult, shift = np.broadcast_arrays(

@@ -6,6 +6,7 @@ so its own two levels differ by single steps; ours may differ as much.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,9 @@ def onnxruntime_outputs(
     name, kind = session.get_inputs()[0].name, session.get_inputs()[0].type
     results = []
     for one in inputs_nhwc_int8:
-        fed = _encode(_channels_first(one[None]), x, kind)
+        fed = _encode(_channels_first(one[None], session.get_inputs()[0].shape), x, kind)
         found = session.run([session.get_outputs()[0].name], {name: fed})[0]
-        results.append(_decode(_channels_last(found), y))
+        results.append(_decode(_channels_last(found, y.shape), y))
     return np.concatenate(results)
 
 
@@ -75,9 +76,14 @@ def _decode(found: Array, kind: TensorType) -> Array:
     return np.asarray(np.clip(integers, -128, 127), np.int8)
 
 
-def _channels_first(x: Array) -> Array:
-    return np.ascontiguousarray(np.moveaxis(x, -1, 1))
+def _channels_first(x: Array, wanted: Sequence[int | str | None]) -> Array:
+    """As the model wants it: one that was converted from TensorFlow takes [1, h, w, c] as it is."""
+    moved = np.moveaxis(x, -1, 1)
+    as_it_is = list(wanted[1:]) == list(x.shape[1:]) != list(moved.shape[1:])
+    return x if as_it_is else np.ascontiguousarray(moved)
 
 
-def _channels_last(x: Array) -> Array:
-    return np.moveaxis(x, 1, -1)
+def _channels_last(x: Array, wanted: tuple[int, ...]) -> Array:
+    """The same of what the model gives."""
+    moved = np.moveaxis(x, 1, -1)
+    return x if x.shape == wanted != moved.shape else moved

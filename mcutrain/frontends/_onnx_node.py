@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.frontends._onnx_file import MAX_NUMBERS, Attributes
@@ -17,6 +20,8 @@ from mcutrain.frontends._onnx_values import (
     as_image,
     same_order,
 )
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,12 @@ class OnnxNode:
                 f"a float input {index} is not; a QuantizeLinear and DequantizeLinear before it is"
             )
         return builder.emit(value, f"{self.name}.input{index}", quantization), quantization
+
+    def stored(self, builder: Builder, index: int) -> tuple[str, Quantization]:
+        """The same as [1, h, w, c] of the image as it is stored."""
+        image = self.real(index).image
+        tensor, quantization = self.tensor(builder, index)
+        return builder.reshape(tensor, (1, *image), f"{self.name}.stored{index}"), quantization
 
     def image(self, builder: Builder, index: int) -> tuple[str, Quantization]:
         """The same as [1, h, w, c] of the ONNX shape."""

@@ -11,14 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError
+from mcutrain.frontends import _onnx_curves as curves
+from mcutrain.frontends import _onnx_elementwise as elementwise
+from mcutrain.frontends import _onnx_layout as layout
 from mcutrain.frontends import multipliers
 from mcutrain.frontends._onnx_file import MAX_RANK
 from mcutrain.frontends._onnx_node import OnnxNode, normalized_axes
-from mcutrain.frontends._onnx_sums import conv, gemm, matmul, with_bias
+from mcutrain.frontends._onnx_sums import conv, gemm, matmul
 from mcutrain.frontends._onnx_values import (
     MAX_CHANNELS,
     Builder,
-    Constant,
     Fixed,
     Image,
     Quantization,
@@ -30,7 +32,6 @@ from mcutrain.frontends._onnx_values import (
 )
 from mcutrain.frontends._onnx_window import MAX_WINDOW, pool_window
 from mcutrain.ir.op import Op
-from mcutrain.ops.add import Add
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.softmax import Softmax
@@ -111,34 +112,8 @@ def dequantize(builder: Builder, node: OnnxNode) -> Value:
     return Value(Stored(tensor, quantization), value.image, value.shape)
 
 
-def add(builder: Builder, node: OnnxNode) -> Value:
-    """Add of two activations, or of a bias to the sums before it."""
-    constants = [i for i in (0, 1) if node.has(i) and isinstance(node.inputs[i], Constant)]
-    if constants:
-        value = node.real(1 - constants[0])
-        biased = with_bias(node, value, node.constant(constants[0]))
-        if biased is None:
-            raise node.unsupported("a constant operand is not, but for a bias; two activations are")
-        return biased
-    a, b = node.real(0), node.real(1)
-    if a.shape != b.shape:
-        raise node.unsupported(f"broadcasting {a.shape} and {b.shape} is not; equal shapes are")
-    image = a.image
-    if a.image == b.image:
-        (x, x_q), (y, y_q) = node.tensor(builder, 0), node.tensor(builder, 1)
-    else:
-        (x, x_q), (y, y_q) = node.image(builder, 0), node.image(builder, 1)
-        image = as_image(f"node {node.name!r}", a.shape)
-
-    def make(wanted: Quantization) -> Op:
-        check_factor(node.name, x_q.scale / wanted.scale, y_q.scale / wanted.scale)
-        return Add(*multipliers.add_scales(x_q, y_q, wanted))
-
-    return Value(Scaling(node.name, make, (x, y)), image, a.shape)
-
-
 def max_pool(builder: Builder, node: OnnxNode) -> Value:
-    """MaxPool in two dimensions."""
+    """MaxPool of images and sequences."""
     node.attributes.integer("storage_order", 0)
     return _pool(builder, node, MaxPool2D)
 
@@ -156,14 +131,16 @@ def average_pool(builder: Builder, node: OnnxNode) -> Value:
 
 
 def _pool(builder: Builder, node: OnnxNode, op_type: Callable[[Window], Op]) -> Value:
-    if len(node.real(0).shape) != 4:
-        raise node.unsupported("only pools of [1, c, h, w] are")
+    rank = len(node.real(0).shape)
+    if rank not in (3, 4):
+        raise node.unsupported("only pools of [1, c, h, w] and [1, c, l] are")
     x, quantization = node.image(builder, 0)
     _, height, width, channels = builder.tensors[x].type.shape
-    window = pool_window(node, (height, width))
+    window = pool_window(node, (height, width), rank - 2)
     rows, columns = window.output_size(height, width)
     source = Fixed(node.name, op_type(window), (x,), quantization)
-    return Value(source, (rows, columns, channels), (1, channels, rows, columns))
+    shape = (1, channels, *(rows, columns)[4 - rank :])
+    return Value(source, (rows, columns, channels), shape)
 
 
 def global_average_pool(builder: Builder, node: OnnxNode) -> Value:
@@ -186,7 +163,8 @@ def reduce_mean(builder: Builder, node: OnnxNode) -> Value:
     axes = node.attributes.integers("axes")
     if node.has(1):
         axes = node.integers(1)
-    if not axes and node.attributes.integer("noop_with_empty_axes", 0):
+    does_nothing = bool(node.attributes.integer("noop_with_empty_axes", 0))
+    if does_nothing and not axes:
         return node.real(0)
     over = normalized_axes(node, axes or range(len(shape)), len(shape))
     if any(d > 1 for i, d in enumerate(shape) if (i in over) != (i >= 2)):
@@ -216,14 +194,6 @@ def _mean(node: OnnxNode, x: Quantization, image: Image) -> Callable[[Quantizati
 def relu(builder: Builder, node: OnnxNode) -> Value:
     """Relu: a limit of the value."""
     return node.real(0).clipped(0.0, math.inf)
-
-
-def clip(builder: Builder, node: OnnxNode) -> Value:
-    """Clip: limits of the value; 0 must be allowed, as by every activation."""
-    low, high = node.number(1, -math.inf), node.number(2, math.inf)
-    if not low <= 0 <= high:
-        raise node.unsupported(f"the limits {low} to {high} are not; limits around 0 are")
-    return node.real(0).clipped(low, high)
 
 
 def pad(builder: Builder, node: OnnxNode) -> Value:
@@ -332,25 +302,37 @@ def _reshaped(node: OnnxNode, shape: tuple[int, ...]) -> tuple[int, ...]:
 Rule = Callable[[Builder, OnnxNode], Value]
 
 RULES: dict[str, Rule] = {
-    "Add": add,
+    "Add": elementwise.add,
     "AveragePool": average_pool,
-    "Clip": clip,
+    "Clip": curves.clip,
+    "Concat": layout.concat,
     "Conv": conv,
     "DequantizeLinear": dequantize,
+    "Div": elementwise.binary,
     "Dropout": identity,
+    "Elu": curves.unary,
     "Flatten": reshape,
+    "Gelu": curves.unary,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
+    "HardSigmoid": curves.unary,
+    "HardSwish": curves.unary,
     "Identity": identity,
+    "LeakyRelu": curves.leaky_relu,
     "MatMul": matmul,
     "MaxPool": max_pool,
+    "Mul": elementwise.binary,
     "Pad": pad,
     "QuantizeLinear": quantize,
     "ReduceMean": reduce_mean,
     "Relu": relu,
     "Reshape": reshape,
+    "Sigmoid": curves.unary,
     "Softmax": softmax,
     "Squeeze": reshape,
+    "Sub": elementwise.binary,
+    "Tanh": curves.unary,
+    "Transpose": layout.transpose,
     "Unsqueeze": reshape,
 }
 

@@ -16,7 +16,6 @@ from mcutrain.frontends._onnx_values import (
     MAX_CHANNELS,
     Builder,
     Constant,
-    Image,
     Quantization,
     Source,
     Value,
@@ -115,8 +114,11 @@ class Sums(Source):
 def conv(builder: Builder, node: OnnxNode) -> Value:
     """Conv: weight [out, in / group, h, w] becomes [out, h, w, in], depthwise [1, h, w, out]."""
     value, w = node.real(0), node.constant(1)
-    if len(value.shape) != 4 or w.data.ndim != 4:
-        raise node.unsupported("only 2-D convolutions of [1, c, h, w] are")
+    dimensions = len(value.shape) - 2
+    if dimensions not in (1, 2) or w.data.ndim != 2 + dimensions:
+        raise node.unsupported("only convolutions of [1, c, h, w] and [1, c, l] are")
+    if dimensions == 1:
+        w = replace(w, data=w.data[:, :, None])
     channels, group = value.shape[1], node.attributes.integer("group", 1)
     out, per_group = w.data.shape[:2]
     depthwise = group == channels and per_group == 1 and group > 1
@@ -127,17 +129,18 @@ def conv(builder: Builder, node: OnnxNode) -> Value:
     if per_group * group != channels or out % group:
         raise node.wrong(f"weight {w.data.shape} does not fit input {value.shape}")
     kernel = (int(w.data.shape[2]), int(w.data.shape[3]))
-    if node.attributes.integers("kernel_shape", kernel) != kernel:
-        raise node.wrong(f"kernel_shape differs from the weight's {kernel}")
+    written = kernel[2 - dimensions :]
+    if node.attributes.integers("kernel_shape", written) != written:
+        raise node.wrong(f"kernel_shape differs from the weight's {written}")
     x, quantization = node.image(builder, 0)
-    window = window_of(node, kernel, builder.tensors[x].type.shape[1:3])
+    window = window_of(node, kernel, builder.tensors[x].type.shape[1:3], dimensions)
     order = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
     weight = _weight(node, w, order, 0, 3 if depthwise else 0)
     source = Sums(node.name, window, x, quantization, weight, False)
     if node.has(2):
         source = replace(source, bias=_bias_of(node, node.constant(2), out))
     rows, columns = _output_size(node, window, builder.tensors[x].type.shape)
-    return Value(source, (rows, columns, out), (1, out, rows, columns))
+    return Value(source, (rows, columns, out), (1, out, *(rows, columns)[2 - dimensions :]))
 
 
 def gemm(builder: Builder, node: OnnxNode) -> Value:
@@ -196,11 +199,13 @@ def _matrix(builder: Builder, node: OnnxNode, transposed: bool) -> Sums:
         raise node.unsupported(f"a weight of {w.data.ndim} dimensions is not; 2 are")
     matrix = w.data if transposed else w.data.T
     count = matrix.shape[1]
-    if value.shape[-1] != count or math.prod(value.shape) != count:
+    rows = math.prod(value.shape) // max(count, 1)
+    several = rows > 1 and is_linear(value.image)
+    if value.shape[-1] != count or rows * count != math.prod(value.shape) or rows > 1 > several:
         raise node.unsupported(
             f"input {value.shape} with {count} weight rows is not; one row of [1, {count}] is"
         )
-    x, quantization = _stored_row(builder, node, value.image)
+    x, quantization = _stored_rows(builder, node, (1, 1, rows, count))
     if not is_linear(value.image):
         height, width, channels = value.image
         builder.spend(matrix.nbytes)
@@ -211,15 +216,18 @@ def _matrix(builder: Builder, node: OnnxNode, transposed: bool) -> Sums:
     return Sums(node.name, Window((1, 1)), x, quantization, weight, True)
 
 
-def _stored_row(builder: Builder, node: OnnxNode, image: Image) -> tuple[str, Quantization]:
-    """The input as one row [1, 1, 1, n], in the order in which it is stored."""
+def _stored_rows(
+    builder: Builder, node: OnnxNode, shape: tuple[int, ...]
+) -> tuple[str, Quantization]:
+    """The input as rows [1, 1, rows, n], in the order in which it is stored."""
     tensor, quantization = node.tensor(builder, 0)
-    return builder.reshape(tensor, (1, 1, 1, math.prod(image)), f"{node.name}.row"), quantization
+    return builder.reshape(tensor, shape, f"{node.name}.row"), quantization
 
 
 def _row(node: OnnxNode, source: Sums) -> Value:
     out = source.weight.channels
-    return Value(source, (1, 1, out), (*node.real(0).shape[:-1], out))
+    shape = (*node.real(0).shape[:-1], out)
+    return Value(source, (1, 1, math.prod(shape)), shape)
 
 
 def _weight(

@@ -130,18 +130,27 @@ class Builder:
 
     def emit(self, value: Value, name: str, wanted: Quantization) -> str:
         """The tensor of the value under a quantization; made once for all who ask."""
-        key = (value.source, wanted, value.limits(wanted))
+        return self.emit_source(value.source, name, wanted, value.limits(wanted))
+
+    def emit_source(
+        self, source: Source, name: str, wanted: Quantization, limits: tuple[int, int]
+    ) -> str:
+        """The same of a value's source, with the limits as int8."""
+        key = (source, wanted, limits)
         if key not in self._emitted:
-            self._emitted[key] = value.source.emit(self, name, wanted, key[2])
+            self._emitted[key] = source.emit(self, name, wanted, limits)
         return self._emitted[key]
 
-    def constant(self, name: str, data: Array, scales: tuple[float, ...], axis: int) -> str:
+    def constant(
+        self, name: str, data: Array, scales: tuple[float, ...], axis: int, zero_point: int = 0
+    ) -> str:
         """Add a constant."""
         self.spend(data.nbytes)
         final = self._unused(name, self.tensors)
         data = np.ascontiguousarray(data)
         data.flags.writeable = False
-        kind = TensorType(data.shape, str(data.dtype), scales, 0, axis if len(scales) > 1 else -1)
+        axis = axis if len(scales) > 1 else -1
+        kind = TensorType(data.shape, str(data.dtype), scales, zero_point, axis)
         self.tensors[final] = Tensor(final, kind, data)
         return final
 

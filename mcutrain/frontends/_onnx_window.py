@@ -10,20 +10,26 @@ from mcutrain.ops.spatial import Window
 MAX_WINDOW = 2**15  # strides, dilations and padding beyond any image
 
 
-def window_of(node: OnnxNode, kernel: tuple[int, int], size: tuple[int, ...]) -> Window:
-    """The window of a Conv or pool over an image of `size` (height, width)."""
-    return _trimmed(_untrimmed(node, kernel, size), size)
+def window_of(
+    node: OnnxNode, kernel: tuple[int, int], size: tuple[int, ...], dimensions: int
+) -> Window:
+    """The window of a Conv or pool over an image of `size` (height, width).
+
+    dimensions: 2, or 1 for a sequence, which is an image of one row.
+    """
+    return _trimmed(_untrimmed(node, kernel, size, dimensions), size)
 
 
-def _untrimmed(node: OnnxNode, kernel: tuple[int, int], size: tuple[int, ...]) -> Window:
+def _untrimmed(
+    node: OnnxNode, kernel: tuple[int, int], size: tuple[int, ...], dimensions: int
+) -> Window:
     """With the padding as it is written."""
     height, width = size
     kernel_h, kernel_w = _two(node, "kernel", kernel, 1)
-    strides = _two(node, "strides", node.attributes.integers("strides", (1, 1)), 1)
-    dilations = _two(node, "dilations", node.attributes.integers("dilations", (1, 1)), 1)
+    strides, dilations = (_steps(node, name, dimensions) for name in ("strides", "dilations"))
     span = ((kernel_h - 1) * dilations[0] + 1, (kernel_w - 1) * dilations[1] + 1)
     auto = node.attributes.text("auto_pad", "NOTSET")
-    pads = node.attributes.integers("pads", (0, 0, 0, 0))
+    pads = _written(node, "pads", (0,) * 4, dimensions)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         top, bottom = _same(height, span[0], strides[0], auto)
         left, right = _same(width, span[1], strides[1], auto)
@@ -36,10 +42,10 @@ def _untrimmed(node: OnnxNode, kernel: tuple[int, int], size: tuple[int, ...]) -
     return Window((kernel_h, kernel_w), strides, dilations, (top, bottom, left, right))
 
 
-def pool_window(node: OnnxNode, size: tuple[int, ...]) -> Window:
+def pool_window(node: OnnxNode, size: tuple[int, ...], dimensions: int) -> Window:
     """As window_of, for a pool: every window must hold an element, ceil_mode change nothing."""
-    kernel = node.attributes.integers("kernel_shape")
-    window = _untrimmed(node, _two(node, "kernel_shape", kernel, 1), size)
+    kernel = _steps(node, "kernel_shape", dimensions)
+    window = _untrimmed(node, kernel, size, dimensions)
     rows, columns = window.output_size(*size)
     top, bottom, left, right = window.padding
     ceil_mode = node.attributes.integer("ceil_mode", 0)
@@ -86,6 +92,26 @@ def _same(length: int, span: int, stride: int, auto: str) -> tuple[int, int]:
     total = max((-(-length // stride) - 1) * stride + span - length, 0)
     small, large = total // 2, total - total // 2
     return (small, large) if auto == "SAME_UPPER" else (large, small)
+
+
+def _written(
+    node: OnnxNode, name: str, default: tuple[int, ...] | None, dimensions: int
+) -> tuple[int, ...] | None:
+    """An attribute with a number per axis and side, as of an image; None if it is missing."""
+    neutral = 0 if name == "pads" else 1
+    found = node.attributes.integers(name)
+    if found is None or dimensions == 2:
+        return default if found is None else found
+    sides = 2 if name == "pads" else 1
+    if len(found) != sides:
+        raise node.wrong(f"{name} of a sequence must be {sides} numbers, got {found}")
+    return tuple(v for n in found for v in (neutral, n))
+
+
+def _steps(node: OnnxNode, name: str, dimensions: int) -> tuple[int, int]:
+    """Strides, dilations, or a pool's kernel_shape, which must be there."""
+    default = None if name == "kernel_shape" else (1, 1)
+    return _two(node, name, _written(node, name, default, dimensions), 1)
 
 
 def _pads(node: OnnxNode, pads: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from mcutrain import fixedpoint
 from mcutrain.ops.add import Scaled
 from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.leaky_relu import LeakyRelu
+from mcutrain.ops.mul import Mul
 from mcutrain.ops.rescale import Rescale
 
 Array = npt.NDArray[Any]
 
 LARGEST_SHIFT = 30  # to the left, of 32 bits
+LARGEST_PRODUCT_SHIFT = 15  # of products of two int8, less their zero points
 
 INT8 = (-128, 127)
 ADD_LEFT_SHIFT = 20
@@ -93,6 +96,24 @@ def add_scales(
         Scaled(b[1], *fixedpoint.quantize_multiplier(b[0] / twice_max)),
         Scaled(y[1], *fixedpoint.quantize_multiplier(y_factor)),
     )
+
+
+def sub_scales(
+    a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]
+) -> tuple[Scaled, Scaled, Scaled]:
+    """The same for a - b: SUB negates the second multiplier."""
+    first, second, result = add_scales(a, b, y)
+    return first, replace(second, mult_q31=-second.mult_q31), result
+
+
+def multiply(a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -> Mul:
+    """MUL: s_a * s_b / s_y in float32 (mul.cc). Raises ValueError if products overflow."""
+    with np.errstate(all="ignore"):
+        factor = float(np.float32(a[0]) * np.float32(b[0]) / np.float32(y[0]))
+    mult, shift = fixedpoint.quantize_multiplier(factor)
+    if shift > LARGEST_PRODUCT_SHIFT:
+        raise ValueError("its scales are too far apart; are they damaged?")
+    return Mul(a[1], b[1], y[1], mult, shift)
 
 
 def requantize(x: tuple[float, int], y: tuple[float, int]) -> Rescale:

@@ -6,7 +6,8 @@ single outputs may differ by a step.
 
 Differences to the file: activations are [1, h, w, c] instead of [1, c, h, w]; uint8 activations are
 int8, smaller by 128; the QuantizeLinear of the input and the DequantizeLinear of the output are
-gone, so the graph takes and gives int8. A pool, Pad or Softmax whose QuantizeLinear has another
+gone, so the graph takes and gives int8; an input that the file transposes from [1, h, w, c]
+stays as it is. A pool, Pad or Softmax whose QuantizeLinear has another
 scale than its operator gives is followed by a Rescale: first the operator on the input's
 integers, then the new scale, then activations.
 """
@@ -31,6 +32,7 @@ from mcutrain.frontends._onnx_values import (
     GraphInput,
     Value,
     as_image,
+    is_linear,
     same_order,
 )
 from mcutrain.frontends.canonical import canonical
@@ -150,14 +152,16 @@ class _Reader:
                 "is supported"
             )
         image = as_image(f"the output {name!r}", value.shape)
-        if not same_order(value.image, image):
-            raise UnsupportedError(
-                f"the output {name!r} flattens an image channels first; outputs [1, c, h, w] and "
-                "flattened [1, c, 1, 1] are supported"
-            )
         tensor = self.builder.emit(value, name, quantization)
-        channels, *spatial = value.shape[1:]
-        return self.builder.reshape(tensor, (1, *spatial, channels), name)
+        if same_order(value.image, image):
+            channels, *spatial = value.shape[1:]
+            return self.builder.reshape(tensor, (1, *spatial, channels), name)
+        if is_linear(value.image):
+            return self.builder.reshape(tensor, value.shape, name)
+        raise UnsupportedError(
+            f"the output {name!r} flattens an image channels first; outputs [1, c, h, w], "
+            "[1, h, w, c] and flattened [1, c, 1, 1] are supported"
+        )
 
 
 def _declare(reader: _Reader, graph: GraphProto) -> str:
@@ -176,12 +180,35 @@ def _declare(reader: _Reader, graph: GraphProto) -> str:
     shape = _input_shape(info)
     image = as_image(f"the input {info.name!r}", shape)
     ours = (1, *shape[2:], shape[1])
+    if _is_channels_last(graph, str(info.name), len(shape)):
+        image, ours = (1, 1, math.prod(shape)), shape
     value = Value(GraphInput(info.name, ours, image), image, shape)
     integer_type = INPUT_TYPES[info.type.tensor_type.elem_type]
     name = str(info.name)
     reader.builder.reserved.add(name)
     reader.define(name, replace(value, integer_type=integer_type))
     return name
+
+
+def _is_channels_last(graph: GraphProto, name: str, rank: int) -> bool:
+    """Whether all that the model does with its input is to move the last axis to the front.
+
+    So do files that were converted from TensorFlow; the input is [1, h, w, c] for their users.
+    """
+    names, transposes = {name}, 0
+    for node in graph.node:
+        if not names.intersection(node.input):
+            continue
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear", "Identity"):
+            names.update(node.output)
+        elif node.op_type == "Transpose":
+            order = [tuple(a.ints) for a in node.attribute if a.name == "perm"]
+            if order != [(0, rank - 1, *range(1, rank - 1))]:
+                return False
+            transposes += 1
+        else:
+            return False
+    return transposes > 0 and rank > 2
 
 
 def _input_shape(info: ValueInfoProto) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import SCRATCH, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import SCRATCH, KernelCall, Param, inputs, outputs
+from mcutrain.ops.loss import LossOp
 from mcutrain.ops.training import EXPONENT, GRADIENT_BITS, SUFFIX
 
 Array = npt.NDArray[Any]
@@ -44,7 +45,7 @@ def log2_q16(x: int) -> int:
 
 
 @dataclass(frozen=True)
-class SoftmaxCrossEntropy(Op):
+class SoftmaxCrossEntropy(LossOp):
     """loss = -ln softmax(logits)[label]; its gradient by the sums is (softmax - onehot) * scale.
 
     Inputs: step, sums int32 [..., classes], label int32 [1], exponent. Outputs: gradient (dtype),
@@ -133,6 +134,6 @@ class SoftmaxCrossEntropy(Op):
         )
 
     @property
-    def updates(self) -> dict[int, int]:
-        """The exponent is updated where it lies."""
-        return {1: 3}
+    def gradient_scale(self) -> float:
+        """The largest scale: the relative ones are in the gradient."""
+        return max(self.scale)

@@ -77,7 +77,7 @@ class OutputStage:
 
     def multipliers(self) -> tuple[Array, Array]:
         """mult_q31 and shift per channel, or of length one."""
-        pairs = [fixedpoint.normalized_multiplier(s) for s in self.scale]
+        pairs = [fixedpoint.signed_multiplier(s) for s in self.scale]
         return np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
 
     def fraction(self, acc: Array, dy_exponent: int, exponent: int) -> Array:
@@ -213,7 +213,7 @@ class UpdateRule:
 
     def multipliers(self) -> tuple[Array, Array]:
         """mult_q31 and shift, per output channel or of length one."""
-        pairs = [fixedpoint.normalized_multiplier(s) for s in self.rate]
+        pairs = [fixedpoint.signed_multiplier(s) for s in self.rate]
         return np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
 
     def delta(self, acc: Array, exponent: int, step: Array, channel: Array) -> Array:

@@ -89,8 +89,8 @@ def test_a_float_model_is_called_float(tmp_path):
 
 def test_an_unknown_operator_is_refused_with_its_name_node_and_the_known_ones(tmp_path):
     model = QdqModel((1, 2, 6, 6))
-    text = refusal(model, model.op("HardSwish", model.x), tmp_path)
-    assert "HardSwish (node 'HardSwish_" in text
+    text = refusal(model, model.op("Sin", model.x), tmp_path)
+    assert "Sin (node 'Sin_" in text
     assert "Conv" in text
 
 
@@ -314,10 +314,24 @@ def test_a_mutated_file_gives_a_graph_or_a_model_error(changes, tmp_path_factory
     graph_or_error(bytes(data), tmp_path_factory)
 
 
-@settings(max_examples=300)
+def modern_model():
+    """Curves, a product per channel, a difference, a join, reorderings."""
+    model = QdqModel((1, 2, 6, 6))
+    x = model.requantize(model.op("HardSwish", model.x), 0.05, 3)
+    gate = model.requantize(model.op("GlobalAveragePool", x), 0.05, 3)
+    gate = model.requantize(model.op("Sigmoid", gate), 1 / 256, -128)
+    y = model.requantize(model.op("Mul", x, gate), 0.05, 3)
+    y = model.op("Sub", y, model.constant(np.float32([[[0.5]], [[0.25]]])))
+    y = model.requantize(y, 0.05, 3)
+    y = model.requantize(model.op("Concat", x, y, axis=1), 0.05, 3)
+    y = model.op("Transpose", y, perm=[0, 3, 1, 2])
+    return model, model.requantize(model.op("Mul", y, model.constant(np.float32(0.5))), 0.05, 3)
+
+
+@settings(max_examples=500)
 @given(data=st.data())
 def test_a_rewired_graph_gives_a_graph_or_a_model_error(data, tmp_path_factory):
-    model, output = small_model()
+    model, output = data.draw(st.sampled_from((small_model, modern_model)))()
     proto = model.proto(output)
     names = [n.name for n in proto.graph.initializer]
     names += [o for node in proto.graph.node for o in node.output]
@@ -330,5 +344,7 @@ def test_a_rewired_graph_gives_a_graph_or_a_model_error(data, tmp_path_factory):
             node.op_type = data.draw(st.sampled_from(sorted({n.op_type for n in proto.graph.node}
                 | {"Pad", "Softmax", "ReduceMean", "Reshape", "Squeeze", "Unsqueeze", "Clip",
                    "MatMul", "Transpose", "Gather", "Concat", "Shape", "Constant", "Dropout",
-                   "GlobalAveragePool", "AveragePool", "Identity"})))  # fmt: skip
+                   "GlobalAveragePool", "AveragePool", "Identity", "Mul", "Sub", "Div",
+                   "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu",
+                   "LeakyRelu", "Add"})))  # fmt: skip
     graph_or_error(proto.SerializeToString(), tmp_path_factory)

@@ -15,6 +15,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.text import dump
 from tests.frontends.tflite_builder import NO_TENSOR, TfliteBuilder
+from tests.frontends.tflite_elementwise_models import ELEMENTWISE_AND_SHAPES
 from tests.frontends.tflite_models import SINGLE_OPERATORS
 
 IMAGE = (1, 4, 4, 2)
@@ -161,8 +162,8 @@ def test_a_saturated_bias_is_moved_away_from_the_end_of_int32_without_effect(loa
 
 
 def test_an_unknown_operator_is_refused_by_name_with_the_list_of_supported_ones(load_bytes):
-    content = one("TANH", ((1, 4), LIKE), ((1, 4), LIKE))
-    with pytest.raises(UnsupportedError, match=r"operator TANH \(node 'y'\).*CONV_2D.*SOFTMAX"):
+    content = one("FLOOR", ((1, 4), LIKE), ((1, 4), LIKE))
+    with pytest.raises(UnsupportedError, match=r"operator FLOOR \(node 'y'\).*CONV_2D.*SOFTMAX"):
         load_bytes(content)
 
 
@@ -271,11 +272,11 @@ REFUSALS = {
             "ADD",
             (IMAGE, LIKE),
             (IMAGE, LIKE),
-            (np.ones((1, 1, 1, 2), np.int8), LIKE),
+            (np.ones((1, 3, 1, 2), np.int8), LIKE),
             table="AddOptions",
         ),
-        UnsupportedError,
-        "supported are equal shapes",
+        ModelError,
+        "do not fit each other",
     ),
     "a pool that rescales": (
         one("MAX_POOL_2D", (IMAGE, LIKE), ((1, 4, 4, 2), {"scale": 0.2, "zero_point": 3}), **POOL),
@@ -440,8 +441,9 @@ def test_a_file_beyond_the_limit_is_refused_without_reading_it(tmp_path):
 @st.composite
 def damaged(draw):
     """A sound model with bytes flipped, overwritten, inserted, or cut off."""
-    operator = draw(st.sampled_from(sorted(SINGLE_OPERATORS)))
-    content = bytearray(draw(SINGLE_OPERATORS[operator]))
+    operators = SINGLE_OPERATORS | ELEMENTWISE_AND_SHAPES
+    operator = draw(st.sampled_from(sorted(operators)))
+    content = bytearray(draw(operators[operator]))
     for _ in range(draw(st.integers(1, 6))):
         at = draw(st.integers(8, max(8, len(content) - 4)))
         kind = draw(st.sampled_from(("flip", "word", "insert", "cut")))

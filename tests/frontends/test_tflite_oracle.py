@@ -15,10 +15,12 @@ from tests.frontends.oracle import (
     run_reference,
 )
 from tests.frontends.tflite_builder import TfliteBuilder
+from tests.frontends.tflite_elementwise_models import ELEMENTWISE_AND_SHAPES
 from tests.frontends.tflite_models import SINGLE_OPERATORS, int8, scales, seeds, zero_points
 
 pytestmark = [pytest.mark.oracle, needs_interpreter]
 
+OPERATORS = SINGLE_OPERATORS | ELEMENTWISE_AND_SHAPES
 RUNS = 4
 UINT8_OFFSET = 128
 MODELS = (
@@ -58,13 +60,13 @@ def draw_inputs(graph, seed):
     return [[int8(rng, s) for s in shapes] for _ in range(RUNS)] + [smooth, ends]
 
 
-@pytest.mark.parametrize("operator", SINGLE_OPERATORS)
+@pytest.mark.parametrize("operator", OPERATORS)
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), seed=seeds)
 def test_a_loaded_operator_equals_the_reference_kernel(tmp_path_factory, operator, data, seed):
     if operator == "fully_connected_per_channel" and not ROUNDS_ONCE:
         pytest.skip(f"{PACKAGE} does not know scales per channel here")
-    content = data.draw(SINGLE_OPERATORS[operator])
+    content = data.draw(OPERATORS[operator])
     graph = load_bytes(tmp_path_factory, content)
     assert_equals_reference(graph, content, draw_inputs(graph, seed))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.spatial import Window
+from tests.simulate.autoencoders import convolutional, dense
 from tests.simulate.networks import Network, same
 
 
@@ -30,6 +33,32 @@ def made(seed: int, small: bool = False) -> Graph:
     y = net.conv(y, 4 * wide + seed, same(3, 2), rounds_once=seed % 2 == 1)
     y = net.conv(net.mean(y), 3 + seed, rounds_once=True)
     return net.graph(net.softmax(net.reshape(y, (1, 3 + seed))), f"made-{seed}")
+
+
+def modern(seed: int) -> Graph:
+    """Tables, products, joins and sequences, of any number; as `made` otherwise."""
+    net = Network((11 + 3 * seed, 8 + 5 * seed, 2 + seed), seed)
+    y = net.activation(net.conv(net.x, 9 + 4 * seed, same(3, 2)), "hard_swish")
+    y = net.squeeze_and_excitation(net.depthwise(y, same(3)))
+    y = net.mul(y, net.conv(y, net.type(y).shape[3]))
+    if seed != 1:  # a gradient that nothing is fused into
+        y = net.pool(y, MaxPool2D, same(3, 1))
+    y = net.add(y, net.conv(net.mean(y), net.type(y).shape[3]))
+    branch = net.activation(net.conv(y, 3 + 5 * seed, relu=True), "tanh")
+    y = net.concatenation(y, branch, net.conv(y, 8))
+    y = net.concatenation(y, net.relu(y), axis=1 + seed % 2)
+    y = net.conv(y, 7 + seed)
+    y = net.transpose(y, 0, *((1, 3, 2), (3, 1, 2), (2, 1, 3))[seed % 3])
+    _, height, width, channels = net.type(y).shape
+    y = net.conv(net.reshape(y, (1, 1, height * width, channels)), 6, Window((1, 3)))
+    y = net.conv(net.mean(y), 3 + seed, rounds_once=True)
+    return net.graph(net.reshape(y, (1, 3 + seed)), f"modern-{seed}")
+
+
+def reproducing(seed: int) -> Graph:
+    """Outputs to be compared with the inputs: flat ones, and one with channels."""
+    graph = convolutional() if seed == 0 else dense((7, 60, 400)[seed - 1])
+    return replace(graph, name=f"reproducing-{seed}")
 
 
 def leaky_relu(net: Network, x: str) -> str:

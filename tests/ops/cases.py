@@ -17,6 +17,8 @@ from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add, Scaled
+from mcutrain.ops.add_channels import AddChannels, AddChannelsGradInput
+from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation, ConcatenationGradInput
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight, Requantize
 from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2D,
@@ -25,7 +27,10 @@ from mcutrain.ops.depthwise_conv_2d import (
 )
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
+from mcutrain.ops.lookup import Lookup, LookupGradInput
+from mcutrain.ops.mean_squared_error import MeanSquaredError
 from mcutrain.ops.merge_columns import MergeColumns
+from mcutrain.ops.mul import Mul, MulGradInput
 from mcutrain.ops.pad import Pad, PadGradInput
 from mcutrain.ops.pooling import (
     AveragePool2D,
@@ -51,6 +56,7 @@ from mcutrain.ops.training import (
     UpdateRule,
     residual_type,
 )
+from mcutrain.ops.transpose import Transpose
 from tests.ops.drawing import Source
 
 Array = npt.NDArray[Any]
@@ -123,9 +129,10 @@ def factor(s: Source, low: int, high: int) -> float:
 
 
 def factors(s: Source, channels: int, low: int, high: int) -> tuple[float, ...]:
-    """One, or one per channel; some of those may be 0."""
+    """One, or one per channel; some of those may be 0, or negative as after a subtraction."""
     count = s.choice((1, channels))
-    return tuple(s.choice((0.0, *[factor(s, low, high)] * 7)) for _ in range(count))
+    signs = (0.0, -1.0, *[1.0] * 6)
+    return tuple(s.choice(signs) * factor(s, low, high) for _ in range(count))
 
 
 def limits(s: Source) -> tuple[int, int]:
@@ -202,13 +209,75 @@ def depthwise(s: Source) -> Sample:
 
 
 def add(s: Source) -> Sample:
+    """A negative multiplier subtracts."""
     shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
     scaled = [
         Scaled(s.integer(-128, 127), *fixedpoint.quantize_multiplier(factor(s, low, high)))
         for low, high in ((-12, -1), (-12, -1), (-22, -18))
     ]
+    scaled[1] = replace(scaled[1], mult_q31=scaled[1].mult_q31 * s.choice((1, 1, -1)))
     op = Add(*scaled, 20, *limits(s), s.boolean())
     return Sample.of(op, tensor(s, shape), tensor(s, shape))
+
+
+def per_channel(s: Source, shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape that holds a number for each channel of an image."""
+    return s.choice(((1, 1, 1, shape[-1]), (shape[-1],)))
+
+
+def add_channels(s: Source) -> Sample:
+    sample = add(s)
+    assert isinstance(sample.op, Add)
+    shape = sample.types[0].shape
+    if shape[:-1] == (1, 1, 1):
+        shape = (1, 2, 1, shape[-1])
+    op = AddChannels(**vars(sample.op))
+    return Sample.of(op, tensor(s, shape), tensor(s, per_channel(s, shape)))
+
+
+def mul(s: Source) -> Sample:
+    """Of equal shapes, or with a number per channel."""
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
+    mult, shift = fixedpoint.quantize_multiplier(factor(s, -16, 3))
+    points = (s.integer(-128, 127), s.integer(-128, 127), s.integer(-128, 127))
+    op = Mul(*points, mult, shift, *limits(s), s.boolean())
+    other = shape if s.boolean() else per_channel(s, shape)
+    return Sample.of(op, tensor(s, shape), tensor(s, other))
+
+
+def lookup_tables(s: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """256 values, and 256 slopes."""
+    table = s.array((256,), "int8", -128, 127)
+    slopes = s.array((256,), "int16", -(2**15) + 1, 2**15 - 1)
+    return tuple(table.tolist()), tuple(slopes.tolist())
+
+
+def lookup(s: Source) -> Sample:
+    return Sample.of(Lookup("any", *lookup_tables(s), s.integer(-20, 5)), image(s))
+
+
+def parts(s: Source) -> tuple[int, list[tuple[int, ...]]]:
+    """An axis, and shapes that differ along it only."""
+    axis, count = s.integer(1, 3), s.choice((2, 2, 3, MOST_INPUTS))
+    shape = [1, s.integer(1, 3), s.integer(1, 3), channels(s)]
+    shapes = []
+    for _ in range(count):
+        shape[axis] = s.integer(1, 4)
+        shapes.append(tuple(shape))
+    return axis, shapes
+
+
+def concatenation(s: Source) -> Sample:
+    axis, shapes = parts(s)
+    return Sample.of(Concatenation(axis), *(tensor(s, shape) for shape in shapes))
+
+
+def transpose(s: Source) -> Sample:
+    """Of an activation or of a gradient."""
+    rank = s.integer(2, 5)
+    shape = [1, *(s.integer(1, 4) for _ in range(rank - 1))]
+    perm = tuple(np.random.default_rng(s.integer(0, 999)).permutation(rank).tolist())
+    return Sample.of(Transpose(perm), tensor(s, shape, gradient_dtype(s)))
 
 
 def requantized_pixels(s: Source) -> tuple[int, int, int, int, int, int, bool]:
@@ -337,6 +406,35 @@ def pad_grad_input(s: Source) -> Sample:
     return backward(s, x.shape, y.shape, lambda st: PadGradInput(st, x.shape, padding))
 
 
+def add_channels_grad_input(s: Source) -> Sample:
+    y = (1, s.integer(1, 4), s.integer(2, 4), channels(s))
+    b = per_channel(s, y)
+    return backward(s, b, y, lambda st: AddChannelsGradInput(st, b))
+
+
+def lookup_grad_input(s: Source) -> Sample:
+    x, (_, slopes) = image(s), lookup_tables(s)
+    shape = x[0].shape
+    return backward(s, shape, shape, lambda st: LookupGradInput(st, shape, slopes), x)
+
+
+def mul_grad_input(s: Source) -> Sample:
+    """Of either operand."""
+    y, zero_point = (1, s.integer(1, 4), s.integer(2, 4), channels(s)), s.integer(-128, 127)
+    narrow = s.choice((y, per_channel(s, y)))
+    x, other = (y, narrow) if s.boolean() else (narrow, y)
+    return backward(s, x, y, lambda st: MulGradInput(st, x, zero_point), tensor(s, other))
+
+
+def concatenation_grad_input(s: Source) -> Sample:
+    axis, shapes = parts(s)
+    (y,) = Concatenation(axis).infer(*map(TensorType, shapes))
+    place = s.integer(0, len(shapes) - 1)
+    first = sum(shape[axis] for shape in shapes[:place])
+    x = shapes[place]
+    return backward(s, x, y.shape, lambda st: ConcatenationGradInput(st, x, axis, first))
+
+
 def average_pool_grad_input(s: Source) -> Sample:
     g, c = pool_geometry(s), channels(s)
     x, y = (1, *g.x, c), (1, *g.y, c)
@@ -370,6 +468,18 @@ def softmax_cross_entropy(s: Source) -> Sample:
     sums = tensor(s, (1, 1, 1, classes), "int32", 2 ** s.integer(4, 22))
     label = TensorType((1,), "int32"), np.array([s.integer(0, classes - 1)], np.int32)
     return Sample.of(op, step(s), sums, label, exponent(s))
+
+
+def mean_squared_error(s: Source) -> Sample:
+    """Errors from below a step of the input to far beyond its range; maps and flat outputs."""
+    c = s.integer(1, 9)
+    shape = (1, s.integer(1, 3), s.integer(1, 3), c) if s.boolean() else (1, 1, 1, c)
+    x_shape = s.choice((shape, (1, int(np.prod(shape)))))
+    scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, c))))
+    x_type = TensorType(x_shape, "int8", (factor(s, -9, 3),), s.integer(-128, 127))
+    op = MeanSquaredError.of(x_type)(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, shape, "int32", 2 ** s.integer(4, 22))
+    return Sample.of(op, step(s), sums, tensor(s, x_shape), exponent(s))
 
 
 # ---------------------------------------------------------------------------------------- updates
@@ -485,6 +595,15 @@ CASES = (
     Case("rescale", rescale),
     Case("leaky_relu", leaky_relu),
     Case("leaky_relu_grad_input", leaky_relu_grad_input),
+    Case("lookup", lookup),
+    Case("lookup_grad_input", lookup_grad_input),
+    Case("mul", mul),
+    Case("mul_grad_input", mul_grad_input),
+    Case("add_channels", add_channels),
+    Case("add_channels_grad_input", add_channels_grad_input),
+    Case("concatenation", concatenation),
+    Case("concatenation_grad_input", concatenation_grad_input),
+    Case("transpose", transpose),
     Case("mean", mean),
     Case("reshape", reshape),
     Case("pad", pad),
@@ -497,6 +616,7 @@ CASES = (
     Case("select_channels", select_channels),
     Case("softmax", softmax),
     Case("softmax_cross_entropy", softmax_cross_entropy),
+    Case("mean_squared_error", mean_squared_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
     Case("gradient_add", lambda s: gradient_sum(s, 2)),
 )

@@ -20,6 +20,8 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.op import expanded_order
 from mcutrain.ir.verify import verify
+from mcutrain.ops.lookup import Lookup
+from mcutrain.ops.mul import Mul
 from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
@@ -43,6 +45,7 @@ from tests.ops.drawing import Source, drawn
 from tests.simulate.networks import (
     Network,
     draw_network,
+    modern_network,
     rates,
     residual_network,
     same,
@@ -162,6 +165,15 @@ def test_published_networks_compute_the_same_bits(shared: Path, model: str) -> N
     graph = load(shared / "models" / f"{model}.int8.tflite")
     for scheme in (parse_scheme(f"{model}-49kb"), shares(graph, 0.5, 0.125, 0.25)):
         assert_same_outputs(graph, assert_trained_in_front(graph, scheme).graph, 1)
+
+
+def test_products_tables_and_joins_of_permuted_channels_compute_the_same_bits() -> None:
+    graph = modern_network()
+    order = assert_trained_in_front(graph, shares(graph, 0.5, 0.25, 0.75))
+    assert_same_outputs(graph, order.graph)
+    moved = {name for name, _ in order.orders}
+    gates = {node.outputs[0] for node in graph.nodes if isinstance(node.op, Mul | Lookup)}
+    assert gates & moved
 
 
 @pytest.mark.parametrize("text", ["head", "bias:3", "last:2", "full", "1:1,4:1,bias:2", "2:0"])

@@ -1,0 +1,169 @@
+"""Elementwise activations: the real functions, their derivatives, and TFLite's integers for them.
+
+TFLite's reference interpreter computes most int8 activations from a table that it fills in single
+precision (lut.h, activations.cc), and HARD_SWISH in 16-bit fixed point (hard_swish.h). An input of
+int8 has 256 values, so both are a table here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+
+Array = npt.NDArray[Any]
+Real = Callable[[float], float]
+
+STORED = np.arange(-128, 128)
+"""The integers that a table has an entry for, in its order."""
+HIGHER_BITS = 7  # by which HARD_SWISH shifts its input up, to fill 16 bits
+Q15 = 1 << 15
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A real function and its derivative; either one is asked for any finite number.
+
+    single: of single-precision numbers, where the order of its roundings decides bits.
+    """
+
+    value: Real
+    derivative: Real
+    single: Callable[[Array], Array] | None = None
+
+
+def _logistic(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
+
+
+def _single_logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)), rounded to single precision after each operation."""
+    one = np.float32(1.0)
+    with np.errstate(all="ignore"):
+        exponentials = np.exp(-x.astype(np.float64)).astype(np.float32)
+        quotient: Array = one / (one + exponentials)
+    return quotient
+
+
+def _hard_sigmoid(x: float) -> float:
+    return min(max(x / 6.0 + 0.5, 0.0), 1.0)
+
+
+def _hard_swish_derivative(x: float) -> float:
+    if abs(x) >= 3:
+        return float(x > 0)
+    return (2.0 * x + 3.0) / 6.0
+
+
+def _normal(x: float) -> float:
+    """Probability that a normal variate is less than x."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+ACTIVATIONS: Mapping[str, Activation] = {
+    "elu": Activation(
+        lambda x: x if x >= 0 else math.expm1(x), lambda x: 1.0 if x >= 0 else math.exp(x)
+    ),
+    "gelu": Activation(
+        lambda x: x * _normal(x),
+        lambda x: _normal(x) + x * math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi),
+    ),
+    "hard_sigmoid": Activation(_hard_sigmoid, lambda x: 1.0 / 6.0 if abs(x) < 3 else 0.0),
+    "hard_swish": Activation(lambda x: x * _hard_sigmoid(x), _hard_swish_derivative),
+    "logistic": Activation(
+        _logistic, lambda x: _logistic(x) * _logistic(-x), single=_single_logistic
+    ),
+    "swish": Activation(
+        lambda x: x * _logistic(x),
+        lambda x: _logistic(x) * (1.0 + x * _logistic(-x)),
+    ),
+    "tanh": Activation(math.tanh, lambda x: 1.0 - math.tanh(x) ** 2),
+}
+"""By name. hard_sigmoid and swish have no operator in TFLite; gelu is the exact one."""
+
+
+def real_values(x: tuple[float, int]) -> Array:
+    """The real numbers that the stored integers mean. x: scale and zero point."""
+    return (STORED - x[1]) * x[0]
+
+
+def table_in_single_precision(
+    function: Activation, x: tuple[float, int], y: tuple[float, int]
+) -> Array:
+    """int8 [256]: what lut.h fills in. x, y: (scale, zero point) of input and output.
+
+    Functions of the C library are evaluated in double precision and rounded to single, as its
+    float functions are accurate to the last bit in almost all cases.
+    """
+    with np.errstate(all="ignore"):
+        inverse = np.float32(1.0) / np.float32(y[0])
+        arguments = np.float32(x[0]) * (STORED - x[1]).astype(np.float32)
+        scaled = (single_values(function, arguments) * inverse).astype(np.float64)
+    rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
+    table: Array = np.clip(rounded + y[1], -128, 127).astype(np.int8)
+    return table
+
+
+def single_values(function: Activation, x: Array) -> Array:
+    """The function in single precision. x: float32, any shape."""
+    if function.single:
+        return function.single(x)
+    values = np.array([function.value(v) for v in x.ravel().tolist()], np.float64)
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).reshape(x.shape)
+
+
+def hard_swish_table(x: tuple[float, int], y: tuple[float, int]) -> Array:
+    """int8 [256]: x * relu6(x + 3) / 6 as hard_swish.h computes it in 16-bit fixed point.
+
+    Raises ValueError if the input's scale is more than 128 times the output's, as TFLite refuses.
+    """
+    high_scale = np.float32(x[0]) * np.float32(1 / 128)
+    y_mult, y_shift = fixedpoint.quantize_multiplier(float(high_scale / np.float32(y[0])))
+    clamp_mult, clamp_shift = fixedpoint.quantize_multiplier(
+        float(high_scale / np.float32(3 / Q15))
+    )
+    if y_shift > 0:
+        raise ValueError(f"hard swish from scale {x[0]:.3g} to {y[0]:.3g}; 128 times is the limit")
+    high = (STORED - x[1]).astype(np.int64) << HIGHER_BITS
+    share = high
+    if clamp_shift > 0:
+        share = _saturated16(share << (clamp_shift - 1))
+    share = _high_mul16(share, _as_int16(clamp_mult))
+    if clamp_shift > 0:
+        share = _saturated16(share << 1)
+    share = _rounding_shift(share, max(-clamp_shift, 0))
+    share = (share + Q15) >> 1  # from -1 … 1 to 0 … 1
+    product = share * _high_mul16(high, _as_int16(y_mult))
+    scaled = np.sign(product) * (np.abs(product) // Q15)
+    table: Array = np.clip(_rounding_shift(scaled, -y_shift) + y[1], -128, 127).astype(np.int8)
+    return table
+
+
+def _as_int16(mult_q31: int) -> int:
+    return min((mult_q31 + Q15) >> 16, Q15 - 1)
+
+
+def _saturated16(x: Array) -> Array:
+    return np.clip(x, -Q15, Q15 - 1)
+
+
+def _high_mul16(a: Array, b: int) -> Array:
+    """a * b / 2**15, rounded, halves away from zero on the positive and toward it below."""
+    product = a * b
+    nudged = product + np.where(product >= 0, Q15 // 2, 1 - Q15 // 2)
+    rounded: Array = np.sign(nudged) * (np.abs(nudged) // Q15)
+    return _saturated16(rounded)
+
+
+def _rounding_shift(x: Array, bits: int) -> Array:
+    """x / 2**bits, rounded, halves away from zero."""
+    half = (1 << bits) >> 1
+    shifted: Array = np.sign(x) * ((np.abs(x) + half) >> bits)
+    return shifted

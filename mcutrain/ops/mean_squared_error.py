@@ -1,0 +1,148 @@
+"""Mean squared error between the last layer's sums and the network's own input, in fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import KernelCall, Param, inputs, outputs
+from mcutrain.ops.loss import LossOp
+from mcutrain.ops.training import EXPONENT, GRADIENT_BITS, SUFFIX
+
+Array = npt.NDArray[Any]
+
+ERROR_LIMIT = 2**30
+"""Of an error in Q16: 16,384 steps of the input, 64 times its whole range."""
+MAX_ELEMENTS = 2**18
+"""Squares below 2**44 each add up in 64 bits."""
+
+
+@dataclass(frozen=True)
+class MeanSquaredError(LossOp):
+    """loss = mean((y - x)**2), for a network whose output y is to be its input x.
+
+    y = sums * scale and x = (stored - x_zero_point) * x_scale are real numbers; y is neither
+    rounded nor clamped to the output's int8. Inputs: step, sums int32 [1, …, channels], x int8 of
+    as many elements in the same order, exponent. Outputs: gradient (dtype), exponent, the loss in
+    squared steps of the input as Q16 [1] (times x_scale**2 it is that of real numbers; at most
+    32767), and 0 [1] where another loss has its prediction.
+
+    scale: of the sums, one per channel or one for all. exact: the exponent is the best for this
+    sample; otherwise it is what was needed lately (fixedpoint.begin_exponent), so that samples can
+    be added up.
+    """
+
+    scale: tuple[float, ...]
+    x_scale: float
+    x_zero_point: int
+    dtype: str
+    exact: bool
+    salt: int
+    elements: int
+
+    @staticmethod
+    def of(x: TensorType) -> Callable[[tuple[float, ...], str, bool, int], MeanSquaredError]:
+        """What makes the loss of a network with the input x, as autodiff asks for it."""
+        return partial(_made, x)
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """A gradient per sum."""
+        sums, x = inputs[1:3]
+        if not sums.elements == x.elements == self.elements:
+            raise ValueError(f"{sums.elements} outputs cannot be compared to {x.elements} inputs")
+        if sums.elements > MAX_ELEMENTS:
+            raise ValueError(f"{sums.elements} outputs are more than {MAX_ELEMENTS}")
+        if len(self.scale) not in (1, sums.shape[-1]):
+            raise ValueError(f"sums {sums.shape} with {len(self.scale)} scales")
+        scalar = TensorType((1,), "int32")
+        return TensorType(sums.shape, self.dtype), EXPONENT, scalar, scalar
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Errors in steps of the input as Q16; their squares and their gradient."""
+        step, sums, x, exponent = inputs
+        error = self._errors(sums, x)
+        total = int(((error * error) >> 16).sum())
+        loss = min(total // error.size, 2**31 - 1)
+        gradient, exponent = self._quantize(error, step, exponent)
+        return gradient, exponent, np.array([loss], np.int32), np.zeros(1, np.int32)
+
+    @property
+    def gradient_scale(self) -> float:
+        """dloss/dsum = 2/n * error * scale; the relative scales are in the gradient."""
+        return 2 / self.elements * self.x_scale * max(self.scale)
+
+    @property
+    def target_is_input(self) -> bool:
+        """Always."""
+        return True
+
+    def _errors(self, sums: Array, x: Array) -> Array:
+        mult, shift = _multipliers(tuple(s / self.x_scale for s in self.scale))
+        y = fixedpoint.scale_to_fraction(sums, mult, shift)
+        wanted = (x.reshape(sums.shape).astype(np.int64) - self.x_zero_point) << 16
+        error: Array = np.clip(y - wanted, -ERROR_LIMIT, ERROR_LIMIT)
+        return error
+
+    def _quantize(self, error: Array, step: Array, exponent: Array) -> tuple[Array, Array]:
+        """Q16 errors times their relative scale, stochastically rounded; the exponent."""
+        mult, shift = self._error_multipliers()
+        bits = GRADIENT_BITS[self.dtype]
+        if self.exact:
+            now = int(np.abs(error).max()).bit_length() - 16 - bits
+            exponent = np.array([now, now, now], np.int8)
+        else:
+            exponent = fixedpoint.begin_exponent(exponent, int(step[1]), int(step[2]))
+        now = int(exponent[0])
+        fraction = fixedpoint.scale_to_fraction(error, mult, shift - 16 - now)
+        if not self.exact:
+            needed = fixedpoint.magnitude_bits(fraction)
+            if needed > -fixedpoint.FRACTION_BITS:
+                exponent = fixedpoint.observe_exponent(exponent, now + needed - bits)
+        key = fixedpoint.node_key(int(step[0]) & 0xFFFFFFFF, self.salt)
+        index = np.arange(error.size).reshape(error.shape)
+        rounded = fixedpoint.round_stochastic(fraction, key, index)
+        limit = 2**bits - 1
+        return np.clip(rounded, -limit, limit).astype(self.dtype), exponent
+
+    def _error_multipliers(self) -> tuple[Array, Array]:
+        """Scales relative to the largest."""
+        return _multipliers(tuple(s / max(self.scale) for s in self.scale))
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_mean_squared_error_<gradient>, without scratch."""
+        y_mult, y_shift = _multipliers(tuple(s / self.x_scale for s in self.scale))
+        error_mult, error_shift = self._error_multipliers()
+        params = (
+            Param("positions", self.elements // types[1].shape[-1]),
+            Param("channels", types[1].shape[-1]),
+            Param("x_zero_point", self.x_zero_point),
+            Param("y_mult_q31", tuple(y_mult.tolist()), "const int32_t *"),
+            Param("y_shift", tuple(y_shift.tolist()), "const int8_t *"),
+            Param("error_mult_q31", tuple(error_mult.tolist()), "const int32_t *"),
+            Param("error_shift", tuple(error_shift.tolist()), "const int8_t *"),
+            Param("per_channel", int(len(self.scale) > 1)),
+            Param("exact", int(self.exact)),
+            Param("salt", self.salt),
+        )
+        name = f"mean_squared_error_{SUFFIX[self.dtype]}"
+        operands = (*inputs(0, 1, 2, 3), *outputs(0, 2, 3))
+        return KernelCall("mean_squared_error", f"mct_{name}", (name,), params, operands)
+
+
+def _made(
+    x: TensorType, scale: tuple[float, ...], dtype: str, exact: bool, salt: int
+) -> MeanSquaredError:
+    return MeanSquaredError(scale, x.scale, x.zero_point, dtype, exact, salt, x.elements)
+
+
+def _multipliers(factors: tuple[float, ...]) -> tuple[Array, Array]:
+    """mult_q31 and shift of each."""
+    pairs = [fixedpoint.normalized_multiplier(f) for f in factors]
+    return np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
