@@ -108,6 +108,8 @@ class TensorBoard:
         tags = CURVES.get(event, {})
         try:
             for fact, tag in tags.items():
+                if fact not in facts:
+                    continue  # a network without classes has no accuracy, another no AUC
                 summary = self._scalar(tag, float(facts[fact]))
                 self._writer.write_event(
                     self._event(wall_time=time.time(), step=position, summary=summary)
@@ -132,7 +134,7 @@ CURVES = {
         "cycles": "training/cycles",
         "rate": "training/rate",
     },
-    "evaluated": {"accuracy": "test/accuracy"},
+    "evaluated": {"accuracy": "test/accuracy", "loss": "test/loss", "auc": "test/auc"},
 }
 """Which facts of which events become which curve."""
 

@@ -8,7 +8,7 @@ this program, or of both, and ends with the same bits.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -30,6 +30,7 @@ from mcutrain_host.log import Log
 from mcutrain_host.protocol import Identity, Rate, Saved, Statistics, Step
 from mcutrain_host.saved import SavedState
 
+ACCURACY = "accuracy"
 RETRY_SECONDS = 0.5
 """Between two attempts to find an unplugged board again."""
 RESTARTS_IN_PLACE = 5
@@ -37,10 +38,23 @@ RESTARTS_IN_PLACE = 5
 
 
 @dataclass(frozen=True)
+class Scores:
+    """How a network without classes is tested: by its output.
+
+    loss_of: how far the output is from what was wanted, of a test sample's input and output bytes.
+    of_all: what the losses of all test samples say, by name: loss, and auc if there are labels.
+    """
+
+    loss_of: Callable[[bytes, bytes], float]
+    of_all: Callable[[Sequence[float]], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
 class Lessons:
     """What a board is to learn, and what it is tested on, by position and by index.
 
-    sample_at, test_at: the input's bytes and the label. total: steps of the whole run.
+    sample_at, test_at: the input's bytes and the label. total: steps of the whole run. scores: of a
+    network without classes, whose labels are all 0.
     """
 
     total: int
@@ -48,6 +62,7 @@ class Lessons:
     rate_at: Callable[[int], Rate]
     tests: int
     test_at: Callable[[int], tuple[bytes, int]]
+    scores: Scores | None = None
 
 
 class Begin(Enum):
@@ -101,6 +116,7 @@ class Watch(Protocol):
 class Outcome:
     """What a run did. before, accuracy: shares of the test samples; None if not tested.
 
+    scores_before, scores: what Scores.of_all said of a network without classes.
     first: the position at the begin. steps: done in this run, those that were lost by a restart
     included. train_cycles: on average. saved: on the board, None if it cannot.
     """
@@ -119,6 +135,8 @@ class Outcome:
     saved: Saved | None
     statistics: Statistics
     interrupted: bool
+    scores_before: Mapping[str, float] | None = None
+    scores: Mapping[str, float] | None = None
 
 
 class Training:
@@ -157,7 +175,7 @@ class Training:
         try:
             before = self._test()
             self._train()
-            accuracy = before if self._steps == 0 else self._test()
+            after = before if self._steps == 0 else self._test()
             statistics = self._statistics()
         except LogError:
             self._keep_without_log()
@@ -168,15 +186,17 @@ class Training:
             position=self.position,
             total=self.lessons.total,
             steps=self._steps,
-            before=before,
-            accuracy=accuracy,
+            before=(before or {}).get(ACCURACY),
+            accuracy=(after or {}).get(ACCURACY),
             seconds=self._train_seconds,
             train_cycles=self._cycles / max(self._steps, 1),
             restarts=self._restarts,
             resent=self.device.resent,
             saved=self._saved,
             statistics=statistics,
-            interrupted=self.position < self.lessons.total or (self.stop() and accuracy is None),
+            interrupted=self.position < self.lessons.total or (self.stop() and after is None),
+            scores_before=before if self.lessons.scores else None,
+            scores=after if self.lessons.scores else None,
         )
         self._log_end(outcome)
         return outcome
@@ -332,8 +352,8 @@ class Training:
 
     # ---- testing ----
 
-    def _test(self) -> float | None:
-        """The share of test samples that are right; None if there are none, or at `stop`."""
+    def _test(self) -> Mapping[str, float] | None:
+        """What the test samples say, by name; None if there are none, or at `stop`."""
         while self.lessons.tests > 0:
             try:
                 return self._test_once()
@@ -341,19 +361,27 @@ class Training:
                 self._recover(error)
         return None
 
-    def _test_once(self) -> float | None:
-        correct = 0
+    def _test_once(self) -> Mapping[str, float] | None:
+        correct, losses = 0, []
         for index in range(self.lessons.tests):
             if self.stop():
                 return None
             sample, label = self.lessons.test_at(index)
             self.device.send_sample(sample)
-            correct = self.device.evaluate(label, index).correct
+            if self.lessons.scores is None:
+                correct = self.device.evaluate(label, index).correct
+            else:
+                self.device.infer()
+                losses.append(self.lessons.scores.loss_of(sample, self.device.read_output()))
             self.watch.tested(index + 1, self.lessons.tests)
-        accuracy = correct / self.lessons.tests
-        facts = {"accuracy": accuracy, "correct": correct, "evaluated": self.lessons.tests}
+        if self.lessons.scores is None:
+            found: Mapping[str, float] = {ACCURACY: correct / self.lessons.tests}
+            facts = {**found, "correct": correct, "evaluated": self.lessons.tests}
+        else:
+            found = self.lessons.scores.of_all(losses)
+            facts = {**found, "evaluated": self.lessons.tests}
         self._write_log("evaluated", facts)
-        return accuracy
+        return found
 
     def _statistics(self) -> Statistics:
         while True:
@@ -393,14 +421,17 @@ class Training:
         self._steps += 1
         self._cycles += step.cycles
         self.watch.trained(step, label)
+        classes = {
+            "label": label,
+            "prediction": step.prediction,
+            "is_right": step.prediction == label,
+        }
         self._write_log(
             "step",
             {
                 "loss": round(step.loss, 6),
                 "loss_q16": step.loss_q16,
-                "label": label,
-                "prediction": step.prediction,
-                "is_right": step.prediction == label,
+                **(classes if self.lessons.scores is None else {}),
                 "rate": rate.value,
                 "mult_q31": rate.mult_q31,
                 "shift": rate.shift,
@@ -465,7 +496,7 @@ class Training:
         self._write_log(
             "interrupted" if outcome.interrupted else "finished",
             {
-                "accuracy": outcome.accuracy,
+                **({"accuracy": outcome.accuracy} if outcome.scores is None else outcome.scores),
                 "steps": outcome.steps,
                 "seconds": round(outcome.seconds, 3),
                 "restarts": outcome.restarts,

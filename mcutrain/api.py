@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from mcutrain_host.protocol import Rate
-from mcutrain_host.trainer import Lessons
+from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
-from mcutrain.simulate import Course, EpochResult, Progress, Run, RunSettings, Samples, Simulator
+from mcutrain.simulate import (
+    Course,
+    EpochResult,
+    Progress,
+    Reconstruction,
+    Run,
+    RunSettings,
+    Samples,
+    Simulator,
+)
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +36,11 @@ CHECKPOINT_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save."""
+    """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
+
+    Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
+    as mcutrain.simulate.Tested has them.
+    """
 
     before: float
     accuracy: float
@@ -36,6 +50,10 @@ class SimulationResult:
     arena_bytes: int
     state_bytes: int
     saved: bytes
+    loss_before: float | None = None
+    loss: float | None = None
+    auc_before: float | None = None
+    auc: float | None = None
 
     @property
     def step_us(self) -> float:
@@ -114,17 +132,21 @@ def prepare_run(
     trained on, if its input parameters do not tell (see mcutrain.data.quantize_input).
     """
     x = input_type(step.graph)
+    has_labels = step.plan.training.has_labels
     samples = prepare_samples(
-        split,
+        split if has_labels else split.without_labels(),
         settings,
         input_shape=x.shape[1:],
         scale=x.scale,
         zero_point=x.zero_point,
-        classes=step.plan.training.classes,
+        classes=step.plan.training.classes if has_labels else None,
         normalization=normalization,
     )
     made = simulator() if simulator else step.simulator(settings.seed + 1)
-    return Run(made, samples, settings, step.project.digest)
+    recipe = "" if step.recipe is None else step.recipe.to_json()
+    y = step.graph.tensors[step.graph.outputs[0]].type
+    compared = None if has_labels else Reconstruction.of(x, y)
+    return Run(made, samples, settings, step.project.digest, recipe=recipe, reconstruction=compared)
 
 
 def prepare_samples(
@@ -134,12 +156,13 @@ def prepare_samples(
     input_shape: tuple[int, ...],
     scale: float,
     zero_point: int,
-    classes: int,
+    classes: int | None,
     normalization: datasets.Normalization | None = None,
 ) -> Samples:
     """A split made to fit a model's input. Raises DataError if it does not fit the model.
 
-    input_shape: without the batch; scale, zero_point: the input's. normalization: see prepare_run.
+    input_shape: without the batch; scale, zero_point: the input's. classes: that are told apart;
+    None for a network that learns without labels. normalization: see prepare_run.
     """
     for dataset in (split.train, split.test):
         if len(dataset) == 0:
@@ -152,9 +175,15 @@ def prepare_samples(
     return samples
 
 
-def board_lessons(course: Course, tests: int) -> Lessons:
-    """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate."""
+def board_lessons(
+    course: Course, tests: int, reconstruction: Reconstruction | None = None
+) -> Lessons:
+    """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
+
+    reconstruction: of a network that reproduces its input; None for a classifier.
+    """
     test = course.samples.split.test
+    has_classes = reconstruction is None
 
     def sample_at(position: int) -> tuple[bytes, int]:
         x, label = course.at(position)
@@ -165,9 +194,26 @@ def board_lessons(course: Course, tests: int) -> Lessons:
         return Rate(rate.mult_q31, rate.shift)
 
     def test_at(index: int) -> tuple[bytes, int]:
-        return course.samples.test(index, index + 1)[0].tobytes(), int(test.y[index])
+        label = int(test.y[index]) if has_classes else 0
+        return course.samples.test(index, index + 1)[0].tobytes(), label
 
-    return Lessons(course.total, sample_at, rate_at, tests, test_at)
+    scores = None if reconstruction is None else _scores(reconstruction, test)
+    return Lessons(course.total, sample_at, rate_at, tests, test_at, scores)
+
+
+def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:
+    """How a board's outputs are judged, as a simulation's are."""
+
+    def loss_of(x: bytes, y: bytes) -> float:
+        pair = (np.frombuffer(part, np.int8)[np.newaxis] for part in (x, y))
+        return float(reconstruction.losses(*pair)[0])
+
+    def of_all(losses: Sequence[float]) -> dict[str, float]:
+        tested = reconstruction.tested(np.array(losses), test.y if test.is_labelled else None)
+        named = {"loss": tested.loss, "auc": tested.auc}
+        return {name: value for name, value in named.items() if value is not None}
+
+    return Scores(loss_of, of_all)
 
 
 def finish(
@@ -217,4 +263,8 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         arena_bytes=step.plan.arena_bytes,
         state_bytes=step.plan.state_bytes,
         saved=state.saved,
+        loss_before=state.loss_before,
+        loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
+        auc_before=state.auc_before,
+        auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
     )

@@ -5,18 +5,22 @@ This module decides nothing; every stage can be called on its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from mcutrain import codegen, frontends
-from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
+from mcutrain.autodiff import LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.verify import verify
+from mcutrain.losses import choose_loss, loss_of
 from mcutrain.memplan import TrainingPlan, check_board, plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.quant import replace_head
+from mcutrain.quant import add_classes, replace_head
+from mcutrain.recipe import Recipe
 from mcutrain.simulate import CompiledSimulator, Compiler, PlannedReference
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
 from mcutrain.target import Target
@@ -28,23 +32,28 @@ ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are
 class TrainingStep:
     """A model, what of it is trained, and the planned step that does it.
 
-    graph: as the model has it. order: how the step's graph orders the channels instead.
+    graph: as the model has it. order: how the step's graph orders the channels instead. recipe: how
+    `prepare` made it from the model, if it did.
     """
 
     graph: Graph
     scheme: UpdateScheme
     plan: TrainingPlan
     order: ChannelOrder
+    recipe: Recipe | None = None
 
     @cached_property
     def project(self) -> Project:
         """The C project."""
-        return codegen.generate(self.plan, self.scheme.name)
+        return codegen.generate(self.plan, self.scheme.name, recipe=self._recipe())
 
     def firmware(self, target: Target) -> Project:
         """The C project of a board's firmware. Raises PlanError if it does not fit."""
         check_board(self.plan, target)
-        return codegen.generate(self.plan, self.scheme.name, target)
+        return codegen.generate(self.plan, self.scheme.name, target, self._recipe())
+
+    def _recipe(self) -> dict[str, Any] | None:
+        return None if self.recipe is None else self.recipe.to_dict()
 
     def simulator(
         self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False
@@ -73,12 +82,17 @@ def prepare(
     gradient_dtype: str = "int8",
     accumulate: int = 1,
     qas: bool = True,
+    loss: str = "cross-entropy",
+    added: Sequence[str] = (),
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
 
     scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
     one with so many outputs, initialised from head_seed; None keeps the model's own.
     gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
+    loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
+    mcutrain.losses. added: names of classes that the classifier learns in addition to its own,
+    which stay as they are (see mcutrain.quant.add_classes).
     """
     graph = model if isinstance(model, Graph) else load(model)
     chosen = parse_scheme(scheme) if isinstance(scheme, str) else scheme
@@ -86,15 +100,22 @@ def prepare(
         chosen = replace(chosen, qas=False)
     if classes is not None:
         graph = replace_head(graph, find_head(graph).node, classes, head_seed)
-    order, training = differentiated(graph, chosen, TrainOptions(gradient_dtype, accumulate))
+    if added:
+        graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
+    options, loss = TrainOptions(gradient_dtype, accumulate), choose_loss(graph, loss)
+    order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
     plan = plan_training(training, ALIGN_BYTES[gradient_dtype])
-    return TrainingStep(graph, chosen, plan, order)
+    recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added))
+    return TrainingStep(graph, chosen, plan, order, recipe)
 
 
 def differentiated(
-    graph: Graph, scheme: UpdateScheme, options: TrainOptions
+    graph: Graph,
+    scheme: UpdateScheme,
+    options: TrainOptions,
+    loss: LossFactory = SoftmaxCrossEntropy,
 ) -> tuple[ChannelOrder, TrainGraph]:
     """The graph with the trained channels in front, and its training step."""
     order, updates = arrange(scheme, graph)
     head = find_head(graph).name
-    return order, differentiate(order.graph, head, updates, SoftmaxCrossEntropy, options)
+    return order, differentiate(order.graph, head, updates, loss, options)

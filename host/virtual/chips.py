@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from mcutrain_host.virtual import mps2, rp2040_rom, stm32_rom
 from mcutrain_host.virtual.bus import Board, Device, Silent
-from mcutrain_host.virtual.cortex_m import CycleCounter, SystemControl
+from mcutrain_host.virtual.cortex_m import CPUID, CycleCounter, SystemControl
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import (
     ERASED,
@@ -587,6 +587,11 @@ class Mps2(Chip):
 def make_chip(machine: Machine, spec: Mapping[str, Any], timing: Timing) -> Chip:
     """The chip that the board's description names. Raises VirtualBoardError."""
     name = str((spec.get("emulate") or {}).get("unicorn", ""))
+    if spec.get("core") not in CPUID:
+        raise VirtualBoardError(
+            f"the board {spec.get('name')} has the core {spec.get('core')!r}; virtual boards have "
+            + ", ".join(CPUID)
+        )
     if name in STM32:
         return Stm32(machine, spec, timing, STM32[name])
     if name == "rp2040":

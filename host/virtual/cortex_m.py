@@ -14,7 +14,12 @@ AIRCR_KEY, AIRCR_RESET = 0x05FA, 1 << 2
 SYSTICK_ON, SYSTICK_INTERRUPTS, SYSTICK_WRAPPED = 1 << 0, 1 << 1, 1 << 16
 TRACE_ON = 1 << 24
 FPU_ACCESS = 0xF << 20
-CPUID = {"cortex-m0plus": 0x410CC601, "cortex-m4": 0x410FC241, "cortex-m7": 0x411FC271}
+CPUID = {
+    "cortex-m0plus": 0x410CC601,
+    "cortex-m3": 0x412FC231,
+    "cortex-m4": 0x410FC241,
+    "cortex-m7": 0x411FC271,
+}
 LOCK_KEY = 0xC5ACCE55
 
 

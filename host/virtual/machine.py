@@ -53,6 +53,7 @@ from unicorn.arm_const import (
     UC_ARM_REG_R3,
     UC_ARM_REG_SP,
     UC_CPU_ARM_CORTEX_M0,
+    UC_CPU_ARM_CORTEX_M3,
     UC_CPU_ARM_CORTEX_M4,
     UC_CPU_ARM_CORTEX_M7,
 )
@@ -62,6 +63,7 @@ EMULATOR: Any = Uc
 """Its types are not published."""
 MODELS = {
     "cortex-m0plus": UC_CPU_ARM_CORTEX_M0,
+    "cortex-m3": UC_CPU_ARM_CORTEX_M3,
     "cortex-m4": UC_CPU_ARM_CORTEX_M4,
     "cortex-m7": UC_CPU_ARM_CORTEX_M7,
 }

@@ -1,7 +1,14 @@
 """int8 Graph + loss → TrainGraph: each operator is asked for its gradient nodes."""
 
-from mcutrain.autodiff.differentiate import TrainOptions, differentiate
+from mcutrain.autodiff.differentiate import LossFactory, TrainOptions, differentiate
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.train_graph import TrainGraph
 
-__all__ = ["TrainGraph", "TrainOptions", "differentiate", "fuse_rescales", "fuse_sums"]
+__all__ = [
+    "LossFactory",
+    "TrainGraph",
+    "TrainOptions",
+    "differentiate",
+    "fuse_rescales",
+    "fuse_sums",
+]

@@ -19,10 +19,11 @@ from mcutrain.ir.op import Gradient, Op, ParameterUpdate
 from mcutrain.ir.verify import verify
 from mcutrain.ops import training
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.loss import LossOp
 from mcutrain.ops.merge_columns import MergeColumns
 
 Array = npt.NDArray[Any]
-LossFactory = Callable[[tuple[float, ...], str, bool, int], Op]
+LossFactory = Callable[[tuple[float, ...], str, bool, int], LossOp]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def differentiate(
 ) -> TrainGraph:
     """The training step that updates the parameters named in `updates`.
 
-    graph: an int8 network. head: the node whose sums are the logits; what follows it (reshape,
+    graph: an int8 network. head: the node whose sums the loss reads; what follows it (reshape,
     softmax) belongs to inference only. loss: makes the loss operator from the scale of the sums,
     the gradient type, whether exponents may differ between samples, and a salt.
     """
@@ -172,20 +173,22 @@ class _Builder:
         raise SchemeError(f"the model has no node {head!r} to take the logits from")
 
     def add_loss(self, head: str, loss: LossFactory) -> None:
-        """The loss and the gradient of the logits."""
+        """The loss and the gradient of the sums."""
         node = next(n for n in self.source.nodes if n.name == head)
         scales = self.source.tensors[node.inputs[2]].type.scales
         uniform = scales[:1] if len(set(scales)) == 1 else scales
         op = loss(uniform, self.gradient_dtype, self.options.accumulate == 1, self.salt())
         self.current = "loss"
         exponent = self._add_exponent("loss")
-        inputs = (self.step, self.logits, self.label, exponent)
+        target = self.source.inputs[0] if op.target_is_input else self.label
+        inputs = (self.step, self.logits, target, exponent)
         wanted = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
         names = tuple(self._unique(name) for name in wanted)
         self._append(op, inputs, names, "loss")
         self.updated[exponent] = names[1]
         self.loss, self.prediction = names[2:]
-        self.gradients[self.logits] = [Gradient(names[0], names[1], max(uniform))]
+        self.has_labels = not op.target_is_input
+        self.gradients[self.logits] = [Gradient(names[0], names[1], op.gradient_scale)]
 
     def add_backward(self, head: str) -> None:
         """Every node's gradient rule, last node first."""
@@ -231,7 +234,8 @@ class _Builder:
             loss=self.loss,
             prediction=self.prediction,
             accumulate=self.options.accumulate,
-            classes=self.tensors[self.logits].type.elements,
+            classes=self.tensors[self.logits].type.elements if self.has_labels else 1,
+            has_labels=self.has_labels,
         )
         fused = fuse_rescales(fuse_sums(training_graph))
         verify(fused.graph)

@@ -18,14 +18,15 @@ Array = npt.NDArray[Any]
 class TrainGraph:
     """Forward, loss, backward and updates of one sample, in execution order.
 
-    graph: reads the inputs `x`, `label`, `step` and the state; its outputs are `loss` (Q16 nats),
-        `prediction` (class of the largest logit) and the updated state.
+    graph: reads the inputs `x`, `label`, `step` and the state; its outputs are `loss` (Q16, in the
+        loss operator's unit), `prediction` (class of the largest logit) and the updated state.
     apply: nodes that run after the last sample of a group; empty unless samples are accumulated.
     forward: the network with the same state, for inference.
     state: initial value of everything that outlives a step, by tensor name, in storage order.
     updated: state name → name of its value after the step; what is missing does not change.
     parameters: the state names that are trained weights and biases.
-    classes: how many logits there are. accumulate: samples per update.
+    classes: how many logits there are. accumulate: samples per update. has_labels: False for a
+        network that is to reproduce its input; then there is one class, 0, which nothing reads.
     """
 
     graph: Graph
@@ -41,6 +42,7 @@ class TrainGraph:
     prediction: str
     classes: int
     accumulate: int = 1
+    has_labels: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))

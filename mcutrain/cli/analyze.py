@@ -173,7 +173,7 @@ def _load(model: Path, source: inputs.Source, classes: str, seed: int) -> Proble
 
     graph: Graph = load(model)
     find_head(graph)  # a sentence before the data is read
-    whole = replace(source, samples=None, test_samples=None).read(
+    whole = replace(source, samples=None, test_samples=None).read_labelled(
         lambda path, share, progress: load_data(graph, path, share, seed, progress)
     )
     split = held_out(whole.train, source.samples, source.test_samples, seed)

@@ -147,7 +147,9 @@ def _read(graph: Graph, source: inputs.Source) -> Split:
     from mcutrain.sparse import find_head
 
     find_head(graph)  # a sentence before the data is read
-    return source.read(lambda path, share, progress: load_data(graph, path, share, 0, progress))
+    return source.read_labelled(
+        lambda path, share, progress: load_data(graph, path, share, 0, progress)
+    )
 
 
 def _candidates(

@@ -44,7 +44,7 @@ class Training:
         from mcutrain.cli.samples import Source
 
         source = Source(self.data, None, None, 0.2, None)
-        return source.read(
+        return source.read_labelled(
             lambda path, share, progress: load_data(
                 graph, path, share, self.settings.seed, progress
             )

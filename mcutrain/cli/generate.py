@@ -27,6 +27,8 @@ def generate(
     scheme: options.Scheme = "head",
     board: options.Board = None,
     classes: options.Classes = options.KEEP,
+    add_class: options.AddClass = None,
+    loss: options.Loss = "auto",
     seed: options.Seed = 0,
     accumulate: options.Accumulate = 1,
     gradient_bits: options.GradientBits = 8,
@@ -48,7 +50,14 @@ def generate(
     target = None if board is None else load_target(board)
 
     flags = options.StepOptions(
-        scheme, accumulate, gradient_bits, no_qas, residual_bits, head_residual_bits
+        scheme,
+        accumulate,
+        gradient_bits,
+        no_qas,
+        residual_bits,
+        head_residual_bits,
+        loss,
+        options.added(add_class),
     )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     project = step.project if target is None else step.firmware(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
+    from mcutrain.recipe import Recipe
     from mcutrain.sparse import UpdateScheme
 
 UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
@@ -86,6 +87,24 @@ AutoClasses = Annotated[
         "keeps it if the data has as many classes.",
     ),
 ]
+Loss = Annotated[
+    Literal["cross-entropy", "mse", "auto"],
+    typer.Option(
+        help="cross-entropy learns classes; mse learns to reproduce the input, without labels, as "
+        "an autoencoder that finds anomalies; auto takes mse where the model has as many outputs "
+        "as inputs and the data no label for each output."
+    ),
+]
+AddClass = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-class",
+        metavar="NAME",
+        help="A class that the classifier learns in addition to its own, which keep their weights; "
+        "may be given again.",
+        show_default=False,
+    ),
+]
 Accumulate = Annotated[int, typer.Option(min=1, max=65535, help="Samples per update.")]
 GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
 NoQas = Annotated[
@@ -125,6 +144,8 @@ class StepOptions:
     no_qas: bool = False
     residual_bits: int | None = None
     head_residual_bits: int | None = None
+    loss: str = AUTO
+    added: tuple[str, ...] = ()
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -143,6 +164,24 @@ class StepOptions:
             gradient_dtype=f"int{self.gradient_bits}",
             accumulate=self.accumulate,
             qas=not self.no_qas,
+            loss=self.loss,
+            added=self.added,
+        )
+
+    def recipe(self, classes: int | None) -> Recipe:
+        """The same as a recipe."""
+        from mcutrain.recipe import Recipe
+
+        scheme = self._scheme()
+        if self.no_qas:
+            scheme = replace(scheme, qas=False)
+        return Recipe(
+            scheme,
+            classes,
+            f"int{self.gradient_bits}",
+            self.accumulate,
+            self.loss,
+            self.added,
         )
 
     def _scheme(self) -> UpdateScheme:
@@ -157,11 +196,54 @@ class StepOptions:
 
 
 def classes_for(graph: Graph, split: Split, text: str) -> int | None:
-    """The outputs of a new head for this data, None to keep the model's own."""
+    """The outputs of a new head for this data, None to keep the model's own.
+
+    Raises DataError for data without labels.
+    """
+    from mcutrain.losses import choose_loss_for_data
+
+    if not split.is_labelled:
+        choose_loss_for_data(graph, "cross-entropy", None)
     if text != AUTO:
         return new_classes(text)
     outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
     return len(split.names) if len(split.names) != outputs else None
+
+
+def fit_to_data(
+    graph: Graph, split: Split, classes: str, flags: StepOptions
+) -> tuple[int | None, StepOptions, Split]:
+    """The outputs of a new head (None: the model's own), flags with a loss, and ordered labels.
+
+    Raises DataError where data, model, --loss and --add-class do not fit.
+    """
+    from mcutrain.losses import choose_loss_for_data
+    from mcutrain.sparse import find_head
+
+    if flags.added:
+        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
+        own = outputs if classes in (AUTO, KEEP) else int(classes)
+        kept = None if classes == AUTO else new_classes(classes)
+        if not split.is_labelled:
+            choose_loss_for_data(graph, "cross-entropy", None)
+        ordered = split.with_classes_last(flags.added, own)
+        return kept, replace(flags, loss="cross-entropy"), ordered
+    if classes not in (AUTO, KEEP):
+        loss = "cross-entropy" if flags.loss == AUTO else flags.loss
+    else:
+        labels = len(split.names) if split.is_labelled else None
+        loss = choose_loss_for_data(graph, flags.loss, labels)
+    flags = replace(flags, loss=loss)
+    if loss == "mse":
+        return new_classes(classes) if classes != AUTO else None, flags, split.without_labels()
+    return classes_for(graph, split, classes), flags, split
+
+
+def added(names: list[str] | None) -> tuple[str, ...]:
+    """The names of --add-class, each of which is new."""
+    from mcutrain.data import as_names
+
+    return as_names(names or ())
 
 
 def new_classes(text: str) -> int | None:

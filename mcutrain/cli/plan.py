@@ -21,6 +21,8 @@ def plan(
     model: options.Model,
     scheme: options.Scheme = "head",
     classes: options.Classes = options.KEEP,
+    add_class: options.AddClass = None,
+    loss: options.Loss = "auto",
     accumulate: options.Accumulate = 1,
     gradient_bits: options.GradientBits = 8,
     residual_bits: options.ResidualBits = None,
@@ -56,7 +58,14 @@ def plan(
     target = None if board is None else load_target(board)
 
     flags = options.StepOptions(
-        scheme, accumulate, gradient_bits, False, residual_bits, head_residual_bits
+        scheme,
+        accumulate,
+        gradient_bits,
+        False,
+        residual_bits,
+        head_residual_bits,
+        loss,
+        options.added(add_class),
     )
     step = flags.prepare(load(model), options.new_classes(classes))
     if sram is not None:
@@ -129,7 +138,8 @@ def _print(step: TrainingStep, board: dict[str, Any] | None) -> None:
         *_sram_rows(found["sram_bytes"], board),
         ["constants", found["constant_bytes"], "frozen weights and biases, in flash"],
     ]
-    show(f"{found['model']}, scheme {found['scheme']}, {found['classes']} classes")
+    learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
+    show(f"{found['model']}, scheme {found['scheme']}, {learns}")
     show_rows(rows)
     show(
         f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 Data = Annotated[
     Path,
     typer.Option(
-        help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test) or a "
-        "folder with a folder of images per class.",
+        help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test; without "
+        "labels only x, or x_train, x_test and optionally y_test, 1 = anomaly) or a folder with a "
+        "folder of images per class.",
         show_default=False,
     ),
 ]
@@ -75,6 +76,18 @@ class Source:
     test_samples: int | None
     test_share: float
     normalization: Normalization | None
+
+    def read_labelled(self, load: Callable[[Path, float, Progress], Split]) -> Split:
+        """The same of data whose labels are needed. Raises DataError if it has none."""
+        from mcutrain.errors import DataError
+
+        split = self.read(load)
+        if not split.is_labelled:
+            raise DataError(
+                f"{self.path} has no labels, which are needed to compare what is learnt: save y "
+                "(or y_train and y_test) beside the samples"
+            )
+        return split
 
     def read(self, load: Callable[[Path, float, Progress], Split]) -> Split:
         """The first samples of both parts. load: reads path, with test share and progress."""

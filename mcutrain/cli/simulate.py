@@ -19,7 +19,7 @@ from mcutrain.cli.output import (
     show,
     show_json,
 )
-from mcutrain.cli.training import watching
+from mcutrain.cli.training import score_lines, watching
 
 if TYPE_CHECKING:
     from mcutrain.api import SimulationResult
@@ -35,6 +35,8 @@ def simulate(
     data: inputs.Data,
     scheme: options.Scheme = "head",
     classes: options.AutoClasses = options.AUTO,
+    add_class: options.AddClass = None,
+    loss: options.Loss = "auto",
     epochs: inputs.Epochs = 4,
     lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
     schedule: inputs.Schedule = "cosine",
@@ -84,7 +86,14 @@ def simulate(
 
     settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
     flags = options.StepOptions(
-        scheme, accumulate, gradient_bits, no_qas, residual_bits, head_residual_bits
+        scheme,
+        accumulate,
+        gradient_bits,
+        no_qas,
+        residual_bits,
+        head_residual_bits,
+        loss,
+        options.added(add_class),
     )
     source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
     for path in (save_state, checkpoint):
@@ -129,14 +138,15 @@ def _load(
     split = source.read(
         lambda path, share, progress: load_data(graph, path, share, settings.seed, progress)
     )
-    wanted = options.classes_for(graph, split, classes)
+    wanted, flags, split = options.fit_to_data(graph, split, classes, flags)
     return flags.prepare(graph, wanted, settings.seed), split
 
 
 def _headline(step: TrainingStep, split: Split) -> str:
     plan = step.plan
+    learns = f"{plan.training.classes} classes" if plan.training.has_labels else "its own input"
     return (
-        f"{step.graph.name}, scheme {step.scheme.name}: {plan.training.classes} classes, "
+        f"{step.graph.name}, scheme {step.scheme.name}: {learns}, "
         f"{len(split.train):,} training and {len(split.test):,} test samples; "
         f"{plan.arena_bytes:,} bytes of arena, {plan.state_bytes:,} of trainable state"
     )
@@ -192,9 +202,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "training_samples": len(run.samples.split.train),
         "test_samples": len(run.samples.split.test),
         "settings": asdict(run.settings),
-        "accuracy_before": result.before,
-        "accuracy": result.accuracy,
-        "epochs": [asdict(epoch) for epoch in result.epochs],
+        **_scores(step, result),
         "steps": result.steps,
         "step_us": result.step_us,
         "arena_bytes": result.arena_bytes,
@@ -204,8 +212,36 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
     }
 
 
+def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
+    """Before, after, and of every epoch: what there is of accuracy, loss and AUC."""
+    epochs = [_known(asdict(epoch)) for epoch in result.epochs]
+    if step.plan.training.has_labels:
+        scores = {"accuracy_before": result.before, "accuracy": result.accuracy}
+        return {**scores, "epochs": epochs}
+    for epoch in epochs:
+        del epoch["train_accuracy"], epoch["test_accuracy"]
+    return {
+        "loss_before": result.loss_before,
+        "loss": result.loss,
+        "auc_before": result.auc_before,
+        "auc": result.auc,
+        "epochs": epochs,
+    }
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    """Those that there are."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
-    show(f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after")
+    if run.reconstruction is None:
+        show(f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after")
+    else:
+        before = {"loss": result.loss_before, "auc": result.auc_before}
+        after = {"loss": result.loss, "auc": result.auc}
+        for line in score_lines(_known(before), _known(after)):
+            show(line)
     show(
         f"SRAM            {result.sram_bytes:,} bytes: arena {result.arena_bytes:,}, "
         f"trainable state {result.state_bytes:,}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import math
 import shlex
 import signal
 import threading
@@ -18,7 +19,7 @@ import typer
 from mcutrain.cli import boards, options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.output import check_writable, err, percent, say, show, show_json, training_bar
-from mcutrain.cli.training import Lines, Smoothed
+from mcutrain.cli.training import Lines, Smoothed, score_lines
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from mcutrain_host.protocol import Identity, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
 
-    from mcutrain.simulate import Course, RunSettings
+    from mcutrain.simulate import Course, Reconstruction, RunSettings
 
 INTERRUPTED = 130
 STATE, LOG = "trained.mcts", "train.jsonl"
@@ -137,7 +138,7 @@ def train(
     check_writable(state)
     course = _course(manifest, source, settings)
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
-    lessons = board_lessons(course, tests)
+    lessons = board_lessons(course, tests, _reconstruction(manifest))
     how = Settings(
         model_hash=manifest.model_hash,
         seed=seed + 1,  # as mcutrain.api.prepare_run begins a simulation
@@ -175,6 +176,7 @@ def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) ->
     from mcutrain.simulate import Course
 
     facts = manifest.values
+    has_labels = facts.get("loss") != "mse"
     shape = tuple(facts["input"]["shape"][1:])
     image_shape = (shape[0], shape[1], shape[2]) if len(shape) == 3 else None
     split = source.read(
@@ -186,16 +188,31 @@ def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) ->
             progress=progress,
         )
     )
+    if not has_labels:
+        split = split.without_labels()
+    elif added := tuple((facts.get("recipe") or {}).get("added", ())):
+        split = split.with_classes_last(added, facts["classes"] - len(added))
     samples = prepare_samples(
         split,
         settings,
         input_shape=shape,
         scale=facts["input"]["scale"],
         zero_point=facts["input"]["zero_point"],
-        classes=facts["classes"],
+        classes=facts["classes"] if has_labels else None,
         normalization=source.normalization,
     )
     return Course(samples, settings)
+
+
+def _reconstruction(manifest: Manifest) -> Reconstruction | None:
+    """Of a network that reproduces its input; None for a classifier."""
+    from mcutrain.simulate import Reconstruction
+
+    facts = manifest.values
+    if facts.get("loss") != "mse":
+        return None
+    x, y = facts["input"], facts["output"]
+    return Reconstruction(x["scale"], x["zero_point"], y["scale"], y["zero_point"])
 
 
 # ---- the run ----
@@ -330,14 +347,12 @@ class _Screen:
         if not self._since:
             self._since, self._first = now, step.position - 1
         speed = (step.position - self._first) / max(now - self._since, 1e-9)
-        progress = Progress(
-            step.position, self.lessons.total, step.loss, float(step.prediction == label), speed
-        )
+        right = float(step.prediction == label) if self.lessons.scores is None else math.nan
+        progress = Progress(step.position, self.lessons.total, step.loss, right, speed)
         self._smoothed.add(progress)
         self.bar.update(self.task, completed=step.position)
         self._show(
-            f"loss {self._smoothed.loss:.3f}  accuracy {percent(self._smoothed.accuracy)}  "
-            f"{speed:,.1f} samples/s  {step.cycles:,} cycles  {self._sram}"
+            f"{self._smoothed.text}  {speed:,.1f} samples/s  {step.cycles:,} cycles  {self._sram}"
         )
 
     def transferred(self, what: str, done: int, of: int) -> None:
@@ -387,8 +402,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "steps": outcome.position,
         "steps_in_all": outcome.total,
         "steps_of_this_run": outcome.steps,
-        "accuracy_before": outcome.before,
-        "accuracy": outcome.accuracy,
+        **_scores(outcome),
         "seconds": outcome.seconds,
         "step_cycles": outcome.train_cycles,
         "clock_hz": outcome.identity.clock_hz,
@@ -405,10 +419,23 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
     }
 
 
+def _scores(outcome: Outcome) -> dict[str, float | None]:
+    """What the test said before and after, by name."""
+    if outcome.scores_before is None and outcome.scores is None:
+        return {"accuracy_before": outcome.before, "accuracy": outcome.accuracy}
+    before, after = outcome.scores_before or {}, outcome.scores or {}
+    names = dict.fromkeys((*before, *after))
+    values = {f"{name}_before": before.get(name) for name in names}
+    return values | {name: after.get(name) for name in names}
+
+
 def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
     identity = outcome.identity
     if outcome.accuracy is not None and outcome.before is not None:
         show(f"test accuracy   {percent(outcome.before)} before, {percent(outcome.accuracy)} after")
+    if outcome.scores_before is not None and outcome.scores is not None:
+        for line in score_lines(outcome.scores_before, outcome.scores):
+            show(line)
     if outcome.steps:
         speed = outcome.steps / max(outcome.seconds, 1e-9)
         show(f"trained         {outcome.steps:,} steps, {speed:,.1f} a second{_cycles(outcome)}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from mcutrain.cli.output import err, percent, training_bar
 
 if TYPE_CHECKING:
     from mcutrain.api import Watch
-    from mcutrain.simulate import Progress, Run
+    from mcutrain.simulate import EpochResult, Progress, Run
 
 SMOOTHING = 0.005
 """Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
@@ -34,8 +35,8 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
             shown.add(progress)
             epochs.tell()
             facts = (
-                f"epoch {len(run.state.epochs) + 1}/{run.settings.epochs}  loss {shown.loss:.3f}  "
-                f"accuracy {percent(shown.accuracy)}  {progress.samples_per_second:,.0f} samples/s"
+                f"epoch {len(run.state.epochs) + 1}/{run.settings.epochs}  {shown.text}  "
+                f"{progress.samples_per_second:,.0f} samples/s"
             )
             bar.update(task, completed=progress.trained, facts=facts)
             lines.tell(f"{progress.trained:,} of {progress.total:,} steps  {facts}")
@@ -50,6 +51,19 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
         epochs.tell()
 
 
+def score_lines(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[str]:
+    """What a test said of a network that reproduces its input: its loss, and AUC if known."""
+    yield (
+        f"test loss       {before['loss']:,.3f} before, {after['loss']:,.3f} after: mean squared "
+        "error in squared steps of the input"
+    )
+    if "auc" in before and "auc" in after:
+        yield (
+            f"AUC             {before['auc']:.4f} before, {after['auc']:.4f} after: the loss as "
+            "the score of anomalies"
+        )
+
+
 class _Epochs:
     """A line per epoch that is over."""
 
@@ -60,10 +74,16 @@ class _Epochs:
         for epoch in self.run.state.epochs[self.told :]:
             err.print(
                 f"{self.title}  epoch {epoch.epoch}/{self.run.settings.epochs}: "
-                f"loss {epoch.loss:.3f}, training {percent(epoch.train_accuracy)}, "
-                f"test {percent(epoch.test_accuracy)}"
+                f"loss {epoch.loss:.3f}, {_test(epoch)}"
             )
         self.told = len(self.run.state.epochs)
+
+
+def _test(epoch: EpochResult) -> str:
+    if epoch.test_loss is None:
+        return f"training {percent(epoch.train_accuracy)}, test {percent(epoch.test_accuracy)}"
+    auc = "" if epoch.test_auc is None else f", AUC {epoch.test_auc:.4f}"
+    return f"test {epoch.test_loss:.3f}{auc}"
 
 
 class Lines:
@@ -84,6 +104,12 @@ class Smoothed:
     def __init__(self) -> None:
         self.loss = self.accuracy = 0.0
         self._trained: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Both; the accuracy only where there are classes."""
+        accuracy = "" if math.isnan(self.accuracy) else f"  accuracy {percent(self.accuracy)}"
+        return f"loss {self.loss:.3f}{accuracy}"
 
     def add(self, progress: Progress) -> None:
         if self._trained is None:

@@ -94,10 +94,16 @@ def _swap(fresh: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def generate(plan: TrainingPlan, scheme: str, target: Target | None = None) -> Project:
+def generate(
+    plan: TrainingPlan,
+    scheme: str,
+    target: Target | None = None,
+    recipe: Mapping[str, Any] | None = None,
+) -> Project:
     """The C project of a plan: a library, or a board's whole firmware.
 
-    scheme: its name, for comments and the manifest.
+    scheme: its name, for comments and the manifest. recipe: how the plan was made from the model,
+    for the manifest, so that what is trained can be put back into the model.
     """
     program = Program(plan)
     files = firmware_files(program, "portable" if target is None else target.isa)
@@ -113,6 +119,8 @@ def generate(plan: TrainingPlan, scheme: str, target: Target | None = None) -> P
     for name in TEMPLATES:
         files[name] = render(f"{name}.j2", values)
     facts = manifest(plan, program, scheme)
+    if recipe is not None:
+        facts["recipe"] = dict(recipe)
     if target is None:
         files["Makefile"] = render("Makefile.j2", values)
     else:
@@ -164,7 +172,7 @@ def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[s
     x = training.forward.tensors[training.x].type
     output = training.forward.outputs[0]
     y = training.forward.tensors[output].type
-    shape = x.shape[1:] if len(x.shape) == 4 else (1, 1, x.shape[-1])
+    shape = (*(1,) * (4 - len(x.shape)), *x.shape[1:])
     return {
         "model": comment(training.graph.name),
         "scheme": comment(scheme),
@@ -178,6 +186,7 @@ def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[s
         "input_scale": f"{x.scale:.9g}",
         "input_zero_point": x.zero_point,
         "classes": training.classes,
+        "has_labels": training.has_labels,
         "output_bytes": y.size_bytes,
         "output_scale": f"{y.scale:.9g}",
         "output_zero_point": y.zero_point,
@@ -216,7 +225,7 @@ def manifest(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any
     training = plan.training
     x = training.forward.tensors[training.x].type
     y = training.forward.tensors[training.forward.outputs[0]].type
-    return {
+    found = {
         "format": 1,
         "generator": f"mcutrain {version('mcutrain')}",
         "model": training.graph.name,
@@ -241,3 +250,6 @@ def manifest(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any
         ],
         "parameters": list(training.parameters),
     }
+    if not training.has_labels:
+        found["loss"] = "mse"
+    return found

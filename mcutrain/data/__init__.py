@@ -1,8 +1,8 @@
 """Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
 
 from mcutrain.data._folders import Progress
-from mcutrain.data.check import check
-from mcutrain.data.dataset import Dataset, Split, order, stratified
+from mcutrain.data.check import check, is_same_shape
+from mcutrain.data.dataset import Dataset, Split, as_names, order, stratified
 from mcutrain.data.load import load
 from mcutrain.data.quantize import Normalization, quantize_input
 from mcutrain.data.transform import Transform
@@ -13,7 +13,9 @@ __all__ = [
     "Progress",
     "Split",
     "Transform",
+    "as_names",
     "check",
+    "is_same_shape",
     "load",
     "order",
     "quantize_input",

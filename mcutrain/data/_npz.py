@@ -10,6 +10,7 @@ import math
 import sys
 import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -26,6 +27,7 @@ from mcutrain.data.dataset import (
     as_names,
     as_samples,
     stratified,
+    unlabelled,
 )
 from mcutrain.errors import DataError
 
@@ -49,9 +51,7 @@ def read_npz(path: Path, test_share: float, seed: int) -> Split:
     arrays = _read_arrays(path)
     if any(key in arrays for key in PARTS):
         return _given_parts(arrays)
-    _require(arrays, ("x", "y"))
-    x, y = _pair(arrays, "x", "y")
-    whole = Dataset(x, y, _names(arrays, y))
+    whole = _whole(arrays)
     if "split" in arrays:
         train, test = _given_split(arrays["split"], len(whole))
     else:
@@ -59,17 +59,47 @@ def read_npz(path: Path, test_share: float, seed: int) -> Split:
     return Split(whole.take(train), whole.take(test))
 
 
+def _whole(arrays: Arrays) -> Dataset:
+    if "y" not in arrays and "x" in arrays:
+        return unlabelled(as_samples(arrays["x"], "x"))
+    _require(arrays, ("x", "y"))
+    x, y = _pair(arrays, "x", "y")
+    return Dataset(x, y, _names(arrays, y))
+
+
 def _given_parts(arrays: Arrays) -> Split:
+    if "y_train" not in arrays and {"x_train", "x_test"} <= arrays.keys():
+        return _parts_without_labels(arrays)
     _require(arrays, PARTS)
     x_train, y_train = _pair(arrays, "x_train", "y_train")
     x_test, y_test = _pair(arrays, "x_test", "y_test")
+    _check_alike(x_train, x_test)
+    names = _names(arrays, np.concatenate((y_train, y_test)))
+    return Split(Dataset(x_train, y_train, names), Dataset(x_test, y_test, names))
+
+
+def _parts_without_labels(arrays: Arrays) -> Split:
+    """Samples to train on; those of the test may have labels, 0 = normal and 1 = anomaly."""
+    train = unlabelled(as_samples(arrays["x_train"], "x_train"))
+    test = unlabelled(as_samples(arrays["x_test"], "x_test"))
+    _check_alike(train.x, test.x)
+    if "y_test" in arrays:
+        _, y = _pair(arrays, "x_test", "y_test")
+        if y.max() > 1:
+            raise DataError(
+                f"y_test without y_train says 0 = normal or 1 = anomaly, but holds {y.max()}: save "
+                "y_train too, or only 0 and 1"
+            )
+        test = replace(test, y=y, is_labelled=True)
+    return Split(train, test)
+
+
+def _check_alike(x_train: Samples, x_test: Samples) -> None:
     if (x_train.shape[1:], x_train.dtype) != (x_test.shape[1:], x_test.dtype):
         raise DataError(
             f"x_train has samples {x_train.shape[1:]} {x_train.dtype} but x_test "
             f"{x_test.shape[1:]} {x_test.dtype}: save both alike"
         )
-    names = _names(arrays, np.concatenate((y_train, y_test)))
-    return Split(Dataset(x_train, y_train, names), Dataset(x_test, y_test, names))
 
 
 def _require(arrays: Arrays, keys: tuple[str, ...]) -> None:
@@ -77,7 +107,7 @@ def _require(arrays: Arrays, keys: tuple[str, ...]) -> None:
     if missing:
         raise DataError(
             f"there is no {' and no '.join(missing)}: save x and y (and split), "
-            "or x_train, y_train, x_test and y_test"
+            "or x_train, y_train, x_test and y_test; without labels, x, or x_train and x_test"
         )
 
 

@@ -9,20 +9,28 @@ def check(
     split: Split,
     *,
     input_shape: tuple[int, ...],
-    classes: int,
+    classes: int | None,
     transform: Transform | None = None,
 ) -> None:
     """Raise DataError unless every sample fits the model's input and every label its output.
 
-    input_shape: of one sample, without the batch axis. classes: the model's outputs.
+    input_shape: of one sample, without the batch axis. classes: the model's outputs; None for a
+    model that learns without labels.
     transform: what will be applied to the samples; none leaves them as they are.
     """
     for part, dataset in (("training", split.train), ("test", split.test)):
         shape = _shape_after(dataset, transform)
-        if shape != input_shape:
+        if not is_same_shape(shape, input_shape):
             raise DataError(
                 f"the {part} samples have the shape {shape} but the model takes {input_shape}: "
                 "save or resize them to that shape"
+            )
+        if classes is None:
+            continue
+        if not dataset.is_labelled:
+            raise DataError(
+                f"the {part} samples have no labels (y), and this learns classes: save a label "
+                "with each sample, or take the loss mse and a model that reproduces its input"
             )
         top = int(dataset.y.max())
         if top >= classes:
@@ -31,6 +39,15 @@ def check(
                 f"{classes} classes, 0 to {classes - 1}: give it a head of "
                 f"{dataset.classes} classes or relabel"
             )
+
+
+def is_same_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether only axes of length 1 differ: the values lie in the same order then.
+
+    So a window (time, channels) is the image (1, time, channels) that a model over time takes.
+    """
+    a, b = (tuple(n for n in s if n != 1) for s in (shape, other))
+    return a == b
 
 
 def _shape_after(dataset: Dataset, transform: Transform | None) -> tuple[int, ...]:

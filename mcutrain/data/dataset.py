@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +15,12 @@ Labels: TypeAlias = npt.NDArray[np.int64]
 Indices: TypeAlias = npt.NDArray[np.int64]
 
 SAMPLE_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.float32))
+NORMAL_AND_ANOMALY = ("normal", "anomaly")
+"""What labels mean where nothing is learnt from them, but a test has some."""
 MAX_CLASSES = 65_536
 """A label above this is taken for a mistake, not for a class."""
+MOST_NAMES = 16
+"""That an error lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +28,18 @@ class Dataset:
     """Samples with one label each, and the names of the classes.
 
     x: uint8, int8 or float32, (n, height, width, channels), or (n, features) for no images;
-       (n, height, width) gets a channel axis. uint8 are pixels, int8 is already in the
+       (n, height, width) gets a channel axis, and so do windows (n, time, channels), which get
+       the shape of the model's input later. uint8 are pixels, int8 is already in the
        model's input format, float32 are real values.
     y: int64 (n,), each label an index into `names`.
+    is_labelled: False where y is 0 throughout and means nothing.
     Both are kept as read-only views. Raises DataError for anything else.
     """
 
     x: Samples
     y: Labels
     names: tuple[str, ...]
+    is_labelled: bool = True
 
     def __post_init__(self) -> None:
         x, y = as_samples(self.x, "x"), as_labels(self.y, "y")
@@ -64,11 +71,11 @@ class Dataset:
                 f"{count} samples were asked for but the set has {len(self)}: "
                 f"ask for 1 to {len(self)}"
             )
-        return Dataset(self.x[:count], self.y[:count], self.names)
+        return replace(self, x=self.x[:count], y=self.y[:count])
 
     def take(self, index: Indices) -> "Dataset":
         """The samples at `index` (k,), k >= 1, in that order."""
-        return Dataset(self.x[index], self.y[index], self.names)
+        return replace(self, x=self.x[index], y=self.y[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +93,46 @@ class Split:
     def names(self) -> tuple[str, ...]:
         """The names of the classes, in the order of their labels."""
         return self.train.names
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether classes can be learnt from it."""
+        return self.train.is_labelled
+
+    def without_labels(self) -> "Split":
+        """The same samples for a network that reproduces them.
+
+        Labels of the test part stay if there are two classes, for normal samples and anomalies.
+        """
+        keeps = self.test.is_labelled and self.test.classes == len(NORMAL_AND_ANOMALY)
+        train, test = unlabelled(self.train.x), unlabelled(self.test.x)
+        if keeps:
+            test = replace(test, y=self.test.y, is_labelled=True)
+        return Split(train, test)
+
+    def with_classes_last(self, added: Sequence[str], old: int) -> "Split":
+        """The same samples with these classes behind the others, which keep their order.
+
+        old: how many others there must be. Raises DataError where the names do not fit.
+        """
+        names = self.names
+        missing = [name for name in added if name not in names]
+        if missing or len(names) - len(added) != old:
+            raise DataError(
+                f"the model has {old} classes and gets {', '.join(map(repr, added))}, but the data "
+                f"has {len(names)}: {', '.join(map(repr, names[:MOST_NAMES]))}"
+                f"{', …' if len(names) > MOST_NAMES else ''}: name its classes as the data does, "
+                "which must hold the names of the old ones too"
+            )
+        new = (*(name for name in names if name not in added), *added)
+        label = np.array([new.index(name) for name in names], np.int64)
+        train, test = (replace(p, y=label[p.y], names=new) for p in (self.train, self.test))
+        return Split(train, test)
+
+
+def unlabelled(x: Samples) -> Dataset:
+    """Samples alone."""
+    return Dataset(x, np.zeros(len(x), np.int64), NORMAL_AND_ANOMALY, is_labelled=False)
 
 
 def order(n: int, epoch: int, seed: int) -> Indices:

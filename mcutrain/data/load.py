@@ -20,7 +20,9 @@ def load(
     """Read the data set at `path`.
 
     An .npz file holds `x`, `y` and optionally `split` (0 or "train", 1 or "test", per sample),
-    or `x_train`, `y_train`, `x_test`, `y_test`; optionally `names`. It is never unpickled.
+    or `x_train`, `y_train`, `x_test`, `y_test`; optionally `names`. Without labels it holds `x`
+    (and `split`), or `x_train`, `x_test` and optionally `y_test` (0 = normal, 1 = anomaly). It is
+    never unpickled.
 
     A folder holds a folder of images per class, or `train/` and `test/` (or `val/`) with a
     folder per class each. Labels follow the sorted folder names. Images are read by Pillow,

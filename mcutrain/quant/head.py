@@ -1,10 +1,12 @@
-"""A new classifier in place of a model's own."""
+"""A new classifier in place of a model's own, or the model's own with more classes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcutrain.errors import SchemeError
 from mcutrain.fixedpoint import quantize_multiplier
@@ -12,8 +14,52 @@ from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.verify import verify
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 
+Array = npt.NDArray[Any]
+
 MAX_CLASSES = 65536
 HEAD_SUFFIX = "new"
+
+
+@dataclass(frozen=True)
+class _Head:
+    """A fully connected layer: int8 w [classes, 1, 1, features], int32 b, and how sums become y."""
+
+    op: Conv2D
+    x: TensorType
+    w: Tensor
+    b: Tensor
+    y: TensorType
+
+    @staticmethod
+    def of(graph: Graph, node: Node) -> _Head:
+        """Raises SchemeError if the node is no such layer."""
+        op, (x, w, b) = node.op, (graph.tensors[n] for n in node.inputs)
+        is_dense = isinstance(op, Conv2D) and w.type.shape[1:3] == x.type.shape[1:3] == (1, 1)
+        if not isinstance(op, Conv2D) or op.requantize is None or not is_dense:
+            raise SchemeError(
+                f"the head {node.name!r} is no fully connected layer, it cannot change"
+            )
+        return _Head(op, x.type, w, b, graph.tensors[node.outputs[0]].type)
+
+    @property
+    def requantize(self) -> Requantize:
+        """How sums become outputs."""
+        assert self.op.requantize is not None
+        return self.op.requantize
+
+    def in_place_of(self, node: Node, graph: Graph) -> Graph:
+        """The graph with this head in the place of `node` and of all that follows it."""
+        names = [f"{name}.{HEAD_SUFFIX}" for name in (*node.inputs[1:], node.outputs[0])]
+        tensors = {
+            **graph.tensors,
+            names[0]: replace(self.w, name=names[0]),
+            names[1]: replace(self.b, name=names[1]),
+            names[2]: Tensor(names[2], self.y),
+        }
+        head = Node(node.name, self.op, (node.inputs[0], *names[:2]), (names[2],))
+        before = graph.nodes[: [n.name for n in graph.nodes].index(node.name)]
+        changed = replace(graph, tensors=tensors, outputs=(names[2],))
+        return verify(changed.with_nodes((*before, head)))
 
 
 def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph:
@@ -23,37 +69,80 @@ def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph
     the largest of the old classifier's, and the old output scale, with zero point 0: both fit the
     features, which stay the same.
     """
-    if not 2 <= classes <= MAX_CLASSES:
-        raise SchemeError(f"a classifier needs 2 to {MAX_CLASSES} classes, not {classes}")
-    op = head.op
-    old = graph.tensors[head.inputs[1]].type
-    if not isinstance(op, Conv2D) or op.requantize is None or old.shape[1:3] != (1, 1):
-        raise SchemeError(f"the head {head.name!r} is no fully connected layer, it cannot change")
-    features = graph.tensors[head.inputs[0]].type
-    weight_scale = max(old.scales)
-    output_scale = graph.tensors[head.outputs[0]].type.scale
-    sum_scale = features.scale * weight_scale
-    mult, shift = quantize_multiplier(sum_scale / output_scale)
-    limit = 1 / np.sqrt(old.shape[3])
-    drawn = np.random.default_rng(seed).uniform(-limit, limit, (classes, 1, 1, old.shape[3]))
+    _check_count(classes)
+    old = _Head.of(graph, head)
+    features = old.w.type.shape[3]
+    weight_scale = max(old.w.type.scales)
+    sum_scale = old.x.scale * weight_scale
+    limit = 1 / np.sqrt(features)
+    drawn = np.random.default_rng(seed).uniform(-limit, limit, (classes, 1, 1, features))
     w = np.clip(np.rint(drawn / weight_scale), -127, 127).astype(np.int8)
     b = np.zeros(classes, np.int32)
-    names = [f"{name}.{HEAD_SUFFIX}" for name in (*head.inputs[1:], head.outputs[0])]
-    shape = (*graph.tensors[head.outputs[0]].type.shape[:-1], classes)
-    tensors = {
-        **graph.tensors,
-        names[0]: Tensor(names[0], TensorType(w.shape, "int8", (weight_scale,)), w),
-        names[1]: Tensor(names[1], TensorType(b.shape, "int32", (sum_scale,)), b),
-        names[2]: Tensor(names[2], TensorType(shape, "int8", (output_scale,))),
-    }
-    requantize = Requantize((mult,), (shift,), 0)
-    node = Node(
-        head.name, replace(op, requantize=requantize), (head.inputs[0], *names[:2]), (names[2],)
+    mult, shift = quantize_multiplier(sum_scale / old.y.scale)
+    new = _Head(
+        replace(old.op, requantize=Requantize((mult,), (shift,), 0)),
+        old.x,
+        replace(old.w, type=TensorType(w.shape, "int8", (weight_scale,)), data=w),
+        replace(old.b, type=TensorType(b.shape, "int32", (sum_scale,)), data=b),
+        TensorType((*old.y.shape[:-1], classes), "int8", (old.y.scale,)),
     )
-    kept = []
-    for n in graph.nodes:
-        if n.name == head.name:
-            break
-        kept.append(n)
-    changed = replace(graph, tensors=tensors, outputs=(names[2],))
-    return verify(changed.with_nodes((*kept, node)))
+    return new.in_place_of(head, graph)
+
+
+def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
+    """The graph with `count` more outputs behind the classifier's own, and no softmax.
+
+    Weights, biases and quantization of the old classes stay as they are, so their outputs are the
+    same integers. A new class starts as the mean of the old ones (weights rounded at random, by
+    the seed, at odds of their fraction), so that it scores less than the best of them.
+    """
+    if count < 1:
+        raise SchemeError(f"{count} classes cannot be added: give at least one name")
+    old = _Head.of(graph, head)
+    w, b = old.w.data, old.b.data
+    assert w is not None
+    assert b is not None
+    classes = len(w) + count
+    _check_count(classes)
+    scales = np.broadcast_to(np.array(old.w.type.scales), len(w))
+    like = int(scales.argmax())  # the old class whose quantization the new ones have
+    relative = scales / scales[like]
+    mean_w = np.tensordot(relative, w, 1) / len(w)
+    drawn = np.random.default_rng(seed).random((count, *mean_w.shape))
+    added_w = np.floor(mean_w + drawn).astype(np.int8)
+    added_b = np.full(count, np.rint((relative * b).mean()), np.int32)
+    new = _Head(
+        replace(old.op, requantize=_longer(old.requantize, count, like)),
+        old.x,
+        _appended(old.w, added_w, like),
+        _appended(old.b, added_b, like),
+        replace(old.y, shape=(*old.y.shape[:-1], classes)),
+    )
+    return new.in_place_of(head, graph)
+
+
+def _check_count(classes: int) -> None:
+    if not 2 <= classes <= MAX_CLASSES:
+        raise SchemeError(f"a classifier needs 2 to {MAX_CLASSES} classes, not {classes}")
+
+
+def _longer(requantize: Requantize, count: int, like: int) -> Requantize:
+    """The same for `count` more channels, which are as the channel `like` is."""
+    if len(requantize.mult_q31) == 1:
+        return requantize
+    mult, shift = requantize.mult_q31, requantize.shift
+    return replace(
+        requantize, mult_q31=mult + count * (mult[like],), shift=shift + count * (shift[like],)
+    )
+
+
+def _appended(parameter: Tensor, added: Array, like: int) -> Tensor:
+    """The parameter with more classes, which are quantized as the class `like` is."""
+    assert parameter.data is not None
+    data = np.concatenate((parameter.data, added))
+    scales = parameter.type.scales
+    if len(scales) > 1:
+        scales += len(added) * (scales[like],)
+    return replace(
+        parameter, type=replace(parameter.type, shape=data.shape, scales=scales), data=data
+    )

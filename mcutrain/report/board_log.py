@@ -34,18 +34,18 @@ def read_log(path: Path) -> Curve | None:
 
 @dataclass
 class _Found:
-    """What holds of the lines so far. steps: position → loss and rightness."""
+    """What holds of the lines so far. steps: position → loss and rightness, if it has classes."""
 
     board: str = "board"
-    steps: dict[int, tuple[float, bool]] = field(default_factory=dict)
-    tests: dict[int, float] = field(default_factory=dict)
+    steps: dict[int, tuple[float, bool | None]] = field(default_factory=dict)
+    tests: dict[int, float | None] = field(default_factory=dict)
 
     def add(self, event: dict[str, Any]) -> None:
         position = event["position"]
         if event["event"] == "step":
-            self.steps[position] = event["loss"], event["is_right"]
+            self.steps[position] = event["loss"], event.get("is_right")
         elif event["event"] == "evaluated":
-            self.tests[position] = event["accuracy"]
+            self.tests[position] = event.get("accuracy")
         elif event["event"] in ("connected", "restarted"):
             # what was learnt after the last save is lost, or the run began anew
             self.steps = {k: v for k, v in self.steps.items() if k <= position}
@@ -73,8 +73,9 @@ def _event(line: bytes, where: str) -> dict[str, Any]:
     _check(event, "position", int, where)
     if event["event"] == "step":
         _check(event, "loss", float, where)
-        _check(event, "is_right", bool, where)
-    if event["event"] == "evaluated":
+        if "is_right" in event:  # a network without classes has none
+            _check(event, "is_right", bool, where)
+    if event["event"] == "evaluated" and "loss" not in event:
         _check(event, "accuracy", float, where)
     return event
 
@@ -86,12 +87,13 @@ def _check(event: dict[str, Any], key: str, kind: type, where: str) -> None:
         raise ReportError(f"{where}: {key} is {str(value)[:40]!r}")
 
 
-def _means(steps: list[tuple[int, tuple[float, bool]]]) -> Iterable[Point]:
+def _means(steps: list[tuple[int, tuple[float, bool | None]]]) -> Iterable[Point]:
     size = max(-(-len(steps) // MOST_POINTS), FEWEST_STEPS)
     for first in range(0, len(steps), size):
         part = steps[first : first + size]
         if first > 0 and len(part) < size / 2:
             continue  # too few to compare
         loss = sum(loss for _, (loss, _) in part) / len(part)
-        right = sum(is_right for _, (_, is_right) in part) / len(part)
+        rights = [is_right for _, (_, is_right) in part if is_right is not None]
+        right = sum(rights) / len(rights) if rights else None
         yield Point(part[-1][0], train_accuracy=right, loss=loss)

@@ -64,7 +64,7 @@ def collect(
     return Report(
         model=step.graph.name,
         scheme=step.scheme.name,
-        classes=step.plan.training.classes,
+        classes=step.plan.training.classes if step.plan.training.has_labels else 0,
         generator=f"mcutrain {version('mcutrain')}",
         scheme_toml=resolved_scheme(step).to_toml(),
         network=_network(step),

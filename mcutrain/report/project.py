@@ -56,6 +56,7 @@ class _Manifest:
     state_bytes: int
     constant_bytes: int
     board: _Board | None = field(default=None)
+    loss: str = "cross-entropy"
 
 
 def read_project(folder: Path) -> Report:
@@ -66,7 +67,7 @@ def read_project(folder: Path) -> Report:
     return Report(
         model=manifest.model,
         scheme=manifest.scheme,
-        classes=manifest.classes,
+        classes=manifest.classes if manifest.loss == "cross-entropy" else 0,
         generator=manifest.generator,
         memory=_memory(folder, manifest),
         usage=_usage(folder, manifest),

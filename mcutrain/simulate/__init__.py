@@ -2,6 +2,7 @@
 
 from mcutrain.simulate.build import Compiler, find_compiler
 from mcutrain.simulate.compiled import CompiledSimulator
+from mcutrain.simulate.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulate.reference import PlannedReference, ReferenceSimulator
 from mcutrain.simulate.run import (
     Course,
@@ -20,10 +21,13 @@ __all__ = [
     "EpochResult",
     "PlannedReference",
     "Progress",
+    "Reconstruction",
     "ReferenceSimulator",
     "Run",
     "RunSettings",
     "Samples",
     "Simulator",
+    "Tested",
+    "area_under_roc",
     "find_compiler",
 ]

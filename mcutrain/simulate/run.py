@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
 from mcutrain.schedule import LearningRate, Schedule
+from mcutrain.simulate.reconstruction import Reconstruction, Tested
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +56,11 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is: samples trained of all, mean loss in nats and accuracy of the last ones."""
+    """Where a run is: samples trained of all, mean loss and accuracy of the last ones.
+
+    loss: in nats; of a network that reproduces its input in squared steps of the input, and the
+    accuracy is NaN.
+    """
 
     trained: int
     total: int
@@ -67,7 +73,8 @@ class Progress:
 class EpochResult:
     """Mean loss and accuracy while training, accuracy on the test set afterwards.
 
-    seconds: in training steps, without the preparation of samples and evaluation.
+    seconds: in training steps, without the preparation of samples and evaluation. Of a network that
+    reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested.
     """
 
     epoch: int
@@ -75,11 +82,16 @@ class EpochResult:
     train_accuracy: float
     test_accuracy: float
     seconds: float
+    test_loss: float | None = None
+    test_auc: float | None = None
 
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is. saved: the simulator's state. seconds: in training steps, so far."""
+    """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
+
+    before, loss_before, auc_before: of the test before the first step.
+    """
 
     saved: bytes
     trained: int = 0
@@ -87,6 +99,8 @@ class RunState:
     loss_q16: int = 0
     seconds: float = 0.0
     before: float | None = None
+    loss_before: float | None = None
+    auc_before: float | None = None
     epochs: tuple[EpochResult, ...] = ()
 
 
@@ -109,16 +123,19 @@ class Samples:
         settings: RunSettings,
         normalization: Any = "auto",
     ) -> Samples:
-        """Resize images once. input_shape: without the batch. Raises DataError if none fits."""
-        height, width, channels = input_shape if len(input_shape) == 3 else (1, 1, input_shape[-1])
+        """Resize images once, and give windows of another form the shape of the model's input.
+
+        input_shape: without the batch. Raises DataError if none fits.
+        """
+        if len(input_shape) != 3 and (settings.flip or settings.crop_pixels):
+            raise DataError(
+                f"flips and crops are of images, but the model takes samples of {input_shape}: "
+                "train without them"
+            )
+        height, width, channels = (*(1,) * (3 - len(input_shape)), *input_shape)
         transform = data.Transform(height, width, channels, settings.flip, settings.crop_pixels)
-        if split.train.x.dtype == np.uint8:
-            fitted = [
-                data.Dataset(transform.fit(part.x), part.y, part.names)
-                for part in (split.train, split.test)
-            ]
-            split = data.Split(*fitted)
-        return Samples(split, transform, scale, zero_point, normalization)
+        parts = [_fitted(part, input_shape, transform) for part in (split.train, split.test)]
+        return Samples(data.Split(*parts), transform, scale, zero_point, normalization)
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The training samples `index` of an epoch as the model's int8 input."""
@@ -135,6 +152,16 @@ class Samples:
         return data.quantize_input(
             x, scale=self.scale, zero_point=self.zero_point, normalization=self.normalization
         )
+
+
+def _fitted(part: data.Dataset, shape: tuple[int, ...], transform: data.Transform) -> data.Dataset:
+    """Samples in the model's shape where only axes of length 1 differ; other images are resized.
+
+    Windows (n, time, channels) are thus no images (n, height, width), if the model's input says so.
+    """
+    if data.is_same_shape(part.x.shape[1:], shape):
+        return replace(part, x=part.x.reshape(len(part), *shape))
+    return replace(part, x=transform.fit(part.x)) if part.x.dtype == np.uint8 else part
 
 
 @dataclass(frozen=True)
@@ -198,6 +225,8 @@ class Run:
 
     fingerprint: of model and scheme, so that a checkpoint is not continued with others.
     chunk: samples per call of the simulator: how long an interruption may take.
+    recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
+    reconstruction: of a network that reproduces its input; None for a classifier.
     """
 
     simulator: Simulator
@@ -205,6 +234,8 @@ class Run:
     settings: RunSettings
     fingerprint: str = ""
     chunk: int = CHUNK
+    recipe: str = ""
+    reconstruction: Reconstruction | None = None
     course: Course = field(init=False)
     state: RunState = field(init=False)
 
@@ -229,12 +260,15 @@ class Run:
         self.simulator.load(self.state.saved)
         self._end_epoch(evaluating)
         if self.state.before is None:
-            self.state = replace(self.state, before=self.evaluate(evaluating))
+            found = self.test(evaluating)
+            self.state = replace(
+                self.state, before=found.accuracy, loss_before=found.loss, auc_before=found.auc
+            )
         busy_seconds, first = 0.0, self.state.trained
         for index, epoch in self._chunks():
             started = time.monotonic()
             losses, predictions, seconds = self._step(index, epoch)
-            right = int((predictions == self.samples.split.train.y[index]).sum())
+            right = self._right(predictions, index)
             self.state = replace(
                 self.state,
                 saved=self.simulator.save(),
@@ -250,13 +284,24 @@ class Run:
 
     def evaluate(self, report: Callable[[int], None] = lambda _: None) -> float:
         """The share of test samples whose largest output is their class. report: samples done."""
+        return self.test(report).accuracy
+
+    def test(self, report: Callable[[int], None] = lambda _: None) -> Tested:
+        """What the network does with the test samples. report: samples done."""
         test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
-        right = 0
+        right, losses = 0, []
         for first in range(0, len(test), chunk):
-            y = self.simulator.infer(self.samples.test(first, first + chunk))
-            right += int((y.argmax(axis=1) == test.y[first : first + chunk]).sum())
+            x = self.samples.test(first, first + chunk)
+            y = self.simulator.infer(x)
+            if self.reconstruction is None:
+                right += int((y.argmax(axis=1) == test.y[first : first + chunk]).sum())
+            else:
+                losses.append(self.reconstruction.losses(x, y))
             report(min(first + chunk, len(test)))
-        return right / max(len(test), 1)
+        if self.reconstruction is None:
+            return Tested(right / max(len(test), 1))
+        is_anomaly = test.y if test.is_labelled else None
+        return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
 
     def save(self, path: Path) -> None:
         """Write a checkpoint; the file is replaced as a whole or not at all."""
@@ -267,11 +312,14 @@ class Run:
             "loss_q16": self.state.loss_q16,
             "seconds": self.state.seconds,
             "before": self.state.before,
+            "loss_before": self.state.loss_before,
+            "auc_before": self.state.auc_before,
             "epochs": [asdict(e) for e in self.state.epochs],
             "identity": self._identity,
         }
         saved = np.frombuffer(self.state.saved, np.uint8)
-        np.savez_compressed(buffer, saved=saved, counts=np.array(json.dumps(counts)))
+        texts = [np.array(text) for text in (json.dumps(counts), self.recipe)]
+        np.savez_compressed(buffer, saved=saved, counts=texts[0], recipe=texts[1])
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         part.write_bytes(buffer.getvalue())
         part.replace(path)
@@ -314,7 +362,14 @@ class Run:
     ) -> Progress:
         speed = (self.state.trained - first) / busy_seconds
         loss = float(losses.mean()) / 65536
-        return Progress(self.state.trained, self.total, loss, right / count, speed)
+        return Progress(self.state.trained, self.total, loss, self._accuracy(right, count), speed)
+
+    def _right(self, predictions: Array, index: Array) -> int:
+        """How many predictions of training samples are their labels."""
+        return int((predictions == self.samples.split.train.y[index]).sum())
+
+    def _accuracy(self, right: int, count: int) -> float:
+        return right / count if self.reconstruction is None else math.nan
 
     def _end_epoch(self, evaluating: Callable[[int], None]) -> None:
         """Add an epoch's result if all its samples are trained."""
@@ -322,12 +377,15 @@ class Run:
         epoch = len(self.state.epochs) + 1
         if self.state.trained < epoch * count:
             return
+        found = self.test(evaluating)
         result = EpochResult(
             epoch,
             self.state.loss_q16 / 65536 / count,
-            self.state.correct / count,
-            self.evaluate(evaluating),
+            self._accuracy(self.state.correct, count),
+            found.accuracy,
             self.state.seconds - sum(e.seconds for e in self.state.epochs),
+            found.loss,
+            found.auc,
         )
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 

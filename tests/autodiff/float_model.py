@@ -20,12 +20,16 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add
+from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.lookup import Lookup
+from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.transpose import Transpose
 
 Array = npt.NDArray[np.float64]
 Function = Callable[..., Array]
@@ -34,6 +38,8 @@ TIE = 1e-6
 """How much less a later element of equal size counts in a maximum: the first one is chosen."""
 SMALL_MOVE = 1e-8
 """Far below TIE, so that no maximum changes its place."""
+CURVED_MOVE = 1e-5
+"""Far below a step, where a curve is as good as straight."""
 
 
 @singledispatch
@@ -127,8 +133,42 @@ def _(op: Pad, x: Array) -> Array:
     return y
 
 
+@real.register
+def _(op: Mul, a: Array, b: Array) -> Array:
+    product = (a - op.a_zero_point) * (b - op.b_zero_point)
+    return product * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
+
+
+@real.register
+def _(op: Concatenation, *x: Array) -> Array:
+    return np.concatenate(x, op.axis)
+
+
+@real.register
+def _(op: Transpose, x: Array) -> Array:
+    return x.transpose(op.perm)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "hard_swish": lambda x: x * np.clip((x + 3) / 6, 0, 1),
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+}
+QUANTIZED: dict[Lookup, tuple[str, tuple[float, int], tuple[float, int]]] = {}
+"""The function of a table, its input's and its output's quantization: the operator does not say."""
+
+
+@real.register
+def _(op: Lookup, x: Array) -> Array:
+    function, (x_scale, x_zero), (y_scale, y_zero) = QUANTIZED[op]
+    return FUNCTIONS[function]((x - x_zero) * x_scale) / y_scale + y_zero
+
+
 def passes(op: Any, value: Array) -> Array:
     """Where the operator does not clamp."""
+    if isinstance(op, Lookup):
+        return (value > -128.5) & (value < 127.5)
     limits = op.requantize if hasattr(op, "requantize") else op
     if limits is None or not hasattr(limits, "low"):
         return np.ones(value.shape, bool)
@@ -175,7 +215,7 @@ def derivatives(
             continue
         inputs = [np.asarray(values[name], np.float64) for name in node.inputs]
         dy = found[node.outputs[0]] * passes(node.op, real(node.op, *inputs))
-        move = SMALL_MOVE if isinstance(node.op, MaxPool2D) else 1.0
+        move = {MaxPool2D: SMALL_MOVE, Lookup: CURVED_MOVE}.get(type(node.op), 1.0)
         for i, name in enumerate(node.inputs):
             if (node.name, i) in dropped or name == graph.inputs[0]:
                 continue

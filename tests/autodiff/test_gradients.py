@@ -11,6 +11,7 @@ import pytest
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.spatial import Window
+from tests.autodiff.float_model import QUANTIZED
 from tests.autodiff.measure import (
     cosine,
     float_derivatives,
@@ -35,6 +36,7 @@ def through(middle: Middle) -> Graph:
     """A convolution, what is tested, another convolution, a head that sees every pixel."""
     net = Network((5, 6, 2), seed=3)
     y = middle(net, net.conv(net.x, 4, same(3)))
+    QUANTIZED.update(net.activations)
     y = net.conv(y, 3)
     flat = net.reshape(y, (1, 1, 1, math.prod(net.type(y).shape)))
     return net.graph(net.conv(flat, CLASSES))
@@ -54,6 +56,22 @@ MIDDLES: dict[str, Middle] = {
     "mean": lambda net, x: net.mean(x),
     "add_of_branches": lambda net, x: net.add(net.conv(x, 4, same(3)), net.relu(x)),
     "add_of_itself": lambda net, x: net.add(x, x),
+    "difference": lambda net, x: net.add(x, net.conv(x, 4, same(3)), -1),
+    "hard_swish": lambda net, x: net.activation(x, "hard_swish"),
+    "logistic": lambda net, x: net.activation(x, "logistic"),
+    "tanh": lambda net, x: net.activation(x, "tanh"),
+    "elu": lambda net, x: net.activation(x, "elu"),
+    "mul": lambda net, x: net.mul(x, net.conv(x, 4, same(3))),
+    "mul_by_itself": lambda net, x: net.mul(x, x),
+    "mul_per_channel": lambda net, x: net.mul(x, net.conv(net.mean(x), 4)),
+    "squeeze_and_excitation": lambda net, x: net.squeeze_and_excitation(x),
+    "add_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4)),
+    "difference_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4), -1),
+    "concatenation_of_channels": lambda net, x: net.concatenation(
+        net.conv(x, 3, relu=True), x, net.conv(x, 2)
+    ),
+    "concatenation_of_rows": lambda net, x: net.concatenation(net.relu(x), x, axis=1),
+    "transpose": lambda net, x: net.transpose(net.conv(x, 4, relu=True), 0, 3, 1, 2),
     "three_consumers": lambda net, x: net.add(
         net.add(net.conv(x, 4), x), net.depthwise(x, same(3))
     ),

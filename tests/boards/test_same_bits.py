@@ -33,6 +33,7 @@ from tests.boards.projects import (
     lessons,
     simulated_state,
 )
+from tests.simulate.networks import modern_network, samples
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 STEPS = 1000 if IS_STRESS else 6
@@ -129,6 +130,17 @@ def test_compilers_and_optimisation_do_not_change_the_bits(
     assert device.identify().position == count
     assert device.read_state() == simulated_state(count)
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, board):
+    step = prepare(modern_network(), "full")
+    x, y = samples(step.graph, 24, 4)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * len(y))
+    device = on_unicorn(built(projects_root, board, step=step))
+    assert trained(device, x, y) == simulator.save()
 
 
 # ---- MCUNet ----

@@ -84,6 +84,26 @@ def test_values_survive_whatever_their_layout(file: Path, dtype: str, fortran: b
     assert (split.train.y == LABELS[1:]).all()
 
 
+def test_samples_need_no_labels(file: Path) -> None:
+    split = load(saved(file, x=IMAGES), test_share=0.25)
+    assert (len(split.train), len(split.test)) == (15, 5)
+    assert not split.is_labelled
+    assert not split.test.is_labelled
+    given = load(saved(file, x=IMAGES, split=np.arange(20) % 2))
+    assert (given.test.x == IMAGES[1::2]).all()
+    assert not given.train.subset(3).is_labelled
+
+
+@pytest.mark.parametrize("labels", [None, np.arange(6) % 2])
+def test_only_the_test_may_say_what_is_an_anomaly(file: Path, labels: Any) -> None:
+    arrays = {"x_train": IMAGES[:14], "x_test": IMAGES[14:]}
+    split = load(saved(file, **arrays, **({} if labels is None else {"y_test": labels})))
+    assert not split.is_labelled
+    assert split.test.is_labelled == (labels is not None)
+    assert split.names == ("normal", "anomaly")
+    assert split.without_labels().test.y.tolist() == split.test.y.tolist()
+
+
 def test_compressed_files_are_read(file: Path) -> None:
     np.savez_compressed(file, x=IMAGES, y=LABELS)
     assert len(load(file).train) == 16
@@ -104,7 +124,16 @@ np.lib.format.write_array(OBJECTS, np.array([{}, 1], dtype=object), allow_pickle
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "no x and no y"),
-    "no labels": ({"x": IMAGES}, "there is no y"),
+    "no samples": ({"y": LABELS}, "there is no x"),
+    "no test at all": ({"x_train": IMAGES}, "no y_train and no x_test and no y_test"),
+    "anomalies": (
+        {"x_train": IMAGES, "x_test": IMAGES, "y_test": LABELS},
+        "0 = normal or 1 = anomaly, but holds 3",
+    ),
+    "unlike unlabelled parts": (
+        {"x_train": IMAGES, "x_test": IMAGES[:, 1:]},
+        "save both alike",
+    ),
     "half": ({"x_train": IMAGES, "y_train": LABELS}, "no x_test and no y_test"),
     "float labels": ({"x": IMAGES, "y": LABELS * 1.0}, "y is float64"),
     "negative label": ({"x": IMAGES, "y": LABELS - 1}, "y has labels from -1"),

@@ -17,8 +17,12 @@ from mcutrain.ir.op import Op, ParameterUpdate
 from mcutrain.ir.verify import verify
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.ops.add import Add, Scaled
+from mcutrain.ops.add_channels import AddChannels
+from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.lookup import Lookup, lookup
+from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
@@ -26,6 +30,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
+from mcutrain.ops.transpose import Transpose
 from mcutrain.schedule import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, resolve
 from tests.ops.drawing import Source
@@ -48,6 +53,8 @@ class Network:
         self._prefix = prefix
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
+        self.activations: dict[Lookup, tuple[str, tuple[float, int], tuple[float, int]]] = {}
+        """What each table stands for: the function, its input's and output's quantization."""
         self.x = self._tensor("x", TensorType((1, *shape), "int8", (0.02,), -3))
 
     def graph(self, output: str, name: str = "network") -> Graph:
@@ -78,14 +85,63 @@ class Network:
         op = DepthwiseConv2D(window, self.type(x).zero_point, requantize)
         return self._add(op, (x, w, b), y)
 
-    def add(self, a: str, b: str) -> str:
-        """Scaled as TFLite scales: twice the larger input scale is the common unit."""
+    def add(self, a: str, b: str, sign: int = 1) -> str:
+        """Scaled as TFLite scales: twice the larger input scale is the common unit.
+
+        b may have one number per channel. sign: -1 subtracts it.
+        """
         types, zero_point = [self.type(n) for n in (a, b)], int(self._rng.integers(-20, 20))
         y_scale = 1.2 * math.hypot(*(t.scale for t in types))
         unit = 2 * max(t.scale for t in types)
         operands = [Scaled(t.zero_point, *quantize_multiplier(t.scale / unit)) for t in types]
         total = Scaled(zero_point, *quantize_multiplier(unit / (2**20 * y_scale)))
-        return self._add(Add(*operands, total), (a, b), (y_scale, zero_point))
+        operands[1] = replace(operands[1], mult_q31=sign * operands[1].mult_q31)
+        kind = Add if types[0].shape == types[1].shape else AddChannels
+        return self._add(kind(*operands, total), (a, b), (y_scale, zero_point))
+
+    def mul(self, a: str, b: str) -> str:
+        """b may have one number per channel."""
+        types, zero_point = [self.type(n) for n in (a, b)], int(self._rng.integers(-20, 20))
+        factor = 1 / SPREAD
+        y_scale = types[0].scale * types[1].scale / factor
+        points = (types[0].zero_point, types[1].zero_point, zero_point)
+        return self._add(Mul(*points, *quantize_multiplier(factor)), (a, b), (y_scale, zero_point))
+
+    def activation(self, x: str, function: str, spread: float = 2.0) -> str:
+        """An activation of reals whose standard deviation is `spread`; x is read on that scale."""
+        t = self.type(x)
+        scaled = replace(t, scales=(spread / SPREAD,))
+        y = (spread / SPREAD, -110)
+        if function == "logistic":
+            y = (1 / 256, -128)
+        op = lookup(function, scaled, replace(t, scales=(y[0],), zero_point=y[1]))
+        self.activations[op] = (function, (scaled.scale, t.zero_point), y)
+        return self._add(op, (x,), y)
+
+    def concatenation(self, *xs: str, axis: int = 3) -> str:
+        """All on the scale and zero point of the first one."""
+        like = self.type(xs[0])
+        same = tuple(self.rescaled(x, like) for x in xs)
+        return self._add(Concatenation(axis), same, (like.scale, like.zero_point))
+
+    def rescaled(self, x: str, like: TensorType) -> str:
+        t = self.type(x)
+        if (t.scales, t.zero_point) == (like.scales, like.zero_point):
+            return x
+        factor = quantize_multiplier(t.scale / like.scale)
+        op = Rescale(t.zero_point, like.zero_point, *factor)
+        return self._add(op, (x,), (like.scale, like.zero_point))
+
+    def transpose(self, x: str, *perm: int) -> str:
+        t = self.type(x)
+        return self._add(Transpose(perm), (x,), (t.scale, t.zero_point))
+
+    def squeeze_and_excitation(self, x: str) -> str:
+        """x times a number per channel that the mean of x gives."""
+        pooled = self.mean(x)
+        hidden = self.conv(pooled, 2, relu=True)
+        gate = self.activation(self.conv(hidden, self.type(x).shape[3]), "logistic")
+        return self.mul(x, gate)
 
     def pool(self, x: str, kind: type[AveragePool2D] | type[MaxPool2D], window: Window) -> str:
         t = self.type(x)
@@ -165,6 +221,9 @@ def same(kernel: int, stride: int = 1) -> Window:
     return Window((kernel, kernel), (stride, stride), (1, 1), (pad, pad, pad, pad))
 
 
+MODERN = ("twice", "swish", "excitation", "concatenation", "transpose", "difference")
+
+
 def draw_network(s: Source, blocks: int = 3) -> Graph:
     """An image network: a convolution, some blocks of any kind, a mean, a head."""
     net = Network((s.integer(4, 7), s.integer(4, 7), s.integer(1, 3)), s.integer(0, 2**31))
@@ -176,7 +235,7 @@ def draw_network(s: Source, blocks: int = 3) -> Graph:
 
 def _block(s: Source, net: Network, x: str) -> str:
     channels = net.type(x).shape[3]
-    kind = s.choice(("residual", "residual", "conv", "depthwise", "pool", "pad", "relu", "twice"))
+    kind = s.choice(("residual", "residual", "conv", "depthwise", "pool", "pad", "relu", *MODERN))
     if kind == "residual":
         y = net.conv(x, s.integer(2, 8), relu=True)
         y = net.depthwise(y, same(3), s.choice((1, 1, 2)), relu=s.boolean())
@@ -195,6 +254,22 @@ def _block(s: Source, net: Network, x: str) -> str:
         return net.conv(padded, s.integer(2, 5), Window((2, 2), (s.integer(1, 2), 1)))
     if kind == "relu":
         return net.relu(x)
+    return _modern_block(s, net, x, kind)
+
+
+def _modern_block(s: Source, net: Network, x: str, kind: str) -> str:
+    """Of a kind in MODERN."""
+    if kind == "swish":
+        return net.activation(net.conv(x, s.integer(2, 6)), "hard_swish")
+    if kind == "excitation":
+        return net.squeeze_and_excitation(x)
+    if kind == "concatenation":
+        parts = (x, net.conv(x, s.integer(1, 4), relu=s.boolean()), net.pool(x, MaxPool2D, same(3)))
+        return net.concatenation(*parts[: s.integer(2, 3)])
+    if kind == "transpose":
+        return net.transpose(x, 0, *s.choice(((2, 1, 3), (3, 1, 2))))
+    if kind == "difference":
+        return net.add(net.conv(x, net.type(x).shape[3]), x, -1)
     return net.add(x, x)
 
 
@@ -223,6 +298,21 @@ def residual_network(seed: int = 1, classes: int = 4, prefix: str = "") -> Graph
     y = net.conv(first, 8, relu=True)
     y = net.depthwise(y, same(3), relu=True)
     y = net.add(net.conv(y, 5), first)
+    y = net.mean(y)
+    return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)))
+
+
+def modern_network(seed: int = 1, classes: int = 4) -> Graph:
+    """Hard swish, squeeze and excitation, branches that are joined, a convolution over time."""
+    net = Network((6, 6, 3), seed)
+    y = net.activation(net.conv(net.x, 6, same(3, 2)), "hard_swish")
+    first = net.conv(y, 4)
+    y = net.activation(net.conv(first, 8), "hard_swish")
+    y = net.squeeze_and_excitation(net.depthwise(y, same(3)))
+    y = net.add(net.conv(y, 4), first)
+    y = net.concatenation(y, net.activation(net.conv(y, 3), "tanh"), net.relu(y))
+    sequence = net.reshape(y, (1, 1, 9, 11))
+    y = net.conv(sequence, 6, Window((1, 3), (1, 2), (1, 1), (0, 0, 1, 1)))
     y = net.mean(y)
     return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)))
 

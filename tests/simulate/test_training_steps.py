@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,8 @@ def draw_scheme(s: Source, layers: int) -> UpdateScheme:
 
 def draw_training(s: Source) -> TrainGraph:
     graph = networks.draw_network(s)
-    layers = sum(len(n.inputs) == 3 for n in graph.nodes) - 1
+    layers = sum(n.op.macs(graph.types(n.inputs), graph.types(n.outputs)) > 0 for n in graph.nodes)
+    layers -= 1
     options = TrainOptions(s.choice(("int8", "int16")), s.choice((1, 1, 3)))
     return networks.training_graph(graph, draw_scheme(s, layers), options)
 
@@ -97,6 +98,17 @@ def test_c_and_reference_hold_the_same_bits_on_drawn_networks(
 def test_c_and_reference_hold_the_same_bits_on_seeded_networks(seed: int) -> None:
     training = draw_training(SeededSource(seed))
     assert_same_bits(training, portable=seed % 2 == 0, extra_flags=QUICK)
+
+
+@pytest.mark.parametrize("options", [TrainOptions(), TrainOptions("int16", 3)], ids=str)
+def test_c_and_reference_hold_the_same_bits_on_tables_products_and_joins(
+    options: TrainOptions,
+) -> None:
+    training = networks.training_graph(networks.modern_network(), None, options)
+    portable, steps = options.accumulate == 1, 24 * options.accumulate  # exponents settle in 20
+    after = assert_same_bits(training, steps, 0.1, portable=portable, extra_flags=QUICK).state
+    changed = networks.states_differ(after, training.state)
+    assert all({p, f"{p}.residual"}.intersection(changed) for p in training.parameters)
 
 
 @pytest.mark.slow
@@ -132,8 +144,9 @@ def test_a_learning_rate_of_zero_changes_no_parameter() -> None:
     assert all(name.endswith(".exponent") for name in changed)
 
 
-def test_training_on_one_sample_lowers_its_loss() -> None:
-    training = networks.training_graph(networks.residual_network())
+@pytest.mark.parametrize("network", [networks.residual_network, networks.modern_network])
+def test_training_on_one_sample_lowers_its_loss(network: Callable[[], Graph]) -> None:
+    training = networks.training_graph(network())
     simulator = ReferenceSimulator(training)
     x, labels = networks.samples(training.forward, 1, training.classes)
     count = 40
@@ -219,7 +232,8 @@ def test_training_steps_do_nothing_that_a_sanitizer_forbids(
 ) -> None:
     if name not in sanitizing:
         pytest.skip(f"{name} is absent or cannot link with {' '.join(SANITIZE)}")
-    training = networks.training_graph(networks.residual_network(), None, options)
+    network = networks.residual_network if name == "gcc" else networks.modern_network
+    training = networks.training_graph(network(), None, options)
     plan = networks.planned(training)
     program = build_program(plan, [*sanitizing[name], *SANITIZE], tmp_path)
     x, labels = networks.samples(training.forward, STEPS, training.classes)

@@ -107,4 +107,10 @@ def test_too_fast_a_clock_for_the_flash_is_noticed(tmp_path: Path) -> None:
 
 def test_a_board_without_a_twin_is_refused() -> None:
     with pytest.raises(VirtualBoardError, match="has no virtual twin"):
-        Machine({"name": "moon", "uart": {"name": "X", "baud": 1}})
+        Machine({"name": "moon", "core": "cortex-m4", "uart": {"name": "X", "baud": 1}})
+
+
+def test_a_core_that_no_virtual_board_has_is_refused() -> None:
+    spec = {"name": "moon", "core": "cortex-m85", "emulate": {"unicorn": "mps2"}}
+    with pytest.raises(VirtualBoardError, match="has the core 'cortex-m85'; virtual boards have"):
+        Machine({**spec, "uart": {"name": "X", "baud": 1}})

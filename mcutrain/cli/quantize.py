@@ -1,0 +1,207 @@
+"""mcutrain quantize: a float model becomes an int8 one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from mcutrain.cli.calibration import Given, fixed_input, pixel_range
+from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
+from mcutrain.cli.output import check_writable, count_bar, show, show_json, show_table
+from mcutrain.cli.samples import Mean, Std
+from mcutrain.cli.training import Lines
+
+if TYPE_CHECKING:
+    from mcutrain.quant import FloatModel, LayerError, Quantized
+
+FORMATS = (".tflite", ".onnx")
+HURTING = 3
+"""How many layers the report names as those that hurt most."""
+
+FloatFile = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="A float .onnx or .tflite file.", show_default=False),
+]
+Calibration = Annotated[
+    Path,
+    typer.Option(
+        help="Samples like those the model was trained on: an .npz file (x or x_train) or a "
+        "folder of images; labels are not needed.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write: .tflite or .onnx (QDQ); MODEL.int8.tflite by default.",
+        show_default=False,
+    ),
+]
+Pixels = Annotated[
+    str | None,
+    typer.Option(
+        parser=parse_numbers,
+        metavar="LOW,HIGH",
+        help="The real numbers that the model takes for pixels 0 and 255, such as 0,1 or -1,1 or "
+        "0,255; or give --mean and --std.",
+        show_default=False,
+    ),
+]
+Choice = Annotated[
+    Literal["auto", "on", "off"],
+    typer.Option(help="auto keeps it if the outputs' error on the samples is smaller."),
+]
+
+
+def quantize(
+    model: FloatFile,
+    calibration: Calibration,
+    output: Output = None,
+    samples: Annotated[int, typer.Option(min=1, help="Calibration samples.")] = 200,
+    pixels: Pixels = None,
+    mean: Mean = None,
+    std: Std = None,
+    input_scale: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_number,
+            metavar="X",
+            help="Of the int8 input: what int8 samples were quantized with.",
+            show_default=False,
+        ),
+    ] = None,
+    input_zero_point: Annotated[
+        int, typer.Option(min=-128, max=127, help="See --input-scale.")
+    ] = 0,
+    ranges: Annotated[
+        Literal["auto", "minmax", "percentile", "mse"],
+        typer.Option(
+            "--range",
+            help="How ranges of activations follow from the samples; auto tries all and keeps the "
+            "one with the least error at the outputs.",
+        ),
+    ] = "auto",
+    percentile: Annotated[
+        float, typer.Option(min=50, max=100, help="How many percent of the numbers it keeps.")
+    ] = 99.99,
+    equalize: Choice = "auto",
+    bias_correction: Choice = "auto",
+    report: Annotated[
+        bool, typer.Option("--report", help="Show each layer's error and the layers that hurt.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Quantize a float model to int8, with weights per channel and ranges from samples.
+
+    Batch norm and preprocessing are folded, activations fused, channel ranges evened out, biases
+    corrected; what is tried is kept only if the outputs' error gets smaller.
+
+    Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
+    """
+    from mcutrain.quant import Settings, layer_errors, read_float
+
+    path = output or Path(f"{model.stem}.int8.tflite")
+    if path.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"{path} must end with .tflite or .onnx", param_hint="--output")
+    check_writable(path)
+    found = read_float(model)
+    with count_bar(json) as bar:
+        task, lines = bar.add_task(""), Lines("quantize")
+
+        def tell(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+            lines.tell(f"{what} {done} of {of}")
+
+        given = Given(calibration, samples, seed, pixel_range(pixels, mean, std), tell)
+        fixed = fixed_input(input_scale, input_zero_point)
+        x, input_quantization = given.read(found.network.input_shape, fixed)
+        tell("comparing with the file's own runtime", 0, 1)
+        compared = found.compare(x)
+        settings = Settings(ranges, percentile, equalize, bias_correction, input_quantization)
+        result = found.quantize(x, settings, tell)
+        layers = layer_errors(result, x, tell) if report else ()
+        tell("writing", 0, 1)
+        note = _write(result, path)
+    facts = {**_facts(found, result, path, len(x), compared), "note": note}
+    if json:
+        show_json({**facts, "layers": [asdict(layer) for layer in layers]})
+    else:
+        _print(facts, layers)
+
+
+def _write(result: Quantized, path: Path) -> str:
+    """Write the file; why mcutrain reads other bits from it, if it does (only .onnx)."""
+    from mcutrain.export import write_onnx, write_tflite
+
+    if path.suffix.lower() == ".onnx":
+        return write_onnx(result.graph, path)
+    write_tflite(result.graph, path, description="quantized by mcutrain")
+    return ""
+
+
+def _facts(
+    model: FloatModel, result: Quantized, path: Path, samples: int, compared: str
+) -> dict[str, Any]:
+    """What was done, for --json."""
+    graph = result.graph
+    x, y = (graph.tensors[name].type for name in (graph.inputs[0], graph.outputs[0]))
+    return {
+        "model": str(model.path),
+        "file": str(path),
+        "size_bytes": path.stat().st_size,
+        "samples": samples,
+        "read_as": compared,
+        "chosen": asdict(result.chosen),
+        "tried": [asdict(trial) for trial in result.trials],
+        "input": {"shape": x.shape, "scale": x.scale, "zero_point": x.zero_point},
+        "output": {"shape": y.shape, "scale": y.scale, "zero_point": y.zero_point},
+    }
+
+
+def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:
+    if layers:
+        _print_layers(layers)
+    chosen = facts["chosen"]
+    steps = [
+        f"ranges by {chosen['ranges']}",
+        *(["channels equalized"] if chosen["equalized"] else []),
+        *(["biases corrected"] if chosen["bias_corrected"] else []),
+    ]
+    show(f"read as         {facts['model']}: {facts['read_as']}")
+    show(f"quantized       {', '.join(steps)}; {facts['samples']} samples")
+    show(f"outputs         {chosen['snr_db']:.1f} dB signal to noise")
+    show(
+        f"input           scale {facts['input']['scale']:.6g}, "
+        f"zero point {facts['input']['zero_point']}"
+    )
+    show(f"written         {facts['file']}, {facts['size_bytes']:,} bytes")
+    if facts["note"]:
+        show(f"note            {facts['note']}")
+
+
+def _print_layers(layers: tuple[LayerError, ...]) -> None:
+    columns = ("layer", "operator", "scale", "SNR dB", "outputs if alone, dB")
+    rows = [
+        [
+            layer.name,
+            layer.operator,
+            f"{layer.scale:.4g}",
+            f"{layer.snr_db:.1f}",
+            None if layer.alone_db is None else f"{layer.alone_db:.1f}",
+        ]
+        for layer in layers
+    ]
+    show_table(columns, rows, left=2)
+    ranked = sorted(
+        (layer for layer in layers if layer.alone_db is not None),
+        key=lambda layer: layer.alone_db or 0.0,
+    )
+    names = ", ".join(layer.name for layer in ranked[:HURTING])
+    show(f"hurt most       {names}")

@@ -1,0 +1,79 @@
+"""Which loss a network is trained by: what was asked for, or what its outputs are for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mcutrain.autodiff import LossFactory
+from mcutrain.errors import DataError, SchemeError
+from mcutrain.ir.graph import Graph
+from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.sparse import find_head
+
+LossName = Literal["cross-entropy", "mse", "auto"]
+CROSS_ENTROPY: LossName = "cross-entropy"
+MEAN_SQUARED_ERROR: LossName = "mse"
+AUTO: LossName = "auto"
+
+
+def reproduces_input(graph: Graph) -> bool:
+    """Whether the outputs can be compared to the inputs: as many of them, and no probabilities."""
+    return _why_not(graph) is None
+
+
+def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
+    """What is meant by auto: mse for a network that reproduces its input, else cross-entropy.
+
+    Raises SchemeError for a name that is none, and for mse where the outputs are something else.
+    """
+    if name not in (CROSS_ENTROPY, MEAN_SQUARED_ERROR, AUTO):
+        raise SchemeError(f"there is no loss {name!r}: take cross-entropy, mse or auto")
+    reason = None if name == CROSS_ENTROPY else _why_not(graph)
+    if name == MEAN_SQUARED_ERROR and reason is not None:
+        raise SchemeError(
+            f"mean squared error compares the outputs of {graph.name!r} with its inputs, but "
+            f"{reason}: take the loss cross-entropy, or a model that reproduces its input"
+        )
+    is_mse = name != CROSS_ENTROPY and reason is None
+    return MEAN_SQUARED_ERROR if is_mse else CROSS_ENTROPY
+
+
+def choose_loss_for_data(graph: Graph, name: str, classes: int | None) -> LossName:
+    """The same for a data set. classes: how many its labels tell apart; None if it has no labels.
+
+    auto is mse for a network that reproduces its input, unless it has an output for each class.
+    Raises DataError if the labels are missing that the loss needs.
+    """
+    if classes is not None:
+        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.elements
+        return CROSS_ENTROPY if name == AUTO and outputs == classes else choose_loss(graph, name)
+    reason = _why_not(graph)
+    if name == CROSS_ENTROPY or (name == AUTO and reason is not None):
+        why = f"; {graph.name!r} cannot learn without, because {reason}" if reason else ""
+        raise DataError(
+            "the data has no labels, which cross-entropy needs: save y (or y_train and y_test), or "
+            f"take the loss mse and a model that reproduces its input{why}"
+        )
+    return choose_loss(graph, name)
+
+
+def loss_of(graph: Graph, name: str) -> LossFactory:
+    """What makes the loss operator for `differentiate`. Raises SchemeError as choose_loss does."""
+    if choose_loss(graph, name) == CROSS_ENTROPY:
+        return SoftmaxCrossEntropy
+    return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
+
+
+def _why_not(graph: Graph) -> str | None:
+    """Why outputs and inputs cannot be compared; None if they can."""
+    head = find_head(graph).node
+    inputs = graph.tensors[graph.inputs[0]].type.elements
+    outputs = graph.tensors[head.outputs[0]].type.elements
+    if inputs != outputs:
+        return f"it has {outputs:,} outputs and {inputs:,} inputs"
+    if any(node.op.is_probability for node in graph.nodes):
+        return "its outputs are probabilities (a softmax)"
+    if inputs > MAX_ELEMENTS:
+        return f"its {inputs:,} outputs are more than {MAX_ELEMENTS:,}"
+    return None

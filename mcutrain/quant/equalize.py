@@ -1,0 +1,94 @@
+"""Cross-layer equalization: channels of one tensor get similar ranges, the next layer compensates.
+
+Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019.
+There weights have one scale per tensor. Here they have one per output channel, so dividing the
+channels of an activation costs nothing in the layer before; it is balanced against the input
+channels of the layer behind, as Xiao et al., "SmoothQuant", ICML 2023, do it. A depthwise layer has
+a scale per channel too and takes any factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.quant.calibrate import Statistics
+from mcutrain.quant.float_elementwise import FloatLeakyRelu
+from mcutrain.quant.float_graph import FloatGraph, FloatNode
+from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool
+from mcutrain.quant.float_sums import DepthwiseConv, Sums
+
+Array = npt.NDArray[Any]
+
+HOMOGENEOUS = ((-math.inf, math.inf), (0.0, math.inf))
+"""Limits that a positive factor does not move."""
+LARGEST_RATIO = 64.0
+"""Of the factors of one tensor; more would amplify noise in channels that hardly matter."""
+
+
+def equalize(graph: FloatGraph, statistics: Mapping[str, Statistics]) -> FloatGraph:
+    """The same function with evened-out channels. Returns `graph` itself if no pair of layers fits.
+
+    statistics: of the tensors of `graph`.
+    """
+    for first in graph.nodes:
+        second = _partner(graph, first)
+        if second is None or not isinstance(first.op, Sums) or not isinstance(second.op, Sums):
+            continue
+        current = graph.producers[first.output].op, graph.producers[second.output].op
+        a, b = current
+        assert isinstance(a, Sums)
+        assert isinstance(b, Sums)
+        factor = _factors(statistics[first.output].channel_largest, b)
+        zeros = np.zeros_like(factor)
+        bare = replace(a, low=-math.inf, high=math.inf).then(1 / factor, zeros)
+        changed = {
+            first.output: replace(bare, low=a.low, high=a.high),
+            second.output: b.after(factor, zeros),
+        }
+        graph = replace(
+            graph,
+            nodes=tuple(
+                replace(n, op=changed[n.output]) if n.output in changed else n for n in graph.nodes
+            ),
+        )
+    return graph
+
+
+def _partner(graph: FloatGraph, first: FloatNode) -> FloatNode | None:
+    """The layer with weights that alone reads the output, through what commutes with factors."""
+    if not isinstance(first.op, Sums) or first.op.limits not in HOMOGENEOUS:
+        return None
+    node = graph.sole_reader(first.output)
+    while node is not None and _commutes(node):
+        node = graph.sole_reader(node.output)
+    return node if node is not None and isinstance(node.op, Sums) else None
+
+
+def _commutes(node: FloatNode) -> bool:
+    if isinstance(node.op, FloatPad):
+        return node.op.value == 0
+    return isinstance(node.op, FloatPool | FloatMean | FloatLeakyRelu)
+
+
+def _factors(largest: Array, b: Sums) -> Array:
+    """By what each channel of the tensor is divided: float64, positive, mean of logarithms 0."""
+    spread = np.where(largest > 0, largest, np.nan).astype(np.float64)
+    if isinstance(b, DepthwiseConv):
+        factor = spread
+    else:
+        weights = np.abs(b.w).max(axis=(0, 1, 2)).astype(np.float64)
+        factor = np.sqrt(spread / np.where(weights > 0, weights, np.nan))
+    if not np.isfinite(factor).any():
+        return np.ones_like(spread)
+    logs = np.log(factor)
+    logs -= np.nanmean(logs)
+    logs = np.where(np.isfinite(logs), logs, 0.0)
+    bound = math.log(LARGEST_RATIO) / 2
+    evened: Array = np.exp(np.clip(logs, -bound, bound))
+    return evened

@@ -1,0 +1,100 @@
+"""The int8 network in float arithmetic: every tensor and weight rounded to what has a code.
+
+It differs from the integers only where a sum lies near the middle between two codes, takes batches,
+and can round just a part of the network; so it is what choices are made by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.quant.float_graph import FloatGraph, FloatNode
+from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_shapes import FloatReshape, FloatSoftmax
+
+Array = npt.NDArray[Any]
+LARGEST_DB = 200.0
+"""Shown where there is no error at all."""
+
+
+def decibels(signal: float, noise: float) -> float:
+    """Signal to noise of two powers."""
+    if noise <= 0:
+        return LARGEST_DB
+    if signal <= 0 or not math.isfinite(signal / noise) or not signal / noise > 0:
+        return -LARGEST_DB
+    return min(10 * math.log10(signal / noise), LARGEST_DB)
+
+
+def snr_db(wanted: Array, found: Array) -> float:
+    """Power of the wanted numbers by power of the differences, in dB."""
+    wanted64 = wanted.astype(np.float64)
+    with np.errstate(all="ignore"):
+        noise = float(np.square(found - wanted64).sum())
+    return decibels(float(np.square(wanted64).sum()), noise)
+
+
+def with_rounded_weights(graph: FloatGraph, q: Mapping[str, Quantization]) -> FloatGraph:
+    """The graph with the weights that the int8 graph has."""
+    return graph.with_nodes(
+        replace(node, op=node.op.quantized(q[node.inputs[0]].scale)) for node in graph.nodes
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Measures the error of the outputs on samples; before a softmax, whose input tells more.
+
+    wanted: what the float network computes for the samples, one array per output.
+    """
+
+    graph: FloatGraph
+    samples: Array
+    wanted: tuple[Array, ...]
+
+    @staticmethod
+    def of(graph: FloatGraph, samples: Array) -> Judge:
+        """For a float graph."""
+        judged = judged_graph(graph)
+        parts = [judged.run(batch) for batch in judged.batches(samples)]
+        wanted = tuple(Judge.centred(graph, np.concatenate(ys)) for ys in zip(*parts, strict=True))
+        return Judge(graph, samples, wanted)
+
+    def snr_db(self, graph: FloatGraph, q: Mapping[str, Quantization]) -> float:
+        """Of the int8 network that the (perhaps equalized) graph becomes."""
+        judged = judged_graph(with_rounded_weights(graph, q))
+        parts = [
+            judged.run(batch, lambda name, x: q[name].fake(x))
+            for batch in judged.batches(self.samples)
+        ]
+        found = [Judge.centred(graph, np.concatenate(ys)) for ys in zip(*parts, strict=True)]
+        return min(snr_db(a, b) for a, b in zip(self.wanted, found, strict=True))
+
+    @staticmethod
+    def centred(graph: FloatGraph, y: Array) -> Array:
+        """Without what a softmax does not see: a number added to all logits."""
+        if not any(isinstance(node.op, FloatSoftmax) for node in graph.nodes):
+            return y
+        with np.errstate(all="ignore"):
+            centred: Array = y - y.mean(axis=-1, keepdims=True)
+        return centred
+
+
+def judged_graph(graph: FloatGraph) -> FloatGraph:
+    """The graph whose outputs are the logits, where there is a softmax."""
+    outputs = dict.fromkeys(_logits(graph, name) for name in graph.outputs)
+    return replace(graph, outputs=tuple(outputs)).with_nodes(graph.nodes)
+
+
+def _logits(graph: FloatGraph, name: str) -> str:
+    node: FloatNode | None = graph.producers.get(name)
+    view = node
+    while view is not None and isinstance(view.op, FloatReshape):
+        view = graph.producers.get(view.inputs[0])
+    return view.inputs[0] if view is not None and isinstance(view.op, FloatSoftmax) else name

@@ -1,0 +1,83 @@
+"""Factors and shifts per channel: batch norm, and arithmetic with constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import ModelError
+from mcutrain.ops.spatial import Window
+from mcutrain.quant.float_op import FloatOp, Shape
+from mcutrain.quant.float_sums import DepthwiseConv
+
+if TYPE_CHECKING:
+    from mcutrain.quant.emit import Emitter
+    from mcutrain.quant.float_graph import FloatNode
+
+Array = npt.NDArray[Any]
+
+IDENTITY = 1e-6  # how far a factor of 1 may be from 1
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(FloatOp):
+    """y = x * factor + shift, one number each per channel (last axis): batch norm and constants."""
+
+    factor: Array
+    shift: Array
+
+    def shape(self, *x: Shape) -> Shape:
+        """The input's."""
+        if len(x[0]) < 2 or x[0][-1] != len(self.factor) or len(self.shift) != len(self.factor):
+            raise ValueError(f"{len(self.factor)} factors for the channels of {x[0]}")
+        return x[0]
+
+    def run(self, *x: Array) -> Array:
+        """Elementwise."""
+        y: Array = x[0] * self.factor.astype(np.float32) + self.shift.astype(np.float32)
+        return y
+
+    def then(self, other: Affine) -> Affine:
+        """Both in one."""
+        return Affine(self.factor * other.factor, self.shift * other.factor + other.shift)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing; exporters' constants such as 1/6 are not exact."""
+        return bool((np.abs(self.factor - 1) < IDENTITY).all() and (self.shift == 0).all())
+
+    def as_convolution(self) -> DepthwiseConv:
+        """The 1x1 depthwise convolution that computes the same."""
+        w = self.factor.reshape(1, 1, 1, -1).astype(np.float32)
+        return DepthwiseConv(Window((1, 1)), w, self.shift)
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """Never left over: simplify.py folds it or makes it a convolution."""
+        raise AssertionError("an Affine is folded or becomes a convolution")
+
+
+def plus_constant(c: Array, first: bool) -> Affine:
+    """x + c."""
+    return Affine(np.ones_like(c), c)
+
+
+def minus_constant(c: Array, first: bool) -> Affine:
+    """x - c, or c - x."""
+    return Affine(-np.ones_like(c), c) if first else Affine(np.ones_like(c), -c)
+
+
+def times_constant(c: Array, first: bool) -> Affine:
+    """x * c."""
+    return Affine(c, np.zeros_like(c))
+
+
+def divided_by_constant(c: Array, first: bool) -> Affine | None:
+    """x / c; None for c / x."""
+    if first:
+        return None
+    if (c == 0).any():
+        raise ModelError("it divides by 0")
+    return Affine(1 / c, np.zeros_like(c))

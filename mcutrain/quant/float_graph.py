@@ -1,0 +1,146 @@
+"""A float network between import and quantization: frozen nodes over named tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import ModelError
+from mcutrain.quant.float_op import FloatOp, Shape
+
+Array = npt.NDArray[Any]
+
+MAX_ELEMENTS = 2**22  # of one activation: 16 MiB of float32 per sample
+MAX_MACS = 2**32  # of one sample
+MAX_RANK = 6
+BATCH_ELEMENTS = 2**18  # of the largest activation of a batch: what caches hold
+
+
+@dataclass(frozen=True, eq=False)
+class FloatNode:
+    """One operator applied to named tensors; it has one output."""
+
+    name: str
+    op: FloatOp
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True, eq=False)
+class FloatGraph:
+    """Nodes in execution order, in single assignment form. The shapes of inner tensors follow.
+
+    file_axes: of an input or output whose axes the file has in another order: the file's array is
+    ours transposed by it.
+    """
+
+    name: str
+    input: str
+    input_shape: Shape
+    nodes: tuple[FloatNode, ...]
+    outputs: tuple[str, ...]
+    file_axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shape of every tensor. Raises ModelError where inputs do not fit an operator."""
+        shapes = {self.input: _sound(self.input, self.input_shape)}
+        macs = 0
+        for node in self.nodes:
+            try:
+                shape = node.op.shape(*(shapes[n] for n in node.inputs))
+            except ValueError as error:
+                raise ModelError(f"node {node.name!r}: {error}") from error
+            shapes[node.output] = _sound(node.output, shape)
+            macs += node.op.macs(shape)
+            if macs > MAX_MACS:
+                raise ModelError(
+                    f"the model multiplies more than {MAX_MACS:,} times per sample; no "
+                    "microcontroller does"
+                )
+        return shapes
+
+    @cached_property
+    def readers(self) -> Mapping[str, int]:
+        """How many times each tensor is read, by nodes and as an output."""
+        count = dict.fromkeys((self.input, *(n.output for n in self.nodes)), 0)
+        for name in (*self.outputs, *(x for n in self.nodes for x in n.inputs)):
+            count[name] += 1
+        return count
+
+    @cached_property
+    def producers(self) -> Mapping[str, FloatNode]:
+        """The node that computes each tensor."""
+        return {node.output: node for node in self.nodes}
+
+    @cached_property
+    def _last_readers(self) -> Mapping[str, FloatNode]:
+        return {name: node for node in self.nodes for name in node.inputs}
+
+    def with_nodes(self, nodes: Iterable[FloatNode]) -> FloatGraph:
+        """The same graph with other nodes, without those that nothing needs."""
+        needed, kept = set(self.outputs), []
+        for node in reversed(tuple(nodes)):
+            if node.output in needed:
+                needed.update(node.inputs)
+                kept.append(node)
+        return replace(self, nodes=tuple(reversed(kept)))
+
+    def sole_reader(self, tensor: str) -> FloatNode | None:
+        """The one node that reads the tensor, if there is just one and it is no output."""
+        if self.readers[tensor] != 1 or tensor in self.outputs:
+            return None
+        return self._last_readers[tensor]
+
+    def batches(self, samples: Array) -> Iterator[Array]:
+        """The samples in portions whose activations fit in a bounded memory."""
+        largest = max(math.prod(shape) for shape in self.shapes.values())
+        size = max(1, BATCH_ELEMENTS // largest)
+        for first in range(0, len(samples), size):
+            yield np.ascontiguousarray(samples[first : first + size], np.float32)
+
+    def run(self, x: Array, see: Callable[[str, Array], Array | None] | None = None) -> list[Array]:
+        """The outputs for a batch x: [n, …]. see: gets every tensor; may return what replaces it.
+
+        Values are dropped after their last use.
+        """
+        see = see or (lambda name, value: None)
+        last_use = {name: i for i, node in enumerate(self.nodes) for name in node.inputs}
+        replaced = see(self.input, x)
+        values = {self.input: x if replaced is None else replaced}
+        for i, node in enumerate(self.nodes):
+            with np.errstate(all="ignore"):  # infinities are found where ranges are observed
+                y = node.op.run(*(values[name] for name in node.inputs))
+            replaced = see(node.output, y)
+            values[node.output] = y if replaced is None else replaced
+            for name in {*node.inputs, node.output}:
+                if last_use.get(name, -1) <= i and name not in self.outputs:
+                    del values[name]
+        return [values[name] for name in self.outputs]
+
+    def values(self, x: Array) -> dict[str, Array]:
+        """Every tensor for a batch x, which must be small."""
+        values: dict[str, Array] = {}
+
+        def see(name: str, value: Array) -> None:
+            values[name] = value
+
+        self.run(x, see)
+        return values
+
+
+def _sound(name: str, shape: Shape) -> Shape:
+    if shape[:1] != (1,) or len(shape) > MAX_RANK or min(shape) < 1:
+        raise ModelError(f"tensor {name!r} has the impossible shape {shape}")
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ModelError(
+            f"tensor {name!r} of shape {shape} has more than {MAX_ELEMENTS:,} numbers; no "
+            "microcontroller holds it"
+        )
+    return shape

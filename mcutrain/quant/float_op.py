@@ -1,0 +1,109 @@
+"""The contract of an operator of the float graph, which the quantizer works on.
+
+Layout is that of the int8 IR: batch first, channels last. Shapes have the batch axis 1; `run` takes
+any number of samples.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.fixedpoint import quantize_multiplier
+
+if TYPE_CHECKING:
+    from mcutrain.quant.emit import Emitter
+    from mcutrain.quant.float_graph import FloatNode
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+LEVELS = 255  # steps between the smallest and the largest int8
+EMPTY_RANGE = 1e-7  # a tensor that stays within is taken for constantly 0
+
+
+class Quantization(NamedTuple):
+    """real = scale * (integer - zero_point), integer in int8."""
+
+    scale: float
+    zero_point: int
+
+    @staticmethod
+    def of_range(low: float, high: float) -> Quantization:
+        """The int8 quantization whose codes span low to high and that has a code for 0."""
+        low, high = min(low, 0.0), max(high, 0.0)
+        if high - low < EMPTY_RANGE:
+            low, high = 0.0, 1.0
+        scale = float(np.float32((high - low) / LEVELS))
+        return Quantization(scale, int(np.clip(np.rint(-128 - low / scale), -128, 127)))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The real numbers of the first and the last code."""
+        return self.scale * (-128 - self.zero_point), self.scale * (127 - self.zero_point)
+
+    def fake(self, x: Array) -> Array:
+        """x rounded to the nearest real number that has a code; float32."""
+        low, high = self.range
+        codes = np.rint(np.clip(x, low, high) * np.float32(1 / self.scale))
+        return np.asarray(codes * np.float32(self.scale), np.float32)
+
+    def is_like(self, other: Quantization) -> bool:
+        """Whether both speak the same integers: a requantization between them does nothing."""
+        same = quantize_multiplier(self.scale / other.scale) == (1 << 30, 1)
+        return same and self.zero_point == other.zero_point
+
+
+class FloatOp(ABC):
+    """An operator: its fields are its attributes and its constant weights."""
+
+    @abstractmethod
+    def shape(self, *x: Shape) -> Shape:
+        """The output's shape. Raises ValueError with a sentence if the inputs do not fit."""
+
+    @abstractmethod
+    def run(self, *x: Array) -> Array:
+        """The outputs in float32 for inputs [n, …]."""
+
+    @abstractmethod
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """Add the int8 nodes that compute the output."""
+
+    @property
+    def shares_quantization(self) -> bool:
+        """Whether all inputs and the output must have one scale and zero point (pools, Concat)."""
+        return False
+
+    @property
+    def output_quantization(self) -> Quantization | None:
+        """The output's quantization where TFLite fixes it."""
+        return None
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether every number of the output is one of the input's: no new rounding."""
+        return False
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which numbers an activation in this operator holds the output."""
+        return -np.inf, np.inf
+
+    def clamped(self, low: float, high: float) -> FloatOp | None:
+        """The same operator with an activation in it; None if it can have none."""
+        return None
+
+    def quantized(self, x_scale: float) -> FloatOp:
+        """The same operator with its weights rounded as the int8 graph will have them."""
+        return self
+
+    def macs(self, y: Shape) -> int:
+        """Multiply-accumulates for one sample."""
+        return 0
+
+
+Quantizations = Mapping[str, Quantization]

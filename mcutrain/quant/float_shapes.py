@@ -1,0 +1,282 @@
+"""Float operators that move, join or average elements: pools, Pad, Concat, Reshape, Softmax."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import ModelError
+from mcutrain.frontends import multipliers
+from mcutrain.ops.pad import Pad
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.softmax import Softmax
+from mcutrain.ops.spatial import Window
+from mcutrain.ops.transpose import Transpose
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+
+if TYPE_CHECKING:
+    from mcutrain.quant.emit import Emitter
+    from mcutrain.quant.float_graph import FloatNode
+
+Array = npt.NDArray[Any]
+
+MAX_TAPS = 2**12  # of a pool's window
+SOFTMAX_OUTPUT = Quantization(1 / 256, -128)
+
+
+@dataclass(frozen=True, eq=False)
+class FloatPool(FloatOp):
+    """The largest or the mean element of each window; padding is not counted.
+
+    x: [n, h, w, c]  y: [n, rows, columns, c]
+    """
+
+    window: Window
+    largest: bool
+
+    @property
+    def shares_quantization(self) -> bool:
+        """As TFLite's pools."""
+        return True
+
+    @property
+    def keeps_values(self) -> bool:
+        """Of the largest."""
+        return self.largest
+
+    def shape(self, *x: Shape) -> Shape:
+        """Channels stay."""
+        (image,) = x
+        if len(image) != 4 or math.prod(self.window.kernel) > MAX_TAPS:
+            raise ValueError(f"a pool of {self.window.kernel} over {image} is not supported")
+        spans = [(k - 1) * d for k, d in zip(self.window.kernel, self.window.dilation, strict=True)]
+        if max(self.window.padding[:2]) > spans[0] or max(self.window.padding[2:]) > spans[1]:
+            raise ValueError(f"padding {self.window.padding} is as large as the pool's window")
+        return (1, *self.window.output_size(*image[1:3]), image[3])
+
+    def run(self, *x: Array) -> Array:
+        """Tap by tap."""
+        if self.largest:
+            return self._reduced(x[0], -np.inf, np.maximum)
+        ones = np.ones((1, *x[0].shape[1:3], 1), np.float32)
+        total = self._reduced(x[0], 0.0, np.add)
+        y: Array = total / self._reduced(ones, 0.0, np.add)
+        return y
+
+    def _reduced(self, x: Array, border: float, join: np.ufunc) -> Array:
+        w = self.window
+        top, bottom, left, right = w.padding
+        rows, columns = w.output_size(*x.shape[1:3])
+        widths = ((0, 0), (top, bottom), (left, right), (0, 0))
+        padded = np.pad(x, widths, constant_values=np.float32(border))
+        y = np.full((len(x), rows, columns, x.shape[3]), np.float32(border))
+        for ky in range(w.kernel[0]):
+            for kx in range(w.kernel[1]):
+                y0, x0 = ky * w.dilation[0], kx * w.dilation[1]
+                y1, x1 = y0 + (rows - 1) * w.stride[0] + 1, x0 + (columns - 1) * w.stride[1] + 1
+                join(y, padded[:, y0 : y1 : w.stride[0], x0 : x1 : w.stride[1]], out=y)
+        return y
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """MaxPool2D or AveragePool2D."""
+        kind = MaxPool2D if self.largest else AveragePool2D
+        x = emitter.read(node.inputs[0], emitter.quantization(node.output))
+        emitter.node(node, kind(self.window), (x,))
+
+
+@dataclass(frozen=True, eq=False)
+class FloatMean(FloatOp):
+    """The mean over the whole image; unlike a pool it has a scale of its own.
+
+    x: [n, h, w, c]  y: [n, 1, 1, c]
+    """
+
+    def shape(self, *x: Shape) -> Shape:
+        """One pixel."""
+        if len(x[0]) != 4:
+            raise ValueError(f"the mean needs an image, got {x[0]}")
+        return (1, 1, 1, x[0][3])
+
+    def run(self, *x: Array) -> Array:
+        """Mean."""
+        y: Array = x[0].mean(axis=(1, 2), keepdims=True, dtype=np.float32)
+        return y
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """TFLite's MEAN."""
+        x, y = emitter.quantization(node.inputs[0]), emitter.quantization(node.output)
+        _, height, width, _ = emitter.shape(node.inputs[0])
+        mult, shift = multipliers.mean_multiplier(x.scale, y.scale, height * width)
+        if height * width * 255 << max(shift, 0) >= 2**31:
+            raise ModelError(f"node {node.name!r}: the mean of {height}x{width} overflows 32 bits")
+        op = Mean(x.zero_point, y.zero_point, mult, shift)
+        emitter.node(node, op, (emitter.tensor(node.inputs[0]),))
+
+
+@dataclass(frozen=True, eq=False)
+class FloatPad(FloatOp):
+    """A border of `value`. padding: top, bottom, left, right. x: [n, h, w, c]."""
+
+    padding: tuple[int, int, int, int]
+    value: float = 0.0
+
+    @property
+    def shares_quantization(self) -> bool:
+        """As TFLite's PAD."""
+        return True
+
+    @property
+    def keeps_values(self) -> bool:
+        """But for the border."""
+        return True
+
+    def shape(self, *x: Shape) -> Shape:
+        """Height and width grow."""
+        if len(x[0]) != 4 or min(self.padding) < 0:
+            raise ValueError(f"cannot pad {x[0]} by {self.padding}")
+        top, bottom, left, right = self.padding
+        _, h, w, c = x[0]
+        return (1, h + top + bottom, w + left + right, c)
+
+    def run(self, *x: Array) -> Array:
+        """Pad."""
+        top, bottom, left, right = self.padding
+        widths = ((0, 0), (top, bottom), (left, right), (0, 0))
+        return np.pad(x[0], widths, constant_values=np.float32(self.value))
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """PAD or PADV2."""
+        y = emitter.quantization(node.output)
+        stored = int(np.clip(np.rint(self.value / y.scale) + y.zero_point, -128, 127))
+        emitter.node(node, Pad(self.padding, stored), (emitter.read(node.inputs[0], y),))
+
+
+@dataclass(frozen=True, eq=False)
+class FloatReshape(FloatOp):
+    """The same elements, row-major, under another shape. to: with the batch axis 1."""
+
+    to: Shape
+
+    @property
+    def shares_quantization(self) -> bool:
+        """A view."""
+        return True
+
+    @property
+    def keeps_values(self) -> bool:
+        """All."""
+        return True
+
+    def shape(self, *x: Shape) -> Shape:
+        """The new one."""
+        if self.to[:1] != (1,) or math.prod(self.to) != math.prod(x[0]):
+            raise ValueError(f"shape {x[0]} cannot become {self.to}")
+        return self.to
+
+    def run(self, *x: Array) -> Array:
+        """Reshape."""
+        return x[0].reshape(len(x[0]), *self.to[1:])
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """A view."""
+        x = emitter.read(node.inputs[0], emitter.quantization(node.output))
+        emitter.node(node, Reshape(self.to), (x,))
+
+
+@dataclass(frozen=True, eq=False)
+class FloatConcat(FloatOp):
+    """Operands one after another along an axis (counted from 0, the batch)."""
+
+    axis: int
+
+    @property
+    def shares_quantization(self) -> bool:
+        """As TFLite's CONCATENATION in int8."""
+        return True
+
+    @property
+    def keeps_values(self) -> bool:
+        """All."""
+        return True
+
+    def shape(self, *x: Shape) -> Shape:
+        """The axis grows."""
+        rests = {(*s[: self.axis], *s[self.axis + 1 :]) for s in x}
+        if len(rests) != 1 or not 0 < self.axis < len(x[0]):
+            raise ValueError(f"shapes {x} cannot be joined along axis {self.axis}")
+        length = sum(s[self.axis] for s in x)
+        return (*x[0][: self.axis], length, *x[0][self.axis + 1 :])
+
+    def run(self, *x: Array) -> Array:
+        """Join."""
+        return np.concatenate(x, axis=self.axis)
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """TFLite's CONCATENATION."""
+        emitter.join(node, self.axis)
+
+
+@dataclass(frozen=True, eq=False)
+class FloatSoftmax(FloatOp):
+    """exp(beta * x) / sum over the last axis."""
+
+    beta: float = 1.0
+
+    @property
+    def output_quantization(self) -> Quantization | None:
+        """TFLite's only one."""
+        return SOFTMAX_OUTPUT
+
+    def shape(self, *x: Shape) -> Shape:
+        """The input's."""
+        return x[0]
+
+    def run(self, *x: Array) -> Array:
+        """In float32, after the largest is subtracted."""
+        scaled = np.float32(self.beta) * x[0]
+        powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
+        y: Array = powers / powers.sum(axis=-1, keepdims=True)
+        return y
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """TFLite's SOFTMAX."""
+        scale = emitter.quantization(node.inputs[0]).scale
+        op = Softmax.from_scale(scale, self.beta)
+        emitter.node(node, op, (emitter.tensor(node.inputs[0]),))
+
+
+@dataclass(frozen=True, eq=False)
+class FloatTranspose(FloatOp):
+    """Axes in another order, where data must move. perm[0] is the batch, 0."""
+
+    perm: tuple[int, ...]
+
+    @property
+    def shares_quantization(self) -> bool:
+        """As TFLite's TRANSPOSE."""
+        return True
+
+    @property
+    def keeps_values(self) -> bool:
+        """All."""
+        return True
+
+    def shape(self, *x: Shape) -> Shape:
+        """In the new order."""
+        if sorted(self.perm) != list(range(len(x[0]))) or self.perm[0] != 0:
+            raise ValueError(f"the axes of {x[0]} cannot be ordered {self.perm}")
+        return tuple(x[0][i] for i in self.perm)
+
+    def run(self, *x: Array) -> Array:
+        """Transpose."""
+        return np.ascontiguousarray(x[0].transpose(self.perm))
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """TFLite's TRANSPOSE."""
+        x = emitter.read(node.inputs[0], emitter.quantization(node.output))
+        emitter.node(node, Transpose(self.perm), (x,))

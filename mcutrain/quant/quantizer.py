@@ -1,0 +1,169 @@
+"""Float network and samples in, int8 graph out: tries what is allowed and keeps what errs least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import DataError
+from mcutrain.ir.graph import Graph
+from mcutrain.quant.calibrate import Progress, Statistics, calibrate
+from mcutrain.quant.correct import correct_biases
+from mcutrain.quant.emit import emit
+from mcutrain.quant.equalize import equalize
+from mcutrain.quant.fake import Judge, judged_graph
+from mcutrain.quant.float_graph import FloatGraph
+from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.parameters import Range, quantizations
+
+Array = npt.NDArray[Any]
+
+RangeMethod = Literal["auto", "minmax", "percentile", "mse"]
+Choice = Literal["auto", "on", "off"]
+JUDGED = 64
+"""Samples, the last ones, by which ways to quantize are compared; none of them corrects biases."""
+METHODS: tuple[RangeMethod, ...] = ("minmax", "percentile", "mse")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to quantize. "auto" tries all and keeps what has the least error at the outputs.
+
+    ranges: of activations. percentile: how many percent of the numbers it keeps. input: the
+    quantization of the model's input, None chooses it by the samples.
+    """
+
+    ranges: RangeMethod = "auto"
+    percentile: float = 99.99
+    equalization: Choice = "auto"
+    bias_correction: Choice = "auto"
+    input: Quantization | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One way to quantize and what error the outputs had on the samples (before a softmax)."""
+
+    ranges: str
+    equalized: bool
+    bias_corrected: bool
+    snr_db: float
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """The int8 graph and what it was made from.
+
+    reference: the float graph, equalized if `chosen` says so; its outputs are the original's, and a
+    tensor of the int8 graph has the name of the float tensor that it stands for. network: the same
+    with corrected biases, where that was chosen.
+    """
+
+    graph: Graph
+    reference: FloatGraph
+    network: FloatGraph
+    quantizations: dict[str, Quantization]
+    chosen: Trial
+    trials: tuple[Trial, ...]
+
+
+def quantize_network(
+    graph: FloatGraph,
+    samples: Array,
+    settings: Settings | None = None,
+    report: Progress = lambda *_: None,
+) -> Quantized:
+    """Quantize a simplified float graph.
+
+    samples: real numbers [n, …] as the network's input takes them. Raises DataError, ModelError.
+    """
+    settings = settings or Settings()
+    samples = as_input(graph, samples)
+    judged = min(JUDGED, -(-len(samples) // 2))
+    candidates = [_candidate(graph, samples, False, report)]
+    judge = Judge.of(graph, samples[-judged:])
+    if settings.equalization != "off":
+        evened = equalize(graph, candidates[0].statistics)
+        if evened is not graph:
+            candidates.append(_candidate(evened, samples, True, report))
+            if settings.equalization == "on":
+                del candidates[0]
+    methods = METHODS if settings.ranges == "auto" else (settings.ranges,)
+    plans = [(c, m) for c in candidates for m in methods]
+    trials: list[Trial] = []
+    made: list[tuple[FloatGraph, FloatGraph, dict[str, Quantization]]] = []
+    for i, (candidate, method) in enumerate(plans):
+        report("trying ranges", i + 1, len(plans))
+        q = candidate.quantizations(method, settings)
+        made.append((candidate.graph, candidate.graph, q))
+        snr = judge.snr_db(candidate.graph, q)
+        trials.append(Trial(method, candidate.equalized, False, snr))
+    best = _best(trials)
+    if settings.bias_correction != "off":
+        reference, network, q = made[best]
+        corrected = correct_biases(network, q, samples[: max(1, len(samples) - judged)], report)
+        made.append((reference, corrected, q))
+        base = trials[best]
+        snr = judge.snr_db(corrected, q)
+        trials.append(Trial(base.ranges, base.equalized, True, snr))
+        best = len(trials) - 1 if settings.bias_correction == "on" else _best(trials)
+    reference, network, q = made[best]
+    return Quantized(emit(network, q), reference, network, q, trials[best], tuple(trials))
+
+
+def as_input(graph: FloatGraph, samples: Array) -> Array:
+    """Samples as float32 [n, …] of the input's shape. Raises DataError if they do not fit.
+
+    Samples in the file's own order of axes, channels first, are turned.
+    """
+    shape = graph.input_shape[1:]
+    given = samples.shape[1:]
+    axes = graph.file_axes.get(graph.input)
+    if (
+        axes is not None
+        and given != shape
+        and given == tuple(graph.input_shape[i] for i in axes[1:])
+    ):
+        samples = samples.transpose(np.argsort(axes))
+        given = shape
+    if len(samples) == 0 or [d for d in given if d > 1] != [d for d in shape if d > 1]:
+        raise DataError(
+            f"the samples have the shape {given} but the model takes {shape}: save or "
+            "resize them to that shape"
+        )
+    real = samples.reshape(len(samples), *shape).astype(np.float32, copy=False)
+    if not np.isfinite(real).all():
+        raise DataError("the samples hold NaN or infinity: remove or replace them")
+    return real
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    graph: FloatGraph
+    statistics: Mapping[str, Statistics]
+    equalized: bool
+
+    def quantizations(self, method: str, settings: Settings) -> dict[str, Quantization]:
+        """By one method for all tensors but the outputs, whose extremes are what matters."""
+        ranges: dict[str, Range] = {}
+        outputs = judged_graph(self.graph).outputs
+        for name, seen in self.statistics.items():
+            if method == "minmax" or name in outputs:
+                ranges[name] = seen.minmax()
+            elif method == "percentile":
+                ranges[name] = seen.percentile(settings.percentile)
+            else:
+                ranges[name] = seen.least_error()
+        return quantizations(self.graph, ranges, settings.input)
+
+
+def _candidate(graph: FloatGraph, samples: Array, equalized: bool, report: Progress) -> _Candidate:
+    return _Candidate(graph, calibrate(graph, samples, report), equalized)
+
+
+def _best(trials: list[Trial]) -> int:
+    return max(range(len(trials)), key=lambda i: trials[i].snr_db)

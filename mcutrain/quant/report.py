@@ -1,0 +1,129 @@
+"""Which layers lose how much: signal to noise of every tensor, and of the outputs per layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.interpret import interpret
+from mcutrain.quant.calibrate import Progress
+from mcutrain.quant.fake import Judge, decibels, judged_graph, snr_db
+from mcutrain.quant.float_graph import FloatGraph, FloatNode
+from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.quantizer import Quantized, as_input
+
+Array = npt.NDArray[Any]
+
+SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """One layer. operator: of the int8 graph.
+
+    snr_db: of its int8 output, all before it quantized too. alone_db: of the model's outputs if
+    nothing but this layer (its weights and its output) is quantized; None where it does not reach
+    them. Outputs are taken before a softmax.
+    """
+
+    name: str
+    operator: str
+    tensor: str
+    scale: float
+    zero_point: int
+    snr_db: float
+    alone_db: float | None
+
+
+def layer_errors(
+    quantized: Quantized, samples: Array, report: Progress = lambda *_: None
+) -> tuple[LayerError, ...]:
+    """Every layer with a rounding of its own, in execution order, the input first."""
+    graph = quantized.reference
+    x = as_input(graph, samples)[:SAMPLES]
+    nodes = [n for n in graph.nodes if not n.op.keeps_values]
+    kept = {graph.input, *(n.output for n in nodes)} & set(quantized.graph.tensors)
+    measured = _int8_errors(quantized, x, kept, report)
+    operators = {n.outputs[0]: type(n.op).__name__ for n in quantized.graph.nodes}
+    alone = _alone(quantized, x, report)
+    rows = []
+    for name, tensor in (("input", graph.input), *((n.name, n.output) for n in nodes)):
+        if tensor not in kept:
+            continue
+        q = quantized.quantizations[tensor]
+        operator = operators.get(tensor, "")
+        rows.append(
+            LayerError(
+                name, operator, tensor, *q, snr_db=measured[tensor], alone_db=alone.get(tensor)
+            )
+        )
+    return tuple(rows)
+
+
+def _int8_errors(
+    quantized: Quantized, x: Array, kept: set[str], report: Progress
+) -> dict[str, float]:
+    """Signal to noise of tensors of the int8 graph, by its integers."""
+    signal, noise = dict.fromkeys(kept, 0.0), dict.fromkeys(kept, 0.0)
+    graph = quantized.graph
+    for i, sample in enumerate(x):
+        exact = quantized.reference.values(sample[None])
+        found = interpret(graph, {graph.inputs[0]: codes(quantized, sample[None])}, kept)
+        for name in kept:
+            q = quantized.quantizations[name]
+            real = (found[name].astype(np.float64) - q.zero_point) * q.scale
+            wanted = exact[name].astype(np.float64).reshape(real.shape)
+            signal[name] += float(np.square(wanted).sum())
+            noise[name] += float(np.square(wanted - real).sum())
+        report("measuring the int8 graph", i + 1, len(x))
+    return {name: decibels(signal[name], noise[name]) for name in kept}
+
+
+def codes(quantized: Quantized, x: Array) -> Array:
+    """Real samples [n, …] as the int8 graph's input."""
+    q = quantized.quantizations[quantized.reference.input]
+    stored = np.rint(x / np.float32(q.scale)) + q.zero_point
+    limited: Array = np.clip(stored, -128, 127).astype(np.int8)
+    return limited
+
+
+def _alone(quantized: Quantized, x: Array, report: Progress) -> dict[str, float]:
+    """Signal to noise of the outputs when only one layer is quantized, by its output tensor."""
+    graph = judged_graph(quantized.reference)
+    exact = graph.values(x)
+    results = {}
+    tensors = [graph.input, *(n.output for n in graph.nodes if not n.op.keeps_values)]
+    for i, tensor in enumerate(tensors):
+        report("one layer at a time", i + 1, len(tensors))
+        changed = {tensor: _rounded(graph, quantized.quantizations, exact, tensor)}
+        for node in graph.nodes:
+            if node.output != tensor and changed.keys() & set(node.inputs):
+                inputs = (changed.get(n, exact[n]) for n in node.inputs)
+                with np.errstate(all="ignore"):
+                    changed[node.output] = node.op.run(*inputs)
+        reached = [name for name in graph.outputs if name in changed]
+        if reached:
+            results[tensor] = min(
+                snr_db(
+                    Judge.centred(quantized.reference, exact[n]),
+                    Judge.centred(quantized.reference, changed[n]),
+                )
+                for n in reached
+            )
+    return results
+
+
+def _rounded(
+    graph: FloatGraph, q: dict[str, Quantization], exact: dict[str, Array], tensor: str
+) -> Array:
+    """The tensor with its layer's weights and itself rounded."""
+    node: FloatNode | None = graph.producers.get(tensor)
+    y = exact[tensor]
+    if node is not None:
+        op = node.op.quantized(q[node.inputs[0]].scale)
+        with np.errstate(all="ignore"):
+            y = op.run(*(exact[n] for n in node.inputs))
+    return q[tensor].fake(y)

@@ -1,0 +1,275 @@
+"""Passes on the float graph that keep its outputs: fold constants, fuse activations.
+
+Every rule looks at one node and its neighbours and says what replaces them; they are applied until
+none fits. Batch norm and preprocessing are both an Affine here. It goes into the weights before it
+or behind it; where padding stands in the way the border gets the number that means 0; what is left
+becomes a 1x1 depthwise convolution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from mcutrain.errors import ModelError
+from mcutrain.quant.float_affine import Affine
+from mcutrain.quant.float_elementwise import Clamp
+from mcutrain.quant.float_graph import FloatGraph, FloatNode
+from mcutrain.quant.float_shapes import FloatPad, FloatReshape
+from mcutrain.quant.float_sums import Sums
+from mcutrain.quant.patterns import Edit, Rule, hard_swish
+
+MAX_NODES = 5000
+LARGEST_BIAS = 1e30  # far beyond what sound models have, far below float32's largest
+NO_PADDING = (0, 0, 0, 0)
+UNLIMITED = (-math.inf, math.inf)
+NONE = (math.inf, -math.inf)  # limits that nothing has
+
+
+def simplify(graph: FloatGraph) -> FloatGraph:
+    """The graph with all that can be folded folded; no Affine is left. Raises ModelError."""
+    if len(graph.nodes) > MAX_NODES:
+        raise ModelError(f"the model has {len(graph.nodes)} operators; the most is {MAX_NODES}")
+    graph = graph.with_nodes(graph.nodes)
+    for rules in (RULES, (_affine_to_convolution, _activation_into)):
+        changed = True
+        while changed:
+            graph, changed = _swept(without_views(graph), rules)
+    _check_weights(graph)
+    return without_views(graph)
+
+
+def _check_weights(graph: FloatGraph) -> None:
+    """Folding multiplies: what was finite may not be any more."""
+    for node in graph.nodes:
+        op = node.op
+        if isinstance(op, Sums) and not (
+            np.isfinite(op.w).all() and (np.abs(op.b) <= LARGEST_BIAS).all()
+        ):
+            raise ModelError(f"node {node.name!r}: its weights leave the range of float32")
+
+
+def _swept(graph: FloatGraph, rules: tuple[Rule, ...]) -> tuple[FloatGraph, bool]:
+    """Every rule on every node once, as long as they do not touch the same nodes."""
+    edits: dict[str, tuple[FloatNode, ...]] = {}
+    touched: set[str] = set()
+    for node in graph.nodes:
+        for rule in rules:
+            edit = None if node.output in touched else rule(graph, node)
+            if edit is None:
+                continue
+            near = {
+                name for output in edit.nodes for name in (output, *graph.producers[output].inputs)
+            }
+            if not near & touched:
+                edits.update(edit.nodes)
+                touched |= near
+    nodes = [new for node in graph.nodes for new in edits.get(node.output, (node,))]
+    return graph.with_nodes(nodes), bool(edits)
+
+
+def without_views(graph: FloatGraph) -> FloatGraph:
+    """Reshapes to the same shape go, and a reshape reads what the chain before it started from."""
+    source: dict[str, str] = {}
+    nodes = []
+    for node in graph.nodes:
+        if not isinstance(node.op, FloatReshape):
+            nodes.append(replace(node, inputs=tuple(source.get(n, n) for n in node.inputs)))
+            continue
+        before = graph.producers.get(node.inputs[0])
+        first = source.get(node.inputs[0], node.inputs[0])
+        if before is not None and isinstance(before.op, FloatReshape) and first == before.output:
+            first = source.get(before.inputs[0], before.inputs[0])
+        if graph.shapes[first] == node.op.to and node.output not in graph.outputs:
+            source[node.output] = first
+        else:
+            nodes.append(replace(node, inputs=(first,)))
+    return _without_last_view(graph.with_nodes(nodes))
+
+
+def _without_last_view(graph: FloatGraph) -> FloatGraph:
+    """The same for a reshape that is an output: its input is computed under its name."""
+    for node in graph.nodes:
+        x = node.inputs[0]
+        if (
+            isinstance(node.op, FloatReshape)
+            and graph.shapes[x] == node.op.to
+            and x in graph.producers
+            and graph.readers[x] == 1
+        ):
+            made = replace(graph.producers[x], output=node.output)
+            nodes = [made if n.output == x else n for n in graph.nodes if n is not node]
+            return _without_last_view(graph.with_nodes(nodes))
+    return graph
+
+
+def _before(graph: FloatGraph, node: FloatNode) -> FloatNode | None:
+    """The node that computes this node's first input, if only this node reads it."""
+    x = node.inputs[0]
+    return graph.producers.get(x) if graph.sole_reader(x) is node else None
+
+
+def _fused(first: FloatNode, node: FloatNode, **changes: object) -> Edit:
+    """`first`, changed, computes what `node` did."""
+    made = replace(first, output=node.output, **changes)  # type: ignore[arg-type]
+    return Edit({first.output: (), node.output: (made,)})
+
+
+def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """An Affine goes into the weights, or the Affine, before it; through what commutes with it.
+
+    These are reshapes that keep the channels, and clamps if the factors are positive.
+    """
+    first = _before(graph, node)
+    if not isinstance(node.op, Affine) or first is None or not _is_absorbed(graph, node, node.op):
+        return None
+    affine, op = node.op, first.op
+    if isinstance(op, Affine):
+        return _fused(first, node, op=op.then(affine))
+    if isinstance(op, FloatReshape):
+        return _swapped(first, node)
+    limits = _limits_after(op.limits, affine)
+    if isinstance(op, Clamp):
+        return _swapped(replace(first, op=Clamp(*limits)), node)
+    assert isinstance(op, Sums)
+    bare = replace(op, low=UNLIMITED[0], high=UNLIMITED[1]).then(affine.factor, affine.shift)
+    return _fused(first, node, op=bare.clamped(*limits))
+
+
+def _is_absorbed(graph: FloatGraph, node: FloatNode, affine: Affine) -> bool:
+    """Whether weights or an Affine somewhere before the node can take the Affine in."""
+    first = _before(graph, node)
+    if first is None:
+        return False
+    if isinstance(first.op, FloatReshape):
+        keeps_channels = graph.shapes[first.inputs[0]][-1] == len(affine.factor)
+        return keeps_channels and _is_absorbed(graph, first, affine)
+    if isinstance(first.op, Affine):
+        return True
+    if not isinstance(first.op, Sums | Clamp) or _limits_after(first.op.limits, affine) == NONE:
+        return False
+    return isinstance(first.op, Sums) or _is_absorbed(graph, first, affine)
+
+
+def _limits_after(limits: tuple[float, float], affine: Affine) -> tuple[float, float]:
+    """The limits of clamp(x, …) * factor + shift = clamp(x * factor + shift, …); NONE if none."""
+    if limits == UNLIMITED:
+        return UNLIMITED
+    if (affine.factor <= 0).any():
+        return NONE
+    ends = [e * affine.factor + affine.shift for e in limits]
+    if any(np.isfinite(e).all() and np.ptp(e) > 0 for e in ends):
+        return NONE
+    low, high = (float(e[0]) for e in ends)
+    return (low, high) if low <= 0 <= high else NONE
+
+
+def _swapped(first: FloatNode, node: FloatNode) -> Edit:
+    """Two nodes in the other order: node, then first."""
+    middle = first.output
+    inner = replace(node, inputs=first.inputs, output=middle)
+    outer = replace(first, inputs=(middle,), output=node.output)
+    return Edit({first.output: (inner,), node.output: (outer,)})
+
+
+def _affine_to_the_back(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """An Affine goes into the weights that read it, perhaps through a Reshape."""
+    first = _before(graph, node)
+    if first is None or not isinstance(first.op, Affine):
+        return None
+    affine, op = first.op, node.op
+    if isinstance(op, FloatReshape):
+        reader = graph.sole_reader(node.output)
+        channels = graph.shapes[node.output][-1]
+        if reader is None or not isinstance(reader.op, Sums) or channels % len(affine.factor):
+            return None
+        times = channels // len(affine.factor)
+        tiled = Affine(np.tile(affine.factor, times), np.tile(affine.shift, times))
+        return _swapped(replace(first, op=tiled), node)
+    if not isinstance(op, Sums):
+        return None
+    if op.window.padding == NO_PADDING or not affine.shift.any():
+        changed = op.after(affine.factor, affine.shift)
+        made = replace(node, op=changed, inputs=first.inputs)
+        return Edit({first.output: (), node.output: (made,)})
+    return _padded_before(first, node, affine, op)
+
+
+def _padded_before(first: FloatNode, node: FloatNode, affine: Affine, op: Sums) -> Edit | None:
+    """Padding by the number that the Affine turns into 0, if it is the same for all channels."""
+    if (affine.factor == 0).any():
+        return None
+    value = -affine.shift / affine.factor
+    if np.ptp(value) > 1e-6 * np.abs(value).max():
+        return None
+    window = replace(op.window, padding=NO_PADDING)
+    bare = replace(op.after(affine.factor, affine.shift), window=window)
+    pad = FloatPad(op.window.padding, float(value.mean()))
+    border = FloatNode(f"{node.name}/pad", pad, first.inputs, first.output)
+    return Edit({first.output: (border,), node.output: (replace(node, op=bare),)})
+
+
+def _activation_into(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """A clamp goes into the operator before it, or in front of a Reshape."""
+    first = _before(graph, node)
+    if not isinstance(node.op, Clamp) or first is None:
+        return None
+    if isinstance(first.op, FloatReshape):
+        return _swapped(first, node)
+    changed = first.op.clamped(*node.op.limits)
+    return None if changed is None else _fused(first, node, op=changed)
+
+
+def _pad_into(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """A border of zeros goes into the window of the convolution."""
+    first = _before(graph, node)
+    if (
+        first is None
+        or not isinstance(first.op, FloatPad)
+        or first.op.value != 0
+        or not isinstance(node.op, Sums)
+    ):
+        return None
+    sides = [a + b for a, b in zip(node.op.window.padding, first.op.padding, strict=True)]
+    window = replace(node.op.window, padding=(sides[0], sides[1], sides[2], sides[3]))
+    made = replace(node, op=replace(node.op, window=window), inputs=first.inputs)
+    return Edit({first.output: (), node.output: (made,)})
+
+
+def _affine_to_convolution(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """What could not be folded is computed."""
+    if not isinstance(node.op, Affine):
+        return None
+    shape = graph.shapes[node.output]
+    if len(shape) == 4:
+        return Edit({node.output: (replace(node, op=node.op.as_convolution()),)})
+    image = (1, 1, math.prod(shape) // shape[-1], shape[-1])
+    names = [f"{node.output}/{part}" for part in ("image", "scaled")]
+    return Edit(
+        {
+            node.output: (
+                FloatNode(names[0], FloatReshape(image), node.inputs, names[0]),
+                FloatNode(node.name, node.op.as_convolution(), (names[0],), names[1]),
+                FloatNode(names[1], FloatReshape(shape), (names[1],), node.output),
+            )
+        }
+    )
+
+
+def _no_affine(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """An Affine that changes nothing is a view."""
+    if not isinstance(node.op, Affine) or not node.op.is_identity:
+        return None
+    return Edit({node.output: (replace(node, op=FloatReshape(graph.shapes[node.output])),)})
+
+
+RULES: tuple[Rule, ...] = (
+    hard_swish,
+    _no_affine,
+    _affine_to_the_front,
+    _affine_to_the_back,
+    _pad_into,
+    _activation_into,
+)

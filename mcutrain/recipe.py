@@ -1,0 +1,68 @@
+"""How a training step was made from a model: kept with what it trained, to find the way back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from mcutrain.errors import SchemeError, StateError
+from mcutrain.sparse.scheme import UpdateScheme
+
+GRADIENT_DTYPES = ("int8", "int16")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The arguments of mcutrain.prepare that fix what a saved state means.
+
+    classes: of a new head, None for the model's own. added: names of classes that the model's own
+    head got in addition.
+    """
+
+    scheme: UpdateScheme
+    classes: int | None = None
+    gradient_dtype: str = "int8"
+    accumulate: int = 1
+    loss: str = "cross-entropy"
+    added: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `of_dict` reads it, ready for JSON."""
+        scheme = {f.name: getattr(self.scheme, f.name) for f in fields(self.scheme)}
+        scheme["weights"] = dict(self.scheme.weights)
+        scheme["importance"] = {k: list(v) for k, v in self.scheme.importance.items()}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
+
+    def to_json(self) -> str:
+        """As `of_json` reads it."""
+        return json.dumps(self.to_dict())
+
+
+def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
+    """A recipe from what to_dict made. Raises StateError if it is none."""
+    try:
+        given = dict(values)
+        given["scheme"] = UpdateScheme(**given["scheme"])
+        given["added"] = tuple(map(str, given.get("added", ())))
+        recipe = Recipe(**given)
+        numbers = [n for n in (recipe.classes, recipe.accumulate) if n is not None]
+        is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
+        if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:
+            raise ValueError("it holds impossible values")
+    except (AttributeError, KeyError, TypeError, ValueError, SchemeError) as error:
+        raise StateError(
+            f"{where} does not say how it was trained in a way that this version of mcutrain "
+            f"understands ({error}); give --scheme and the other flags of the training"
+        ) from error
+    return recipe
+
+
+def of_json(text: str, where: str) -> Recipe:
+    """A recipe from what to_json made. Raises StateError if it is none."""
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise StateError(f"{where} is damaged: its recipe is no JSON: {error}") from error
+    return of_dict(values, where)

@@ -1,0 +1,173 @@
+"""Autoencoders and added classes, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mcutrain_host.manifest import Manifest
+
+from mcutrain import pipeline
+from mcutrain.ir.graph import Graph
+from tests.cli.conftest import Run
+from tests.simulate.autoencoders import dense, normal
+from tests.simulate.networks import residual_network
+
+LEARN = ("--scheme", "2:1,bias:2", "--epochs", 2, "--lr", 0.3)
+NAMES = ("cat", "left", "dog", "bird", "right", "fish")
+ADD = ("--add-class", "left", "--add-class", "right")
+OLD = 4
+
+
+@pytest.fixture(autouse=True)
+def _models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs in the place of files."""
+    graphs = {"autoencoder": dense(), "classifier": residual_network(classes=OLD)}
+
+    def load(path: Path) -> Graph:
+        return graphs[str(path)]
+
+    monkeypatch.setattr(pipeline, "load", load)
+
+
+@pytest.fixture
+def sounds(tmp_path: Path) -> Path:
+    """Normal samples to learn from, and to test on with anomalies between."""
+    graph = dense()
+    seen, unseen = normal(graph, 200), normal(graph, 30, seed=1)
+    strange = np.random.default_rng(2).permutation(unseen.ravel()).reshape(unseen.shape)
+    labels = np.repeat([0, 1], 30)
+    np.savez(
+        tmp_path / "sounds.npz",
+        x_train=seen,
+        x_test=np.concatenate((unseen, strange)),
+        y_test=labels,
+    )
+    np.savez(tmp_path / "unlabelled.npz", x=seen)
+    return tmp_path / "sounds.npz"
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """Six classes, the names of the two new ones between those of the old."""
+    rng = np.random.default_rng(0)
+    y = np.arange(48) % len(NAMES)
+    x = rng.integers(-128, 128, (48, 8, 8, 3)).astype(np.int8)
+    np.savez(tmp_path / "words.npz", x=x, y=y, names=NAMES)
+    return tmp_path / "words.npz"
+
+
+# ------------------------------------------------------------------------------- without labels
+
+
+def test_an_autoencoder_learns_what_is_normal(run: Run, sounds: Path) -> None:
+    done = run("simulate", "autoencoder", "--data", sounds, *LEARN)
+    assert done.code == 0, done.err
+    assert "test loss " in done.out
+    assert "mean squared error in squared steps of the input" in done.out
+    assert "AUC " in done.out
+    assert "accuracy" not in done.out + done.err
+    assert "its own input, 200 training and 60 test samples" in done.err
+
+
+def test_facts_of_an_autoencoder_are_loss_and_auc(run: Run, sounds: Path) -> None:
+    facts = run("simulate", "autoencoder", "--data", sounds, *LEARN, "--json").json
+    assert facts["loss"] < facts["loss_before"]
+    assert 0.5 < facts["auc"] <= 1
+    assert [e["test_auc"] for e in facts["epochs"]][-1] == facts["auc"]
+    assert not [name for name in facts if "accuracy" in name]
+    unlabelled = run("simulate", "autoencoder", "--data", "unlabelled.npz", *LEARN, "--json").json
+    assert unlabelled["auc"] is None
+    assert unlabelled["loss"] < unlabelled["loss_before"]
+
+
+def test_numpy_learns_the_same(run: Run, sounds: Path) -> None:
+    few = (*LEARN, "--samples", 6, "--test-samples", 4, "--json")
+    hashes = {
+        run("simulate", "autoencoder", "--data", sounds, *few, *how).json["state_sha256"]
+        for how in ((), ("--reference",))
+    }
+    assert len(hashes) == 1
+
+
+def test_an_interrupted_autoencoder_goes_on_from_its_checkpoint(run: Run, sounds: Path) -> None:
+    flags = ("simulate", "autoencoder", "--data", sounds, *LEARN, "--json")
+    whole = run(*flags).json
+    kept = (*flags, "--checkpoint", "run.npz")
+    first = run(*kept).json
+    again = run(*kept).json
+    changing = {"step_us", "epochs"}
+    for facts in (whole, first, again):
+        for name in changing:
+            facts.pop(name)
+    assert whole == first == again
+
+
+def test_labels_are_not_needed_but_must_be_meant(run: Run, sounds: Path, words: Path) -> None:
+    data = ("--data", "unlabelled.npz")
+    missing = "the data has no labels, which cross-entropy needs: save y"
+    assert missing in run("simulate", "classifier", *data).sentence
+    assert missing in run("simulate", "autoencoder", *data, "--loss", "cross-entropy").sentence
+    for command in ("analyze", "compare"):
+        assert "unlabelled.npz has no labels" in run(command, "autoencoder", *data).sentence
+    sentence = run("simulate", "classifier", "--data", words, "--loss", "mse").sentence
+    assert "it has 4 outputs and 192 inputs" in sentence
+
+
+def test_the_firmware_of_an_autoencoder_learns_the_simulations_bits(
+    run: Run, sounds: Path, tmp_path: Path
+) -> None:
+    flags = (*LEARN, "--test-samples", 60, "--json")
+    simulated = run("simulate", "autoencoder", "--data", sounds, *flags).json
+    scheme = ("--scheme", "2:1,bias:2", "--loss", "mse", "--board", "native")
+    assert run("generate", "autoencoder", *scheme, "-o", "project").code == 0
+    assert run("build", "project", "-O", "1").code == 0
+    facts = json.loads((tmp_path / "project" / "manifest.json").read_text())
+    assert (facts["classes"], facts["loss"]) == (1, "mse")
+    program = [Manifest.read(tmp_path / "project").elf, "--port", "tcp:0", "--state", "slots"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as board:
+        try:
+            port = board.stdout.readline().split()[1]
+            learn = ("--data", sounds, "--port", port, *flags[2:])
+            found = run("train", "project", *learn).json
+        finally:
+            board.kill()
+    for name in ("loss_before", "loss", "auc_before", "auc"):
+        assert found[name] == pytest.approx(simulated[name], rel=1e-12)
+    assert found["state_sha256"] == simulated["state_sha256"]
+    log = (tmp_path / "project" / "train.jsonl").read_text()
+    events = [json.loads(line) for line in log.splitlines()]
+    assert all("is_right" not in e for e in events if e["event"] == "step")
+    assert run("report", "project").code == 0
+
+
+# -------------------------------------------------------------------------------- added classes
+
+
+def test_added_classes_come_last_whatever_the_order_of_the_data(run: Run, words: Path) -> None:
+    facts = run("simulate", "classifier", "--data", words, *ADD, "--epochs", 1, "--json").json
+    assert facts["class_names"] == ["cat", "dog", "bird", "fish", "left", "right"]
+    assert facts["classes"] == OLD + 2
+
+
+def test_plan_and_generate_know_added_classes(run: Run, tmp_path: Path) -> None:
+    assert run("plan", "classifier", *ADD, "--json").json["classes"] == OLD + 2
+    assert run("generate", "classifier", *ADD, "--board", "native", "-o", "project").code == 0
+    facts = json.loads((tmp_path / "project" / "manifest.json").read_text())
+    assert facts["recipe"]["added"] == ["left", "right"]
+    assert "#define MCT_CLASSES 6" in (tmp_path / "project" / "mct_model.h").read_text()
+
+
+def test_added_classes_must_be_in_the_data(run: Run, words: Path, sounds: Path) -> None:
+    simulate = ("simulate", "classifier", "--data")
+    assert (
+        "gets 'up', but the data has 6: 'cat'"
+        in run(*simulate, words, "--add-class", "up").sentence
+    )
+    unlabelled = run(*simulate, "unlabelled.npz", *ADD).sentence
+    assert "the data has no labels" in unlabelled
+    twice = run(*simulate, words, "--add-class", "left", "--add-class", "left").sentence
+    assert "the class name left is used 2 times" in twice

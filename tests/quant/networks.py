@@ -1,0 +1,138 @@
+"""Float networks written in the forms that exporters write, with random but sane weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+IR_VERSION = 10  # of opset 21; onnxruntime knows it
+
+
+class OnnxNetwork:
+    """A float model that grows operator by operator, channels first, as torch exports it."""
+
+    def __init__(self, shape, opset=17, seed=0):
+        self.shape, self.opset = shape, opset
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.initializers, self.number = [], [], 0
+
+    def constant(self, array, name=None):
+        name = name or self._name("constant")
+        self.initializers.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def real(self, array):
+        return self.constant(np.asarray(array, np.float32))
+
+    def op(self, op_type, *inputs, **attributes):
+        name = self._name(op_type)
+        self.nodes.append(helper.make_node(op_type, inputs, [name], name=f"/{name}", **attributes))
+        return name
+
+    def conv(self, x, channels_in, channels_out, kernel=3, stride=1, group=1, bias=False, **more):
+        fan_in = channels_in // group * kernel**2
+        w = self.rng.normal(
+            0, np.sqrt(2 / fan_in), (channels_out, channels_in // group, kernel, kernel)
+        )
+        inputs = [x, self.real(w)]
+        if bias:
+            inputs.append(self.real(self.rng.normal(0, 0.1, channels_out)))
+        attributes = {
+            "kernel_shape": [kernel] * 2,
+            "strides": [stride] * 2,
+            "pads": [kernel // 2] * 4,
+            "dilations": [1, 1],
+            "group": group,
+            **more,
+        }
+        return self.op("Conv", *inputs, **attributes)
+
+    def batch_norm(self, x, channels):
+        rng = self.rng
+        parameters = (
+            rng.uniform(0.5, 1.5, channels),
+            rng.normal(0, 0.2, channels),
+            rng.normal(0, 0.2, channels),
+            rng.uniform(0.5, 2.0, channels),
+        )
+        names = [self.real(p) for p in parameters]
+        return self.op("BatchNormalization", x, *names, epsilon=1e-5, momentum=0.9)
+
+    def gemm(self, x, features, classes):
+        w = self.rng.normal(0, np.sqrt(1 / features), (classes, features))
+        b = self.rng.normal(0, 0.1, classes)
+        return self.op("Gemm", x, self.real(w), self.real(b), alpha=1.0, beta=1.0, transB=1)
+
+    def proto(self, *outputs):
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph(
+            self.nodes,
+            "main_graph",
+            [value("input", TensorProto.FLOAT, self.shape)],
+            [value(name, TensorProto.FLOAT, None) for name in outputs],
+            self.initializers,
+        )
+        opset = helper.make_opsetid("", self.opset)
+        return helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
+
+    def save(self, path, *outputs):
+        onnx.save(self.proto(*outputs), path)
+        return path
+
+    def _name(self, stem):
+        self.number += 1
+        return f"{stem}_{self.number}"
+
+
+def resnet8(path, seed=0):
+    """As torch exports it with do_constant_folding off: Conv without bias, BatchNormalization."""
+    net = OnnxNetwork(["batch", 3, 32, 32], seed=seed)
+
+    def block(x, channels_in, channels_out, stride):
+        y = net.op(
+            "Relu", net.batch_norm(net.conv(x, channels_in, channels_out, 3, stride), channels_out)
+        )
+        y = net.batch_norm(net.conv(y, channels_out, channels_out), channels_out)
+        if stride != 1:
+            x = net.batch_norm(net.conv(x, channels_in, channels_out, 1, stride), channels_out)
+        return net.op("Relu", net.op("Add", y, x))
+
+    x = net.op("Relu", net.batch_norm(net.conv("input", 3, 16), 16))
+    x = block(x, 16, 16, 1)
+    x = block(x, 16, 32, 2)
+    x = block(x, 32, 64, 2)
+    x = net.op("GlobalAveragePool", x)
+    x = net.op("Flatten", x, axis=1)
+    return net.save(path, net.gemm(x, 64, 10))
+
+
+def mobilenet_v3(path, seed=0):
+    """A small one at 64x64: HardSwish, squeeze-and-excitation with HardSigmoid, Dropout."""
+    net = OnnxNetwork([1, 3, 64, 64], seed=seed)
+
+    def squeeze(x, channels):
+        hidden = max(8, channels // 4)
+        s = net.op("GlobalAveragePool", x)
+        s = net.op("Relu", net.conv(s, channels, hidden, 1, bias=True))
+        s = net.op("HardSigmoid", net.conv(s, hidden, channels, 1, bias=True), alpha=1 / 6)
+        return net.op("Mul", s, x)
+
+    def block(x, channels_in, expanded, channels_out, kernel, stride, activation, excites):
+        y = net.op(activation, net.batch_norm(net.conv(x, channels_in, expanded, 1), expanded))
+        y = net.conv(y, expanded, expanded, kernel, stride, group=expanded)
+        y = net.op(activation, net.batch_norm(y, expanded))
+        y = squeeze(y, expanded) if excites else y
+        y = net.batch_norm(net.conv(y, expanded, channels_out, 1), channels_out)
+        return net.op("Add", x, y) if stride == 1 and channels_in == channels_out else y
+
+    x = net.op("HardSwish", net.batch_norm(net.conv("input", 3, 16, 3, 2), 16))
+    x = block(x, 16, 16, 16, 3, 2, "Relu", True)
+    x = block(x, 16, 48, 24, 3, 2, "Relu", False)
+    x = block(x, 24, 64, 24, 3, 1, "Relu", False)
+    x = block(x, 24, 72, 40, 5, 2, "HardSwish", True)
+    x = block(x, 40, 96, 40, 5, 1, "HardSwish", True)
+    x = net.op("HardSwish", net.batch_norm(net.conv(x, 40, 128, 1), 128))
+    x = net.op("Flatten", net.op("GlobalAveragePool", x), axis=1)
+    x = net.op("Dropout", net.op("HardSwish", net.gemm(x, 128, 96)))
+    return net.save(path, net.gemm(x, 96, 10))

@@ -1,0 +1,147 @@
+"""mcutrain quantize, as a user calls it."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mcutrain.frontends import load
+from mcutrain.oracle_tflite import find_interpreter
+from tests.quant.networks import OnnxNetwork
+
+
+@pytest.fixture(autouse=True)
+def _without_runtime(request, monkeypatch):
+    """Starting onnxruntime takes longer than all else here."""
+    if "compared" not in request.node.name:
+        monkeypatch.setattr("mcutrain.quant.original._original_outputs", lambda *_: None)
+
+
+@pytest.fixture
+def model(tmp_path):
+    net = OnnxNetwork([1, 3, 8, 8])
+    x = net.op("Relu", net.batch_norm(net.conv("input", 3, 8), 8))
+    x = net.op("Flatten", net.op("GlobalAveragePool", x))
+    return net.save(tmp_path / "small.onnx", net.gemm(x, 8, 4))
+
+
+@pytest.fixture
+def samples(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = {}
+    for kind in ("uint8", "int8", "float32"):
+        x = (
+            rng.normal(0, 60, (30, 8, 8, 3))
+            if kind == "int8"
+            else rng.uniform(0, 255, (30, 8, 8, 3))
+        )
+        x = x / 255 if kind == "float32" else np.clip(x, -128, 255 if kind == "uint8" else 127)
+        paths[kind] = tmp_path / f"{kind}.npz"
+        np.savez(paths[kind], x=x.astype(kind))
+    return paths
+
+
+def test_a_float_model_becomes_an_int8_file(run, model, samples, tmp_path):
+    outcome = run("quantize", model, "--calibration", samples["float32"], "--report")
+    assert outcome.code == 0, outcome.err
+    assert "hurt most" in outcome.out
+    assert "signal to noise" in outcome.out
+    graph = load(tmp_path / "small.int8.tflite")
+    assert graph.tensors[graph.inputs[0]].type.shape == (1, 8, 8, 3)
+
+
+def test_json_holds_what_was_tried_and_each_layer(run, model, samples, tmp_path):
+    facts = run(
+        "quantize",
+        model,
+        "--calibration",
+        samples["uint8"],
+        "--pixels",
+        "0,1",
+        "-o",
+        "m.onnx",
+        "--samples",
+        10,
+        "--report",
+        "--json",
+    ).json
+    assert facts["samples"] == 10
+    assert facts["input"]["zero_point"] == -128
+    assert facts["chosen"] in facts["tried"]
+    assert facts["layers"][0]["tensor"] == "input"
+    assert load(tmp_path / "m.onnx").outputs
+
+
+def test_pixels_keep_their_256_codes_for_mean_and_std(run, model, samples):
+    flags = ("--mean", "0.5", "--std", "0.5", "--range", "minmax", "-o", "m.tflite")
+    facts = run("quantize", model, "--calibration", samples["uint8"], *flags, "--json").json
+    assert facts["input"]["scale"] == pytest.approx(1 / 127.5)
+    assert facts["input"]["zero_point"] in (-1, 0)
+
+
+def test_int8_samples_fix_the_input(run, model, samples):
+    flags = ("--input-scale", "0.02", "--input-zero-point", "3", "-o", "m.tflite")
+    facts = run("quantize", model, "--calibration", samples["int8"], *flags, "--json").json
+    assert facts["input"]["scale"] == pytest.approx(0.02)
+    assert facts["input"]["zero_point"] == 3
+
+
+def test_a_flat_folder_of_images_is_enough(run, model, tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for i in range(4):
+        pixels = np.random.default_rng(i).integers(0, 256, (12, 10, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i}.png")
+    facts = run("quantize", model, "--calibration", folder, "--pixels", "-1,1", "--json").json
+    assert facts["samples"] == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("uint8",), "--pixels"),
+        (("int8",), "--input-scale"),
+        (("uint8", "--mean", "0.5,0.5", "--std", "1,1"), "2 means"),
+    ],
+)
+def test_what_is_missing_is_asked_for(run, model, samples, tmp_path, flags, words):
+    outcome = run("quantize", model, "--calibration", samples[flags[0]], *flags[1:])
+    assert words in outcome.sentence
+    assert not list(tmp_path.glob("*.tflite"))
+
+
+def test_wrong_samples_and_files_end_with_a_sentence(run, model, samples, tmp_path):
+    np.savez(tmp_path / "wrong.npz", x=np.zeros((3, 7, 7, 3), np.float32))
+    assert "the model takes" in run("quantize", model, "--calibration", "wrong.npz").sentence
+    assert "no x" in run("quantize", model, "--calibration", _empty(tmp_path)).sentence
+    assert "not exist" in run("quantize", model, "--calibration", "nothing.npz").sentence
+    assert "cannot read" in run("quantize", "no.onnx", "--calibration", "wrong.npz").sentence
+    assert not list(tmp_path.glob("*.int8*"))
+
+
+def _empty(folder):
+    np.savez(folder / "empty.npz", y=np.zeros(3, np.int64))
+    return folder / "empty.npz"
+
+
+@pytest.mark.parametrize("flags", [("-o", "m.bin"), ("--pixels", "1,0"), ("--input-scale", "-1")])
+def test_impossible_flags_are_refused(run, model, samples, flags):
+    outcome = run("quantize", model, "--calibration", samples["uint8"], *flags)
+    assert outcome.code == 2
+    assert "Traceback" not in outcome.err
+
+
+def test_the_model_is_compared_with_its_runtime(run, model, samples):
+    pytest.importorskip("onnxruntime")
+    facts = run("quantize", model, "--calibration", samples["float32"], "--json").json
+    assert facts["read_as"].endswith("to onnxruntime")
+
+
+def test_a_missing_runtime_is_named(run, model, samples):
+    facts = run("quantize", model, "--calibration", samples["float32"], "--json").json
+    assert "mcutrain[oracle]" in facts["read_as"]
+
+
+@pytest.mark.skipif(find_interpreter() is None, reason="no TFLite interpreter is installed")
+def test_the_written_file_passes_verify(run, model, samples):
+    assert run("quantize", model, "--calibration", samples["float32"], "-o", "m.tflite").code == 0
+    assert run("verify", "m.tflite", "--samples", 4, "--reference-samples", 2).code == 0

@@ -1,0 +1,116 @@
+"""Classes added to a classifier leave the others as they were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mcutrain.errors import SchemeError
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.interpret import interpret
+from mcutrain.pipeline import prepare
+from mcutrain.quant import add_classes, replace_head
+from mcutrain.sparse import find_head
+from tests.simulate.networks import Network, rates, residual_network, samples
+
+CLASSES, ADDED = 4, 3
+
+
+def per_channel() -> Graph:
+    """Scales per class, and a softmax behind."""
+    net = Network((4, 4, 3), 5)
+    y = net.conv(net.mean(net.conv(net.x, 6)), CLASSES, rounds_once=True)
+    return net.graph(net.softmax(net.reshape(y, (1, CLASSES))))
+
+
+def per_tensor() -> Graph:
+    """One scale for all classes, as a new head has it."""
+    graph = residual_network(classes=2)
+    return replace_head(graph, find_head(graph).node, CLASSES, seed=3)
+
+
+GRAPHS = {"per channel": per_channel(), "per tensor": per_tensor()}
+
+
+def logits(graph: Graph, x: np.ndarray) -> np.ndarray:
+    """int8 outputs of the head, [n, classes]."""
+    name = find_head(graph).node.outputs[0]
+    found = [interpret(graph, {graph.inputs[0]: sample[None]}, [name])[name] for sample in x]
+    return np.concatenate([y.reshape(1, -1) for y in found])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_old_classes_have_the_same_integers(name: str) -> None:
+    graph = GRAPHS[name]
+    more = add_classes(graph, find_head(graph).node, ADDED, seed=1)
+    x, _ = samples(graph, 40, CLASSES)
+    found = logits(more, x)
+    assert found.shape == (40, CLASSES + ADDED)
+    np.testing.assert_array_equal(found[:, :CLASSES], logits(graph, x))
+    kinds = [g.tensors[find_head(g).node.outputs[0]].type for g in (graph, more)]
+    assert kinds[0].scales == kinds[1].scales
+    assert kinds[0].zero_point == kinds[1].zero_point
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_weights_biases_and_scales_of_the_old_classes_stay(name: str) -> None:
+    graph = GRAPHS[name]
+    more = add_classes(graph, find_head(graph).node, ADDED, seed=1)
+    for old_name, new_name in zip(
+        find_head(graph).node.inputs[1:], find_head(more).node.inputs[1:], strict=True
+    ):
+        old, new = graph.tensors[old_name], more.tensors[new_name]
+        np.testing.assert_array_equal(new.data[:CLASSES], old.data)
+        assert new.type.scales[: len(old.type.scales)] == old.type.scales
+        assert len(new.type.scales) in (1, CLASSES + ADDED)
+
+
+def test_a_new_class_wins_nowhere_where_the_old_ones_differ() -> None:
+    graph = GRAPHS["per channel"]
+    more = add_classes(graph, find_head(graph).node, ADDED, seed=1)
+    x, _ = samples(graph, 60, CLASSES)
+    found = logits(more, x).astype(int)
+    ordered = np.sort(found[:, :CLASSES], axis=1)
+    clear = ordered[:, -1] - ordered[:, :CLASSES].mean(axis=1) > 8  # weights are rounded
+    assert clear.sum() > 30
+    assert (found[clear].argmax(axis=1) < CLASSES).all()
+
+
+def test_the_seed_decides_how_new_weights_are_rounded() -> None:
+    graph = GRAPHS["per channel"]
+    head = find_head(graph).node
+    first, same, other = (
+        add_classes(graph, head, ADDED, seed).tensors[f"{head.inputs[1]}.new"].data
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, same)
+    assert (first != other).any()
+    assert np.abs(first.astype(int) - other).max() <= 1
+
+
+def test_the_added_classes_are_learnt() -> None:
+    graph = GRAPHS["per channel"]
+    step = prepare(graph, "head", added=("left", "right"))
+    assert step.plan.training.classes == CLASSES + 2
+    simulator = step.simulator()
+    x, _ = samples(graph, 2, 2)
+    labels = np.tile([CLASSES, CLASSES + 1], 150)
+    simulator.train(np.concatenate([x] * 150), labels, rates(300, 0.05))
+    assert simulator.infer(x).argmax(axis=1).tolist() == [CLASSES, CLASSES + 1]
+
+
+def test_what_cannot_get_more_classes_is_refused() -> None:
+    graph = GRAPHS["per tensor"]
+    head = find_head(graph).node
+    with pytest.raises(SchemeError, match="0 classes cannot be added"):
+        add_classes(graph, head, 0)
+    with pytest.raises(SchemeError, match="2 to 65536 classes"):
+        add_classes(graph, head, 65536)
+    convolution = next(n for n in graph.nodes if len(n.inputs) == 3)
+    with pytest.raises(SchemeError, match="no fully connected layer"):
+        add_classes(graph, convolution, 1)
+    nameless = replace(head, op=replace(head.op, requantize=None))
+    with pytest.raises(SchemeError, match="no fully connected layer"):
+        add_classes(graph, nameless, 1)
