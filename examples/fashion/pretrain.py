@@ -1,7 +1,7 @@
-"""Make the files of the embedded demo: a small int8 network and the real images it meets.
+"""Make the files of the embedded demo: a small network, in float and int8, and real images.
 
     apt install dataset-fashion-mnist
-    pip install torch numpy ai-edge-litert
+    pip install torch numpy onnx ai-edge-litert
     python examples/fashion/pretrain.py                  # rewrites mcutrain/demo/fashion.*
 
 The network is MobileNetV2-like (inverted residuals, `STEPS` below). It is trained in float on the
@@ -312,6 +312,22 @@ def train(network: Network, images: Images, labels: Labels, options: argparse.Na
         print()
 
 
+def onnx_model(network: Network) -> bytes:
+    """The float network as PyTorch exports it, in eval mode, the batch norms not yet folded."""
+    content = io.BytesIO()
+    torch.onnx.export(
+        network,
+        (torch.zeros(1, 1, 28, 28),),
+        content,
+        input_names=["image"],
+        output_names=["logits"],
+        dynamic_axes={"image": {0: "batch"}, "logits": {0: "batch"}},
+        opset_version=17,
+        dynamo=False,
+    )
+    return content.getvalue()
+
+
 @torch.no_grad()
 def float_accuracy(network: Network, images: Images, labels: Labels) -> float:
     """Top-1 accuracy of the float network."""
@@ -585,7 +601,7 @@ def parse_arguments() -> argparse.Namespace:
         help="folder of the four IDX files (default: %(default)s)",
     )
     parser.add_argument(
-        "--out", type=Path, default=REPOSITORY / "mcutrain" / "demo", help="folder for both files"
+        "--out", type=Path, default=REPOSITORY / "mcutrain" / "demo", help="folder for the files"
     )
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=128)
@@ -623,6 +639,7 @@ def main() -> int:
 
     train(network, images, labels, options)
     network.eval()
+    float_model = onnx_model(network)
     network.fold()
     if options.save_float:
         torch.save(network.state_dict(), options.save_float)
@@ -641,6 +658,7 @@ def main() -> int:
     )
     options.out.mkdir(parents=True, exist_ok=True)
     for name, content in (
+        ("fashion.onnx", float_model),
         ("fashion.int8.tflite", model),
         ("fashion.npz", pack_npz(demo_images(test_images, test_labels))),
     ):

@@ -37,6 +37,14 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    files: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Only write the demo's network and images there, for trials of your own.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show what training on the chip is for: a network meets a sensor it was not trained for.
@@ -49,6 +57,11 @@ def demo(
     from mcutrain.demo.report import write_report
     from mcutrain.report.collect import curve_of
 
+    if files is not None:
+        with writing(files):
+            for path in content.copy_files(files):
+                show(str(path))
+        return
     size = content.QUICK if quick else content.Size()
     folder = output or cache_folder() / "demo"
     story = _Story(json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ Array = npt.NDArray[Any]
 
 FOLDER = Path(__file__).parent
 MODEL = FOLDER / "fashion.int8.tflite"
+FLOAT_MODEL = FOLDER / "fashion.onnx"
 IMAGES = FOLDER / "fashion.npz"
 SCHEMES = ("head", "fashion-sparse")
 DIMMED = 0.5
@@ -51,6 +53,24 @@ def upright(size: Size) -> data.Split:
     """Images as the network knows them."""
     split = data.load(IMAGES)
     return data.Split(split.train.subset(size.train), split.test.subset(size.test))
+
+
+def copy_files(folder: Path) -> list[Path]:
+    """The network, upright images, and the same as the sensor delivers them, for own trials."""
+    whole = data.load(IMAGES)
+    folder.mkdir(parents=True, exist_ok=True)
+    sensor_file = folder / "sensor.npz"
+    copies = [Path(shutil.copy(path, folder)) for path in (FLOAT_MODEL, MODEL, IMAGES)]
+    split = deployed(whole)
+    np.savez_compressed(
+        sensor_file,
+        x_train=split.train.x,
+        y_train=split.train.y,
+        x_test=split.test.x,
+        y_test=split.test.y,
+        names=np.array(split.names),
+    )
+    return [*copies, sensor_file]
 
 
 def deployed(split: data.Split) -> data.Split:

@@ -1,0 +1,79 @@
+"""mcutrain diff: which parameters of two models differ, and by how much."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcutrain.cli.options import Json
+from mcutrain.cli.output import percent, show, show_json, show_table
+
+if TYPE_CHECKING:
+    from mcutrain.export import Changes, TensorChange
+
+
+def diff(
+    first: Annotated[
+        Path,
+        typer.Argument(metavar="A", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
+    ],
+    second: Annotated[
+        Path, typer.Argument(metavar="B", help="Another one, of either format.", show_default=False)
+    ],
+    json: Json = False,
+) -> None:
+    """Compare the weights and biases of two models by name, and their structure.
+
+    Largest and mean difference are those of the stored integers, so in units of the scale.
+
+    Example: `mcutrain diff model.tflite trained.tflite`
+    """
+    from mcutrain.export import compare_models
+    from mcutrain.pipeline import load
+
+    changes = compare_models(load(first), load(second))
+    if json:
+        show_json(
+            {
+                "first": str(first),
+                "second": str(second),
+                "are_equal": changes.are_equal,
+                "compared": changes.compared,
+                "tensors": [asdict(t) for t in changes.tensors],
+                "structure": list(changes.structure),
+            }
+        )
+    else:
+        _print(changes)
+
+
+def _print(changes: Changes) -> None:
+    rows = [_row(t) for t in changes.tensors if t.differing]
+    if rows:
+        columns = ("tensor", "changed", "of", "share", "largest", "mean", "largest real")
+        show_table(columns, rows)
+    for tensor in changes.tensors:
+        if tensor.structure:
+            show(f"{tensor.name}: {tensor.structure}")
+    for sentence in changes.structure:
+        show(sentence)
+    count = len(changes.tensors)
+    if changes.are_equal:
+        show(f"equal: {changes.compared} weights and biases, and all operators")
+    else:
+        show(f"{count} of {changes.compared} weights and biases that both have differ")
+
+
+def _row(tensor: TensorChange) -> list[object]:
+    return [
+        tensor.name,
+        tensor.differing,
+        tensor.elements,
+        percent(tensor.differing / tensor.elements),
+        tensor.largest,
+        f"{tensor.mean:.3g}",
+        f"{tensor.largest_real:.3g}",
+    ]

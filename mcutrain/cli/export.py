@@ -1,0 +1,189 @@
+"""mcutrain export: what was trained, as a model file."""
+
+from __future__ import annotations
+
+import json as json_text
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli.output import check_writable, show, show_json
+
+if TYPE_CHECKING:
+    from mcutrain.export import Export
+    from mcutrain.ir.graph import Graph
+    from mcutrain.recipe import Recipe
+
+TRAINED = "trained.mcts"  # what `mcutrain train` leaves in a project
+
+
+def export(
+    model: options.Model,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write; its name, .tflite or .onnx, tells the format.",
+            show_default=False,
+        ),
+    ],
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="What was trained: a checkpoint of `mcutrain simulate`, a trained state (.mcts), "
+            "or a project of `mcutrain train`. Without it the model is written as it is.",
+            show_default=False,
+        ),
+    ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            help="As in the training; only for a state that does not say how it was trained.",
+            show_default=False,
+        ),
+    ] = None,
+    classes: options.Classes = options.KEEP,
+    add_class: options.AddClass = None,
+    loss: options.Loss = "auto",
+    accumulate: options.Accumulate = 1,
+    gradient_bits: options.GradientBits = 8,
+    no_qas: options.NoQas = False,
+    residual_bits: options.ResidualBits = None,
+    head_residual_bits: options.HeadResidualBits = None,
+    json: options.Json = False,
+) -> None:
+    """Write the trained model: the original with its trained weights and biases.
+
+    Names, metadata, signatures and quantization stay; a new head takes the old one's place. The
+    file is read back, and computes the same bits as the device.
+
+    Example: `mcutrain export model.tflite --state project -o trained.tflite`
+    """
+    from mcutrain.export import export as write
+    from mcutrain.export import format_of, step_of, trained_graph
+    from mcutrain.pipeline import load
+
+    format_of(output)
+    check_writable(output)
+    original = load(model)
+    trained = original
+    if state is not None:
+        flags = options.StepOptions(
+            scheme or "",
+            accumulate,
+            gradient_bits,
+            no_qas,
+            residual_bits,
+            head_residual_bits,
+            loss,
+            options.added(add_class),
+        )
+        found = read_state(state)
+        recipe = _recipe(found, flags, options.new_classes(classes))
+        trained = trained_graph(step_of(original, recipe), found.saved, original, str(found.where))
+    result = write(model, original, trained, output)
+    if json:
+        show_json(_facts(model, trained, result))
+    else:
+        _print(model, trained, result)
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A state, and how it was trained if that is known. where: for sentences."""
+
+    where: Path
+    saved: bytes
+    recipe: Recipe | None = None
+
+
+def read_state(path: Path) -> SavedRun:
+    """The state in a checkpoint, a state file, or a project. Raises StateError, McutrainError."""
+    from mcutrain.errors import StateError
+    from mcutrain.recipe import of_dict
+
+    file = path / TRAINED if path.is_dir() else path
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        hint = "; `mcutrain train` writes it there" if path.is_dir() else ""
+        raise StateError(f"cannot read {file}: {error.strerror or error}{hint}") from error
+    if content[:2] == b"PK":
+        return _read_checkpoint(file, content)
+    recipe = None
+    manifest = file.parent / "manifest.json"
+    if manifest.is_file():
+        try:
+            values = json_text.loads(manifest.read_text(encoding="utf-8"))
+            given = values.get("recipe")
+        except (OSError, ValueError, AttributeError) as error:
+            raise StateError(
+                f"{manifest} is damaged: {error}; generate the project anew"
+            ) from error
+        recipe = None if given is None else of_dict(given, str(manifest))
+    return SavedRun(file, content, recipe)
+
+
+def _read_checkpoint(path: Path, content: bytes) -> SavedRun:
+    import io
+
+    import numpy as np
+
+    from mcutrain.errors import StateError
+    from mcutrain.recipe import of_json
+
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            saved = file["saved"].astype(np.uint8).tobytes()
+            text = str(file["recipe"]) if "recipe" in file else ""
+    except Exception as error:
+        raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
+    return SavedRun(path, saved, of_json(text, str(path)) if text else None)
+
+
+def _recipe(run: SavedRun, flags: options.StepOptions, classes: int | None) -> Recipe:
+    """How it was trained: what the state says, else what the flags say."""
+    from mcutrain.errors import StateError
+
+    if run.recipe is not None and not flags.scheme:
+        return run.recipe
+    if not flags.scheme:
+        raise StateError(
+            f"{run.where} does not say how it was trained; give --scheme and the other flags of "
+            "the training, or --state with the checkpoint or the project"
+        )
+    return flags.recipe(classes)
+
+
+def _facts(model: Path, trained: Graph, result: Export) -> dict[str, Any]:
+    return {
+        "model": str(model),
+        "file": str(result.path),
+        "bytes": result.size_bytes,
+        "outputs": [list(trained.tensors[n].type.shape) for n in trained.outputs],
+        "changed": list(result.changed),
+        "kept_the_file": result.is_original,
+        "written_anew_because": result.reason or None,
+        "other_bits_because": result.other_bits or None,
+    }
+
+
+def _print(model: Path, trained: Graph, result: Export) -> None:
+    count = len(result.changed)
+    changed = f"{count} tensors are new" if count else "nothing was trained"
+    how = f"written anew: {result.reason}" if result.reason else f"all else is as in {model}"
+    show(f"{result.path}: {result.size_bytes:,} bytes; {changed}, {how}.")
+    if result.other_bits:
+        show(f"Read back by mcutrain, single outputs may differ by a step: {result.other_bits}.")
+    else:
+        show("It was read back, and computes the same bits.")
+    if count:
+        show("What changed, and by how much:")
+        show(f"    mcutrain diff {shlex.quote(str(model))} {shlex.quote(str(result.path))}")

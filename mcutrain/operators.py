@@ -1,0 +1,41 @@
+"""Which operators are read, taken from the tables that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcutrain.frontends import _onnx_ops, tflite
+from mcutrain.quant import onnx_rules, tflite_rules
+
+
+@dataclass(frozen=True)
+class Known:
+    """An operator of a file format. int8: in models to train; float: in models to quantize."""
+
+    name: str
+    int8: bool
+    float: bool
+
+
+def known() -> dict[str, tuple[Known, ...]]:
+    """By format: .tflite, .onnx; the names ascending."""
+    return {
+        ".tflite": _joined(tflite.SUPPORTED, tflite_rules.SUPPORTED),
+        ".onnx": _joined(tuple(_onnx_ops.RULES), tuple(onnx_rules.RULES)),
+    }
+
+
+def _joined(int8: tuple[str, ...], real: tuple[str, ...]) -> tuple[Known, ...]:
+    return tuple(Known(name, name in int8, name in real) for name in sorted({*int8, *real}))
+
+
+def markdown() -> str:
+    """A table per format, as docs/operators.md has them."""
+    lines = []
+    for file_format, operators in known().items():
+        lines += ["", f"| operator in `{file_format}` | int8, to train | float, to quantize |"]
+        lines.append("|---|---|---|")
+        for one in operators:
+            cells = ("yes" if is_read else "" for is_read in (one.int8, one.float))
+            lines.append(f"| {one.name} | {' | '.join(cells)} |".replace("  |", " |"))
+    return "\n".join(lines[1:]) + "\n"
