@@ -1,0 +1,24 @@
+"""The tables of operators say what the code reads."""
+
+from pathlib import Path
+
+from mcutrain import operators
+
+PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+
+
+def test_the_page_has_the_tables_of_the_code() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.endswith(operators.markdown()), (
+        "mcutrain operators --markdown prints other tables than docs/operators.md has"
+    )
+
+
+def test_common_operators_are_known() -> None:
+    known = operators.known()
+    tflite = {one.name: one for one in known[".tflite"]}
+    onnx = {one.name: one for one in known[".onnx"]}
+    assert tflite["CONV_2D"].int8
+    assert tflite["CONV_2D"].float
+    assert onnx["BatchNormalization"].float
+    assert not onnx["BatchNormalization"].int8
