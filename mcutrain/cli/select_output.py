@@ -269,12 +269,11 @@ def _show_points(points: Sequence[Point]) -> None:
         if found is None:
             rows.append([point.budget, None, None, None, None, "too small", None])
             continue
-        expected = found.expected if found.measure in WITH_HEAD else found.gain
         rows.append(
             [
                 point.budget,
                 found.measured.sram_bytes,
-                _amount(found.measure, expected),
+                f"+{_amount(found.measure, found.gain)}",
                 None if point.trained is None else percent(point.trained),
                 found.scheme.bias_depth,
                 len(found.layers),
@@ -282,5 +281,9 @@ def _show_points(points: Sequence[Point]) -> None:
             ]
         )
     measure = next(point.found.measure for point in points if point.found)
-    columns = ("budget", "SRAM", measure, "trained", "biases", "weights", "Pareto")
+    columns = ("budget", "SRAM", f"sum of {measure}", "trained", "biases", "weights", "Pareto")
     show_table(columns, rows, left=0)
+    show(
+        "The sum is of what each part gains alone; trained together they overlap, so it ranks. "
+        "--train says what is reached."
+    )

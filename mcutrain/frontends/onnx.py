@@ -78,7 +78,7 @@ def _check_form(graph: GraphProto) -> None:
     if "QuantizeLinear" not in found and "DequantizeLinear" not in found:
         raise UnsupportedError(
             "the model is float: it has no QuantizeLinear or DequantizeLinear; quantize it to int8 "
-            "in QDQ form first"
+            "first: `mcutrain quantize` does it"
         )
 
 

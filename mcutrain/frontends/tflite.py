@@ -56,8 +56,8 @@ def _refuse_float(model: FileModel) -> None:
     computed = [model.tensors[i] for op in model.operators for i in op.outputs if i != MISSING]
     if computed and all(t.dtype in ("float32", "float16") for t in computed):
         raise UnsupportedError(
-            "this is a float model; quantize it to int8 first: weights and activations "
-            "(TensorFlow Lite calls it full integer quantization)"
+            "this is a float model; quantize it to int8 first: `mcutrain quantize` does it, or "
+            "TensorFlow Lite's full integer quantization"
         )
 
 
