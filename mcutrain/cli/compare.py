@@ -68,12 +68,7 @@ def compare(
     test_share: inputs.TestShare = 0.2,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Processes that train; one per CPU by default.", show_default=False
-        ),
-    ] = None,
+    jobs: inputs.Jobs = None,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -64,15 +64,11 @@ class Training:
 
         return part(self.read(graph).train, self.samples, self.settings.seed)
 
-    def lesson(self, model: Path, graph: Graph, classes: int, split: Split) -> Lesson:
-        """Without schemes yet. graph: the model with the head that is trained."""
-        from mcutrain.pipeline import load
+    def lesson(self, model: Path, classes: int | None, split: Split) -> Lesson:
+        """Without schemes yet. classes: outputs of a new head, None keeps the model's own."""
         from mcutrain.runs import Lesson
 
-        own = load(model)
-        outputs = own.tensors[own.outputs[0]].type.shape[-1]
-        wanted = None if outputs == classes else classes
-        return Lesson(model, (), wanted, split, self.settings, accumulate=self.accumulate)
+        return Lesson(model, (), classes, split, self.settings, accumulate=self.accumulate)
 
 
 def proposals(

@@ -51,6 +51,10 @@ TestSamples = Annotated[
     int | None, typer.Option(min=1, help="Only the first N test samples.", show_default=False)
 ]
 TestShare = Annotated[float, typer.Option(help="Of data that does not say what is for the test.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes that train; one per CPU by default.", show_default=False),
+]
 Mean = Annotated[
     str | None,
     typer.Option(

@@ -17,8 +17,8 @@ from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
-    from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
+    from mcutrain.runs import Lesson
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.cost import Device, Limits
     from mcutrain.sparse.select import Selector
@@ -157,12 +157,7 @@ def select(
     flip: inputs.Flip = False,
     crop: inputs.Crop = 0,
     seed: options.Seed = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Processes that train; one per CPU by default.", show_default=False
-        ),
-    ] = None,
+    jobs: inputs.Jobs = None,
     no_build: Annotated[
         bool, typer.Option("--no-build", help="Do not compile the selected firmware.")
     ] = False,
@@ -185,9 +180,9 @@ def select(
 
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
-    by_gradient = channels == "gradient"
     from mcutrain.simulate import RunSettings
 
+    by_gradient = channels == "gradient"
     request = Request(model, analysis, board, classes, measure, accumulate, by_gradient)
     if train and (data is None or sweep is None):
         raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
@@ -197,7 +192,7 @@ def select(
     if data is not None:
         settings = RunSettings(epochs, float(lr), seed=seed, flip=flip, crop_pixels=crop)
         training = Training(data, settings, samples, accumulate, jobs)
-    graph, contributions, target = request.read()
+    graph, new_classes, contributions, target = request.read()
     limits = limits_of(target, sram, flash, instructions, step_time, sweep is not None)
     costs = request.device(graph, target, builds=not no_build and sweep is None)
     facts = request.facts(graph, contributions)
@@ -205,15 +200,17 @@ def select(
         lesson = None
         if train and training is not None:
             split = training.first(graph)
-            lesson = training.lesson(model, graph, contributions.classes, split)
+            lesson = training.lesson(model, new_classes, split)
         selector = _selector(request, graph, contributions, costs)
         processes = 1 if training is None else training.processes
         budgets = budgets_of(sweep)
         select_output.sweep(selector, graph.name, limits, budgets, lesson, processes, output, json)
         return
     if finalists is not None and training is not None:
-        found, entered, split = _select_by_training(
-            request, graph, contributions, costs, limits, finalists, training
+        split = training.parted(graph)
+        lesson = training.lesson(model, new_classes, split)
+        found, entered = _select_by_training(
+            request, graph, contributions, costs, limits, finalists, lesson, training.processes
         )
         facts["finalists"] = finalist_facts(entered)
         if not json:
@@ -260,14 +257,13 @@ def _select_by_training(
     costs: Device,
     limits: Limits,
     count: int,
-    training: Training,
-) -> tuple[Selection, list[Finalist], Split]:
-    """The best finalist's selection, all finalists, and what they learnt from."""
-    split = training.parted(graph)
+    lesson: Lesson,
+    processes: int,
+) -> tuple[Selection, list[Finalist]]:
+    """The best finalist's selection, and all finalists."""
     read = contributions.smoothed()
     if request.measure is not None:
         read = replace(read, gains={request.measure: read.gain(request.measure)})
     found = proposals(graph, read, costs, limits, count, request.by_gradient)
-    lesson = training.lesson(request.model, graph, contributions.classes, split)
-    finalists = final(found, lesson, training.processes)
-    return finalists[0].proposal.selection, finalists, split
+    finalists = final(found, lesson, processes)
+    return finalists[0].proposal.selection, finalists

@@ -29,8 +29,8 @@ class Request:
     accumulate: int
     by_gradient: bool
 
-    def read(self) -> tuple[Graph, Contributions, Target | None]:
-        """The model with the head that is trained, its analysis, the board."""
+    def read(self) -> tuple[Graph, int | None, Contributions, Target | None]:
+        """The model with the head that is trained, its outputs if it is new, analysis, board."""
         from mcutrain.errors import AnalysisError
         from mcutrain.pipeline import load
         from mcutrain.quant import replace_head
@@ -60,7 +60,7 @@ class Request:
             )
         if wanted is not None:
             graph = replace_head(graph, head.node, wanted, 0)
-        return graph, found, target
+        return graph, wanted, found, target
 
     def device(self, graph: Graph, target: Target | None, builds: bool) -> Device:
         """What schemes cost. builds: the winner is compiled, if there is a compiler."""

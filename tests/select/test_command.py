@@ -146,6 +146,25 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path):
     assert "the first is selected" in printed.stdout
 
 
+@pytest.mark.parametrize(("flags", "classes"), [((), None), (("--classes", "10"), 10)])
+def test_finalists_have_the_head_that_was_asked_for(
+    analysis, tmp_path, monkeypatch, flags, classes
+):
+    """Also a new one with as many classes as the model's own."""
+    data = tmp_path / "data.npz"
+    np.savez(data, x=np.zeros((240, 28, 28, 1), np.uint8), y=np.arange(240) % 10)
+    lessons = []
+
+    def final(_, lesson, __):
+        lessons.append(lesson)
+        raise AnalysisError("enough")
+
+    monkeypatch.setattr(select, "final", final)
+    found = ("--analysis", analysis, "--sram", "40K", "--finalists", "2", "--data", str(data))
+    assert isinstance(run(*found, *flags).exception, AnalysisError)
+    assert [lesson.classes for lesson in lessons] == [classes]
+
+
 @pytest.mark.parametrize(
     ("flags", "error", "message"),
     [
