@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,12 @@ def _sources(files: Mapping[str, str]) -> list[str]:
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """The text of a template; a value that it names and does not get is an error."""
+    return _environment().get_template(template).render(values)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    """It keeps the templates that it has read."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -152,7 +159,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     )
     environment.filters["broken"] = broken
     environment.filters["prefixed"] = lambda text, prefix: prefix + text
-    return environment.get_template(template).render(values)
+    return environment
 
 
 def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
