@@ -37,11 +37,10 @@ from mcutrain.cli import (
     train,
     verify,
 )
-from mcutrain.cli.output import say
+from mcutrain.cli.output import INTERRUPTED, say
 from mcutrain.errors import McutrainError
 
 P = ParamSpec("P")
-INTERRUPTED = 130
 
 
 def _interruptible(command: Callable[P, None]) -> Callable[P, None]:

@@ -14,7 +14,16 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import IN_PERCENT, check_writable, err, replace_file, say, show, show_table
+from mcutrain.cli.output import (
+    IN_PERCENT,
+    INTERRUPTED,
+    check_writable,
+    err,
+    replace_file,
+    say,
+    show,
+    show_table,
+)
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
@@ -24,7 +33,6 @@ if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
     from mcutrain.sparse.contribution import Contributions
 
-INTERRUPTED = 130
 HEAD_EPOCHS = {"training": 0, "gradient": 10}
 UNITS = {
     "accuracy": "points of accuracy",

@@ -11,6 +11,7 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.output import (
+    INTERRUPTED,
     check_writable,
     err,
     percent,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.pipeline import TrainingStep
     from mcutrain.simulate import Run, RunSettings, Simulator
-
-INTERRUPTED = 130
 
 
 def simulate(

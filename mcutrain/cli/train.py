@@ -18,7 +18,16 @@ import typer
 
 from mcutrain.cli import boards, options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import check_writable, err, percent, say, show, show_json, training_bar
+from mcutrain.cli.output import (
+    INTERRUPTED,
+    check_writable,
+    err,
+    percent,
+    say,
+    show,
+    show_json,
+    training_bar,
+)
 from mcutrain.cli.training import Lines, Smoothed, score_lines
 
 if TYPE_CHECKING:
@@ -31,7 +40,6 @@ if TYPE_CHECKING:
 
     from mcutrain.simulate import Course, Reconstruction, RunSettings
 
-INTERRUPTED = 130
 STATE, LOG = "trained.mcts", "train.jsonl"
 
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mcutrain.cli.output import count_bar, err, percent, say
+from mcutrain.cli.output import INTERRUPTED, count_bar, err, percent, say
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
     from mcutrain.runs import Status
-
-INTERRUPTED = 130
 
 
 @contextmanager

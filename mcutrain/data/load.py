@@ -1,12 +1,11 @@
 """A path becomes a Split: an .npz file, or a folder with a folder per class."""
 
 from os import PathLike
-from pathlib import Path
 
 from mcutrain.data._folders import Progress, read_folders
 from mcutrain.data._npz import read_npz
+from mcutrain.data._place import read_place
 from mcutrain.data.dataset import Split
-from mcutrain.errors import DataError
 
 
 def load(
@@ -35,14 +34,9 @@ def load(
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
-    place = Path(path)
-    try:
-        if place.is_dir():
-            return read_folders(place, test_share, seed, image_shape, progress)
-        if place.is_file():
-            return read_npz(place, test_share, seed)
-    except DataError as error:
-        raise DataError(f"{place}: {error}") from error
-    except OSError as error:
-        raise DataError(f"{place} cannot be read ({error.strerror}): check the path") from error
-    raise DataError(f"{place} does not exist: give an .npz file or a folder with class folders")
+    return read_place(
+        path,
+        lambda place: read_folders(place, test_share, seed, image_shape, progress),
+        lambda place: read_npz(place, test_share, seed),
+        "a folder with class folders",
+    )

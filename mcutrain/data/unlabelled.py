@@ -14,6 +14,7 @@ from mcutrain.data._folders import (
     _require_pillow,
 )
 from mcutrain.data._npz import _read_arrays
+from mcutrain.data._place import read_place
 from mcutrain.data.dataset import Samples, as_samples, order
 from mcutrain.errors import DataError
 
@@ -34,17 +35,12 @@ def load_samples(
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
-    place = Path(path)
-    try:
-        if place.is_dir():
-            return _of_folder(place, count, seed, image_shape, progress)
-        if place.is_file():
-            return _of_npz(place, count, seed)
-    except DataError as error:
-        raise DataError(f"{place}: {error}") from error
-    except OSError as error:
-        raise DataError(f"{place} cannot be read ({error.strerror}): check the path") from error
-    raise DataError(f"{place} does not exist: give an .npz file or a folder of images")
+    return read_place(
+        path,
+        lambda place: _of_folder(place, count, seed, image_shape, progress),
+        lambda place: _of_npz(place, count, seed),
+        "a folder of images",
+    )
 
 
 def _of_npz(path: Path, count: int, seed: int) -> Samples:

@@ -156,21 +156,25 @@ class FloatPad(FloatOp):
         emitter.node(node, Pad(self.padding, stored), (emitter.read(node.inputs[0], y),))
 
 
-@dataclass(frozen=True, eq=False)
-class FloatReshape(FloatOp):
-    """The same elements, row-major, under another shape. to: with the batch axis 1."""
-
-    to: Shape
+class FloatMove(FloatOp):
+    """The same elements elsewhere, as TFLite's int8 kernels copy them."""
 
     @property
     def shares_quantization(self) -> bool:
-        """A view."""
+        """Integers are copied."""
         return True
 
     @property
     def keeps_values(self) -> bool:
         """All."""
         return True
+
+
+@dataclass(frozen=True, eq=False)
+class FloatReshape(FloatMove):
+    """The same elements, row-major, under another shape. to: with the batch axis 1."""
+
+    to: Shape
 
     def shape(self, *x: Shape) -> Shape:
         """The new one."""
@@ -189,20 +193,10 @@ class FloatReshape(FloatOp):
 
 
 @dataclass(frozen=True, eq=False)
-class FloatConcat(FloatOp):
+class FloatConcat(FloatMove):
     """Operands one after another along an axis (counted from 0, the batch)."""
 
     axis: int
-
-    @property
-    def shares_quantization(self) -> bool:
-        """As TFLite's CONCATENATION in int8."""
-        return True
-
-    @property
-    def keeps_values(self) -> bool:
-        """All."""
-        return True
 
     def shape(self, *x: Shape) -> Shape:
         """The axis grows."""
@@ -251,20 +245,10 @@ class FloatSoftmax(FloatOp):
 
 
 @dataclass(frozen=True, eq=False)
-class FloatTranspose(FloatOp):
+class FloatTranspose(FloatMove):
     """Axes in another order, where data must move. perm[0] is the batch, 0."""
 
     perm: tuple[int, ...]
-
-    @property
-    def shares_quantization(self) -> bool:
-        """As TFLite's TRANSPOSE."""
-        return True
-
-    @property
-    def keeps_values(self) -> bool:
-        """All."""
-        return True
 
     def shape(self, *x: Shape) -> Shape:
         """In the new order."""
