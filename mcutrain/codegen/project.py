@@ -223,8 +223,14 @@ def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
         "ctype": ctype,
         "count": array.size,
         "comment": comment(f"{tensor.name} {list(tensor.type.shape)}"),
-        "lines": list(wrapped(array)),
+        "lines": _lines(array.tobytes(), str(array.dtype)),
     }
+
+
+@lru_cache(maxsize=256)
+def _lines(values: bytes, dtype: str) -> tuple[str, ...]:
+    """Kept: schemes of one model share most of their constants, and an analysis writes hundreds."""
+    return tuple(wrapped(np.frombuffer(values, dtype)))
 
 
 def manifest(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:
