@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,7 @@ def literal(value: int) -> str:
     return "INT32_MIN" if value == -(2**31) else str(value)
 
 
-def literals(values: Array | tuple[int, ...]) -> str:
-    """A table's values on one line."""
-    return ", ".join(literal(int(v)) for v in np.asarray(values).ravel().tolist())
-
-
+@lru_cache(maxsize=4096)
 def broken(code: str, indent: int) -> str:
     """A statement or initializer in lines of limited length, after `indent` spaces."""
     lines = textwrap.wrap(

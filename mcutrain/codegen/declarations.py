@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from mcutrain.codegen.c_text import identifier, literal, literals, wrapped
+from mcutrain.codegen.c_text import identifier, literal, wrapped
 from mcutrain.ir.op import KernelCall, Operand, Param
 
 Fields = tuple[tuple[str, str], ...]
@@ -33,7 +34,7 @@ class Params:
 class Declarations:
     """Named after the first node that needs them; what is equal is declared once."""
 
-    _tables: dict[tuple[str, str], Table] = field(default_factory=dict)
+    _tables: dict[tuple[str, tuple[int, ...]], Table] = field(default_factory=dict)
     _params: dict[tuple[str, Fields], Params] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
@@ -68,9 +69,9 @@ class Declarations:
         return literal(param.value)
 
     def _table(self, ctype: str, values: tuple[int, ...], name: str) -> str:
-        key = (ctype, literals(values))
+        key = (ctype, values)
         if key not in self._tables:
-            self._tables[key] = Table(ctype, self._unique(name), tuple(wrapped(values)))
+            self._tables[key] = Table(ctype, self._unique(name), _lines(values))
         return self._tables[key].name
 
     def _unique(self, name: str) -> str:
@@ -80,6 +81,12 @@ class Declarations:
             candidate, i = f"{base}_{i}", i + 1
         self._names.add(candidate)
         return candidate
+
+
+@lru_cache(maxsize=1024)
+def _lines(values: tuple[int, ...]) -> tuple[str, ...]:
+    """Kept: schemes of one model share most of their tables, and an analysis writes hundreds."""
+    return tuple(wrapped(values))
 
 
 def _nested(fields: Iterable[tuple[str, str]]) -> Fields:

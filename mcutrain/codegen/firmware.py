@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,19 @@ def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
     """The faster bodies that an instruction set has in the place of portable files, by name."""
     if isa not in BODIES:
         return {}
-    root = FIRMWARE / BODIES[isa]
-    return {
-        name: (root / name).read_text(encoding="utf-8") for name in names if (root / name).is_file()
-    }
+    places = {name: f"{BODIES[isa]}/{name}" for name in names}
+    return {name: firmware_text(place) for name, place in places.items() if _is_file(place)}
+
+
+@lru_cache(maxsize=1024)
+def firmware_text(name: str) -> str:
+    """A file of the firmware folder; read once per process."""
+    return (FIRMWARE / name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=4096)
+def _is_file(name: str) -> bool:
+    return (FIRMWARE / name).is_file()
 
 
 def with_includes(files: Mapping[str, str], isa: str = "portable") -> dict[str, str]:
@@ -56,7 +66,7 @@ def with_includes(files: Mapping[str, str], isa: str = "portable") -> dict[str, 
         for header in included:
             for needed in _header_files(header, (str(Path(name).parent), *places)):
                 if needed not in found:
-                    found[needed] = (FIRMWARE / needed).read_text(encoding="utf-8")
+                    found[needed] = firmware_text(needed)
                     waiting.append(needed)
     return dict(sorted(found.items()))
 
@@ -64,11 +74,11 @@ def with_includes(files: Mapping[str, str], isa: str = "portable") -> dict[str, 
 def _header_files(header: str, places: Iterable[str]) -> list[str]:
     """A header, and the source beside it that implements it for an instruction set."""
     for place in places:
-        if (FIRMWARE / place / header).is_file():
+        if _is_file(f"{place}/{header}"):
             names = [f"{place}/{header}"]
             source = f"{place}/{Path(header).stem}.c"
             is_shared = place in SHARED.values()
-            return [*names, source] if is_shared and (FIRMWARE / source).is_file() else names
+            return [*names, source] if is_shared and _is_file(source) else names
     return []
 
 
@@ -86,7 +96,7 @@ def board_files(target: Target) -> dict[str, str]:
     if script is not None:
         files[script] = target.path(script).read_text(encoding="utf-8")
     for tool in sorted({str(t) for t in target.values.get("output", {}).get("tools", ())}):
-        files[tool] = (FIRMWARE / tool).read_text(encoding="utf-8")
+        files[tool] = firmware_text(tool)
     return files
 
 

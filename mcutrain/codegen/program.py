@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Program:
             if tensors[name].type.dtype == "exponent"
         )
 
-    @property
+    @cached_property
     def model_hash(self) -> str:
         """16 hexadecimal digits of what fixes the meaning of a saved state."""
         digest = hashlib.sha256(dump(self.training.graph).encode())

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import mcutrain_firmware
 import mcutrain_templates
 import numpy as np
 
@@ -167,8 +166,7 @@ def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
-    root = Path(mcutrain_firmware.__file__).parent
-    files = {name: (root / name).read_text(encoding="utf-8") for name in names}
+    files = {name: firmware.firmware_text(name) for name in names}
     files.update(firmware.isa_bodies(files, isa))
     return firmware.with_includes(files, isa)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from mcutrain.errors import PlanError
@@ -62,6 +63,9 @@ def best_fit(taken: list[tuple[int, int]], size_bytes: int) -> int:
         if end > free_from:
             free_from = end
     return free_from if best is None else best[1]
+
+
+_FITS = (first_fit, best_fit)
 
 
 @dataclass(frozen=True)
@@ -172,9 +176,14 @@ def _stack(problem: _Problem, order: Sequence[int]) -> list[int]:
 def _best_greedy(problem: _Problem) -> list[int]:
     """The lowest of all orders and ways to place; the earlier one where they tie."""
     orders = _orders(problem)
-    fitted = [_place(problem, order, fit) for order in orders for fit in (first_fit, best_fit)]
-    stacked = [_stack(problem, order) for order in orders]
-    return min(fitted + stacked, key=problem.top)
+    ways = [partial(_place, order=order, fit=fit) for order in orders for fit in _FITS]
+    ways += [partial(_stack, order=order) for order in orders]
+    best = ways[0](problem)
+    for way in ways[1:]:
+        if problem.top(best) <= problem.lower_bound_bytes:
+            break
+        best = min(best, way(problem), key=problem.top)
+    return best
 
 
 def _search(problem: _Problem, offsets: list[int], search_pairs: int) -> list[int]:

@@ -17,7 +17,7 @@ from mcutrain_host.toolchain import cache_folder, find_host_compiler
 
 from mcutrain.codegen import Project, isa_bodies
 from mcutrain.errors import BuildError
-from mcutrain.simulate.objects import Toolchain, keep, link
+from mcutrain.simulate.objects import Toolchain, keep, link, text_hash
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
@@ -81,7 +81,8 @@ def build_library(
     files = {**project.files, **_host_files(portable), **bodies}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
     identity = repr((compiler.version(), _cpu()))
-    key = hashlib.sha256(repr((identity, flags, sorted(files.items()))).encode())
+    contents = sorted((name, text_hash(text)) for name, text in files.items())
+    key = hashlib.sha256(repr((identity, flags, contents)).encode())
     library = cache_folder() / f"{key.hexdigest()[:32]}.so"
     if library.is_file():
         return library
@@ -91,6 +92,7 @@ def build_library(
     return library
 
 
+@lru_cache(maxsize=2)
 def _host_files(portable: bool) -> dict[str, str]:
     """The calls of the simulation, and what host bodies share."""
     root = Path(mcutrain_firmware.__file__).parent

@@ -19,13 +19,17 @@ from mcutrain.errors import BuildError
 GENERATED = ("mct_model", "mct_constants")
 """Written for one model and scheme: calls and tables. Optimising them gains no speed (measured on
 mcunet-5fps, all trained: 1.2 s of gcc -O3, 0.2 s of -O0), and integers come out the same."""
-UNOPTIMISED = ("mct_model.c", "mct_constants.c", "constants")
+UNIT = "mct_unit.c"
+UNOPTIMISED = (UNIT, "constants")
 CONSTANTS = "mct_constants.c"
 KEPT_CHARACTERS = 4096
 """A constant with a longer definition has a file and an object of its own: other schemes of the
 same model have it too."""
 COMPILE_SECONDS = 600
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+Units = Mapping[str, tuple[str, ...]]
+"""C file → itself and all files that it includes, directly or not."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,11 @@ class Toolchain:
 def link(folder: Path, files: Mapping[str, str], tools: Toolchain) -> Path:
     """The shared library of all C files, made in `folder`. Raises BuildError."""
     files = split_constants(files)
+    files, units = one_unit(files, needed(files))
     for parent in {PurePosixPath(name).parent for name in files}:
         (folder / parent).mkdir(parents=True, exist_ok=True)
-    sources = sorted(name for name in files if name.endswith(".c"))
-    with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1)) as pool:
-        objects = list(pool.map(lambda name: _object(folder, name, files, tools), sources))
+    with ThreadPoolExecutor(min(len(units), os.cpu_count() or 1)) as pool:
+        objects = list(pool.map(lambda unit: _object(folder, unit, files, tools), units.values()))
     library = folder / "library.so"
     run(tools, [*tools.flags, "-shared", "-fPIC", "-o", str(library), *map(str, objects)], folder)
     return library
@@ -60,18 +64,44 @@ def split_constants(files: Mapping[str, str]) -> dict[str, str]:
     for block in files[CONSTANTS].split("\n\n"):
         if len(block) > KEPT_CHARACTERS and block.startswith("/* "):
             text = f"#include <stdint.h>\n\n{block}\n"
-            split[f"constants/{_hash(text)}.c"] = text
+            split[f"constants/{text_hash(text)}.c"] = text
         else:
             kept.append(block)
     split[CONSTANTS] = "\n\n".join(kept).rstrip("\n") + "\n"
     return split
 
 
-def included(name: str, files: Mapping[str, str]) -> tuple[str, ...]:
-    """The files that a C file includes, directly or not; of equal names in two folders, both."""
+def one_unit(files: Mapping[str, str], units: Units) -> tuple[dict[str, str], Units]:
+    """All C files that depend on the model are one: the compiler reads their headers once.
+
+    0.15 s instead of 0.21 s for the demo's network.
+    """
+    generated = {
+        name: unit
+        for name, unit in units.items()
+        if any(PurePosixPath(n).stem in GENERATED for n in unit)
+    }
+    if not generated:
+        return dict(files), units
+    text = "".join(f'#include "{name}"\n' for name in sorted(generated))
+    others = {name: unit for name, unit in units.items() if name not in generated}
+    inside = sorted({n for unit in generated.values() for n in unit})
+    return {**files, UNIT: text}, {UNIT: (UNIT, *inside), **others}
+
+
+def needed(files: Mapping[str, str]) -> Units:
+    """What each C file needs; of equal names in two folders, both."""
     by_name: dict[str, list[str]] = {}
     for other in files:
         by_name.setdefault(other.rpartition("/")[2], []).append(other)
+    names = sorted(name for name in files if name.endswith(".c"))
+    return {name: (name, *_included(name, files, by_name)) for name in names}
+
+
+def _included(
+    name: str, files: Mapping[str, str], by_name: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """The files that a C file includes, directly or not."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -104,32 +134,34 @@ def run(tools: Toolchain, arguments: Sequence[str], folder: Path) -> None:
         raise BuildError(f"{tools.command[0]!r} refused the generated C: {lines[0]}")
 
 
-def _object(folder: Path, name: str, files: Mapping[str, str], tools: Toolchain) -> Path:
-    """A C file compiled, or found in the cache."""
-    needed = (name, *included(name, files))
-    quick = ("-O0",) if PurePosixPath(name).parts[0] in UNOPTIMISED else ()
-    if any(PurePosixPath(n).stem in GENERATED for n in needed):
-        return _compiled(folder, needed, files, replace(tools, flags=(*tools.flags, *quick)))
-    key = _hash(repr((tools.identity, tools.flags, quick, [(n, files[n]) for n in needed])))
+def _object(
+    folder: Path, unit: tuple[str, ...], files: Mapping[str, str], tools: Toolchain
+) -> Path:
+    """A C file compiled, or found in the cache; the model's own is not kept."""
+    name = unit[0]
+    if PurePosixPath(name).parts[0] in UNOPTIMISED:
+        tools = replace(tools, flags=(*tools.flags, "-O0"))
+    if name == UNIT:
+        return _compiled(folder, unit, files, tools)
+    key = _hash(repr((tools.identity, tools.flags, [(n, text_hash(files[n])) for n in unit])))
     kept = tools.cache / "objects" / f"{key}.o"
     if not kept.is_file():
-        tools = replace(tools, flags=(*tools.flags, *quick))
-        keep(_compiled(folder, needed, files, tools), kept)
+        keep(_compiled(folder, unit, files, tools), kept)
     return kept
 
 
 def _compiled(
-    folder: Path, needed: tuple[str, ...], files: Mapping[str, str], tools: Toolchain
+    folder: Path, unit: tuple[str, ...], files: Mapping[str, str], tools: Toolchain
 ) -> Path:
-    """The object of the first of the needed files; the others are what it includes."""
-    for name in needed:
+    """The object of a unit's first file."""
+    for name in unit:
         if not (folder / name).is_file():
             part = folder / f"{name}.{threading.get_ident()}.part"
             part.write_text(files[name], encoding="utf-8")
             part.replace(folder / name)
-    made = folder / f"{needed[0]}.o"
+    made = folder / f"{unit[0]}.o"
     folders = sorted({f"-I{PurePosixPath(n).parent}" for n in files if n.endswith((".h", ".inc"))})
-    run(tools, [*tools.flags, *folders, "-c", "-fPIC", "-o", str(made), needed[0]], folder)
+    run(tools, [*tools.flags, *folders, "-c", "-fPIC", "-o", str(made), unit[0]], folder)
     return made
 
 
@@ -139,6 +171,12 @@ def keep(made: Path, kept: Path) -> None:
     part = kept.with_name(f".{kept.name}.{os.getpid()}-{hash(made) & 0xFFFFFFFF:08x}.part")
     shutil.copyfile(made, part)
     part.replace(kept)
+
+
+@lru_cache(maxsize=256)
+def text_hash(text: str) -> str:
+    """Kept: an analysis builds hundreds of libraries from the same kernels."""
+    return _hash(text)
 
 
 def _hash(text: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from mcutrain.codegen import generate
 from mcutrain.errors import BuildError
 from mcutrain.simulate import find_compiler, objects
-from mcutrain.simulate.objects import CONSTANTS, Toolchain, included, link, split_constants
+from mcutrain.simulate.objects import CONSTANTS, Toolchain, link, needed, one_unit, split_constants
 from tests.simulate import networks
 
 MODEL = {"mct_model.c": "int model(void) { return 0; }\n"}
@@ -38,8 +38,18 @@ def build(folder: Path, files: dict[str, str], tools: Toolchain) -> Path:
 
 
 def test_includes_are_followed() -> None:
-    assert included("kernels/k.c", KERNEL) == ("kernels/k.h", "kernels/more.inc")
-    assert included("kernels/more.inc", KERNEL) == ()
+    assert needed({**KERNEL, **MODEL}) == {
+        "kernels/k.c": ("kernels/k.c", "kernels/k.h", "kernels/more.inc"),
+        "mct_model.c": ("mct_model.c",),
+    }
+
+
+def test_what_depends_on_the_model_is_compiled_as_one() -> None:
+    files = {**KERNEL, **MODEL, "host/h.c": '#include "mct_model.h"\n', "mct_model.h": ""}
+    more, units = one_unit(files, needed(files))
+    assert set(units) == {"kernels/k.c", "mct_unit.c"}
+    assert set(units["mct_unit.c"]) == {"mct_unit.c", "mct_model.c", "mct_model.h", "host/h.c"}
+    assert more["mct_unit.c"] == '#include "host/h.c"\n#include "mct_model.c"\n'
 
 
 def test_an_object_is_made_once_and_again_when_a_header_changes(
