@@ -25,6 +25,16 @@ def known() -> dict[str, tuple[Known, ...]]:
     }
 
 
+def summary() -> str:
+    """A line per format and use, as the README has them."""
+    lines = ["| file | operators |", "|---|---|"]
+    for file_format, operators in known().items():
+        for kind in ("int8", "float"):
+            names = ", ".join(one.name for one in operators if getattr(one, kind))
+            lines.append(f"| {kind} `{file_format}` | {names} |")
+    return "\n".join(lines) + "\n"
+
+
 def _joined(int8: tuple[str, ...], real: tuple[str, ...]) -> tuple[Known, ...]:
     return tuple(Known(name, name in int8, name in real) for name in sorted({*int8, *real}))
 

@@ -14,6 +14,13 @@ def test_the_page_has_the_tables_of_the_code() -> None:
     )
 
 
+def test_the_readme_has_the_summary_of_the_code() -> None:
+    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert operators.summary() in readme, (
+        "README.md has other operators than mcutrain.operators.summary() returns"
+    )
+
+
 def test_common_operators_are_known() -> None:
     known = operators.known()
     tflite = {one.name: one for one in known[".tflite"]}
