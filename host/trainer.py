@@ -21,13 +21,13 @@ from mcutrain_host.errors import (
     HostError,
     LinkError,
     LogError,
-    ModelMismatchError,
     PortError,
     RefusedError,
     StateFileError,
 )
 from mcutrain_host.log import Log
 from mcutrain_host.protocol import Identity, Rate, Saved, Statistics, Step
+from mcutrain_host.pull import check_model, read_state
 from mcutrain_host.saved import SavedState
 
 ACCURACY = "accuracy"
@@ -211,7 +211,7 @@ class Training:
 
     def _connect(self) -> None:
         self._identity = self.device.identify()
-        self._check_model()
+        check_model(self.device, self.settings.model_hash)
         if self.identity.refused_saved:
             self.watch.say(
                 "the board holds a saved state of another model or scheme; saving replaces it"
@@ -232,17 +232,6 @@ class Training:
             },
         )
         self.watch.connected(self.identity, self.position)
-
-    def _check_model(self) -> None:
-        theirs, ours = self.identity.model_hash, self.settings.model_hash
-        if theirs != ours:
-            raise ModelMismatchError(
-                f"the firmware on the board at {self.device.link.name}",
-                theirs,
-                "the project",
-                ours,
-                "flash the project's, or give the project of the board's",
-            )
 
     def _begin(self) -> int:
         """Bring the board to where the run starts. Returns the position."""
@@ -323,7 +312,7 @@ class Training:
                 f"{self.position:,} without a step between; the last time: {error}"
             ) from error
         self._identity = self._find_again(error)
-        self._check_model()
+        check_model(self.device, self.settings.model_hash)
 
     def _find_again(self, error: LinkError) -> Identity:
         until = time.monotonic() + self.settings.reconnect_seconds
@@ -472,19 +461,15 @@ class Training:
             self.watch.say(str(error))
 
     def _pull(self) -> None:
-        raw = self.device.read_state(
-            lambda done, of: self.watch.transferred("reading the state", done, of)
+        state = read_state(
+            self.device,
+            self.settings.model_hash,
+            lambda done, of: self.watch.transferred("reading the state", done, of),
+            self.position,
         )
-        state = SavedState.parse(raw, f"what the board at {self.device.link.name} sent")
-        position = state.position(self.identity.samples_per_update)
-        if state.model_hash != self.settings.model_hash or position != self.position:
-            raise StateFileError(
-                f"the board at {self.device.link.name} sent a state of position {position:,} "
-                f"in the place of {self.position:,}; is another program training it?"
-            )
-        saved_files.write(self.settings.state, raw)
+        saved_files.write(self.settings.state, state.raw)
         self._kept = state
-        self.saved_position = max(position, self.saved_position)
+        self.saved_position = max(self.position, self.saved_position)
         self._write_log("pulled", {"file": str(self.settings.state)})
 
     # ---- the log ----

@@ -357,3 +357,44 @@ def test_tensorboard_gets_event_files(run: Run, folder: Path, board: Board, tmp_
     (file,) = (tmp_path / "tb").iterdir()
     assert file.read_bytes().count(b"training/loss") == 5
     assert file.read_bytes().count(b"test/accuracy") == 2
+
+
+# ---- pull ----
+
+
+def test_pull_brings_what_the_board_has_learnt(run: Run, folder: Path, board: Board) -> None:
+    flags = ("--port", board.url, "--samples", 4, "--epochs", 1, "--test-samples", 0)
+    assert run("train", folder, "--data", IMAGES, *flags).code == 0
+    trained = (folder / "trained.mcts").read_bytes()
+    (folder / "trained.mcts").unlink()
+    board.cut_power()
+    board.start()
+    out = run("pull", folder, "--port", board.url).out
+    assert "learnt from 4 samples" in out
+    assert f"mcutrain export MODEL --state {folder} " in out
+    assert (folder / "trained.mcts").read_bytes() == trained
+    facts = run("pull", folder, "--port", board.url, "-o", "other.mcts", "--json").json
+    assert facts["position"] == 4
+    assert Path("other.mcts").read_bytes() == trained
+
+
+def test_pull_keeps_a_file_that_has_learnt_more(
+    run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    nothing = run("pull", folder, "--port", board.url)
+    assert nothing.sentence == f"the board at {board.url} has learnt from no sample yet"
+    flags = ("--port", board.url, "--samples", 2, "--epochs", 1, "--test-samples", 0)
+    assert run("train", folder, "--data", IMAGES, *flags).code == 0
+    (folder / "trained.mcts").write_bytes(simulated[0])
+    refused = run("pull", folder, "--port", board.url).sentence
+    assert f"has learnt from {TOTAL} samples, the board from 2" in refused
+    assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+def test_pull_refuses_a_board_with_another_model(run: Run, folder: Path, board: Board) -> None:
+    manifest = folder / "manifest.json"
+    values = json.loads(manifest.read_text(encoding="utf-8"))
+    manifest.write_text(json.dumps({**values, "model_hash": f"{1:016x}"}), encoding="utf-8")
+    sentence = run("pull", folder, "--port", board.url).sentence
+    assert "flash the project's, or give the project of the board's" in sentence
+    assert not (folder / "trained.mcts").exists()

@@ -1,0 +1,63 @@
+"""mcutrain pull: what a board has learnt, in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mcutrain.cli import boards, options
+from mcutrain.cli.output import check_writable, count_bar, show, show_json
+from mcutrain.cli.train import STATE
+
+
+def pull(
+    folder: boards.Project,
+    port: boards.BoardPort = None,
+    baud: boards.BoardBaud = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help=f"DIR/{STATE} if not given.", show_default=False
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Bring what a board has learnt to this computer. The board only answers.
+
+    `mcutrain train` does so by itself at its end; this is for a board that was away, and learnt
+    from its own sensor. A file that has learnt more is not replaced.
+
+    Example: `mcutrain pull project --port /dev/ttyACM0`
+    """
+    from mcutrain_host import pull as board
+    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.ports import connect
+
+    manifest = Manifest.read(folder)
+    file = output or folder / STATE
+    check_writable(file)
+    device = connect(boards.find_port(manifest, port), boards.find_baud(manifest, baud))
+    try:
+        with count_bar(json) as bar:
+            task = bar.add_task("reading the state")
+            state = board.pull(
+                device,
+                manifest.model_hash,
+                file,
+                lambda done, of: bar.update(task, completed=done, total=of),
+            )
+    finally:
+        device.close()
+    position = state.position(device.identity.samples_per_update)
+    if json:
+        digest = hashlib.sha256(state.raw).hexdigest()
+        show_json({"state": str(file), "position": position, "state_sha256": digest})
+        return
+    show(f"{file}: {len(state.raw):,} bytes, learnt from {position:,} samples.")
+    if output is None:
+        show("To make a model file of it:")
+        show(f"    mcutrain export MODEL --state {shlex.quote(str(folder))} -o trained.tflite")
