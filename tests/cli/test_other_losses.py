@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,14 +128,7 @@ def test_the_firmware_of_an_autoencoder_learns_the_simulations_bits(
     assert run("build", "project", "-O", "1").code == 0
     facts = json.loads((tmp_path / "project" / "manifest.json").read_text())
     assert (facts["classes"], facts["loss"]) == (1, "mse")
-    program = [Manifest.read(tmp_path / "project").elf, "--port", "tcp:0", "--state", "slots"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as board:
-        try:
-            port = board.stdout.readline().split()[1]
-            learn = ("--data", sounds, "--port", port, *flags[2:])
-            found = run("train", "project", *learn).json
-        finally:
-            board.kill()
+    found = trained_on_a_board(run, "--data", sounds, *flags[2:])
     for name in ("loss_before", "loss", "auc_before", "auc"):
         assert found[name] == pytest.approx(simulated[name], rel=1e-12)
     assert found["state_sha256"] == simulated["state_sha256"]
@@ -142,6 +136,17 @@ def test_the_firmware_of_an_autoencoder_learns_the_simulations_bits(
     events = [json.loads(line) for line in log.splitlines()]
     assert all("is_right" not in e for e in events if e["event"] == "step")
     assert run("report", "project").code == 0
+
+
+def trained_on_a_board(run: Run, *flags: object) -> dict[str, Any]:
+    """What the firmware in the folder `project`, run as a program, learnt."""
+    program = [Manifest.read(Path("project")).elf, "--port", "tcp:0", "--state", "slots"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as board:
+        try:
+            port = board.stdout.readline().split()[1]
+            return run("train", "project", "--port", port, *flags).json
+        finally:
+            board.kill()
 
 
 # -------------------------------------------------------------------------------- added classes
@@ -153,12 +158,21 @@ def test_added_classes_come_last_whatever_the_order_of_the_data(run: Run, words:
     assert facts["classes"] == OLD + 2
 
 
-def test_plan_and_generate_know_added_classes(run: Run, tmp_path: Path) -> None:
+def test_a_board_learns_added_classes_as_the_simulation_does(
+    run: Run, words: Path, tmp_path: Path
+) -> None:
     assert run("plan", "classifier", *ADD, "--json").json["classes"] == OLD + 2
-    assert run("generate", "classifier", *ADD, "--board", "native", "-o", "project").code == 0
+    flags = ("--data", words, "--epochs", 2, "--lr", 0.03, "--json")
+    simulated = run("simulate", "classifier", "--scheme", "bias:2", *ADD, *flags).json
+    made = ("--scheme", "bias:2", *ADD, "--board", "native", "-o", "project")
+    assert run("generate", "classifier", *made).code == 0
     facts = json.loads((tmp_path / "project" / "manifest.json").read_text())
     assert facts["recipe"]["added"] == ["left", "right"]
     assert "#define MCT_CLASSES 6" in (tmp_path / "project" / "mct_model.h").read_text()
+    assert run("build", "project", "-O", "1").code == 0
+    found = trained_on_a_board(run, *flags)
+    assert found["state_sha256"] == simulated["state_sha256"]
+    assert found["accuracy"] == simulated["accuracy"]
 
 
 def test_added_classes_must_be_in_the_data(run: Run, words: Path, sounds: Path) -> None:
