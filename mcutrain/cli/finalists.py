@@ -14,6 +14,7 @@ from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
+    from mcutrain.cli.samples import Source
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.runs import Lesson
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Training:
     """How schemes are trained. samples: to train on, None is all; jobs: None is one per core."""
 
-    data: Path
+    source: Source
     settings: RunSettings
     samples: int | None
     accumulate: int
@@ -41,10 +42,8 @@ class Training:
     def read(self, graph: Graph) -> Split:
         """The whole data set."""
         from mcutrain.api import load_data
-        from mcutrain.cli.samples import Source
 
-        source = Source(self.data, None, None, 0.2, None)
-        return source.read_labelled(
+        return self.source.read_labelled(
             lambda path, share, progress: load_data(
                 graph, path, share, self.settings.seed, progress
             )
@@ -68,7 +67,8 @@ class Training:
         """Without schemes yet. classes: outputs of a new head, None keeps the model's own."""
         from mcutrain.runs import Lesson
 
-        return Lesson(model, (), classes, split, self.settings, accumulate=self.accumulate)
+        normalization = self.source.normalization
+        return Lesson(model, (), classes, split, self.settings, normalization, self.accumulate)
 
 
 def proposals(

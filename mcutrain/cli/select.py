@@ -156,6 +156,9 @@ def select(
     lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
     flip: inputs.Flip = False,
     crop: inputs.Crop = 0,
+    test_share: inputs.TestShare = 0.2,
+    mean: inputs.Mean = None,
+    std: inputs.Std = None,
     seed: options.Seed = 0,
     jobs: inputs.Jobs = None,
     no_build: Annotated[
@@ -191,7 +194,8 @@ def select(
     training = None
     if data is not None:
         settings = RunSettings(epochs, float(lr), seed=seed, flip=flip, crop_pixels=crop)
-        training = Training(data, settings, samples, accumulate, jobs)
+        source = inputs.Source(data, None, None, test_share, inputs.normalization(mean, std))
+        training = Training(source, settings, samples, accumulate, jobs)
     graph, new_classes, contributions, target = request.read()
     limits = limits_of(target, sram, flash, instructions, step_time, sweep is not None)
     costs = request.device(graph, target, builds=not no_build and sweep is None)
