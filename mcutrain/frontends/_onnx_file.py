@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.frontends._onnx_external import load_data_beside
 
 Array = npt.NDArray[Any]
 
@@ -24,7 +25,7 @@ MAX_NODES = 100_000
 MAX_RANK = 16
 MAX_NAME = 1024  # characters
 MAX_NUMBERS = 64  # of an attribute or shape; longer ones serve nothing
-OLDEST_OPSET = 13  # the first with per-channel QuantizeLinear and DequantizeLinear
+OLDEST_OPSET = 7  # the first whose Add, BatchNormalization, Dropout … are inference as it is now
 NEWEST_OPSET = 28  # the newest that is known; an attribute that a rule does not ask for is refused
 
 # TensorProto type → numpy type, the typed field that may hold the data, and its element type.
@@ -63,6 +64,7 @@ def read_model(path: str | Path) -> ModelProto:
         raise UnsupportedError(f"{path} holds sparse tensors; store them dense")
     _check_names(model.graph)
     _check_opset(model)
+    load_data_beside(model, path)
     return model
 
 
@@ -93,7 +95,8 @@ def _check_opset(model: ModelProto) -> None:
         )
     if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:
         raise UnsupportedError(
-            f"the model is of opset {versions[0]}; {OLDEST_OPSET} to {NEWEST_OPSET} are supported"
+            f"the model is of opset {versions[0]}; {OLDEST_OPSET} to {NEWEST_OPSET} are supported: "
+            "export it anew for one of these"
         )
 
 
@@ -105,9 +108,9 @@ def tensor_to_array(tensor: TensorProto) -> Array:
             f"tensor {name!r} lies in another file; save the model with its data inside"
         )
     if tensor.data_type not in _TYPES:
-        known = sorted(_type_name(t) for t in _TYPES)
+        known = sorted(type_name(t) for t in _TYPES)
         raise UnsupportedError(
-            f"tensor {name!r} has the element type {_type_name(tensor.data_type)}; "
+            f"tensor {name!r} has the element type {type_name(tensor.data_type)}; "
             f"supported are {', '.join(known)}"
         )
     shape = tuple(tensor.dims)
@@ -138,7 +141,8 @@ def _convert(tensor: TensorProto, dtype: type[np.generic], field_name: str) -> A
     return wide.astype(dtype)
 
 
-def _type_name(data_type: int) -> str:
+def type_name(data_type: int) -> str:
+    """Of an element type, in lower case; its number if it is unknown."""
     try:
         return str(TensorProto.DataType.Name(data_type)).lower()
     except ValueError:

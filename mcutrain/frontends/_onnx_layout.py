@@ -19,7 +19,9 @@ from mcutrain.frontends._onnx_values import (
     is_linear,
 )
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
-from mcutrain.ops.transpose import Transpose
+from mcutrain.ops.transpose import MOST_AXES, Transpose
+
+IMAGE_RANKS = (3, 4)  # [1, c, l] and [1, c, h, w]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +54,39 @@ def transpose(builder: Builder, node: OnnxNode) -> Value:
     perm = node.attributes.integers("perm", tuple(reversed(range(len(shape))))) or ()
     if sorted(perm) != list(range(len(shape))):
         raise node.wrong(f"perm {perm} does not fit {shape}")
-    stored = _stored_axes(value)
-    if stored is None:
-        raise node.unsupported(f"the order of {shape}, split within its channels, is not; others")
     new_shape = tuple(shape[axis] for axis in perm)
-    moved = [perm.index(axis) for axis in stored]  # the stored axes by their new numbers
-    image = _image_of(moved, new_shape)
+    stored = _stored_axes(value)
+    moved = [perm.index(axis) for axis in stored or ()]  # the stored axes by their new numbers
+    image = None if stored is None else _image_of(moved, new_shape)
     if image is not None:
         return replace(value, image=image, shape=new_shape)
-    if not 2 <= len(shape) <= 4:
-        raise node.unsupported(f"moving the data of {shape} is not; that of two to four axes is")
-    ordered = sorted(moved)
-    if new_shape[1] > 1:
-        ordered = [*ordered[1:], ordered[0]]  # channels last
+    if stored is None:
+        longer = [axis for axis in perm if shape[axis] > 1]
+        if longer == sorted(longer):
+            return replace(value, shape=new_shape)
+        raise node.unsupported(
+            f"moving the axes of {shape} is not, as one of them joins channels to rows or columns; "
+            "axes that keep the channels apart are"
+        )
+    if len(stored) > MOST_AXES:
+        raise node.unsupported(
+            f"moving {len(stored)} axes longer than 1 is not; up to {MOST_AXES} are"
+        )
+    ordered, image = _as_wished(new_shape)
     lengths = tuple(shape[axis] for axis in stored)
     source = Moved(node.name, value.source, lengths, tuple(moved.index(axis) for axis in ordered))
-    image = _image_of(ordered, new_shape)
-    assert image is not None
     return replace(value, source=source, image=image, shape=new_shape)
+
+
+def _as_wished(shape: tuple[int, ...]) -> tuple[list[int], Image]:
+    """The axes longer than 1 in the order in which moved data is best stored, and the image.
+
+    Channels last if the shape is that of an image; row by row if it has another batch or rank.
+    """
+    axes = [axis for axis, length in enumerate(shape) if length > 1]
+    if len(shape) in IMAGE_RANKS and shape[0] == 1 and shape[1] > 1:
+        return [*axes[1:], axes[0]], as_image("", shape)
+    return axes, (1, 1, math.prod(shape))
 
 
 def _stored_axes(value: Value) -> list[int] | None:
@@ -97,7 +114,7 @@ def _image_of(stored: Sequence[int], shape: tuple[int, ...]) -> Image | None:
     if [*stored[first:], *stored[:first]] != ordered:
         return None
     channels = math.prod(shape[axis] for axis in stored[first:])
-    if len(shape) not in (3, 4) or channels != shape[1]:
+    if len(shape) not in IMAGE_RANKS or shape[0] != 1 or channels != shape[1]:
         return None
     return as_image("", shape)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,13 @@ class OnnxNode:
     def unsupported(self, what: str) -> UnsupportedError:
         """An error of the form: `Conv` (node 'x'): what, what is supported instead."""
         return UnsupportedError(f"{self.op_type} (node {self.name!r}): {what} supported")
+
+    def unknown(self, known: Iterable[str]) -> UnsupportedError:
+        """An error for an operator without a rule."""
+        return UnsupportedError(
+            f"{self.op_type} (node {self.name!r}) is not supported; supported are "
+            f"{', '.join(sorted(known))}"
+        )
 
     def wrong(self, what: str) -> ModelError:
         """An error for something that no valid model has."""

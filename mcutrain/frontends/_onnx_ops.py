@@ -17,6 +17,7 @@ from mcutrain.frontends import _onnx_layout as layout
 from mcutrain.frontends import multipliers
 from mcutrain.frontends._onnx_file import MAX_RANK
 from mcutrain.frontends._onnx_node import OnnxNode, normalized_axes
+from mcutrain.frontends._onnx_old import softmax_axis
 from mcutrain.frontends._onnx_sums import conv, gemm, matmul
 from mcutrain.frontends._onnx_values import (
     MAX_CHANNELS,
@@ -40,6 +41,7 @@ from mcutrain.ops.spatial import Window
 Array = npt.NDArray[Any]
 
 MIN_SCALE, MAX_SCALE = 2.0**-126, 2.0**64  # beyond lie denormal numbers and broken files
+CHANNELS_SINCE = 13  # the opset that gave QuantizeLinear and DequantizeLinear an axis
 SOFTMAX_OUTPUT = Quantization(1 / 256, -128)  # TFLite's, the only one its kernel has
 
 
@@ -71,6 +73,11 @@ def scales_of(node: OnnxNode) -> Array:
     data = node.constant(1).data
     if data.dtype != np.float32 or not 0 < data.size <= MAX_CHANNELS or data.ndim > 1:
         raise node.unsupported(f"scales of {data.dtype}{list(data.shape)} are not; float32 is")
+    if data.size > 1 and node.opset < CHANNELS_SINCE:
+        raise node.unsupported(
+            f"{data.size} scales in opset {node.opset} are not; one is, and one per channel from "
+            f"opset {CHANNELS_SINCE} on"
+        )
     if not ((data >= MIN_SCALE) & (data <= MAX_SCALE)).all():
         raise node.wrong(f"the scale {node.constant(1).name!r} must be positive and finite")
     return np.asarray(data, np.float64)
@@ -225,7 +232,7 @@ def pad(builder: Builder, node: OnnxNode) -> Value:
 def softmax(builder: Builder, node: OnnxNode) -> Value:
     """Softmax over the channels; without a QuantizeLinear its scale is 1/256 from -128 on."""
     value = node.real(0)
-    (axis,) = normalized_axes(node, [node.attributes.integer("axis", -1)], len(value.shape))
+    axis = softmax_axis(node, value.shape)
     elements = math.prod(value.shape)
     if value.shape[axis] != elements and axis != 1:
         raise node.unsupported(f"axis {axis} of {value.shape} is not; channels (axis 1) are")
@@ -341,7 +348,7 @@ def apply(builder: Builder, node: OnnxNode) -> Value:
     """The output of a node. Raises UnsupportedError, ModelError."""
     rule = RULES.get(node.op_type)
     if rule is None:
-        raise node.unsupported(f"this operator is not; {', '.join(RULES)} are")
+        raise node.unknown(RULES)
     try:
         return rule(builder, node)
     except (ValueError, OverflowError) as error:

@@ -24,6 +24,7 @@ from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.frontends import _onnx_constants
 from mcutrain.frontends._onnx_file import Attributes, opsets, read_model, tensor_to_array
 from mcutrain.frontends._onnx_node import OnnxNode
+from mcutrain.frontends._onnx_old import with_attributes
 from mcutrain.frontends._onnx_ops import apply
 from mcutrain.frontends._onnx_values import (
     MAX_ELEMENTS,
@@ -40,6 +41,7 @@ from mcutrain.ir.graph import Graph
 
 INPUT_TYPES = {TensorProto.FLOAT: "", TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
 MAX_OUTPUTS = 64
+OLDEST_QDQ_OPSET = 10
 OTHER_FORMS = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
 
 
@@ -51,8 +53,9 @@ def load_onnx(path: str | Path) -> Graph:
     for what is valid but unknown, ModelError for what is broken.
     """
     model = read_model(path)
-    _check_form(model.graph)
-    reader = _Reader(Builder(), opsets(model)[0])
+    (opset,) = opsets(model)
+    _check_form(model.graph, opset)
+    reader = _Reader(Builder(), opset)
     name = _declare(reader, model.graph)
     if len(model.graph.output) > MAX_OUTPUTS:
         raise UnsupportedError(f"more than {MAX_OUTPUTS} outputs are not supported")
@@ -68,7 +71,7 @@ def load_onnx(path: str | Path) -> Graph:
     return canonical(graph.with_nodes(graph.nodes))
 
 
-def _check_form(graph: GraphProto) -> None:
+def _check_form(graph: GraphProto, opset: int) -> None:
     found = {node.op_type for node in graph.node}
     if found.intersection(OTHER_FORMS):
         raise UnsupportedError(
@@ -79,6 +82,11 @@ def _check_form(graph: GraphProto) -> None:
         raise UnsupportedError(
             "the model is float: it has no QuantizeLinear or DequantizeLinear; quantize it to int8 "
             "first: `mcutrain quantize` does it"
+        )
+    if opset < OLDEST_QDQ_OPSET:
+        raise ModelError(
+            f"the model is of opset {opset}, but QuantizeLinear is of opset {OLDEST_QDQ_OPSET} and "
+            "later: export it anew"
         )
 
 
@@ -125,12 +133,11 @@ class _Reader:
                 f"{proto.op_type} (node {name!r}) is of the domain {proto.domain!r}; only ONNX's "
                 "own operators are supported"
             )
-        attributes = {a.name: a for a in proto.attribute}
         where = f"{proto.op_type} (node {name!r})"
-        inputs = tuple(self._lookup(n, where) if n else None for n in proto.input)
-        return OnnxNode(
-            name, proto.op_type, self.opset, inputs, outputs, Attributes(where, attributes)
-        )
+        found = tuple(self._lookup(n, where) if n else None for n in proto.input)
+        attributes = Attributes(where, {a.name: a for a in proto.attribute})
+        inputs = with_attributes(proto.op_type, self.opset, found, attributes)
+        return OnnxNode(name, proto.op_type, self.opset, inputs, outputs, attributes)
 
     def _lookup(self, name: str, where: str) -> Value | Constant:
         if name not in self.values:

@@ -7,7 +7,6 @@ layer sees its inputs as already corrected.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -33,8 +32,7 @@ def correct_biases(
     report: Progress = lambda *_: None,
 ) -> FloatGraph:
     """The graph with biases that make up for the rounding of everything else."""
-    largest = max(math.prod(shape) for shape in graph.shapes.values())
-    x = samples[: max(1, ELEMENTS // largest)].astype(np.float32)
+    x = samples[: graph.at_once(ELEMENTS)].astype(np.float32)
     exact, rounded = {graph.input: x}, {graph.input: q[graph.input].fake(x)}
     last_use = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
     nodes = []

@@ -17,6 +17,7 @@ from mcutrain.quant.float_op import FloatOp, Shape
 Array = npt.NDArray[Any]
 
 MAX_ELEMENTS = 2**22  # of one activation: 16 MiB of float32 per sample
+MAX_SCRATCH = 2**26  # numbers that an operator holds beside its operands: 256 MiB of float32
 MAX_MACS = 2**32  # of one sample
 MAX_RANK = 6
 BATCH_ELEMENTS = 2**18  # of the largest activation of a batch: what caches hold
@@ -58,6 +59,12 @@ class FloatGraph:
             except ValueError as error:
                 raise ModelError(f"node {node.name!r}: {error}") from error
             shapes[node.output] = _sound(node.output, shape)
+            scratch = node.op.scratch(*(shapes[n] for n in node.inputs))
+            if scratch > MAX_SCRATCH:
+                raise ModelError(
+                    f"node {node.name!r} needs {scratch:,} numbers beside its input and output for "
+                    f"padding or patches; the most is {MAX_SCRATCH:,}"
+                )
             macs += node.op.macs(shape)
             if macs > MAX_MACS:
                 raise ModelError(
@@ -98,10 +105,20 @@ class FloatGraph:
             return None
         return self._last_readers[tensor]
 
+    def at_once(self, elements: int) -> int:
+        """How many samples, so that they have so many numbers in the largest activation; 1 or more.
+
+        What an operator holds beside them stays below MAX_SCRATCH.
+        """
+        largest = max(math.prod(shape) for shape in self.shapes.values())
+        scratch = max(
+            (n.op.scratch(*(self.shapes[x] for x in n.inputs)) for n in self.nodes), default=0
+        )
+        return max(1, min(elements // largest, MAX_SCRATCH // max(scratch, 1)))
+
     def batches(self, samples: Array) -> Iterator[Array]:
         """The samples in portions whose activations fit in a bounded memory."""
-        largest = max(math.prod(shape) for shape in self.shapes.values())
-        size = max(1, BATCH_ELEMENTS // largest)
+        size = self.at_once(BATCH_ELEMENTS)
         for first in range(0, len(samples), size):
             yield np.ascontiguousarray(samples[first : first + size], np.float32)
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.fixedpoint import quantize_multiplier
+from mcutrain.ops.spatial import Window
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -56,6 +57,14 @@ class Quantization(NamedTuple):
         """Whether both speak the same integers: a requantization between them does nothing."""
         same = quantize_multiplier(self.scale / other.scale) == (1 << 30, 1)
         return same and self.zero_point == other.zero_point
+
+
+def bordered(window: Window, image: Shape) -> int:
+    """The numbers of an image [1, h, w, c] with the window's padding around; 0 if it has none."""
+    if not any(window.padding):
+        return 0
+    top, bottom, left, right = window.padding
+    return (image[1] + top + bottom) * (image[2] + left + right) * image[3]
 
 
 class FloatOp(ABC):
@@ -102,7 +111,11 @@ class FloatOp(ABC):
         return self
 
     def macs(self, y: Shape) -> int:
-        """Multiply-accumulates for one sample."""
+        """Multiply-accumulates for one sample; of a pool its comparisons or additions."""
+        return 0
+
+    def scratch(self, *x: Shape) -> int:
+        """Numbers that `run` holds for one sample beside its inputs and output."""
         return 0
 
 

@@ -17,7 +17,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.transpose import Transpose
-from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape, bordered
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -58,6 +58,14 @@ class FloatPool(FloatOp):
         if max(self.window.padding[:2]) > spans[0] or max(self.window.padding[2:]) > spans[1]:
             raise ValueError(f"padding {self.window.padding} is as large as the pool's window")
         return (1, *self.window.output_size(*image[1:3]), image[3])
+
+    def macs(self, y: Shape) -> int:
+        """One per output element and place of the window."""
+        return math.prod(y) * math.prod(self.window.kernel)
+
+    def scratch(self, *x: Shape) -> int:
+        """The padded image."""
+        return bordered(self.window, x[0])
 
     def run(self, *x: Array) -> Array:
         """Tap by tap."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ops.spatial import Window
-from mcutrain.quant.float_op import FloatOp, Shape
+from mcutrain.quant.float_op import FloatOp, Shape, bordered
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -126,6 +126,14 @@ class Conv(Sums):
             raise ValueError(f"input {image} and weight {self.w.shape} do not fit each other")
         return (1, *self.window.output_size(*image[1:3]), len(self.w))
 
+    def scratch(self, *x: Shape) -> int:
+        """The padded image, and the patches where they are copied."""
+        (image,) = x
+        taps = math.prod(self.window.kernel)
+        copies = taps if image[3] < FEW_CHANNELS and taps > 1 else 0
+        rows, columns = self.window.output_size(*image[1:3])
+        return bordered(self.window, image) + rows * columns * copies * image[3]
+
     def sums(self, x: Array) -> Array:
         """Tap by tap, or over copied patches where channels are few."""
         taps = _taps(x, self.window)
@@ -158,6 +166,13 @@ class DepthwiseConv(Sums):
         if len(image) != 4 or self.w.shape[3] % image[3] or len(self.b) != self.w.shape[3]:
             raise ValueError(f"input {image} and depthwise weight {self.w.shape} do not fit")
         return (1, *self.window.output_size(*image[1:3]), self.w.shape[3])
+
+    def scratch(self, *x: Shape) -> int:
+        """The image with its channels repeated, and the same padded."""
+        _, height, width, channels = x[0]
+        out = self.w.shape[3]
+        repeated = height * width * out if out > channels else 0
+        return repeated + bordered(self.window, (1, height, width, out))
 
     def sums(self, x: Array) -> Array:
         """Tap by tap."""

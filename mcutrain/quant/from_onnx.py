@@ -9,8 +9,15 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.frontends._onnx_file import Attributes, opsets, read_model, tensor_to_array
+from mcutrain.frontends._onnx_file import (
+    Attributes,
+    opsets,
+    read_model,
+    tensor_to_array,
+    type_name,
+)
 from mcutrain.frontends._onnx_node import OnnxNode
+from mcutrain.frontends._onnx_old import with_attributes
 from mcutrain.frontends._onnx_values import Builder, Constant
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
 from mcutrain.quant.float_op import Shape
@@ -84,11 +91,16 @@ class _Reader:
         if len(inputs) != 1:
             names = ", ".join(repr(info.name) for info in inputs[:8])
             raise UnsupportedError(
-                f"the model has {len(inputs)} inputs ({names}); one is supported"
+                f"the model has {len(inputs)} inputs ({names}); one is supported: export it with "
+                "one, the others as constants"
             )
         (info,) = inputs
         if info.type.tensor_type.elem_type != TensorProto.FLOAT:
-            raise UnsupportedError(f"input {info.name!r} is not float32, as supported")
+            kind = type_name(info.type.tensor_type.elem_type)
+            raise UnsupportedError(
+                f"input {info.name!r} is {kind}; float (32 bits) is supported: export the model "
+                "with a float input"
+            )
         shape = _input_shape(info)
         order = [0, *range(2, len(shape)), 1]
         if _is_channels_last(graph, info.name):
@@ -114,7 +126,7 @@ class _Reader:
             elif front.op_type in RULES:
                 self._define(node.name, RULES[front.op_type](node))
             else:
-                raise front.unsupported(f"this operator is not; {', '.join(RULES)} are")
+                raise front.unknown(RULES)
         except (ValueError, IndexError, OverflowError) as error:
             raise front.wrong(str(error)) from error
         if front.attributes.unread:
@@ -140,10 +152,11 @@ class _Reader:
                 f"{where} is of the domain {proto.domain!r}; only ONNX's own operators are "
                 "supported"
             )
-        found = [self._lookup(n, where) if n else None for n in proto.input]
+        looked_up = tuple(self._lookup(n, where) if n else None for n in proto.input)
+        attributes = Attributes(where, {a.name: a for a in proto.attribute})
+        found = with_attributes(proto.op_type, self.opset, looked_up, attributes)
         constants = tuple(v if isinstance(v, Constant) else None for v in found)
         values = tuple(v if isinstance(v, Placed) else None for v in found)
-        attributes = Attributes(where, {a.name: a for a in proto.attribute})
         front = OnnxNode(name, proto.op_type, self.opset, constants, outputs, attributes)
         return FloatOnnx(front, values, self.nodes)
 
@@ -189,15 +202,24 @@ def _is_channels_last(graph: GraphProto, name: str) -> bool:
 def _input_shape(info: ValueInfoProto) -> Shape:
     """The shape; only the batch may be left open, and is 1."""
     dims = info.type.tensor_type.shape.dim
-    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
-    if len(shape) < 2 or None in shape[1:]:
+    shape = tuple(d.dim_value if d.dim_value > 0 else None for d in dims)
+    if len(shape) < 2:
         raise UnsupportedError(
-            f"input {info.name!r} has the shape {shape}; all but the batch must be fixed, and "
-            "there must be at least two axes"
+            f"input {info.name!r} has the shape {shape}; at least two axes are supported, of which "
+            "the first is the batch"
+        )
+    if None in shape[1:]:
+        open_axes = [i for i, length in enumerate(shape) if length is None and i > 0]
+        raise UnsupportedError(
+            f"input {info.name!r} has open lengths on the axes {open_axes}; all but the batch must "
+            "be fixed: export the model without dynamic axes for them"
         )
     fixed = tuple(d for d in (1 if shape[0] is None else shape[0], *shape[1:]) if d is not None)
     if fixed[0] == 0 or min(fixed) < 1 or math.prod(fixed) > MAX_ELEMENTS or len(fixed) > 4:
         raise ModelError(f"input {info.name!r} has the impossible shape {fixed}")
     if fixed[0] != 1:
-        raise UnsupportedError(f"input {info.name!r} has a batch of {fixed[0]}; 1 is supported")
+        raise UnsupportedError(
+            f"input {info.name!r} has a batch of {fixed[0]}; 1 is supported: export the model with "
+            "a batch of 1, or a dynamic one"
+        )
     return fixed

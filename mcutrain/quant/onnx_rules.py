@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from onnx import TensorProto
 
+from mcutrain.frontends._onnx_file import type_name
 from mcutrain.quant.float_affine import (
     Affine,
     divided_by_constant,
@@ -35,14 +37,19 @@ from mcutrain.quant.onnx_sums import batch_norm, conv, gemm, matmul
 Array = npt.NDArray[Any]
 Rule = Callable[[FloatOnnx], Placed]
 
+REALS = (TensorProto.FLOAT, TensorProto.DOUBLE)
+
 
 def identity(node: FloatOnnx) -> Placed:
     """Identity, Cast of reals, and Dropout when nothing is trained."""
     front = node.front
     if front.op_type == "Dropout" and front.has(2) and front.number(2, 0.0):
         raise front.unsupported("training_mode is not; an exported inference model is")
-    for name in ("seed", "to", "saturate"):
+    for name in ("seed", "saturate"):
         front.attributes.integer(name, 0)
+    to = front.attributes.integer("to", TensorProto.FLOAT)
+    if to not in REALS:
+        raise front.unsupported(f"a cast of an activation to {type_name(to)} is not; to float is")
     return node.x()
 
 

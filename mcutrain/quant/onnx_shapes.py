@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from mcutrain.frontends._onnx_node import normalized_axes
+from mcutrain.frontends._onnx_old import softmax_axis
 from mcutrain.frontends._onnx_ops import new_shape
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_shapes import FloatConcat, FloatMean, FloatPad, FloatPool, FloatSoftmax
@@ -127,7 +128,7 @@ def concat(node: FloatOnnx) -> Placed:
 def softmax(node: FloatOnnx) -> Placed:
     """Over one axis, which must be stored last."""
     x = node.x()
-    (axis,) = normalized_axes(node.front, [node.front.attributes.integer("axis", -1)], len(x.shape))
+    axis = softmax_axis(node.front, x.shape)
     return node.elementwise(FloatSoftmax(), node.nodes.with_last(x, axis, node.name))
 
 
@@ -136,10 +137,17 @@ def transpose(node: FloatOnnx) -> Placed:
     x = node.nodes.direct(node.x(), node.name)
     rank = len(x.shape)
     order = node.front.attributes.integers("perm", tuple(reversed(range(rank)))) or ()
-    if sorted(order) != list(range(rank)) or order[0] != 0:
-        raise node.front.unsupported(f"perm {order} of {x.shape} is not; the batch stays in front")
-    perm = tuple(x.perm[i] for i in order)
-    return Placed(x.tensor, x.stored, perm, tuple(x.shape[i] for i in order))
+    if sorted(order) != list(range(rank)):
+        raise node.front.wrong(f"perm {order} does not fit {x.shape}")
+    shape = tuple(x.shape[i] for i in order)
+    if shape[0] != 1:
+        raise node.front.unsupported(
+            f"the order {order} of the axes of {x.shape} is not; one with an axis of 1 in front is"
+        )
+    perm = [x.perm[i] for i in order]
+    batch = perm.index(0)  # stored first; all axes of length 1 are alike
+    perm[0], perm[batch] = perm[batch], perm[0]
+    return Placed(x.tensor, x.stored, tuple(perm), shape)
 
 
 def reshape(node: FloatOnnx) -> Placed:

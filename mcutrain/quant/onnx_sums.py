@@ -21,6 +21,8 @@ from mcutrain.quant.onnx_node import FloatOnnx, window_of
 Array = npt.NDArray[Any]
 Rule = Callable[[FloatOnnx], Placed]
 
+TRAINING_MODE_SINCE = 14  # before that opset, BatchNormalization's further outputs say the same
+
 
 def conv(node: FloatOnnx) -> Placed:
     """Conv in one or two dimensions; weight [out, in / group, (h,) w]."""
@@ -104,6 +106,13 @@ def batch_norm(node: FloatOnnx) -> Placed:
     attributes = node.front.attributes
     if attributes.integer("training_mode", 0):
         raise node.front.unsupported("training_mode is not; an exported inference model is")
+    if node.front.opset < TRAINING_MODE_SINCE and any(node.front.outputs[1:]):
+        raise node.front.unsupported(
+            "one in training mode, with more than one output, is not; an exported inference model "
+            "is"
+        )
+    if attributes.integer("spatial", 1) != 1:
+        raise node.front.unsupported("spatial 0 is not; one mean and variance per channel are")
     attributes.real("momentum", 0.9)
     epsilon = attributes.real("epsilon", 1e-5)
     scale, bias, mean, variance = (node.real(i).ravel() for i in range(1, 5))

@@ -1,17 +1,24 @@
 """Mutated model files: a graph or one sentence, in bounded time and memory; never a traceback."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mcutrain.errors import McutrainError
-from mcutrain.quant import Settings, read_float
+from mcutrain.errors import ModelError
+from mcutrain.ops.spatial import Window
+from mcutrain.quant import Quantized, Settings, read_float
+from mcutrain.quant.float_graph import MAX_SCRATCH, FloatGraph, FloatNode
+from mcutrain.quant.float_sums import Conv
+from tests.frontends.bounded import read_bounded, with_huge_numbers, with_huge_words
 from tests.quant.networks import OnnxNetwork
 from tests.quant.test_tflite_import import MAKERS, FloatModel
 
-MUTATIONS = 75  # of each of four files
+MUTATIONS = 75  # of each kind and of each of four files
+GROWN_BYTES = 256 * 2**20  # measured: below 1 MiB here, 167 MiB over 1,500 such files
 SETTINGS = Settings("minmax", equalization="off")
 
 
@@ -52,22 +59,54 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
     return bytes(data if rng.random() > 0.1 else data[: rng.randrange(len(data)) + 1])
 
 
+def quantized(path: Path) -> Quantized:
+    model = read_float(path)
+    x = np.random.default_rng(0).normal(0, 1, (2, *model.network.input_shape[1:]))
+    return model.quantize(x, SETTINGS)
+
+
 @pytest.mark.parametrize(
     "write",
     [small_onnx, *(small_tflite(make) for make in (MAKERS[0], MAKERS[1], MAKERS[3]))],
     ids=["onnx", "convolutions", "classifier", "excitation"],
 )
-def test_mutated_models_give_a_graph_or_a_sentence(tmp_path, write):
+def test_mutated_models_give_a_graph_or_a_sentence_in_bounded_memory(tmp_path, write):
     path = write(tmp_path / "model")
     content, rng = path.read_bytes(), random.Random(5)
-    refused: list[str] = []
-    for _ in range(MUTATIONS):
-        path.write_bytes(mutated(content, rng))
-        try:
-            model = read_float(path)
-            x = np.random.default_rng(0).normal(0, 1, (2, *model.network.input_shape[1:]))
-            model.quantize(x, SETTINGS)
-        except McutrainError as error:
-            refused.append(str(error))
-    assert 0 < len(refused) < MUTATIONS
-    assert not [sentence for sentence in refused if "\n" in sentence]
+    damaged = [mutated(content, rng) for _ in range(MUTATIONS)]
+    huge = with_huge_numbers if path.suffix == ".onnx" else with_huge_words
+    damaged += huge(content, rng, MUTATIONS)
+    outcome = read_bounded(quantized, path, content, damaged)
+    assert not outcome.out_of_memory
+    assert outcome.grown_bytes < GROWN_BYTES
+    assert 0 < outcome.sentences.count("") < len(damaged)
+    assert not [sentence for sentence in outcome.sentences if "\n" in sentence]
+
+
+def test_padding_that_only_a_huge_stride_hides_is_refused():
+    """As of a damaged .tflite with padding SAME, which asked for 18 GiB around 9 x 9 numbers."""
+    window = Window((3, 3), (2**26, 1), (1, 1), (0, 2**26, 1, 1))
+    conv = Conv(window, np.ones((1, 3, 3, 4), np.float32), np.zeros(1))
+    node = FloatNode("conv", conv, ("x",), "y")
+    graph = FloatGraph("model", "x", (1, 9, 9, 4), (node,), ("y",))
+    with pytest.raises(ModelError, match=r"node 'conv' needs .* numbers beside its input"):
+        graph.at_once(1)
+
+
+def test_a_runtime_gets_no_endless_memory():
+    code = (
+        "from mcutrain.quant.run_original import bound_memory; import numpy\n"
+        "bound_memory(2**31)\nnumpy.empty(2**32, numpy.uint8)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Unable to allocate 4.00 GiB" in done.stderr
+
+
+def test_samples_are_taken_in_portions_that_patches_allow():
+    window = Window((64, 64), padding=(32, 31, 32, 31))
+    conv = Conv(window, np.ones((1, 64, 64, 1), np.float32), np.zeros(1))
+    node = FloatNode("conv", conv, ("x",), "y")
+    graph = FloatGraph("model", "x", (1, 64, 64, 1), (node,), ("y",))
+    assert conv.scratch((1, 64, 64, 1)) == 127**2 + 64**4
+    assert graph.at_once(2**30) == MAX_SCRATCH // (127**2 + 64**4) == 3
