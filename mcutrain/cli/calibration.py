@@ -59,6 +59,11 @@ class Given:
             if image is not None and x.ndim == 4:
                 x = Transform(*image).fit(x)
             return _real_pixels(x, self.pixels, fixed)
+        if self.pixels is not None:
+            raise DataError(
+                f"{self.path} holds {x.dtype}, not pixels: leave out --pixels, --mean and --std if "
+                "these are the numbers that the model takes, or save uint8"
+            )
         if x.dtype == np.int8:
             if fixed is None:
                 raise DataError(

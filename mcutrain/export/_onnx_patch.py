@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from mcutrain.export._onnx_head import resize_outputs
 from mcutrain.export._onnx_sums import columns_channels_first
 from mcutrain.export.trained import changed
+from mcutrain.frontends._onnx_external import has_data_beside
 from mcutrain.frontends._onnx_file import read_model, tensor_to_array
 from mcutrain.frontends._tflite_file import Names
 from mcutrain.ir.graph import Graph, Node
@@ -43,7 +44,8 @@ def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
     """The file with the trained graph's parameters; None if it is not known where they go."""
     names = changed(original, trained)
     if not names:
-        return path.read_bytes()
+        content = path.read_bytes()
+        return read_model(path).SerializeToString() if has_data_beside(content) else content
     file = _File(read_model(path))
     resized = False
     for name in names:

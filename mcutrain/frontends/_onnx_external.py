@@ -42,6 +42,12 @@ def load_data_beside(model: ModelProto, path: Path) -> None:
         del tensor.external_data[:]
 
 
+def has_data_beside(content: bytes) -> bool:
+    """Whether an .onnx file, given whole, needs others."""
+    initializers = ModelProto.FromString(content).graph.initializer
+    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in initializers)
+
+
 def _file(path: Path, location: str, tensor: str) -> Path:
     """Where the data lies."""
     place = PurePosixPath(location)

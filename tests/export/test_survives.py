@@ -97,6 +97,22 @@ def test_an_untrained_export_is_the_same_file(source, tmp_path):
     assert done.path.read_bytes() == twin.read_bytes()
 
 
+def test_weights_beside_the_model_come_into_the_file(tmp_path):
+    inside = onnx_classifier(tmp_path / "inside.onnx")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    beside = folder / "beside.onnx"
+    onnx.save(onnx.load(inside), beside, save_as_external_data=True, size_threshold=0)
+    assert len(list(folder.iterdir())) == 2
+    original = load(beside)
+    for trained in (original, changed_everywhere(original)):
+        done = export(beside, original, trained, tmp_path / "out.onnx")
+        found = load(done.path)
+        for name, tensor in trained.tensors.items():
+            if tensor.is_constant:
+                assert np.array_equal(found.tensors[name].data, tensor.data)
+
+
 def test_trained_parameters_change_only_their_own_bytes(source, tmp_path):
     original = load(source)
     trained = changed_everywhere(original)

@@ -101,6 +101,7 @@ def test_a_flat_folder_of_images_is_enough(run, model, tmp_path):
         (("uint8",), "--pixels"),
         (("int8",), "--input-scale"),
         (("uint8", "--mean", "0.5,0.5", "--std", "1,1"), "2 means"),
+        (("int8", "--pixels", "0,1", "--input-scale", "0.1"), "holds int8, not pixels"),
     ],
 )
 def test_what_is_missing_is_asked_for(run, model, samples, tmp_path, flags, words):
