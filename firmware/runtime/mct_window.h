@@ -35,4 +35,49 @@ static inline int32_t mct_window_tap_2d(const mct_window *win, const mct_shape *
     return inside ? iy * of->w + ix : -1;
 }
 
+/* Numbers from begin to end - 1; none if begin >= end. */
+typedef struct {
+    int32_t begin, end;
+} mct_span;
+
+/* The taps of a window that begins at input row (or column) `first` and lie inside the image. */
+static inline mct_span mct_window_taps(int32_t first, int32_t kernel, int32_t dilation,
+                                       int32_t size) {
+    mct_span taps = {0, kernel};
+    if (first < 0) {
+        taps.begin = dilation == 1 ? -first : (dilation - 1 - first) / dilation;
+    }
+    if (first + (kernel - 1) * dilation >= size) {
+        taps.end = first >= size ? 0 : (size - 1 - first) / dilation + 1;
+    }
+    return taps;
+}
+
+/* The output rows (or columns) whose windows reach over the input row i; a dilated window may still
+ * not have a tap there. */
+static inline mct_span mct_window_readers(int32_t i, int32_t kernel, int32_t dilation, int32_t pad,
+                                          int32_t stride, int32_t size) {
+    const int32_t before = i + pad - (kernel - 1) * dilation - 1;
+    const int32_t last = (i + pad) / stride;
+    return (mct_span){before < 0 ? 0 : before / stride + 1, last < size ? last + 1 : size};
+}
+
+/* The taps of output (row, column) that lie inside the image `of`. */
+typedef struct {
+    int32_t first_y, first_x;
+    mct_span rows, columns;
+} mct_window_part;
+
+static inline mct_window_part mct_window_inside(const mct_window *win, const mct_shape *of,
+                                                int32_t row, int32_t column) {
+    const int32_t y = row * win->stride_h - win->pad_top;
+    const int32_t x = column * win->stride_w - win->pad_left;
+    return (mct_window_part){y, x, mct_window_taps(y, win->kernel_h, win->dilation_h, of->h),
+                             mct_window_taps(x, win->kernel_w, win->dilation_w, of->w)};
+}
+
+static inline int32_t mct_window_count(const mct_window_part *part) {
+    return (part->rows.end - part->rows.begin) * (part->columns.end - part->columns.begin);
+}
+
 #endif

@@ -172,12 +172,12 @@ class Geometry:
         return self.window.output_size(*self.x)
 
 
-def geometry(s: Source, dilates: bool = True, pads: bool = True) -> Geometry:
+def geometry(s: Source) -> Geometry:
     kernel = (s.integer(1, 3), s.integer(1, 3))
-    dilation = (s.integer(1, 2), s.integer(1, 2)) if dilates else (1, 1)
+    dilation = (s.integer(1, 2), s.integer(1, 2))
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     sides = [spans[0] - 1, spans[0] - 1, spans[1] - 1, spans[1] - 1]
-    padding = [s.integer(0, most) if pads else 0 for most in sides]
+    padding = [s.integer(0, most) for most in sides]
     least = [max(1, spans[0] - sum(padding[:2])), max(1, spans[1] - sum(padding[2:]))]
     size = (least[0] + s.integer(0, 4), least[1] + s.integer(0, 4))
     stride = (s.integer(1, 3), s.integer(1, 3))
@@ -186,7 +186,17 @@ def geometry(s: Source, dilates: bool = True, pads: bool = True) -> Geometry:
 
 
 def pool_geometry(s: Source) -> Geometry:
-    return geometry(s, dilates=False)
+    """Every window holds an element; one in four is of the whole image."""
+    if s.integer(0, 3) == 0:
+        size = (s.integer(1, 5), s.integer(1, 5))
+        return Geometry(Window(size), size)
+    g = geometry(s)
+    held = g.window.patches(np.ones((1, *g.x, 1), np.int64), 0).sum(axis=(2, 3))
+    if held.all():
+        return g
+    top, bottom, left, right = g.window.padding
+    unpadded = replace(g.window, padding=(0, 0, 0, 0))
+    return Geometry(unpadded, (g.x[0] + top + bottom, g.x[1] + left + right))
 
 
 # --------------------------------------------------------------------------------------- forward
