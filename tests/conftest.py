@@ -1,4 +1,4 @@
-"""What all tests share: the shared folder, C compilers, how Hypothesis draws."""
+"""What all tests share: the shared folder, C compilers, a cache, how Hypothesis draws."""
 
 import importlib.util
 import os
@@ -6,10 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.compile_once import compiling_once
 
 os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
 
@@ -31,6 +34,34 @@ def shared() -> Path:
     if not path.is_dir():
         pytest.skip(f"{path} is absent; MCUTRAIN_SHARED can name another place")
     return path
+
+
+@pytest.fixture(scope="session")
+def common_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for all processes that share this run of the tests."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if hasattr(request.config, "workerinput") else base  # of pytest-xdist
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where mcutrain keeps results, not the user's own; compiled C is shared by all processes."""
+    folder, objects = tmp_path_factory.mktemp("cache"), common_folder / "objects"
+    objects.mkdir(exist_ok=True)
+    (folder / "objects").symlink_to(objects)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MCUTRAIN_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_once(cache: Path) -> Iterator[None]:
+    """Firmware that tests build in their own process; commands that they start compile it all."""
+    from mcutrain_host import build
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "_run", compiling_once(build._run, cache / "objects"))
+        yield
 
 
 @pytest.fixture(scope="session")

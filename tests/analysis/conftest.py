@@ -1,9 +1,6 @@
-"""Small problems that are analysed, and a cache of their own."""
+"""Small problems that are analysed."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,15 +12,6 @@ from tests.simulate.networks import Network, residual_network, same, samples
 
 CLASSES = 4
 SETTINGS = TrainingSettings(epochs=1, learning_rate=0.05, head_epochs=2)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One for all tests: kernels are compiled once."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MCUTRAIN_CACHE", str(folder))
-        yield folder
 
 
 def problem(graph: Graph, train: int = 24, test: int = 12) -> Problem:

@@ -6,6 +6,7 @@ import fcntl
 import shutil
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,10 @@ from mcutrain_host.errors import BuildError
 from mcutrain_host.manifest import Manifest
 
 from mcutrain import demo
-from mcutrain.pipeline import TrainingStep
+from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.schedule import LearningRate
 from mcutrain.target import load_target
+from tests.simulate.networks import residual_network, samples
 
 CHIPS = (
     "mps2-an386",
@@ -26,6 +28,8 @@ CHIPS = (
     "rpi-pico",
     "stm32f746g-disco",
 )
+Lessons = tuple[npt.NDArray[np.int8], npt.NDArray[Any]]
+"""Samples as a network takes them, and labels."""
 RATE = LearningRate.of(0.03)
 SCHEME = "fashion-sparse"
 SEED = 1  # what the firmware starts from
@@ -72,8 +76,8 @@ def has_compiler(root: Path, board: str, compiler: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def lessons(count: int = 1000) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
-    """Samples as the network takes them, and labels, of the demo's sensor."""
+def lessons(count: int = 1000) -> Lessons:
+    """Of the demo's sensor."""
     split = demo.deployed(demo.upright(demo.Size(count, 10)))
     run = demo.training_run(training_step(), split, demo.Size(count, 10, 1), 0)
     return run.samples.train(np.arange(count), 0, 0), split.train.y
@@ -84,5 +88,25 @@ def simulated_state(count: int, scheme: str = SCHEME) -> bytes:
     """What the host's simulation holds after the first `count` lessons."""
     x, y = lessons()
     simulator = training_step(scheme).simulator(SEED)
+    simulator.train(x[:count], y[:count], [RATE] * count)
+    return simulator.save()
+
+
+@lru_cache(maxsize=1)
+def quick_step() -> TrainingStep:
+    """Of a network whose step is far shorter than the demo's; its head learns."""
+    return prepare(residual_network(), "head")
+
+
+@lru_cache(maxsize=1)
+def quick_lessons() -> Lessons:
+    return samples(quick_step().graph, 100, 4)
+
+
+@lru_cache(maxsize=2)
+def quick_state(count: int) -> bytes:
+    """What the host's simulation of quick_step holds after the first `count` lessons."""
+    x, y = quick_lessons()
+    simulator = quick_step().simulator(SEED)
     simulator.train(x[:count], y[:count], [RATE] * count)
     return simulator.save()

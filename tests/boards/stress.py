@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host import trainer
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.protocol import Identity, Rate, Step
-from mcutrain_host.trainer import Lessons, Settings, Training
+from mcutrain_host.trainer import Settings, Training
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import FaultyLink, LinkFaults, LoopbackLink
 from mcutrain_host.virtual.machine import Machine
 
-from tests.boards.projects import RATE, SEED, lessons
+from tests.boards.projects import RATE, SEED, Lessons, lessons
 
 IMPATIENT = Patience(answer_seconds=0.001, attempts=1000, work_seconds=60)
 """A DirectLink gives all there is at once, so waiting brings nothing."""
@@ -78,9 +79,11 @@ class Record:
         return [position for event, position, _ in self.lines if event == "step"]
 
 
-def taught(device: Device, count: int, save_every: int, state: Path) -> Record:
-    """Train the first `count` lessons, from the initial weights."""
-    x, y = lessons()
+def taught(
+    device: Device, count: int, save_every: int, state: Path, of: Lessons | None = None
+) -> Record:
+    """Train the first `count` lessons, the demo's unless said, from the initial weights."""
+    x, y = of or lessons()
     record = Record()
     settings = Settings(
         model_hash=device.identify().model_hash,
@@ -89,7 +92,7 @@ def taught(device: Device, count: int, save_every: int, state: Path) -> Record:
         save_every=save_every,
         reconnect_seconds=30.0,
     )
-    plan = Lessons(
+    plan = trainer.Lessons(
         total=count,
         sample_at=lambda i: (x[i].tobytes(), int(y[i])),
         rate_at=lambda i: Rate(RATE.mult_q31, RATE.shift),

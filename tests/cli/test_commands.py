@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import mcutrain
+from mcutrain import demo
+from mcutrain.demo import board as demo_board
 from mcutrain.oracle_tflite import find_interpreter
 from tests.cli.conftest import Run
 
@@ -215,7 +217,11 @@ def test_doctor_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert "apt-get install gcc" in outcome.out
 
 
-def test_the_demo_runs_and_both_computations_agree(run: Run, tmp_path: Path) -> None:
+def test_the_demo_runs_and_both_computations_agree(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "QUICK", demo.Size(32, 20, 1, 1))  # what it learns is tested below
+    monkeypatch.setattr(demo_board, "QUICK", demo_board.Size(6, 2, 2, 3))
     outcome = run("demo", "--quick", "--output", "c")
     assert outcome.code == 0, outcome.err
     for scheme in ("head", "fashion-sparse"):

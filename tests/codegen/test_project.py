@@ -42,11 +42,6 @@ MORE = ("graph.txt", "plan.csv", "manifest.json")
 QUICK = ("-O0",)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path / "cache"))
-
-
 def tiny() -> Graph:
     """Small enough to read all that is generated for it."""
     net = Network((4, 4, 1), seed=5)
@@ -181,7 +176,7 @@ def test_a_failed_write_leaves_the_old_project_and_nothing_else(
         generate(plan_of(tiny(), UpdateScheme()), "head").write(folder)
     monkeypatch.undo()
     assert {p: p.read_text() for p in sorted(folder.rglob("*")) if p.is_file()} == before
-    assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == ["project"]
+    assert [p.name for p in tmp_path.iterdir()] == ["project"]
 
 
 def test_a_failed_move_brings_the_old_project_back(
@@ -200,7 +195,7 @@ def test_a_failed_move_brings_the_old_project_back(
     with pytest.raises(PermissionError):
         project().write(folder)
     assert (folder / "manifest.json").is_file()
-    assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == ["project"]
+    assert [p.name for p in tmp_path.iterdir()] == ["project"]
 
 
 # --------------------------------------------------------------------------------------- building

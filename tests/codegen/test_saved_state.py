@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -29,16 +28,12 @@ def graph() -> Graph:
 
 
 @pytest.fixture(scope="module")
-def simulator(
-    graph: Graph, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CompiledSimulator]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MCUTRAIN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        training = training_graph(graph, UpdateScheme("last:2", 2, {}, 2))
-        made = CompiledSimulator(planned(training), portable=True, extra_flags=QUICK)
-        x, labels = samples(graph, 4, CLASSES)
-        made.train(x, labels, rates(4))
-        yield made
+def simulator(graph: Graph) -> CompiledSimulator:
+    training = training_graph(graph, UpdateScheme("last:2", 2, {}, 2))
+    made = CompiledSimulator(planned(training), portable=True, extra_flags=QUICK)
+    x, labels = samples(graph, 4, CLASSES)
+    made.train(x, labels, rates(4))
+    return made
 
 
 def assert_refused(simulator: CompiledSimulator, saved: bytes, status: int) -> None:

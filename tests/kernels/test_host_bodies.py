@@ -252,8 +252,7 @@ def compiled(
 ) -> Toolchain:
     zig = ("-fno-sanitize=all",) if "ziglang" in command else ()
     made = Toolchain(command, (*flags, *zig), folder)
-    for source in [*sources(host), HARNESS]:  # zig cc -c would merge several
-        made.compile(str(source), "-c")
+    made.compile_objects([*sources(host), HARNESS])
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ from typing import Any
 import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.toolchain import cache_folder
 
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
 from mcutrain.codegen.project import render
 from mcutrain.ir.op import KernelCall, Operand
 from mcutrain.simulate.build import WARNINGS
+from mcutrain.simulate.objects import keep
 from tests.ops.cases import Sample
 
 Array = npt.NDArray[Any]
@@ -62,8 +65,20 @@ class Toolchain:
         sources = [FIRMWARE / ("host" if p in faster else "") / p for p in kernels]
         shared = FIRMWARE.glob("host/simd/*.c") if host else ()
         sources += [*shared, *FIRMWARE.glob("runtime/*.c"), HARNESS]
-        made.compile(*sorted(map(str, sources)), "-c")
+        made.compile_objects(sources)
         return made
+
+    def compile_objects(self, sources: Sequence[Path]) -> None:
+        """One for each source; what some test has compiled alike is copied."""
+        for source in sources:
+            made = self.folder / f"{source.stem}.o"
+            key = hashlib.sha256(repr((self.command, self.flags, source)).encode()).hexdigest()
+            kept = cache_folder() / "objects" / f"{key[:32]}.o"
+            if not kept.is_file():
+                self.compile(str(source), "-c", "-o", str(made))
+                keep(made, kept)
+            elif not made.exists():
+                made.symlink_to(kept)
 
     def compile(self, *arguments: str) -> None:
         folders = {p.parent for p in FIRMWARE.rglob("*.h")}

@@ -24,9 +24,9 @@ from mcutrain.report.learning import (
     SweepPoint,
 )
 from mcutrain.target import load_target
-from tests.cli.conftest import _own_cache, images, model, run
+from tests.cli.conftest import images, model, run
 
-__all__ = ["_own_cache", "images", "model", "run"]
+__all__ = ["images", "model", "run"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

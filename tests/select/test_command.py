@@ -123,7 +123,7 @@ def test_pareto_schemes_of_a_sweep_are_trained(analysis, tmp_path):
     assert all(0 <= p["trained_accuracy"] <= 1 for p in points if p["is_pareto"])
 
 
-def test_the_best_of_the_finalists_is_selected(found, tmp_path):
+def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.arange(240) % 10
     x = np.clip(rng.normal(100 + 10 * y[:, None, None, None], 30, (240, 28, 28, 1)), 0, 255)
@@ -133,6 +133,13 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path):
     other = replace(gains, bias=tuple(0.01 * k for k in range(26)), weights={24: {1.0: 0.5}})
     path.write_text(replace(found, gains={"accuracy": gains, "probability": other}).to_json())
     flags = ("--analysis", str(path), "--sram", "60K", "--data", str(data), "--epochs", "1")
+    by_training, selections = select._select_by_training, []
+
+    def kept(*arguments):
+        selections.append(by_training(*arguments))
+        return selections[-1]
+
+    monkeypatch.setattr(select, "_select_by_training", kept)
     values = answer(*flags, "--finalists", "3", "-o", str(out))
     finalists = values["finalists"]
     assert 2 <= len(finalists) <= 3
@@ -141,6 +148,7 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path):
     assert values["scheme"] == finalists[0]["scheme"] == (out / "scheme.toml").read_text()
     assert json.loads((out / "selection.json").read_text())["finalists"] == finalists
     assert all(finalist["sram_bytes"] <= 60 * 1024 for finalist in finalists)
+    monkeypatch.setattr(select, "_select_by_training", lambda *_: selections[0])
     printed = run(*flags, "--finalists", "3")
     assert printed.exit_code == 0, (printed.output, printed.exception)
     assert "the first is selected" in printed.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -27,13 +26,6 @@ GRADIENT_STEP = 1.0
 """Of a sum when the derivative is measured: the loss is a parabola, so its size does not matter."""
 ROUNDING_Q16 = 2**-15
 """An error is rounded down to 2**-16 steps of the input, its square again."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MCUTRAIN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])

@@ -214,11 +214,8 @@ def arranged(scheme: UpdateScheme, options: TrainOptions) -> tuple[ChannelOrder,
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_c_and_reference_train_permuted_networks_alike(
-    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_c_and_reference_train_permuted_networks_alike(dtype: str) -> None:
     """Convolutions and depthwise layers, several of them reading the same channels."""
-    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
     scheme = UpdateScheme("s", 3, {"1": 0.5, "2": 0.5, "3": 0.4, "4": 0.25, "5": 0.5})
     _, training = arranged(scheme, TrainOptions(dtype))
     assert_same_bits(training, portable=True, extra_flags=("-O1",))
