@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from mcutrain.errors import ModelError
+from mcutrain.errors import McutrainError, ModelError
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import Quantized, Settings, read_float
 from mcutrain.quant.float_graph import MAX_SCRATCH, FloatGraph, FloatNode
@@ -65,14 +67,40 @@ def quantized(path: Path) -> Quantized:
     return model.quantize(x, SETTINGS)
 
 
-@pytest.mark.parametrize(
-    "write",
+each_model = pytest.mark.parametrize(
+    "model",
     [small_onnx, *(small_tflite(make) for make in (MAKERS[0], MAKERS[1], MAKERS[3]))],
     ids=["onnx", "convolutions", "classifier", "excitation"],
+    indirect=True,
 )
-def test_mutated_models_give_a_graph_or_a_sentence_in_bounded_memory(tmp_path, write):
-    path = write(tmp_path / "model")
-    content, rng = path.read_bytes(), random.Random(5)
+
+
+@pytest.fixture
+def model(request, tmp_path):
+    """The path and the content of a small model file."""
+    path = request.param(tmp_path / "model")
+    return path, path.read_bytes()
+
+
+@each_model
+@settings(max_examples=MUTATIONS, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rng=st.randoms(use_true_random=False))
+def test_whatever_is_mutated_there_is_a_model_or_a_sentence(model, rng):
+    """Hypothesis chooses the mutations, and finds the smallest that fails."""
+    path, content = model
+    path.write_bytes(mutated(content, rng))
+    sentence = ""
+    try:
+        quantized(path)
+    except McutrainError as error:
+        sentence = str(error)
+    assert "\n" not in sentence
+
+
+@each_model
+def test_mutated_models_take_bounded_memory(model):
+    path, content = model
+    rng = random.Random(5)
     damaged = [mutated(content, rng) for _ in range(MUTATIONS)]
     huge = with_huge_numbers if path.suffix == ".onnx" else with_huge_words
     damaged += huge(content, rng, MUTATIONS)
