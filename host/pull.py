@@ -18,7 +18,7 @@ def pull(
     model_hash: the project's. Raises ModelMismatchError if the board's is another, HostError if it
     has learnt nothing, StateFileError if the file holds more than the board, or cannot be written.
     """
-    identity = device.identify()
+    identity = device.identity
     name, per_update = device.link.name, identity.samples_per_update
     check_model(device, model_hash)
     if not identity.is_complete:

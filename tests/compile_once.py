@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
-INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+from mcutrain.simulate.objects import needed
 
 Run = Callable[[Sequence[str], Path, str], None]
 """Of a command, the folder that it runs in, and what it is in messages: as host/build.py has it."""
@@ -37,17 +37,14 @@ def compiling_once(run: Run, kept: Path) -> Run:
 
 def key_of(command: Sequence[str], folder: Path, source: str) -> str:
     """Of all that decides what the compiler makes: its flags, the source, what that includes."""
-    by_name: dict[bytes, list[Path]] = {}
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".inc")):
-        by_name.setdefault(path.name.encode(), []).append(path)
-    key = hashlib.sha256(repr(tuple(command)).encode())
-    waiting, seen = [folder / source], {folder / source}
-    while waiting:
-        path = waiting.pop()
-        text = path.read_bytes()
-        key.update(repr((str(path.relative_to(folder)), text)).encode())
-        for name in INCLUDE.findall(text):
-            new = [p for p in by_name.get(name.rpartition(b"/")[2], ()) if p not in seen]
-            seen.update(new)
-            waiting += new
-    return key.hexdigest()[:32]
+    headers = (p for p in folder.rglob("*") if p.suffix in (".h", ".inc"))
+    paths = {str(p.relative_to(folder)): p for p in (folder / source, *headers)}
+    texts = {name: _text(path, path.stat().st_mtime_ns) for name, path in paths.items()}
+    (unit,) = needed(texts).values()
+    key = repr((tuple(command), [(name, texts[name]) for name in unit]))
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=4096)
+def _text(path: Path, changed_ns: int) -> str:
+    return path.read_text(encoding="utf-8")

@@ -76,6 +76,13 @@ static inline mct_window_part mct_window_inside(const mct_window *win, const mct
                              mct_window_taps(x, win->kernel_w, win->dilation_w, of->w)};
 }
 
+/* Whether an output whose window reaches over input (iy, ix) has a tap there. */
+static inline int mct_window_has_tap(const mct_window *win, const mct_window_part *part, int32_t iy,
+                                     int32_t ix) {
+    return (win->dilation_h == 1 || (iy - part->first_y) % win->dilation_h == 0) &&
+           (win->dilation_w == 1 || (ix - part->first_x) % win->dilation_w == 0);
+}
+
 static inline int32_t mct_window_count(const mct_window_part *part) {
     return (part->rows.end - part->rows.begin) * (part->columns.end - part->columns.begin);
 }

@@ -65,10 +65,21 @@ def broken(code: str, indent: int) -> str:
     return ("\n" + " " * indent).join(lines)
 
 
-def wrapped(values: Array | tuple[int, ...]) -> Iterator[str]:
+def lines(values: Array | tuple[int, ...]) -> tuple[str, ...]:
     """A table's values in lines of limited length, each value followed by a comma."""
+    array = np.asarray(values, None if len(values) else np.int32)
+    return _lines(array.tobytes(), array.dtype.str)
+
+
+@lru_cache(maxsize=1024)
+def _lines(values: bytes, dtype: str) -> tuple[str, ...]:
+    """Kept: schemes of one model share most of their tables, and an analysis writes hundreds."""
+    return tuple(_wrapped(np.frombuffer(values, dtype)))
+
+
+def _wrapped(values: Array) -> Iterator[str]:
     line = ""
-    for value in np.asarray(values).ravel().tolist():
+    for value in values.tolist():
         text = literal(int(value)) + ","
         if len(line) + len(text) + 1 > LINE_LENGTH:
             yield line

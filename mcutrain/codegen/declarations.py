@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from mcutrain.codegen.c_text import identifier, literal, wrapped
+from mcutrain.codegen.c_text import identifier, lines, literal
 from mcutrain.ir.op import KernelCall, Operand, Param
 
 Fields = tuple[tuple[str, str], ...]
@@ -71,7 +70,7 @@ class Declarations:
     def _table(self, ctype: str, values: tuple[int, ...], name: str) -> str:
         key = (ctype, values)
         if key not in self._tables:
-            self._tables[key] = Table(ctype, self._unique(name), _lines(values))
+            self._tables[key] = Table(ctype, self._unique(name), lines(values))
         return self._tables[key].name
 
     def _unique(self, name: str) -> str:
@@ -81,12 +80,6 @@ class Declarations:
             candidate, i = f"{base}_{i}", i + 1
         self._names.add(candidate)
         return candidate
-
-
-@lru_cache(maxsize=1024)
-def _lines(values: tuple[int, ...]) -> tuple[str, ...]:
-    """Kept: schemes of one model share most of their tables, and an analysis writes hundreds."""
-    return tuple(wrapped(values))
 
 
 def _nested(fields: Iterable[tuple[str, str]]) -> Fields:

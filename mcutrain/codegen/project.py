@@ -18,7 +18,7 @@ import mcutrain_templates
 import numpy as np
 
 from mcutrain.codegen import firmware
-from mcutrain.codegen.c_text import CTYPES, broken, comment, wrapped
+from mcutrain.codegen.c_text import CTYPES, broken, comment, lines
 from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
 from mcutrain.ir.text import dump
@@ -200,7 +200,7 @@ def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[s
         "tables": program.tables,
         "params": program.params,
         "initial": program.initial,
-        "exponents": list(wrapped(program.exponents)),
+        "exponents": list(lines(program.exponents)),
         "input": program.expression(training.forward, training.x),
         "output": program.expression(training.forward, output),
         "infer": program.infer,
@@ -221,14 +221,8 @@ def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
         "ctype": ctype,
         "count": array.size,
         "comment": comment(f"{tensor.name} {list(tensor.type.shape)}"),
-        "lines": _lines(array.tobytes(), str(array.dtype)),
+        "lines": lines(array),
     }
-
-
-@lru_cache(maxsize=256)
-def _lines(values: bytes, dtype: str) -> tuple[str, ...]:
-    """Kept: schemes of one model share most of their constants, and an analysis writes hundreds."""
-    return tuple(wrapped(np.frombuffer(values, dtype)))
 
 
 def manifest(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from mcutrain.export.onnx import write_onnx
 from mcutrain.export.tflite import write_tflite
 from mcutrain.export.trained import changed
 from mcutrain.frontends import load_tflite
+from mcutrain.frontends._tflite_file import BINDING_ERRORS
 from mcutrain.frontends.onnx import load_onnx
-from mcutrain.frontends.tflite import BINDING_ERRORS
 from mcutrain.ir.graph import Graph
 
 SUFFIXES = (".tflite", ".onnx")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcutrain.errors import ModelError
+from mcutrain.frontends._tflite_file import is_tflite
 from mcutrain.frontends.tflite import load_tflite
 from mcutrain.ir.graph import Graph
 
@@ -14,12 +15,7 @@ __all__ = ["load", "load_tflite"]
 def load(path: str | Path) -> Graph:
     """The int8 graph of a model file, in canonical form. Raises ModelError with a sentence."""
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(8)
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
-    if head[4:8] == b"TFL3":
+    if is_tflite(path):
         return load_tflite(path)
     if path.suffix.lower() == ".tflite":
         raise ModelError(f"{path} is not a .tflite file: the identifier TFL3 is missing")

@@ -182,12 +182,7 @@ class Operands:
 
     def options(self, table: type[Any]) -> Any:
         """The operator's options, whose type is told by the name of its table."""
-        expected = getattr(tflite.BuiltinOptions, table.__name__)
-        if self.op.options is None or self.op.options_type != expected:
-            raise ModelError(f"{self.where} lacks its {table.__name__}")
-        options = table()
-        options.Init(self.op.options.Bytes, self.op.options.Pos)
-        return options
+        return self.op.table(table, self.where)
 
     def limits(self, options: Any) -> tuple[int, int]:
         """The int8 limits of the fused activation."""

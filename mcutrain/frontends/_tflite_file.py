@@ -7,7 +7,9 @@ before it is walked, and every constant against its buffer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,18 @@ OPERATOR_NAMES = {
 DTYPE_NAMES = {
     code: name.lower() for name, code in vars(tflite.TensorType).items() if isinstance(code, int)
 }
+BINDING_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What the bindings and numpy raise when a damaged file leads them astray."""
 CONSTANT_DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32")
 
 
@@ -61,6 +75,16 @@ class FileOperator:
     options_type: int
     options: Any
 
+    def table(self, kind: type[Any], where: str) -> Any:
+        """The options, whose type is told by the name of its table. Raises ModelError."""
+        if self.options is None or self.options_type != getattr(
+            tflite.BuiltinOptions, kind.__name__
+        ):
+            raise ModelError(f"{where} lacks its {kind.__name__}")
+        table = kind()
+        table.Init(self.options.Bytes, self.options.Pos)
+        return table
+
 
 @dataclass(frozen=True)
 class FileModel:
@@ -70,6 +94,29 @@ class FileModel:
     operators: tuple[FileOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+
+def is_tflite(path: Path) -> bool:
+    """Whether a file begins as .tflite files do. Raises ModelError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(8)[4:] == IDENTIFIER
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of reading a .tflite file as ModelError, in a sentence that begins with its path."""
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+    except BINDING_ERRORS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(f"{path} is corrupt or truncated: {reason}") from error
 
 
 def read_file(path: Path) -> FileModel:

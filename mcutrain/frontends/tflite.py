@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
 from tflite import BuiltinOperator
 
-from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.errors import UnsupportedError
 from mcutrain.frontends import _tflite_elementwise as elementwise
 from mcutrain.frontends import _tflite_shapes as shapes
 from mcutrain.frontends import _tflite_sums as sums
 from mcutrain.frontends._tflite_convert import Converter, Operands
-from mcutrain.frontends._tflite_file import MISSING, OPERATOR_NAMES, FileModel, read_file
+from mcutrain.frontends._tflite_file import MISSING, OPERATOR_NAMES, FileModel, naming, read_file
 from mcutrain.frontends.canonical import canonical
 from mcutrain.ir.graph import Graph
-
-# What the bindings and numpy raise when a damaged file leads them astray.
-BINDING_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
 
 
 def load_tflite(path: str | Path) -> Graph:
@@ -38,17 +24,10 @@ def load_tflite(path: str | Path) -> Graph:
     an uint8 tensor there stands for its integers minus 128.
     """
     path = Path(path)
-    try:
+    with naming(path):
         model = read_file(path)
         _refuse_float(model)
         return canonical(Converter(model, EMITTERS).graph(path.stem))
-    except ModelError as error:
-        raise type(error)(f"{path}: {error}") from error
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
-    except BINDING_ERRORS as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(f"{path} is corrupt or truncated: {reason}") from error
 
 
 def _refuse_float(model: FileModel) -> None:

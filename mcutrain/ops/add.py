@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 
 Array = npt.NDArray[Any]
@@ -38,7 +38,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Add(ChannelwiseOp):
+class Add(ClampingOp):
     """y = saturate(a·ka + b·kb + zero_point): each operand is requantized, then their sum.
 
     TFLite's ADD in int8. a, b, y: the same shape.
@@ -101,11 +101,3 @@ class Add(ChannelwiseOp):
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where a or b was."""
         return {0: (0, 1)}
-
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        return replace(self, low=max(low, self.low), high=min(high, self.high))

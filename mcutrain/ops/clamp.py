@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import NULL, Operand, outputs
+from mcutrain.ir.op import NULL, ChannelwiseOp, Op, Operand, outputs
 
 Array = npt.NDArray[Any]
 
@@ -34,3 +35,22 @@ def clamped(value: Array, low: int, high: int, saves_mask: bool) -> tuple[Array,
 def mask_operand(saves_mask: bool) -> tuple[Operand, ...]:
     """The last operand of a kernel that clamps: where to save the mask, or NULL."""
     return outputs(1) if saves_mask else (NULL,)
+
+
+class ClampingOp(ChannelwiseOp):
+    """A channelwise operator whose dataclass has the limits of y and whether the mask is saved."""
+
+    low: int
+    high: int
+    saves_mask: bool
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return self._with(saves_mask=True)
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        return self._with(low=max(low, self.low), high=min(high, self.high))
+
+    def _with(self, **changes: int) -> Op:
+        return cast(Op, replace(cast(Any, self), **changes))

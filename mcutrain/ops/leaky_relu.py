@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
@@ -22,7 +22,7 @@ SLOPE_BITS = 15  # behind the point of the negative slope in the gradient
 
 
 @dataclass(frozen=True)
-class LeakyRelu(ChannelwiseOp):
+class LeakyRelu(ClampingOp):
     """y = clamp((x - x_zero_point) * factor + y_zero_point), with a factor for either sign.
 
     TFLite's LEAKY_RELU in int8. positive, negative: (mult_q31, shift) of x - x_zero_point >= 0 and
@@ -89,14 +89,6 @@ class LeakyRelu(ChannelwiseOp):
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where x was."""
         return {0: (0,)}
-
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        return replace(self, low=max(low, self.low), high=min(high, self.high))
 
 
 @dataclass(frozen=True)

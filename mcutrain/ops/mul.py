@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
@@ -36,7 +36,7 @@ def check_broadcast(a: TensorType, b: TensorType) -> None:
 
 
 @dataclass(frozen=True)
-class Mul(ChannelwiseOp):
+class Mul(ClampingOp):
     """y = clamp((a - a_zero_point) * (b - b_zero_point) * factor + y_zero_point): TFLite's MUL.
 
     factor: mult_q31 * 2**(shift - 31). a, y: [..., c]  b: the same, or [1, 1, 1, c], or [c].
@@ -110,14 +110,6 @@ class Mul(ChannelwiseOp):
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where a was; b may be smaller."""
         return {0: (0,)}
-
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        return replace(self, low=max(low, self.low), high=min(high, self.high))
 
 
 @dataclass(frozen=True)

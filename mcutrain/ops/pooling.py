@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
@@ -46,7 +46,7 @@ def _pool_params(window: Window, x: tuple[int, ...], y: tuple[int, ...]) -> tupl
 
 
 @dataclass(frozen=True)
-class AveragePool2D(ChannelwiseOp):
+class AveragePool2D(ClampingOp):
     """y = round(mean over the part of the window inside the image), halves away from zero.
 
     TFLite's AVERAGE_POOL_2D in int8: x and y have the same scale and zero point.
@@ -105,14 +105,6 @@ class AveragePool2D(ChannelwiseOp):
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
 
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        return replace(self, low=max(low, self.low), high=min(high, self.high))
-
 
 @dataclass(frozen=True)
 class AveragePool2DGradInput(GradientOp):
@@ -148,7 +140,7 @@ class AveragePool2DGradInput(GradientOp):
 
 
 @dataclass(frozen=True)
-class MaxPool2D(ChannelwiseOp):
+class MaxPool2D(ClampingOp):
     """y = the largest element of the window inside the image: TFLite's MAX_POOL_2D in int8."""
 
     window: Window
@@ -184,14 +176,6 @@ class MaxPool2D(ChannelwiseOp):
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
 
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        return replace(self, low=max(low, self.low), high=min(high, self.high))
-
 
 @dataclass(frozen=True)
 class MaxPool2DGradInput(GradientOp):
@@ -226,7 +210,7 @@ class MaxPool2DGradInput(GradientOp):
 
 
 @dataclass(frozen=True)
-class Mean(ChannelwiseOp):
+class Mean(ClampingOp):
     """y[c] = requantize(sum over the image of (x - x_zero_point)); TFLite's MEAN over h and w.
 
     The division by the count is part of the multiplier. x: [1, h, w, c]  y: [1, 1, 1, c]
@@ -280,11 +264,3 @@ class Mean(ChannelwiseOp):
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", "mct_mean_s8", ("mean_s8",), params, operands)
-
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        return replace(self, low=max(low, self.low), high=min(high, self.high))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
+from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Rescale(ChannelwiseOp):
+class Rescale(ClampingOp):
     """y = clamp((x - x_zero_point) * mult_q31 * 2**(shift - 31) + y_zero_point, low, high)."""
 
     x_zero_point: int
@@ -67,11 +67,3 @@ class Rescale(ChannelwiseOp):
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where x was."""
         return {0: (0,)}
-
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        return replace(self, low=max(low, self.low), high=min(high, self.high))

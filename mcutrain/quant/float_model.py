@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError
+from mcutrain.frontends._tflite_file import is_tflite
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.calibrate import Progress
 from mcutrain.quant.float_graph import FloatGraph
@@ -47,14 +48,9 @@ class FloatModel:
 def read_float(path: str | Path) -> FloatModel:
     """Read a float .onnx or .tflite file and fold what can be folded. Raises ModelError."""
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(8)
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
     hybrid = False
     with np.errstate(all="ignore"):
-        if head[4:8] == b"TFL3":
+        if is_tflite(path):
             graph = read_tflite(path)
             hybrid = is_hybrid(path)
         elif path.suffix.lower() == ".onnx":

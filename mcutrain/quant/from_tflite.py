@@ -17,9 +17,9 @@ from mcutrain.frontends._tflite_file import (
     FileOperator,
     FileTensor,
     Names,
+    naming,
     read_file,
 )
-from mcutrain.frontends.tflite import BINDING_ERRORS
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.tflite_operator import Operator
@@ -30,16 +30,8 @@ Array = npt.NDArray[Any]
 
 def read_tflite(path: Path) -> FloatGraph:
     """The float graph of a .tflite file. Raises ModelError with a sentence."""
-    try:
-        model = read_file(path)
-        return Importer(model).graph(path.stem)
-    except ModelError as error:
-        raise type(error)(f"{path}: {error}") from error
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
-    except BINDING_ERRORS as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(f"{path} is corrupt or truncated: {reason}") from error
+    with naming(path):
+        return Importer(read_file(path)).graph(path.stem)
 
 
 def is_hybrid(path: Path) -> bool:

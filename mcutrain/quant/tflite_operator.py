@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.frontends._tflite_convert import ACTIVATIONS
@@ -98,12 +97,7 @@ class Operator:
 
     def options(self, table: type[Any]) -> Any:
         """The operator's options."""
-        expected = getattr(tflite.BuiltinOptions, table.__name__)
-        if self.op.options is None or self.op.options_type != expected:
-            raise ModelError(f"{self.where} lacks its {table.__name__}")
-        options = table()
-        options.Init(self.op.options.Bytes, self.op.options.Pos)
-        return options
+        return self.op.table(table, self.where)
 
     def limits(self, options: Any) -> tuple[float, float]:
         """Of the fused activation."""
