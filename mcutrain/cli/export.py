@@ -62,7 +62,8 @@ def export(
     """Write the trained model: the original with its trained weights and biases.
 
     Names, metadata, signatures and quantization stay; a new head takes the old one's place. The
-    file is read back, and computes the same bits as the device.
+    file is read back, and computes the same bits as the device; in TFLite that needs its reference
+    kernels, see docs/export.md.
 
     Example: `mcutrain export model.tflite --state project -o trained.tflite`
     """
