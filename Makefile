@@ -3,7 +3,7 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 
 PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-input
-C_FILES = $(shell find firmware host tests -name '*.[ch]' -o -name '*.inc' | grep -v tests/codegen/golden | sort)
+C_FILES = $(shell find firmware host tests -name '*.[ch]' | grep -v tests/codegen/golden | sort)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -37,7 +37,7 @@ def compiling_once(run: Run, kept: Path) -> Run:
 
 def key_of(command: Sequence[str], folder: Path, source: str) -> str:
     """Of all that decides what the compiler makes: its flags, the source, what that includes."""
-    headers = (p for p in folder.rglob("*") if p.suffix in (".h", ".inc"))
+    headers = folder.rglob("*.h")
     paths = {str(p.relative_to(folder)): p for p in (folder / source, *headers)}
     texts = {name: _text(path, path.stat().st_mtime_ns) for name, path in paths.items()}
     (unit,) = needed(texts).values()

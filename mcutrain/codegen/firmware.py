@@ -18,7 +18,7 @@ APP_SOURCES = (
     "protocol/mct_protocol.c",
     "store/mct_store.c",
 )
-CHIP_MAIN = "app/main.c"
+CHIP_MAIN = "app/mct_main.c"
 INCLUDE_FOLDERS = ("runtime", "app", "protocol", "store")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 CHIP_FLAGS = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common")
@@ -104,7 +104,7 @@ def compile_facts(target: Target, files: Iterable[str]) -> dict[str, Any]:
     """How the project is compiled, for the Makefile and for `mcutrain build`."""
     names = sorted(files)
     sources = [n for n in names if n.endswith(".c") and not n.startswith("tools/")]
-    folders = {str(Path(n).parent) for n in names if n.endswith((".h", ".inc"))}
+    folders = {str(Path(n).parent) for n in names if n.endswith(".h")}
     values = target.values
     chip = [] if target.is_hosted else [*CHIP_FLAGS]
     script = values.get("linker_script")

@@ -154,7 +154,7 @@ class Program:
 def sources_of(kernels: Mapping[str, set[str]]) -> tuple[str, ...]:
     """The C files of the kernels, relative to the firmware folder."""
     return tuple(
-        f"kernels/{kernel}/{body}.c"
+        f"kernels/{kernel}/mct_{body}.c"
         for kernel in sorted(kernels)
         for body in sorted(kernels[kernel])
     )
@@ -162,4 +162,4 @@ def sources_of(kernels: Mapping[str, set[str]]) -> tuple[str, ...]:
 
 def headers_of(kernels: Mapping[str, set[str]]) -> Sequence[str]:
     """The kernels' headers."""
-    return [f"{kernel}.h" for kernel in sorted(kernels)]
+    return [f"mct_{kernel}.h" for kernel in sorted(kernels)]

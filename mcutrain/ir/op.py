@@ -57,8 +57,8 @@ class KernelCall:
     """The C call of a node: `function(&params, operands…)`.
 
     kernel: the folder under firmware/kernels/ with the header and the bodies; bodies: the C files
-    in it, without suffix, that the function needs. Updated values (Op.updates) are passed once,
-    as the input they replace.
+    in it, without `mct_` and suffix, that the function needs. Updated values (Op.updates) are
+    passed once, as the input they replace.
     """
 
     kernel: str

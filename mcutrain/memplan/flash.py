@@ -76,7 +76,7 @@ def flash_parts(training: TrainGraph, code: CodeSizes | None = None) -> dict[Has
 
 def source_files(call: KernelCall) -> list[str]:
     """The kernel's C files, relative to the firmware folder."""
-    return [f"kernels/{call.kernel}/{body}.c" for body in call.bodies]
+    return [f"kernels/{call.kernel}/mct_{body}.c" for body in call.bodies]
 
 
 def kernel_calls(training: TrainGraph) -> Iterator[KernelCall]:

@@ -160,7 +160,7 @@ def _compiled(
             part.write_text(files[name], encoding="utf-8")
             part.replace(folder / name)
     made = folder / f"{unit[0]}.o"
-    folders = sorted({f"-I{PurePosixPath(n).parent}" for n in files if n.endswith((".h", ".inc"))})
+    folders = sorted({f"-I{PurePosixPath(n).parent}" for n in files if n.endswith(".h")})
     run(tools, [*tools.flags, *folders, "-c", "-fPIC", "-o", str(made), unit[0]], folder)
     return made
 

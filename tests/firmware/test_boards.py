@@ -52,7 +52,7 @@ def test_uart_is_described_as_it_is_programmed(board):
 @pytest.mark.parametrize("board", CHIPS, ids=named)
 def test_every_baud_rate_is_a_divisor_of_the_clock(board):
     define = board.values["define"]
-    divided = {"USART1": 2, "USART2": 4, "USART6": 2}  # by the bus; clock.c
+    divided = {"USART1": 2, "USART2": 4, "USART6": 2}  # by the bus; mct_clock.c
     clock_hz = define["CLOCK_HZ"] / divided.get(board.values["uart"]["name"], 1)
     clock_hz *= 4 if board.name == "rpi-pico" else 1  # counts 64ths of 16 clocks
     divisor = round(clock_hz / define["UART_BAUD"])
@@ -62,7 +62,7 @@ def test_every_baud_rate_is_a_divisor_of_the_clock(board):
 @pytest.mark.parametrize("board", CHIPS, ids=named)
 def test_slots_begin_and_end_where_the_flash_can_be_erased(board):
     assert board.slot_bytes % (4 * KB) == 0
-    if board.name == "rpi-pico":  # flash.c erases blocks of 64 KB
+    if board.name == "rpi-pico":  # mct_flash.c erases blocks of 64 KB
         assert [(origin | board.slot_bytes) % (64 * KB) for origin in board.slots] == [0, 0]
 
 
@@ -89,3 +89,13 @@ def test_code_of_an_stm32_shares_no_sector_with_a_slot(board):
             apart = origin + size_bytes <= region.origin
             apart |= region.origin + region.size_bytes <= origin
             assert apart or sector not in erased
+
+
+FOREIGN = {"string.h", "bin2uf2.c"}
+"""A header that the C library of a chip must have under this name; a program for the host."""
+
+
+def test_no_name_of_a_c_file_can_be_that_of_a_file_of_the_users_program() -> None:
+    names = {path.name for path in FIRMWARE.rglob("*") if path.suffix in (".c", ".h", ".S", ".inc")}
+    assert len(names) > 150
+    assert {name for name in names if not name.startswith("mct_")} <= FOREIGN

@@ -17,7 +17,7 @@ def libc(request, c_compilers, tmp_path_factory):
     library = tmp_path_factory.mktemp("libc") / "libc.so"
     flags = ["-std=c11", request.param, "-ffreestanding", "-shared", "-fPIC"]
     flags += ["-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{FOLDER / 'include'}"]
-    command = [*c_compilers[0], *flags, str(FOLDER / "libc.c"), "-o", str(library)]
+    command = [*c_compilers[0], *flags, str(FOLDER / "mct_libc.c"), "-o", str(library)]
     subprocess.run(command, check=True, timeout=300)
     made = ctypes.CDLL(str(library))
     for name in ("memcpy", "memmove", "memset"):

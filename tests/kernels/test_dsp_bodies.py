@@ -24,7 +24,7 @@ from tests.ops.cases import CASES, Sample, tensor, weight
 from tests.ops.drawing import SeededSource, Source, drawn
 
 DSP = FIRMWARE / "dsp"
-DSP_BODIES = {p.stem: p for p in sorted(DSP.glob("kernels/*/*.c"))}
+DSP_BODIES = {p.stem.removeprefix("mct_"): p for p in sorted(DSP.glob("kernels/*/*.c"))}
 CORTEX_M7 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m7", "-O2", "-ffreestanding")
 SEEDS = 24
 SAMPLES = 4

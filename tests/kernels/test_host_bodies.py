@@ -40,7 +40,7 @@ from tests.ops.cases import (
 )
 from tests.ops.drawing import SeededSource, Source, drawn
 
-HOST_BODIES = {p.stem: p for p in sorted(FIRMWARE.glob("host/kernels/*/*.c"))}
+HOST_BODIES = {p.stem.removeprefix("mct_"): p for p in sorted(FIRMWARE.glob("host/kernels/*/*.c"))}
 SHARED = sorted(FIRMWARE.glob("host/simd/*.c"))
 SEEDS = 40
 SAMPLES = 6
@@ -330,5 +330,5 @@ def test_host_bodies_compile_for_neon(c_compilers: list[tuple[str, ...]], tmp_pa
         pytest.skip("ziglang is not installed: no compiler for aarch64")
     compiled((*zig, "-target", "aarch64-linux-gnu"), ("-O0",), tmp_path, host=True)
     objects = sorted(tmp_path.glob("*.o"))
-    assert {path.stem for path in objects} >= HOST_BODIES.keys()
+    assert {path.stem.removeprefix("mct_") for path in objects} >= HOST_BODIES.keys()
     assert all(path.read_bytes()[18] == 183 for path in objects)  # ELF's e_machine: AArch64

@@ -207,9 +207,10 @@ def test_a_kernel_call_names_files_that_exist_and_define_the_function(case: Case
     for sample in seeded(case, FIELD_SAMPLES):
         call = kernel_call(sample)
         folder = FIRMWARE / "kernels" / call.kernel
-        assert (folder / f"{call.kernel}.h").is_file()
-        assert re.search(rf"void {call.function}\(", (folder / f"{call.kernel}.h").read_text())
-        assert all((folder / f"{body}.c").is_file() for body in call.bodies)
+        header = folder / f"mct_{call.kernel}.h"
+        assert header.is_file()
+        assert re.search(rf"void {call.function}\(", header.read_text())
+        assert all((folder / f"mct_{body}.c").is_file() for body in call.bodies)
 
 
 def test_every_kernel_function_is_reached_by_a_case() -> None:

@@ -19,7 +19,7 @@ void mct_uart_start(uint32_t clock_hz);
 /* Returns when the last bit has left. */
 void mct_uart_flush(void);
 
-/* Starts the core's cycle counter: cycles_dwt.c. */
+/* Starts the core's cycle counter: mct_cycles_dwt.c. */
 void mct_dwt_start(void);
 
 /* Turns the caches of core or flash on; makes them forget memory that changed under them. address

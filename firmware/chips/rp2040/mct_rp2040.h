@@ -16,7 +16,7 @@
 #define MCT_RESETS_UART0 (1u << 22)
 
 /* The flash as memory: command 03h, 24 address bits, one data line, which every flash chip knows. The
- * clock is a quarter of the core's: 31 MHz, and the slowest usual chips allow 50. boot2.c and flash.c
+ * clock is a quarter of the core's: 31 MHz, and the slowest usual chips allow 50. mct_boot2.c and mct_flash.c
  * set it up. (4.10, "SSI") */
 #define MCT_SSI 0x18000000u
 #define MCT_SSI_CTRLR0 0x001F0300u     /* 32 bits in a frame; command, address, then read */

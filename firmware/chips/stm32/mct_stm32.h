@@ -12,7 +12,7 @@
 #define MCT_FLASH 0x40023C00u
 #define MCT_FLASH_ACR MCT_FLASH
 
-/* Clocks of the peripheral buses that clock.c sets. */
+/* Clocks of the peripheral buses that mct_clock.c sets. */
 #define MCT_APB1_HZ (MCT_CLOCK_HZ / 4u)
 #define MCT_APB2_HZ (MCT_CLOCK_HZ / 2u)
 

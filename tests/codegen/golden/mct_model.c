@@ -5,10 +5,10 @@
 
 #include "mct_constants.h"
 #include "mct_fixedpoint.h"
-#include "bias.h"
-#include "conv_2d.h"
-#include "pooling.h"
-#include "softmax_cross_entropy.h"
+#include "mct_bias.h"
+#include "mct_conv_2d.h"
+#include "mct_pooling.h"
+#include "mct_softmax_cross_entropy.h"
 
 /* All activations, gradients and scratch; what lies where at which step is in plan.csv. */
 static union {

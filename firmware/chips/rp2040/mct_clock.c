@@ -1,0 +1,95 @@
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_rp2040.h"
+
+#define CLK_REF_CTRL 0x40008030u
+#define CLK_REF_SELECTED 0x40008038u
+#define CLK_SYS_CTRL 0x4000803Cu
+#define CLK_SYS_SELECTED 0x40008044u
+#define CLK_PERI_CTRL 0x40008048u
+#define RESETS_RESET 0x4000C000u
+#define RESETS_DONE 0x4000C008u
+#define IO_BANK0 0x40014000u
+#define PADS_BANK0 0x4001C000u
+#define XOSC_CTRL 0x40024000u
+#define XOSC_STATUS 0x40024004u
+#define XOSC_STARTUP 0x4002400Cu
+#define PLL_CS 0x40028000u
+#define PLL_PWR 0x40028004u
+#define PLL_FBDIV_INT 0x40028008u
+#define PLL_PRIM 0x4002800Cu
+#define TIMER_RAWH 0x40054024u
+#define TIMER_RAWL 0x40054028u
+#define WATCHDOG_TICK 0x4005802Cu
+
+#define CRYSTAL_MHZ 12u
+#define CLOCK_MHZ 125u
+_Static_assert(MCT_CLOCK_HZ == CLOCK_MHZ * 1000000u, "mct_clock.c sets 125 MHz only");
+
+/* Waits for any bit of the mask; nothing works without, so for ever. */
+static void wait_for(uint32_t address, uint32_t mask) {
+    while ((MCT_REGISTER(address) & mask) == 0) {
+    }
+}
+
+void mct_peripheral_on(uint32_t bits) {
+    MCT_CLEAR(RESETS_RESET) = bits;
+    while ((MCT_REGISTER(RESETS_DONE) & bits) != bits) {
+    }
+}
+
+static void start_crystal(void) {
+    MCT_REGISTER(XOSC_STARTUP) = 47; /* 1 ms, in 256 crystal periods */
+    MCT_REGISTER(XOSC_CTRL) = 0xFABu << 12 | 0xAA0u;
+    wait_for(XOSC_STATUS, 1u << 31);
+}
+
+/* 12 MHz * 125 / 6 / 2 */
+static void start_pll(void) {
+    MCT_SET(RESETS_RESET) = MCT_RESETS_PLL_SYS;
+    mct_peripheral_on(MCT_RESETS_PLL_SYS);
+    MCT_REGISTER(PLL_CS) = 1; /* reference divider */
+    MCT_REGISTER(PLL_FBDIV_INT) = 125;
+    MCT_CLEAR(PLL_PWR) = 1u << 5 | 1u << 0; /* oscillator and PLL on */
+    wait_for(PLL_CS, 1u << 31);
+    MCT_REGISTER(PLL_PRIM) = 6u << 16 | 2u << 12;
+    MCT_CLEAR(PLL_PWR) = 1u << 3; /* output dividers on */
+}
+
+/* Steps back to the reference clock first: a debugger's restart leaves the PLL in use. */
+void mct_clock_start(void) {
+    MCT_CLEAR(CLK_SYS_CTRL) = 1;
+    wait_for(CLK_SYS_SELECTED, 1u << 0);
+    start_crystal();
+    MCT_REGISTER(CLK_REF_CTRL) = 2; /* crystal */
+    wait_for(CLK_REF_SELECTED, 1u << 2);
+    start_pll();
+    MCT_REGISTER(CLK_SYS_CTRL) = 0; /* the other source is the PLL */
+    MCT_SET(CLK_SYS_CTRL) = 1;      /* take it */
+    wait_for(CLK_SYS_SELECTED, 1u << 1);
+    MCT_REGISTER(CLK_PERI_CTRL) = 1u << 11; /* as the core */
+    MCT_REGISTER(WATCHDOG_TICK) = 1u << 9 | CRYSTAL_MHZ;
+    mct_peripheral_on(MCT_RESETS_TIMER);
+}
+
+/* The pad's pull-up keeps an open receiver silent. */
+void mct_pin_uart(uint32_t pin) {
+    mct_peripheral_on(MCT_RESETS_IO_BANK0 | MCT_RESETS_PADS_BANK0);
+    MCT_REGISTER(PADS_BANK0 + 4u + 4u * pin) = 1u << 6 | 1u << 4 | 1u << 3 | 1u << 1;
+    MCT_REGISTER(IO_BANK0 + 4u + 8u * pin) = 2;
+}
+
+/* The Cortex-M0+ counts no cycles; the timer counts microseconds. */
+uint64_t mct_board_cycles(void) {
+    for (;;) {
+        const uint32_t high = MCT_REGISTER(TIMER_RAWH);
+        const uint32_t low = MCT_REGISTER(TIMER_RAWL);
+        if (MCT_REGISTER(TIMER_RAWH) == high) {
+            return ((uint64_t)high << 32 | low) * CLOCK_MHZ;
+        }
+    }
+}
+
+uint32_t mct_board_clock_hz(void) {
+    return MCT_CLOCK_HZ;
+}

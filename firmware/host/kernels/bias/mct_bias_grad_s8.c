@@ -1,0 +1,12 @@
+#include "mct_bias.h"
+#include "mct_bias_sums.h"
+
+void mct_bias_grad_s8(const mct_bias_grad_s8_params *p, const mct_step *step, const int8_t *dy,
+                      int32_t *db) {
+    for (int32_t c = 0; c < p->channels_out; c += MCT_LANES) {
+        int32_t sums[MCT_LANES];
+        const int32_t lanes = mct_min(p->channels_out - c, MCT_LANES);
+        mct_bias_sums(dy + c, p->positions, p->channels_out, lanes, sums);
+        mct_accumulate_s32(step, sums, lanes, db + c);
+    }
+}

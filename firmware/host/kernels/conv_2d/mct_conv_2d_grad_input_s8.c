@@ -1,0 +1,79 @@
+#include "mct_conv_2d.h"
+#include "mct_grad_s8.h"
+#include "mct_gradient_tile.h"
+#include "mct_product.h"
+#include "mct_window.h"
+
+/* dx as a product: a row is a position of dx, a column is an input channel; k counts the taps and,
+ * in each, the output channels. */
+typedef struct {
+    const mct_conv_2d_grad_input_s8_params *p;
+    const int8_t *dy, *w;
+} mct_grad_job;
+
+static void mct_grad_window(const mct_grad_job *job, int32_t position, int32_t k, int32_t depth,
+                            int16_t *a) {
+    const mct_conv_2d_grad_input_s8_params *p = job->p;
+    const int32_t outs = p->dy.c;
+    for (int32_t at = k; at < k + depth;) {
+        const int32_t o = at % outs;
+        const int32_t count = mct_min(outs - o, k + depth - at);
+        const int32_t from = mct_window_source_2d(&p->window, &p->dy, position / p->dx.w,
+                                                  position % p->dx.w, at / outs);
+        if (from < 0) {
+            memset(a + at - k, 0, (size_t)count * sizeof *a);
+        } else {
+            for (int32_t i = 0; i < count; i++) {
+                a[at - k + i] = job->dy[from * outs + o + i];
+            }
+        }
+        at += count;
+    }
+}
+
+static void mct_grad_fill_a(const void *job, int32_t row, int32_t rows, int32_t k, int32_t depth,
+                            int32_t stride, int16_t *a) {
+    for (int32_t r = 0; r < rows; r++) {
+        mct_grad_window(job, row + r, k, depth, a + r * stride);
+    }
+}
+
+static const int8_t *mct_grad_weights(const mct_grad_job *job, int32_t k) {
+    const mct_conv_2d_grad_input_s8_params *p = job->p;
+    const int32_t taps = p->window.kernel_h * p->window.kernel_w;
+    return job->w + (k % p->dy.c * taps + k / p->dy.c) * p->dx.c;
+}
+
+static void mct_grad_fill_b(const void *job, int32_t k, int32_t depth, int32_t column,
+                            int32_t columns, int16_t *b) {
+    for (int32_t d = 0; d < depth; d += 2) {
+        const int8_t *first = mct_grad_weights(job, k + d) + column;
+        const int8_t *second = d + 1 < depth ? mct_grad_weights(job, k + d + 1) + column : NULL;
+        mct_fill_pairs(first, second, columns, 0, b + d * MCT_TILE_COLUMNS);
+    }
+}
+
+void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const mct_step *step,
+                               const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
+                               const int8_t *addend, const mct_exponent *addend_exponent,
+                               const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
+                               int32_t *scratch) {
+    (void)scratch;
+    mct_gradient_writer writer =
+        mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
+    mct_gradient_add(&writer, &p->addend, addend, addend_exponent);
+    const mct_grad_job job = {p, dy, w};
+    mct_gradients result = {&writer, p->dx.c, dx};
+    const mct_product product = {
+        .rows = p->dx.h * p->dx.w,
+        .columns = p->dx.c,
+        .depth = p->window.kernel_h * p->window.kernel_w * p->dy.c,
+        .job = &job,
+        .fill_a = mct_grad_fill_a,
+        .fill_b = mct_grad_fill_b,
+        .take = mct_take_gradients,
+        .result = &result,
+    };
+    mct_product_run(&product);
+    mct_gradient_end(&writer, MCT_GRAD_BITS);
+}

@@ -1,0 +1,15 @@
+#include "mct_depthwise_conv_2d.h"
+#include "mct_depthwise_weight_tap.h"
+#include "mct_update.h"
+
+void mct_depthwise_conv_2d_grad_weight_s8(const mct_depthwise_conv_2d_grad_weight_s8_params *p,
+                                          const mct_step *step, const int8_t *dy, const int8_t *x,
+                                          int32_t *dw, int32_t *scratch) {
+    const int32_t count = p->trained_channels;
+    const mct_depthwise_weight_job job = {
+        &p->x, &p->dy, &p->window, p->x_zero_point, count, p->x_columns, p->channels, dy, x};
+    for (int32_t tap = 0; tap < p->window.kernel_h * p->window.kernel_w; tap++) {
+        mct_depthwise_weight_tap(&job, tap, scratch);
+        mct_accumulate_s32(step, scratch, count, dw + tap * count);
+    }
+}

@@ -1,0 +1,4 @@
+#include "mct_add_channels.h"
+#include "mct_grad_s8.h"
+
+#include "mct_add_channels_grad_input_body.h"

@@ -1,4 +1,0 @@
-#include "bias.h"
-#include "mct_grad_s8.h"
-
-#include "bias_grad.inc"

@@ -1,0 +1,4 @@
+#include "mct_concatenation.h"
+#include "mct_grad_s8.h"
+
+#include "mct_concatenation_grad_input_body.h"

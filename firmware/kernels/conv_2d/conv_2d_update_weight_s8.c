@@ -1,4 +1,0 @@
-#include "conv_2d.h"
-#include "mct_grad_s8.h"
-
-#include "conv_2d_update_weight.inc"

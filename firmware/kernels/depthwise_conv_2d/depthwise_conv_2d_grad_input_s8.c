@@ -1,4 +1,0 @@
-#include "depthwise_conv_2d.h"
-#include "mct_grad_s8.h"
-
-#include "depthwise_conv_2d_grad_input.inc"

@@ -1,4 +1,0 @@
-#include "gradient_sum.h"
-#include "mct_grad_s8.h"
-
-#include "gradient_add.inc"

@@ -1,4 +1,0 @@
-#include "gradient_sum.h"
-#include "mct_grad_s16.h"
-
-#include "gradient_rescale.inc"

@@ -1,0 +1,4 @@
+#include "mct_grad_s8.h"
+#include "mct_gradient_sum.h"
+
+#include "mct_gradient_rescale_body.h"

@@ -1,4 +1,0 @@
-#include "leaky_relu.h"
-#include "mct_grad_s16.h"
-
-#include "leaky_relu_grad_input.inc"

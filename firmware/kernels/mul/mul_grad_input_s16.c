@@ -1,4 +1,0 @@
-#include "mct_grad_s16.h"
-#include "mul.h"
-
-#include "mul_grad_input.inc"

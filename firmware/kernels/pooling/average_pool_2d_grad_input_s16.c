@@ -1,4 +1,0 @@
-#include "mct_grad_s16.h"
-#include "pooling.h"
-
-#include "average_pool_2d_grad_input.inc"

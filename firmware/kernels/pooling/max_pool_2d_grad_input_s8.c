@@ -1,4 +1,0 @@
-#include "mct_grad_s8.h"
-#include "pooling.h"
-
-#include "max_pool_2d_grad_input.inc"

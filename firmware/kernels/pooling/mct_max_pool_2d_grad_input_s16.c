@@ -1,0 +1,4 @@
+#include "mct_grad_s16.h"
+#include "mct_pooling.h"
+
+#include "mct_max_pool_2d_grad_input_body.h"

@@ -1,0 +1,4 @@
+#include "mct_grad_s16.h"
+#include "mct_transpose.h"
+
+#include "mct_transpose_body.h"

@@ -1,4 +1,0 @@
-#include "mct_grad_s16.h"
-#include "transpose.h"
-
-#include "transpose.inc"

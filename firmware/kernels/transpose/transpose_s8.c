@@ -1,4 +1,0 @@
-#include "mct_grad_s8.h"
-#include "transpose.h"
-
-#include "transpose.inc"
