@@ -25,7 +25,7 @@ class Finalist:
 
 
 def part(train: Dataset, samples: int | None = None, seed: int = 0) -> Split:
-    """Training samples, shuffled: a fifth of them, 2,000 at most, are held out.
+    """Training samples, drawn: a fifth of them, 2,000 at most, of every class alike, are held out.
 
     samples: how many of the others to train on, None is all. The data's own test samples must not
     choose a scheme. Raises DataError if there are too few.

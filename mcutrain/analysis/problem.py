@@ -29,10 +29,11 @@ MOST_SAMPLES = 1000
 def held_out(
     train: data.Dataset, samples: int | None = None, test_samples: int | None = None, seed: int = 0
 ) -> data.Split:
-    """Training samples, shuffled and parted: what an analysis trains on, and what it tests on.
+    """Training samples, drawn and parted: what an analysis trains on, and what it tests on.
 
     A data set's own test samples must not choose a scheme whose accuracy they will measure. By
-    default half of the samples each, 1,000 at most. Raises DataError if there are too few.
+    default half of the samples each, 1,000 at most, of every class alike (see mcutrain.data.drawn).
+    Raises DataError if there are too few.
     """
     half = min(MOST_SAMPLES, len(train) // 2)
     trained = samples or (half if test_samples is None else min(half, len(train) - test_samples))
@@ -42,8 +43,10 @@ def held_out(
             f"the data set has {len(train)} training samples, which are too few for {trained} to "
             f"train on and {tested} to test on: give smaller --samples and --test-samples"
         )
-    index = data.order(len(train), 0, seed)
-    return data.Split(train.take(index[:trained]), train.take(index[trained : trained + tested]))
+    index = data.drawn(train.y, trained, seed)
+    others = np.setdiff1d(np.arange(len(train)), index)
+    tests = others[data.drawn(train.y[others], tested, seed)]
+    return data.Split(train.take(index), train.take(tests))
 
 
 @dataclass(frozen=True, eq=False)

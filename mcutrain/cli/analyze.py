@@ -58,15 +58,19 @@ def analyze(
     samples: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Training samples to train on; half of them, 1000 at most, by default."
+            min=1,
+            metavar="N",
+            help="Training samples to train on, of every class alike; half of them, 1000 at most, "
+            "by default.",
         ),
     ] = None,
     test_samples: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Other training samples to test on; what is left, 1000 at most, by default. The "
-            "data's own test samples are not looked at.",
+            metavar="N",
+            help="Other training samples to test on, of every class alike; what is left, 1000 at "
+            "most, by default. The data's own test samples are not looked at.",
         ),
     ] = None,
     test_share: inputs.TestShare = 0.2,
@@ -141,8 +145,9 @@ def analyze(
     LearningRate.of(rate)  # a sentence before the data is read
     if output is not None:
         check_writable(output)
-    source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
-    problem = _load(model, source, classes, seed)
+    pixels = inputs.normalization(mean, std)
+    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed)
+    problem = _load(model, source, classes)
     if not json:
         say(_headline(problem))
     first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
@@ -171,20 +176,19 @@ class _Learning:
     seeds: int = 1
 
 
-def _load(model: Path, source: inputs.Source, classes: str, seed: int) -> Problem:
+def _load(model: Path, source: inputs.Source, classes: str) -> Problem:
     from dataclasses import replace
 
     from mcutrain.analysis.problem import Problem, held_out
-    from mcutrain.api import load_data
+    from mcutrain.api import input_type
     from mcutrain.pipeline import load
     from mcutrain.sparse import find_head
 
     graph: Graph = load(model)
     find_head(graph)  # a sentence before the data is read
-    whole = replace(source, samples=None, test_samples=None).read_labelled(
-        lambda path, share, progress: load_data(graph, path, share, seed, progress)
-    )
-    split = held_out(whole.train, source.samples, source.test_samples, seed)
+    everything = replace(source, samples=None, test_samples=None)
+    whole = everything.read_labelled(input_type(graph).shape[1:])
+    split = held_out(whole.train, source.samples, source.test_samples, source.seed)
     wanted = options.classes_for(graph, split, classes)
     return Problem.of(graph, split, wanted, source.normalization)
 

@@ -138,13 +138,11 @@ def compare(
 
 
 def _read(graph: Graph, source: inputs.Source) -> Split:
-    from mcutrain.api import load_data
+    from mcutrain.api import input_type
     from mcutrain.sparse import find_head
 
     find_head(graph)  # a sentence before the data is read
-    return source.read_labelled(
-        lambda path, share, progress: load_data(graph, path, share, 0, progress)
-    )
+    return source.read_labelled(input_type(graph).shape[1:])
 
 
 def _candidates(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,21 +41,13 @@ class Training:
 
     def read(self, graph: Graph) -> Split:
         """The whole data set."""
-        from mcutrain.api import load_data
+        from mcutrain.api import input_type
 
-        return self.source.read_labelled(
-            lambda path, share, progress: load_data(
-                graph, path, share, self.settings.seed, progress
-            )
-        )
+        return self.source.read_labelled(input_type(graph).shape[1:])
 
-    def first(self, graph: Graph) -> Split:
-        """The first of the training samples, as many as asked for, and the test samples."""
-        from mcutrain.data import Split
-
-        split = self.read(graph)
-        count = len(split.train) if self.samples is None else self.samples
-        return Split(split.train.subset(count), split.test)
+    def some(self, graph: Graph) -> Split:
+        """As many training samples as asked for, and the test samples."""
+        return replace(self, source=replace(self.source, samples=self.samples)).read(graph)
 
     def parted(self, graph: Graph) -> Split:
         """Training samples only: some to train on, others to choose by."""

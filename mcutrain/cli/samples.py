@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +12,7 @@ from mcutrain.cli.options import parse_number, parse_numbers
 from mcutrain.cli.output import count_bar
 
 if TYPE_CHECKING:
-    from mcutrain.data import Normalization, Progress, Split
+    from mcutrain.data import Normalization, Split
 
 Data = Annotated[
     Path,
@@ -45,10 +44,22 @@ Crop = Annotated[
 ]
 TrainingSamples = Annotated[
     int | None,
-    typer.Option("--samples", min=1, help="Only the first N training samples.", show_default=False),
+    typer.Option(
+        "--samples",
+        min=1,
+        metavar="N",
+        help="Only N training samples, drawn by the seed, of every class alike.",
+        show_default=False,
+    ),
 ]
 TestSamples = Annotated[
-    int | None, typer.Option(min=1, help="Only the first N test samples.", show_default=False)
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Only N test samples, drawn by the seed, of every class alike.",
+        show_default=False,
+    ),
 ]
 TestShare = Annotated[float, typer.Option(help="Of data that does not say what is for the test.")]
 Jobs = Annotated[
@@ -73,19 +84,20 @@ Std = Annotated[
 
 @dataclass(frozen=True)
 class Source:
-    """Where samples come from, and how many of them are used."""
+    """Where samples come from, and how many of them are used; `seed` draws them."""
 
     path: Path
     samples: int | None
     test_samples: int | None
     test_share: float
     normalization: Normalization | None
+    seed: int = 0
 
-    def read_labelled(self, load: Callable[[Path, float, Progress], Split]) -> Split:
+    def read_labelled(self, input_shape: tuple[int, ...]) -> Split:
         """The same of data whose labels are needed. Raises DataError if it has none."""
         from mcutrain.errors import DataError
 
-        split = self.read(load)
+        split = self.read(input_shape)
         if not split.is_labelled:
             raise DataError(
                 f"{self.path} has no labels, which are needed to compare what is learnt: save y "
@@ -93,22 +105,22 @@ class Source:
             )
         return split
 
-    def read(self, load: Callable[[Path, float, Progress], Split]) -> Split:
-        """The first samples of both parts. load: reads path, with test share and progress."""
-        from mcutrain.data import Split
+    def read(self, input_shape: tuple[int, ...]) -> Split:
+        """As many samples of both parts as asked for. input_shape: the model's, without batch."""
+        from mcutrain.data import load
 
+        image_shape = input_shape if len(input_shape) == 3 else None
         with count_bar() as bar:
             task = bar.add_task("reading images")
-            split = load(
+            return load(
                 self.path,
-                self.test_share,
-                lambda done, of: bar.update(task, completed=done, total=of),
+                test_share=self.test_share,
+                seed=self.seed,
+                image_shape=image_shape,
+                progress=lambda done, of: bar.update(task, completed=done, total=of),
+                samples=self.samples,
+                test_samples=self.test_samples,
             )
-        train, test = split.train, split.test
-        return Split(
-            train if self.samples is None else train.subset(self.samples),
-            test if self.test_samples is None else test.subset(self.test_samples),
-        )
 
 
 def normalization(mean: str | None, std: str | None) -> Normalization | None:

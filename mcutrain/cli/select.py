@@ -149,7 +149,10 @@ def select(
     samples: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Training samples to train on; all by default.", show_default=False
+            min=1,
+            metavar="N",
+            help="Training samples to train on, of every class alike; all by default.",
+            show_default=False,
         ),
     ] = None,
     epochs: inputs.Epochs = 4,
@@ -194,7 +197,8 @@ def select(
     training = None
     if data is not None:
         settings = RunSettings(epochs, float(lr), seed=seed, flip=flip, crop_pixels=crop)
-        source = inputs.Source(data, None, None, test_share, inputs.normalization(mean, std))
+        pixels = inputs.normalization(mean, std)
+        source = inputs.Source(data, None, None, test_share, pixels, seed)
         training = Training(source, settings, samples, accumulate, jobs)
     graph, new_classes, contributions, target = request.read()
     limits = limits_of(target, sram, flash, instructions, step_time, sweep is not None)
@@ -203,7 +207,7 @@ def select(
     if sweep is not None:
         lesson = None
         if train and training is not None:
-            split = training.first(graph)
+            split = training.some(graph)
             lesson = training.lesson(model, new_classes, split)
         selector = _selector(request, graph, contributions, costs)
         processes = 1 if training is None else training.processes

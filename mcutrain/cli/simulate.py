@@ -94,7 +94,8 @@ def simulate(
         loss,
         options.added(add_class),
     )
-    source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
+    pixels = inputs.normalization(mean, std)
+    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed)
     for path in (save_state, checkpoint):
         if path is not None:
             check_writable(path)
@@ -128,15 +129,13 @@ def _load(
     settings: RunSettings,
 ) -> tuple[TrainingStep, Split]:
     """The step, with a head that suits the data."""
-    from mcutrain.api import load_data
+    from mcutrain.api import input_type
     from mcutrain.pipeline import load
     from mcutrain.sparse import find_head
 
     graph = load(model)
     find_head(graph)  # a sentence before the data is read
-    split = source.read(
-        lambda path, share, progress: load_data(graph, path, share, settings.seed, progress)
-    )
+    split = source.read(input_type(graph).shape[1:])
     wanted, flags, split = options.fit_to_data(graph, split, classes, flags)
     return flags.prepare(graph, wanted, settings.seed), split
 

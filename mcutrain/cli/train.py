@@ -59,7 +59,10 @@ def train(
     test_samples: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Only the first N test samples; 0 does not test.", show_default=False
+            min=0,
+            metavar="N",
+            help="Only N test samples, drawn by the seed, of every class alike; 0 does not test.",
+            show_default=False,
         ),
     ] = None,
     test_share: inputs.TestShare = 0.2,
@@ -141,7 +144,8 @@ def train(
     manifest = Manifest.read(folder)
     settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
     cut = test_samples or None
-    source = inputs.Source(data, samples, cut, test_share, inputs.normalization(mean, std))
+    pixels = inputs.normalization(mean, std)
+    source = inputs.Source(data, samples, cut, test_share, pixels, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
     course = _course(manifest, source, settings)
@@ -179,23 +183,13 @@ class _Where:
 
 def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) -> Course:
     """Samples and learning rates as `mcutrain simulate` takes them."""
-    from mcutrain import data as datasets
     from mcutrain.api import prepare_samples
     from mcutrain.simulate import Course
 
     facts = manifest.values
     has_labels = facts.get("loss") != "mse"
     shape = tuple(facts["input"]["shape"][1:])
-    image_shape = (shape[0], shape[1], shape[2]) if len(shape) == 3 else None
-    split = source.read(
-        lambda path, share, progress: datasets.load(
-            path,
-            test_share=share,
-            seed=settings.seed,
-            image_shape=image_shape,
-            progress=progress,
-        )
-    )
+    split = source.read(shape)
     if not has_labels:
         split = split.without_labels()
     elif added := tuple((facts.get("recipe") or {}).get("added", ())):

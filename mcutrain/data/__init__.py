@@ -2,7 +2,7 @@
 
 from mcutrain.data._folders import Progress
 from mcutrain.data.check import check, is_same_shape
-from mcutrain.data.dataset import Dataset, Split, as_names, order, stratified
+from mcutrain.data.dataset import Dataset, Split, as_names, drawn, order, stratified
 from mcutrain.data.load import load
 from mcutrain.data.quantize import Normalization, quantize_input
 from mcutrain.data.transform import Transform
@@ -15,6 +15,7 @@ __all__ = [
     "Transform",
     "as_names",
     "check",
+    "drawn",
     "is_same_shape",
     "load",
     "order",

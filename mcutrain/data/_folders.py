@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from mcutrain.data.dataset import Dataset, Labels, Samples, Split, as_names, stratified
+from mcutrain.data.dataset import (
+    Dataset,
+    Indices,
+    Labels,
+    Samples,
+    Split,
+    as_names,
+    drawn,
+    stratified,
+)
 from mcutrain.data.transform import Pixels, Transform
 from mcutrain.errors import DataError
 
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int, int], None]
 ImageShape: TypeAlias = tuple[int, int, int]
+Counts: TypeAlias = tuple[int | None, int | None]
 
 SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".bmp", ".pgm", ".ppm", ".pnm", ".pbm", ".gif", ".webp"}
@@ -38,6 +48,11 @@ class Listing:
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
 
+    def take(self, index: Indices) -> "Listing":
+        """Those at `index`."""
+        chosen = index.tolist()
+        return Listing(tuple(self.paths[i] for i in chosen), tuple(self.labels[i] for i in chosen))
+
 
 def read_folders(
     root: Path,
@@ -45,8 +60,12 @@ def read_folders(
     seed: int,
     image_shape: ImageShape | None,
     progress: Progress | None,
+    counts: Counts = (None, None),
 ) -> Split:
-    """The Split in the folder `root`; see `load`. Raises DataError for what cannot be used."""
+    """The Split in the folder `root`; see `load`. Raises DataError for what cannot be used.
+
+    counts: how many images of the training and test parts are read, None is all.
+    """
     _check_shape(image_shape)
     _require_pillow()
     train_root, test_root = _parts(root)
@@ -54,11 +73,16 @@ def read_folders(
     train = _list_images(train_root, names)
     test = _list_images(test_root, names) if test_root else Listing((), ())
     both = Listing(train.paths + test.paths, train.labels + test.labels)
-    x = _read_images(both, image_shape, progress)
     y = np.array(both.labels, dtype=np.int64)
-    train_index, test_index = _split_index(y, len(train.paths), test_share, seed)
-    whole = Dataset(x, y, names)
-    return Split(whole.take(train_index), whole.take(test_index))
+    parts = _split_index(y, len(train.paths), test_share, seed)
+    used = [
+        part if n is None else part[drawn(y[part], n, seed)]
+        for part, n in zip(parts, counts, strict=True)
+    ]
+    index = np.concatenate(used)
+    x = _read_images(both.take(index), image_shape, progress)
+    whole, middle = Dataset(x, y[index], names), len(used[0])
+    return Split(whole.part(0, middle), whole.part(middle, len(whole)))
 
 
 def _split_index(

@@ -65,13 +65,20 @@ class Dataset:
         return len(self.names)
 
     def subset(self, count: int) -> "Dataset":
-        """The first `count` samples, 1 <= count <= len(self); raises DataError otherwise."""
-        if not 1 <= count <= len(self):
-            raise DataError(
-                f"{count} samples were asked for but the set has {len(self)}: "
-                f"ask for 1 to {len(self)}"
-            )
-        return replace(self, x=self.x[:count], y=self.y[:count])
+        """The first `count` samples, 1 <= count <= len(self); raises DataError otherwise.
+
+        For sets that are known to be mixed; `drawn` serves those that are not.
+        """
+        check_count(count, len(self))
+        return self.part(0, count)
+
+    def drawn(self, count: int, seed: int) -> "Dataset":
+        """`count` samples that share out every class alike, see the function `drawn`."""
+        return self.take(drawn(self.y, count, seed))
+
+    def part(self, first: int, last: int) -> "Dataset":
+        """The samples from `first` up to `last`, without a copy."""
+        return replace(self, x=self.x[first:last], y=self.y[first:last])
 
     def take(self, index: Indices) -> "Dataset":
         """The samples at `index` (k,), k >= 1, in that order."""
@@ -98,6 +105,11 @@ class Split:
     def is_labelled(self) -> bool:
         """Whether classes can be learnt from it."""
         return self.train.is_labelled
+
+    def drawn(self, samples: int | None, test_samples: int | None, seed: int) -> "Split":
+        """So many samples of each part, drawn by `seed`; None is all of them."""
+        counts = (self.train, samples), (self.test, test_samples)
+        return Split(*(part if n is None else part.drawn(n, seed) for part, n in counts))
 
     def without_labels(self) -> "Split":
         """The same samples for a network that reproduces them.
@@ -166,6 +178,36 @@ def stratified(y: Labels, test_share: float, seed: int) -> tuple[Indices, Indice
     return np.flatnonzero(~is_test), np.flatnonzero(is_test)
 
 
+def drawn(y: Labels, count: int, seed: int) -> Indices:
+    """Ascending indices of `count` samples, 1 <= count <= len(y), that share out every class alike.
+
+    Every class is put into an order of its own, drawn from (seed, class) alone; sample r of a class
+    of k comes at (r + 1/2) / k of the way, its first one at the start, and the first `count`
+    of all are taken. So a class gets what its share of all samples gives, and at least one where
+    `count` allows it; more samples hold the fewer; and how the classes follow each other does not
+    matter. Raises DataError for another count.
+    """
+    check_count(count, len(y))
+    place = np.empty(len(y), np.float64)
+    turn = np.empty(len(y), np.uint64)
+    for label in np.unique(y).tolist():
+        members = np.flatnonzero(y == label)
+        draws = _draws(len(members), seed, label, _SUBSET_STREAM)
+        rank = np.empty(len(members), np.int64)
+        rank[np.argsort(draws, kind="stable")] = np.arange(len(members))
+        place[members] = np.where(rank == 0, 0.0, (2 * rank + 1) / (2 * len(members)))
+        turn[members] = draws
+    return np.sort(np.lexsort((y, turn, place))[:count]).astype(np.int64)
+
+
+def check_count(count: int, available: int) -> None:
+    """Raise DataError unless 1 <= count <= available."""
+    if not 1 <= count <= available:
+        raise DataError(
+            f"{count} samples were asked for but the set has {available}: ask for 1 to {available}"
+        )
+
+
 def as_samples(x: Samples, key: str) -> Samples:
     """`x` as a Dataset takes it, (n, height, width) with a channel axis added; else DataError."""
     if x.dtype.newbyteorder("=") not in SAMPLE_DTYPES:
@@ -213,7 +255,8 @@ def as_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 _SPLIT_STREAM = 1
-"""Keeps the draws of a split apart from those of an epoch's order."""
+_SUBSET_STREAM = 2
+"""Keep the draws of a split and of a subset apart from those of an epoch's order."""
 
 
 def _draws(n: int, *key: int) -> npt.NDArray[np.uint64]:

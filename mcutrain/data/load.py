@@ -15,6 +15,8 @@ def load(
     seed: int = 0,
     image_shape: tuple[int, int, int] | None = None,
     progress: Progress | None = None,
+    samples: int | None = None,
+    test_samples: int | None = None,
 ) -> Split:
     """Read the data set at `path`.
 
@@ -30,13 +32,16 @@ def load(
     they become RGB and must have one size. `progress(done, total)` is called per image.
 
     Where the data set does not say what is for the test, `test_share` of every class is,
-    chosen by `seed` (see `stratified`).
+    chosen by `seed` (see `stratified`). `samples` and `test_samples` take so many of each part,
+    of every class alike, also chosen by `seed` (see `drawn`); of a folder only those are read.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
     return read_place(
         path,
-        lambda place: read_folders(place, test_share, seed, image_shape, progress),
-        lambda place: read_npz(place, test_share, seed),
+        lambda place: read_folders(
+            place, test_share, seed, image_shape, progress, (samples, test_samples)
+        ),
+        lambda place: read_npz(place, test_share, seed).drawn(samples, test_samples, seed),
         "a folder with class folders",
     )

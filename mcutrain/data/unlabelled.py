@@ -2,6 +2,10 @@
 
 from os import PathLike
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from mcutrain.data._folders import (
     ImageShape,
@@ -13,9 +17,9 @@ from mcutrain.data._folders import (
     _read_images,
     _require_pillow,
 )
-from mcutrain.data._npz import _read_arrays
+from mcutrain.data._npz import _given_split, _read_arrays
 from mcutrain.data._place import read_place
-from mcutrain.data.dataset import Samples, as_samples, order
+from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
 from mcutrain.errors import DataError
 
 
@@ -27,11 +31,12 @@ def load_samples(
     image_shape: ImageShape | None = None,
     progress: Progress | None = None,
 ) -> Samples:
-    """At most `count` samples, drawn by `seed`, of the data set at `path`.
+    """At most `count` training samples of the data set at `path`, of every class alike.
 
-    An .npz file holds `x_train` or `x`, as `load` reads it; labels are not looked at. A folder
-    holds images, a folder of images per class, or `train/` with such folders. With `image_shape`
-    (height, width, channels) images are centre-cropped and resized.
+    An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
+    folder holds images, a folder of images per class, or `train/` with such folders. `seed`
+    chooses, see `drawn`. With `image_shape` (height, width, channels) images are centre-cropped
+    and resized.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
@@ -49,7 +54,24 @@ def _of_npz(path: Path, count: int, seed: int) -> Samples:
     if key is None:
         raise DataError("there is no x and no x_train: save the samples as x")
     x = as_samples(arrays[key], key)
-    return x[order(len(x), 0, seed)[:count]]
+    index = np.arange(len(x))
+    if key == "x" and "split" in arrays:
+        index, _ = _given_split(arrays["split"], len(x))
+    labels = _class_numbers(arrays.get(key.replace("x", "y")), len(x))[index]
+    return x[index[_mixed(labels, count, seed)]]
+
+
+def _mixed(y: Labels, count: int, seed: int) -> Indices:
+    """At most `count` indices in random order: some passes look at the first samples only."""
+    index = drawn(y, min(count, len(y)), seed)
+    return index[order(len(index), 0, seed)]
+
+
+def _class_numbers(y: npt.NDArray[Any] | None, n: int) -> Labels:
+    """What tells classes apart, whatever it is; one class where there are no labels."""
+    if y is None or len(np.atleast_1d(y)) != n:
+        return np.zeros(n, np.int64)
+    return np.unique(y.reshape(n, -1), axis=0, return_inverse=True)[1].reshape(n).astype(np.int64)
 
 
 def _of_folder(
@@ -58,6 +80,11 @@ def _of_folder(
     _require_pillow()
     train, _ = _parts(root)
     folders = [f.name for f in sorted(train.iterdir()) if f.is_dir() and f.name[:1] not in "._"]
-    paths = list(_list_images(train, tuple(folders)).paths) if folders else _images(root)
-    chosen = [paths[i] for i in order(len(paths), 0, seed)[:count]]
-    return _read_images(Listing(tuple(chosen), (0,) * len(chosen)), image_shape, progress)
+    found = (
+        _list_images(train, tuple(folders))
+        if folders
+        else Listing(tuple(paths := _images(root)), (0,) * len(paths))
+    )
+    labels = np.array(found.labels, np.int64)
+    chosen = found.take(_mixed(labels, count, seed))
+    return _read_images(chosen, image_shape, progress)

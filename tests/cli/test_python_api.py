@@ -22,8 +22,7 @@ def test_python_and_the_command_line_train_to_the_same_bits(
     flags = ("--scheme", "bias:2", "--samples", 40, "--test-samples", 20, "--epochs", 2)
     facts = run("simulate", model, "--data", images, *flags, "--seed", 3, "--json").json
     step = mcutrain.prepare(model, "bias:2", head_seed=3)
-    split = data.load(images)
-    split = data.Split(split.train.subset(40), split.test.subset(20))
+    split = data.load(images, samples=40, test_samples=20, seed=3)
     result = mcutrain.train(step, split, epochs=2, seed=3)
     assert hashlib.sha256(result.saved).hexdigest() == facts["state_sha256"]
     assert result.accuracy == facts["accuracy"]
