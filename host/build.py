@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +16,8 @@ from elftools.elf.elffile import ELFFile
 from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.manifest import Manifest
-from mcutrain_host.toolchain import find_host_compiler
+from mcutrain_host.packages import OPTIONAL, install
+from mcutrain_host.toolchain import ZIG, find_host_compiler
 
 COMPILE_SECONDS = 600
 TOO_SMALL = {
@@ -29,7 +28,6 @@ TOO_SMALL = {
     "a board with more flash",
     "VECTORS": "the flash sector of the vector table: keep only start-up code there",
 }
-ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
 @dataclass(frozen=True)
@@ -60,11 +58,12 @@ def find_toolchain(compile_facts: dict[str, Any], wanted: str | None = None) -> 
     found = next((path for path in map(shutil.which, names) if path), None)
     if wanted != "zig" and found is not None:
         return Toolchain(Path(found).name, (found,), flags, libraries)
-    if wanted != "gcc" and importlib.util.find_spec("ziglang") is not None:
+    zig = OPTIONAL["ziglang"]
+    if wanted != "gcc" and zig.is_installed:
         return Toolchain("zig cc", ZIG, tuple(compile_facts["zig"]), ())
     raise BuildError(
-        f"there is no compiler for this board: install {gcc} (on Debian: "
-        f"{'gcc-arm-none-eabi' if chip else 'gcc'}), or `pip install ziglang`"
+        f"there is no compiler for this board: install {gcc} (apt-get install "
+        f"{'gcc-arm-none-eabi' if chip else 'gcc'}), or {install((zig,))}"
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcutrain_host.errors import LogError
+from mcutrain_host.packages import OPTIONAL
 
 LONGEST_LINE_BYTES = 65_536
 LINE_BEGIN = b'{"event": '
@@ -79,6 +80,12 @@ class JsonLines:
         return end + self._file.write(b"\n")
 
 
+def check_tensorboard(folder: Path) -> None:
+    """Raise LogError if TensorBoard's files cannot be written, before there is anything to log."""
+    if not OPTIONAL["tensorboardX"].is_installed:
+        raise LogError(folder, OPTIONAL["tensorboardX"].missing)
+
+
 class TensorBoard:
     """Event files for TensorBoard: loss, accuracy and cycles over positions.
 
@@ -87,14 +94,11 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from tensorboardX.event_file_writer import EventsWriter
-            from tensorboardX.proto import event_pb2
-            from tensorboardX.summary import scalar
-        except ImportError as error:
-            raise LogError(
-                folder, "tensorboardX is missing: pip install 'mcutrain[tensorboard]'"
-            ) from error
+        check_tensorboard(folder)
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto import event_pb2
+        from tensorboardX.summary import scalar
+
         self.folder = folder
         self._event, self._scalar = event_pb2.Event, scalar
         try:

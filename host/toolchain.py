@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import shlex
 import shutil
@@ -13,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mcutrain_host.errors import BuildError
+from mcutrain_host.packages import OPTIONAL, install
 
 COMPILE_SECONDS = 300
+ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
 def find_host_compiler() -> tuple[str, ...]:
@@ -29,10 +30,11 @@ def find_host_compiler() -> tuple[str, ...]:
         path = shutil.which(name)
         if path:
             return (path,)
-    if importlib.util.find_spec("ziglang") is not None:
-        return (sys.executable, "-m", "ziglang", "cc")
+    zig = OPTIONAL["ziglang"]
+    if zig.is_installed:
+        return ZIG
     raise BuildError(
-        "there is no C compiler: install one (apt-get install gcc) or `pip install ziglang`"
+        f"there is no C compiler: install one (apt-get install gcc), or {install((zig,))}"
     )
 
 

@@ -13,7 +13,7 @@ from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.protocol import Rate
-from mcutrain_host.virtual.errors import VirtualBoardError
+from mcutrain_host.virtual.errors import VirtualBoardError, check_installed
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import TargetError
@@ -58,6 +58,7 @@ def measure(
             f"{target.name} has no virtual board to count instructions on; use one whose "
             "board.toml has `unicorn` under [emulate], as nucleo-f446re"
         )
+    check_installed()
     if folder is None:
         with tempfile.TemporaryDirectory() as scratch:
             return measure(step, target, Path(scratch) / "project", samples, report)
@@ -86,12 +87,7 @@ def _counts(
     training: TrainGraph, folder: Path, samples: tuple[Array, Array], report: Report
 ) -> Mapping[str, int]:
     """Run a built project."""
-    try:
-        from mcutrain_host.virtual.board import DirectLink, load_machine
-    except ImportError as error:
-        raise VirtualBoardError(
-            f"virtual boards need the package unicorn: pip install unicorn ({error})"
-        ) from error
+    from mcutrain_host.virtual.board import DirectLink, load_machine
     from mcutrain_host.virtual.link import LoopbackLink
 
     machine = load_machine(folder, LoopbackLink())

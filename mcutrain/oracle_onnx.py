@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import Graph, TensorType
@@ -39,12 +40,10 @@ def onnxruntime_outputs(
 
 
 def _session(path: str | Path, optimize: bool) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise McutrainError(
-            "comparing with onnxruntime needs it installed: pip install 'mcutrain[oracle]'"
-        ) from error
+    if not OPTIONAL["onnxruntime"].is_installed:
+        raise McutrainError(OPTIONAL["onnxruntime"].missing)
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL

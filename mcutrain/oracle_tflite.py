@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import McutrainError
 from mcutrain.frontends import multipliers
@@ -59,8 +60,7 @@ def interpreter() -> Installed:
     found = find_interpreter()
     if found is None:
         raise McutrainError(
-            "comparing with TensorFlow Lite needs its interpreter: pip install 'mcutrain[oracle]' "
-            "(ai-edge-litert), or tflite-runtime on Python 3.10 and 3.11"
+            f"{OPTIONAL['ai-edge-litert'].missing}, or tflite-runtime on Python 3.10 and 3.11"
         )
     return found
 

@@ -71,7 +71,7 @@ def c_compilers() -> list[tuple[str, ...]]:
     if importlib.util.find_spec("ziglang"):
         commands.append((sys.executable, "-m", "ziglang", "cc"))
     if not commands:
-        pytest.skip("no C compiler: apt install gcc, or pip install ziglang")
+        pytest.skip("no C compiler: apt install gcc, or pip install 'mcutrain[compiler]'")
     return commands
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import sys
 from typing import ClassVar
 
 from mcutrain_host.errors import FlashError
 from mcutrain_host.flashing.job import Job, run_tool
+from mcutrain_host.packages import OPTIONAL, install
 
 
 class PyOcd:
@@ -20,7 +20,7 @@ class PyOcd:
     def missing(self, job: Job) -> str:
         """The program, or the board's name for it."""
         if not _command():
-            return "pyOCD and a debug probe: pip install 'mcutrain[pyocd]'"
+            return f"pyOCD and a debug probe: {install((OPTIONAL['pyocd'],))}"
         if "pyocd_target" not in job.facts:
             return "pyOCD's name of the chip in board.toml; generate the project anew"
         return ""
@@ -50,7 +50,7 @@ class PyOcd:
 
 def _command() -> list[str]:
     """pyOCD of this Python, or the one on the PATH; nothing if there is none."""
-    if importlib.util.find_spec("pyocd") is not None:
+    if OPTIONAL["pyocd"].is_installed:
         return [sys.executable, "-m", "pyocd"]
     found = shutil.which("pyocd")
     return [found] if found else []

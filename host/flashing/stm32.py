@@ -6,7 +6,6 @@ what was trained and saved stays.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from mcutrain_host.errors import FlashError, HostError, PortError, RefusedError
 from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
 from mcutrain_host.flashing.job import Job
 from mcutrain_host.link import GONE, SerialLink, open_port
+from mcutrain_host.packages import OPTIONAL, install
 
 BOOTLOADER_BAUD = 115_200
 SYNC_SECONDS = 0.5
@@ -38,8 +38,9 @@ class Stm32:
 
     def missing(self, job: Job) -> str:
         """A port, the library, or what the board should say of its sectors."""
-        if importlib.util.find_spec("stm32loader") is None:
-            return "stm32loader: pip install 'mcutrain[stm32]'"
+        loader = OPTIONAL["stm32loader"]
+        if not loader.is_installed:
+            return f"{loader.name}: {install((loader,))}"
         if "sector_bytes" not in job.facts:
             return "the sectors of the chip's flash in board.toml; generate the project anew"
         if job.port is None:

@@ -8,10 +8,17 @@ HostError
 from __future__ import annotations
 
 from mcutrain_host.errors import HostError
+from mcutrain_host.packages import OPTIONAL
 
 
 class VirtualBoardError(HostError):
     """The virtual board cannot be set up."""
+
+
+def check_installed() -> None:
+    """Raise VirtualBoardError if the CPU emulator is missing, before anything is built for it."""
+    if not OPTIONAL["unicorn"].is_installed:
+        raise VirtualBoardError(OPTIONAL["unicorn"].missing)
 
 
 class BoardFault(HostError):  # noqa: N818  # the firmware's, not the caller's

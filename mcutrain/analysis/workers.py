@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import AnalysisError
 
-BACKENDS = ("loky", "dask", "ray")
-"""loky: processes of this machine."""
+BACKENDS = {"loky": "joblib", "dask": "distributed", "ray": "ray"}
+"""And the package of each. loky: processes of this machine."""
 
 CONNECT_SECONDS = 20.0
 """To a cluster's scheduler."""
@@ -39,6 +40,19 @@ class Execution:
     scheduler: str | None = None
 
 
+def check_backend(execution: Execution) -> None:
+    """Raise AnalysisError now rather than after data were read, if trials cannot run there."""
+    if execution.backend not in BACKENDS:
+        raise AnalysisError(
+            f"there is no backend {execution.backend!r}; use one of {', '.join(BACKENDS)}"
+        )
+    if execution.scheduler is not None and execution.backend == "loky":
+        raise AnalysisError("a scheduler's address needs --backend dask or ray")
+    package = OPTIONAL.get(BACKENDS[execution.backend])
+    if package is not None and not package.is_installed:
+        raise AnalysisError(package.missing)
+
+
 @contextmanager
 def workers(execution: Execution) -> Iterator[Workers]:
     """Processes that are there until the end of the block, also if it ends with an exception.
@@ -47,12 +61,7 @@ def workers(execution: Execution) -> Iterator[Workers]:
     """
     import joblib
 
-    if execution.backend not in BACKENDS:
-        raise AnalysisError(
-            f"there is no backend {execution.backend!r}; use one of {', '.join(BACKENDS)}"
-        )
-    if execution.scheduler is not None and execution.backend == "loky":
-        raise AnalysisError("a scheduler's address needs --backend dask or ray")
+    check_backend(execution)
     jobs = -1 if execution.jobs is None else execution.jobs
     with contextlib.ExitStack() as stack:
         stack.enter_context(_connected(execution))
@@ -138,7 +147,7 @@ def _connected(execution: Execution) -> Iterator[None]:
 
 @contextmanager
 def _dask(execution: Execution) -> Iterator[None]:
-    distributed = _module("distributed", "dask", "distributed")
+    distributed = importlib.import_module("distributed")
     try:
         if execution.scheduler is None:
             client = distributed.Client(n_workers=execution.jobs, threads_per_worker=1)
@@ -152,8 +161,8 @@ def _dask(execution: Execution) -> Iterator[None]:
 
 @contextmanager
 def _ray(execution: Execution) -> Iterator[None]:
-    ray = _module("ray", "ray", "ray")
-    register = _module("ray.util.joblib", "ray", "ray")
+    ray = importlib.import_module("ray")
+    register = importlib.import_module("ray.util.joblib")
     try:
         ray.init(address=execution.scheduler, num_cpus=execution.jobs, log_to_driver=False)
     except (OSError, ValueError, ConnectionError, RuntimeError) as error:
@@ -163,15 +172,6 @@ def _ray(execution: Execution) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def _module(name: str, backend: str, package: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise AnalysisError(
-            f"the backend {backend} needs the package {package}: pip install {package}"
-        ) from error
 
 
 def _unreachable(execution: Execution, error: Exception) -> AnalysisError:

@@ -138,9 +138,14 @@ def analyze(
 
     Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
     """
-    from mcutrain.analysis.workers import Execution
+    from mcutrain.analysis.workers import Execution, check_backend
     from mcutrain.schedule import LearningRate
+    from mcutrain.simulate import find_compiler
 
+    execution = Execution(jobs, backend, scheduler)
+    check_backend(execution)
+    if by == "training":
+        find_compiler()  # a sentence before the data is read
     rate = float(lr)
     LearningRate.of(rate)  # a sentence before the data is read
     if output is not None:
@@ -155,7 +160,7 @@ def analyze(
     if by == "gradient":
         found = _by_gradient(problem, learning, gradient_samples)
     else:
-        found = _by_training(problem, learning, Execution(jobs, backend, scheduler))
+        found = _by_training(problem, learning, execution)
     text = found.to_json()
     if output is not None:
         replace_file(output, text.encode())

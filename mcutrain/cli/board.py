@@ -59,7 +59,7 @@ def board(
 
     Example: `mcutrain board project --link tcp:5000`
     """
-    from mcutrain_host.virtual.board import serve
+    from mcutrain_host.virtual.errors import check_installed
     from mcutrain_host.virtual.link import LinkFaults
     from mcutrain_host.virtual.qemu import QemuBoard
 
@@ -84,6 +84,9 @@ def board(
             while qemu.running:
                 time.sleep(POLL_SECONDS)
         return
+    check_installed()
+    from mcutrain_host.virtual.board import serve
+
     fault = LinkFaults(drop=noise / 3, corrupt=noise / 3, double=noise / 3)
     faults = (fault, fault) if noise else None
     serve(folder, link, flash_file=flash, loaded=not empty, ready=ready, faults=faults)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from mcutrain.cli.training import watching
 
 if TYPE_CHECKING:
     from mcutrain_host.memory import Memory
+    from mcutrain_host.packages import Package
 
     from mcutrain.api import SimulationResult
     from mcutrain.demo import Size
@@ -51,11 +53,14 @@ def demo(
 
     Example: `mcutrain demo`
     """
+    from mcutrain_host.packages import OPTIONAL
     from mcutrain_host.toolchain import cache_folder
 
     from mcutrain import demo as content
+    from mcutrain.demo import board
     from mcutrain.demo.report import write_report
     from mcutrain.report.collect import curve_of
+    from mcutrain.simulate import find_compiler
 
     if files is not None:
         with writing(files):
@@ -64,8 +69,12 @@ def demo(
         return
     size = content.QUICK if quick else content.Size()
     folder = output or cache_folder() / "demo"
+    find_compiler()  # a sentence before work begins
+    lacking = board.missing()
+    plotly = OPTIONAL["plotly"]
     story = _Story(json)
     story.begin()
+    story.left_out((*lacking, *(() if plotly.is_installed else (plotly,))))
     images = content.upright(size)
     graph = content.network()
     sensor = content.deployed(images)
@@ -88,11 +97,14 @@ def demo(
         )
     facts = _facts(upright, results, size, equal, folder)
     story.middle(facts)
-    on_board, memory = _on_board(last.step, sensor, quick, seed, folder, json)
+    on_board, memory = None, None
+    if not lacking:
+        story.on_board()
+        on_board, memory = _on_board(last.step, sensor, quick, seed, folder, json)
     curves = [curve_of(t.step.scheme.name, t.result, seed) for t in results]
     report = write_report(last.step, curves, on_board, memory, folder)
     story.end({**facts, "board": on_board, "report": report})
-    if not (equal and on_board["same_bits"]):
+    if not (equal and (on_board is None or on_board["same_bits"])):
         raise typer.Exit(1)
 
 
@@ -201,6 +213,24 @@ in kilobytes of memory, from one labelled image at a time.
 """
         )
 
+    def left_out(self, lacking: Sequence[Package]) -> None:
+        """What is not installed, and what the demo does without."""
+        if not lacking:
+            return
+        from mcutrain_host.packages import install
+
+        parts = "the virtual board" if lacking[0].name != "plotly" else ""
+        if lacking[-1].name == "plotly":
+            parts += " and the report" if parts else "the report"
+        needs = ", ".join(f"{package.name} ({package.purpose})" for package in lacking)
+        self._say(
+            f"""\
+Left out: {parts}, for want of {needs}.
+It comes with
+    {install(lacking)}
+"""
+        )
+
     def before(self, upright: float, deployed: float, run: Run) -> None:
         train, test = run.samples.split.train, run.samples.split.test
         times = "once" if run.settings.epochs == 1 else f"{run.settings.epochs} times"
@@ -240,7 +270,12 @@ state is what training changes.
 
 numpy repeated {facts["reference_steps"]} steps from the definition of each operator:
 {_verdict(facts)}
+"""
+        )
 
+    def on_board(self) -> None:
+        self._say(
+            """\
 Now a virtual NUCLEO-F446RE: a Cortex-M4 with 128 KB of SRAM, in an emulator that executes the
 chip's own program, with an empty flash and a serial port.
 """
@@ -250,10 +285,26 @@ chip's own program, with an empty flash and a serial port.
         if self.json:
             show_json(facts)
             return
-        board = facts["board"]
-        show()
-        show(
-            f"""\
+        if facts["board"] is not None:
+            show()
+            show(_board_facts(facts["board"]))
+            show()
+        files = Path(facts["folder"], facts["runs"][-1]["scheme"])
+        show(f"The C is in {facts['folder']}")
+        show(f"    less {shlex.quote(str(files / 'mct_model.h'))}")
+        show(f"    less {shlex.quote(str(files / 'mct_model.c'))}")
+        if facts["board"] is not None:
+            show(f"and the firmware in {Path(facts['folder'], facts['board']['name'])}")
+        if facts["report"] is not None:
+            show(f"All of this as charts, to open in a browser: {facts['report']}")
+
+    def _say(self, text: str) -> None:
+        if not self.json:
+            show(text)
+
+
+def _board_facts(board: dict[str, Any]) -> str:
+    return f"""\
 {board["name"]}: {board["planned_bytes"]:,} bytes of SRAM planned, {board["linked_bytes"]:,} in \
 the ELF file, stack included (of {board["stack_bytes"]:,}, {board["stack_used_bytes"]:,} \
 were used).
@@ -264,25 +315,7 @@ that this computer sent: {board["instructions_per_step"]:,} instructions a step.
 {percent(board["accuracy_before"])} before, {percent(board["accuracy"])} after
     power cut after step {board["power_cut_after"]}: it restored what it had saved, and went on \
 from step {board["went_on_from"]}
-{_board_verdict(board)}
-
-The C is in {facts["folder"]}
-    less {shlex.quote(str(Path(facts["folder"], facts["runs"][-1]["scheme"], "mct_model.h")))}
-    less {shlex.quote(str(Path(facts["folder"], facts["runs"][-1]["scheme"], "mct_model.c")))}
-and the firmware in {Path(facts["folder"], board["name"])}
-{_where(facts["report"])}"""
-        )
-
-    def _say(self, text: str) -> None:
-        if not self.json:
-            show(text)
-
-
-def _where(report: str | None) -> str:
-    """Where the report is, or how to get one."""
-    if report is None:
-        return "No report was drawn, because plotly is missing: pip install 'mcutrain[report]'"
-    return f"All of this as charts, to open in a browser: {report}"
+{_board_verdict(board)}"""
 
 
 def _verdict(facts: dict[str, Any]) -> str:

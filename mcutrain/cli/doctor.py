@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import typer
+from mcutrain_host.packages import OPTIONAL, Package, install
 
 import mcutrain
 from mcutrain.cli.options import Json
 from mcutrain.cli.output import show, show_json, show_table
 from mcutrain.errors import BuildError
 
-REQUIRED = (
-    *("numpy", "onnx", "protobuf", "tflite", "flatbuffers", "jinja2", "typer", "rich"),
-    *("pyserial", "cobs"),
-)
-OPTIONAL = {
-    "ziglang": "a C compiler where the system has none: pip install ziglang",
-    "pillow": "data sets in image folders: pip install 'mcutrain[images]'",
-    "ai-edge-litert": "mcutrain verify for .tflite: pip install 'mcutrain[oracle]'",
-    "pyocd": "flashing by a debug probe: pip install 'mcutrain[pyocd]'",
-    "stm32loader": "flashing over a serial line: pip install 'mcutrain[stm32]'",
-    "tensorboardX": "mcutrain train --tensorboard: pip install 'mcutrain[tensorboard]'",
-    "onnxruntime": "mcutrain verify for .onnx: pip install 'mcutrain[oracle]'",
-}
 TOOLS = {
-    "arm-none-eabi-gcc": "firmware for Cortex-M (else zig): apt-get install gcc-arm-none-eabi",
-    "qemu-system-arm": "a second emulator beside Unicorn: apt-get install qemu-system-arm",
-    "aarch64-linux-gnu-gcc": "the Raspberry Pi's program (else zig): apt-get install "
-    "gcc-aarch64-linux-gnu",
-    "qemu-aarch64": "trying that program here: apt-get install qemu-user",
+    "arm-none-eabi-gcc": ("firmware for Cortex-M (else zig)", "gcc-arm-none-eabi"),
+    "qemu-system-arm": ("a second emulator beside Unicorn", "qemu-system-arm"),
+    "aarch64-linux-gnu-gcc": ("the Raspberry Pi's program (else zig)", "gcc-aarch64-linux-gnu"),
+    "qemu-aarch64": ("trying that program here", "qemu-user"),
 }
+"""Programs: what each is for, and Debian's package of it."""
 CPU_FEATURES = ("avx2", "avx_vnni", "avx512_vnni", "asimd", "asimddp")
 """Int8 arithmetic that host bodies can use, as /proc/cpuinfo names it."""
 PROGRAM = """#include <stdint.h>
@@ -53,17 +43,18 @@ EXPECTED = "-3 8"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line. advice: how to get what is missing, or what it is for."""
+    """One line. purpose: what it is for, if it is optional. advice: how to get what is missing."""
 
     what: str
     found: str
     is_fine: bool
     is_required: bool
     advice: str = ""
+    purpose: str = ""
 
 
 def doctor(json: Json = False) -> None:
-    """Say what is installed, what is missing, and how to get it.
+    """Say what is installed, what is missing, what it is for, and how to get it.
 
     Exit code 1 if something is missing that is needed.
 
@@ -74,12 +65,12 @@ def doctor(json: Json = False) -> None:
         Finding(
             "Python", platform.python_version(), sys.version_info >= (3, 10), True, "3.10 or newer"
         ),
-        *(_package(name, True, f"pip install {name}") for name in REQUIRED),
-        *(_package(name, False, advice) for name, advice in OPTIONAL.items()),
+        *(_required(name) for name in required_packages()),
         _compiler(),
         _cache(),
         Finding("CPU features", ", ".join(_features()) or "none of the known", True, False),
-        *(_tool(name, advice) for name, advice in TOOLS.items()),
+        *(_optional(package) for package in OPTIONAL.values()),
+        *(_tool(name, purpose, package) for name, (purpose, package) in TOOLS.items()),
     ]
     is_well = all(f.is_fine for f in findings if f.is_required)
     if json:
@@ -96,23 +87,40 @@ def doctor(json: Json = False) -> None:
 
 
 def _row(finding: Finding) -> tuple[str, str, str]:
-    missing = "needed" if finding.is_required else "optional"
-    advice = "" if finding.is_fine else f"{missing}: {finding.advice}"
-    return finding.what, finding.found, advice
+    told = [finding.purpose] if finding.purpose else []
+    if not finding.is_fine:
+        told.append(f"needed: {finding.advice}" if finding.is_required else finding.advice)
+    return finding.what, finding.found, ": ".join(told)
 
 
-def _package(name: str, is_required: bool, advice: str) -> Finding:
+def required_packages() -> tuple[str, ...]:
+    """What every installation has, in the order of pyproject.toml."""
+    lines = [line for line in requires("mcutrain") or () if ";" not in line]  # no extra, no marker
+    return tuple(re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines)
+
+
+def _required(name: str) -> Finding:
     try:
-        return Finding(name, version(name), True, is_required, advice)
+        return Finding(name, version(name), True, True)
     except PackageNotFoundError:
-        return Finding(name, "missing", False, is_required, advice)
+        return Finding(name, "missing", False, True, f"pip install {name}")
+
+
+def _optional(package: Package) -> Finding:
+    advice, purpose = install((package,)), package.purpose
+    if not package.is_installed:
+        return Finding(package.name, "missing", False, False, advice, purpose)
+    found = "installed"  # by another distribution, as tflite-runtime in place of ai-edge-litert
+    with suppress(PackageNotFoundError):
+        found = version(package.name)
+    return Finding(package.name, found, True, False, advice, purpose)
 
 
 def _compiler() -> Finding:
     """The compiler that simulations use, tried on a small program."""
     from mcutrain.simulate.build import find_compiler
 
-    advice = "apt-get install gcc, or pip install ziglang"
+    advice = f"apt-get install gcc, or {install((OPTIONAL['ziglang'],))}"
     try:
         compiler = find_compiler()
         name = f"{compiler.version()} ({compiler.origin})"
@@ -157,6 +165,6 @@ def _features() -> list[str]:
     return [name for name in CPU_FEATURES if name in words]
 
 
-def _tool(name: str, advice: str) -> Finding:
-    path = shutil.which(name)
-    return Finding(name, path or "missing", path is not None, False, advice)
+def _tool(name: str, purpose: str, package: str) -> Finding:
+    path, advice = shutil.which(name), f"apt-get install {package}"
+    return Finding(name, path or "missing", path is not None, False, advice, purpose)

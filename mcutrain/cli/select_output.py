@@ -41,6 +41,15 @@ def write(found: Selection, facts: Mapping[str, Any], folder: Path) -> None:
     write_all(folder, {"scheme.toml": found.scheme.to_toml(), "selection.json": text})
 
 
+def can_report() -> bool:
+    """Whether a report can be drawn; if not, it is said before work begins."""
+    from mcutrain.report.html import MISSING, is_installed
+
+    if not is_installed():
+        say(f"no report will be drawn: {MISSING}")
+    return is_installed()
+
+
 def write_report(
     graph: Graph,
     found: Selection,
@@ -49,8 +58,7 @@ def write_report(
     accumulate: int,
     folder: Path,
 ) -> None:
-    """report.html and report.json; without plotly a line that says so."""
-    from mcutrain.errors import ReportError
+    """report.html and report.json."""
     from mcutrain.pipeline import prepare
     from mcutrain.report.collect import collect, command_line
     from mcutrain.report.folder import with_selection
@@ -58,11 +66,7 @@ def write_report(
 
     step = prepare(graph, found.scheme, accumulate=accumulate)
     content = replace(collect(step, target), commands=(command_line(),))
-    try:
-        path = write_both(with_selection(content, found, contributions), folder)
-    except ReportError as error:
-        say(str(error))
-        return
+    path = write_both(with_selection(content, found, contributions), folder)
     say(f"The report is {path}")
 
 

@@ -133,6 +133,7 @@ def train(
 
     Example: `mcutrain train project --data images/ --port /dev/ttyACM0 --epochs 2`
     """
+    from mcutrain_host.log import check_tensorboard
     from mcutrain_host.manifest import Manifest
     from mcutrain_host.trainer import Begin, Settings
 
@@ -141,6 +142,8 @@ def train(
 
     if fresh and begin_from is not None:
         raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
+    if tensorboard is not None:
+        check_tensorboard(tensorboard)
     manifest = Manifest.read(folder)
     settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
     cut = test_samples or None

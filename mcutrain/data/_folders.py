@@ -1,6 +1,5 @@
 """Reads image folders: one folder per class, images decoded by Pillow, which is optional."""
 
-import importlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.data.dataset import (
     Dataset,
@@ -105,11 +105,8 @@ def _check_shape(image_shape: ImageShape | None) -> None:
 
 
 def _require_pillow() -> None:
-    try:
-        importlib.import_module("PIL.Image")
-    except ImportError as error:
-        message = "reading images needs Pillow: run pip install mcutrain[images]"
-        raise DataError(message) from error
+    if not OPTIONAL["pillow"].is_installed:
+        raise DataError(OPTIONAL["pillow"].missing)
 
 
 def _folders(root: Path) -> list[Path]:

@@ -14,11 +14,13 @@ from mcutrain_host.flashing import Job, choose
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.memory import Memory, measure
+from mcutrain_host.packages import OPTIONAL, Package
 from mcutrain_host.protocol import Identity, Step
 from mcutrain_host.trainer import Lessons, Outcome, Settings, Training
 
 from mcutrain import data
 from mcutrain.api import board_lessons, prepare_run
+from mcutrain.costing import has_compiler
 from mcutrain.demo import SETTINGS
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulate import Run
@@ -53,6 +55,15 @@ class Facts:
     state_bytes: int
     equal: bool
     went_on_from: int
+
+
+def missing() -> tuple[Package, ...]:
+    """The packages without which there is no virtual board here; none if it can be had."""
+    wanted = [OPTIONAL["unicorn"], OPTIONAL["stm32loader"]]
+    lacking = [package for package in wanted if not package.is_installed]
+    if not has_compiler(load_target(BOARD)):
+        lacking.append(OPTIONAL["ziglang"])
+    return tuple(lacking)
 
 
 def firmware(step: TrainingStep, folder: Path, report: Report) -> Memory:

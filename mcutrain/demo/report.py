@@ -21,27 +21,26 @@ from mcutrain.target import load_target
 def write_report(
     step: TrainingStep,
     curves: Sequence[Curve],
-    on_board: Mapping[str, Any],
-    memory: Memory,
+    on_board: Mapping[str, Any] | None,
+    memory: Memory | None,
     folder: Path,
 ) -> str | None:
     """Write report.html and report.json. Returns the HTML's path, or None without plotly.
 
-    on_board: what `mcutrain demo --json` says of it. memory: of the board's ELF file.
+    on_board: what `mcutrain demo --json` says of it, None if there was none. memory: of the
+    board's ELF file.
     """
     if not is_installed():
         return None
     found = collect(step, load_target(BOARD), memory)
-    tested = (
-        Point(0, on_board["accuracy_before"]),
-        Point(on_board["steps"], on_board["accuracy"]),
-    )
-    if found.instructions is not None:
-        counted = replace(found.instructions, measured=on_board["instructions_per_step"])
-        found = replace(found, instructions=counted)
-    report = replace(
-        found,
-        curves=(*curves, Curve(f"on {BOARD}", tested, unit="sample")),
-        commands=(command_line(),),
-    )
+    if on_board is not None:
+        tested = (
+            Point(0, on_board["accuracy_before"]),
+            Point(on_board["steps"], on_board["accuracy"]),
+        )
+        curves = (*curves, Curve(f"on {BOARD}", tested, unit="sample"))
+        if found.instructions is not None:
+            counted = replace(found.instructions, measured=on_board["instructions_per_step"])
+            found = replace(found, instructions=counted)
+    report = replace(found, curves=tuple(curves), commands=(command_line(),))
     return str(write(report, folder))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import mcutrain_templates
+from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import ReportError
 from mcutrain.report import (
@@ -23,8 +23,8 @@ from mcutrain.report import (
 from mcutrain.report.content import Report
 from mcutrain.report.figures import Section, count, percent
 
+MISSING = OPTIONAL["plotly"].missing
 TEMPLATE = "report.html.j2"
-MISSING = "plotly, which draws reports, is not installed: pip install 'mcutrain[report]'"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def render(report: Report) -> str:
 
 def is_installed() -> bool:
     """Whether charts can be drawn."""
-    return find_spec("plotly") is not None
+    return OPTIONAL["plotly"].is_installed
 
 
 def check_installed() -> None:

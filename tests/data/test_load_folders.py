@@ -197,6 +197,6 @@ def test_an_image_shape_that_no_image_can_have_is_refused(
 def test_a_missing_pillow_is_named_with_its_remedy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(DataError, match=r"pip install mcutrain\[images\]"):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(DataError, match=r"pip install 'mcutrain\[images\]'"):
         load(folder)

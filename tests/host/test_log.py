@@ -126,7 +126,6 @@ def records(data: bytes) -> list[bytes]:
 def test_without_tensorboardx_the_log_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "tensorboardX.event_file_writer", None)
     monkeypatch.setitem(__import__("sys").modules, "tensorboardX", None)
     with pytest.raises(LogError, match=r"pip install 'mcutrain\[tensorboard\]'"):
         TensorBoard(tmp_path)

@@ -34,7 +34,8 @@ needs_compiler = pytest.mark.skipif(
     reason="the coefficients are for arm-none-eabi-gcc: apt install gcc-arm-none-eabi",
 )
 needs_emulator = pytest.mark.skipif(
-    importlib.util.find_spec("unicorn") is None, reason="no emulator: pip install unicorn"
+    importlib.util.find_spec("unicorn") is None,
+    reason="no emulator: pip install 'mcutrain[virtual]'",
 )
 
 
@@ -174,8 +175,8 @@ def test_a_board_without_emulator_is_a_sentence(sparse):
 
 def test_a_missing_emulator_is_a_sentence(sparse, monkeypatch):
     monkeypatch.setattr("mcutrain.measure._built", lambda *_: None)
-    monkeypatch.setitem(sys.modules, "mcutrain_host.virtual.board", None)
-    with pytest.raises(VirtualBoardError, match="pip install unicorn"):
+    monkeypatch.setitem(sys.modules, "unicorn", None)
+    with pytest.raises(VirtualBoardError, match=r"pip install 'mcutrain\[virtual\]'"):
         measure(sparse, "nucleo-f446re")
 
 

@@ -1,6 +1,7 @@
 """`mcutrain report`: what lies in a folder becomes report.html."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_a_folder_without_a_report_is_refused(run: Run, tmp_path: Path) -> None:
 def test_without_plotly_the_command_says_how_to_get_it(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcutrain.report.html.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "plotly", None)
     assert "pip install 'mcutrain[report]'" in run("report", ".").sentence
 
 

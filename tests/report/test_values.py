@@ -1,6 +1,7 @@
 """report.json: what was written is read, anything else is refused with a sentence."""
 
 import json
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_a_comparison_has_mean_spread_and_verdict() -> None:
 
 
 def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcutrain.report.html.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "plotly", None)
     with pytest.raises(ReportError) as caught:
         check_installed()
     assert str(caught.value) == MISSING
