@@ -42,7 +42,6 @@ OPTIONAL = {
         Package("ziglang", ("ziglang",), "compiler", "compiling C where no gcc is installed"),
         Package("unicorn", ("unicorn",), "virtual", "running a virtual board"),
         Package("pillow", ("PIL",), "images", "reading images from folders"),
-        Package("plotly", ("plotly",), "report", "drawing a report"),
         Package(
             "ai-edge-litert",
             ("ai_edge_litert", "tflite_runtime"),

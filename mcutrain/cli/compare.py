@@ -91,7 +91,6 @@ def compare(
     from mcutrain.pipeline import load, prepare
     from mcutrain.report.compare import Budget, with_results
     from mcutrain.report.folder import with_selection
-    from mcutrain.report.html import check_installed
     from mcutrain.report.write import write
     from mcutrain.runs import Lesson
     from mcutrain.simulate import RunSettings, find_compiler
@@ -102,8 +101,6 @@ def compare(
     if analysis is not None and board is None and sram is None:
         raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
     find_compiler()  # a sentence before the data is read
-    if output is not None:
-        check_installed()
     budget = Budget(None if board is None else load_target(board), sram)
     source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
     settings = RunSettings(epochs, lr, schedule, warmup, 0, flip, crop)

@@ -53,7 +53,6 @@ def demo(
 
     Example: `mcutrain demo`
     """
-    from mcutrain_host.packages import OPTIONAL
     from mcutrain_host.toolchain import cache_folder
 
     from mcutrain import demo as content
@@ -71,10 +70,9 @@ def demo(
     folder = output or cache_folder() / "demo"
     find_compiler()  # a sentence before work begins
     lacking = board.missing()
-    plotly = OPTIONAL["plotly"]
     story = _Story(json)
     story.begin()
-    story.left_out((*lacking, *(() if plotly.is_installed else (plotly,))))
+    story.left_out(lacking)
     images = content.upright(size)
     graph = content.network()
     sensor = content.deployed(images)
@@ -219,13 +217,10 @@ in kilobytes of memory, from one labelled image at a time.
             return
         from mcutrain_host.packages import install
 
-        parts = "the virtual board" if lacking[0].name != "plotly" else ""
-        if lacking[-1].name == "plotly":
-            parts += " and the report" if parts else "the report"
         needs = ", ".join(f"{package.name} ({package.purpose})" for package in lacking)
         self._say(
             f"""\
-Left out: {parts}, for want of {needs}.
+Left out: the virtual board, for want of {needs}.
 It comes with
     {install(lacking)}
 """
@@ -295,8 +290,7 @@ chip's own program, with an empty flash and a serial port.
         show(f"    less {shlex.quote(str(files / 'mct_model.c'))}")
         if facts["board"] is not None:
             show(f"and the firmware in {Path(facts['folder'], facts['board']['name'])}")
-        if facts["report"] is not None:
-            show(f"All of this as charts, to open in a browser: {facts['report']}")
+        show(f"All of this as charts, to open in a browser: {facts['report']}")
 
     def _say(self, text: str) -> None:
         if not self.json:

@@ -30,10 +30,8 @@ def report(
     Example: `mcutrain report project`
     """
     from mcutrain.report.folder import read_folder
-    from mcutrain.report.html import check_installed
     from mcutrain.report.write import draw
 
-    check_installed()
     with err.status("drawing the report"):
         path, sections = draw(read_folder(folder), folder)
     if json:

@@ -188,7 +188,6 @@ def select(
     """
     from mcutrain.simulate import RunSettings
 
-    will_report = output is not None and sweep is None and select_output.can_report()
     by_gradient = channels == "gradient"
     request = Request(model, analysis, board, classes, measure, accumulate, by_gradient)
     if train and (data is None or sweep is None):
@@ -228,8 +227,7 @@ def select(
         found = _select_exactly(request, graph, contributions, costs, limits)
     if output is not None:
         select_output.write(found, facts, output)
-        if will_report:
-            select_output.write_report(graph, found, contributions, target, accumulate, output)
+        select_output.write_report(graph, found, contributions, target, accumulate, output)
     select_output.show_selection(found, facts, target, json)
 
 

@@ -41,15 +41,6 @@ def write(found: Selection, facts: Mapping[str, Any], folder: Path) -> None:
     write_all(folder, {"scheme.toml": found.scheme.to_toml(), "selection.json": text})
 
 
-def can_report() -> bool:
-    """Whether a report can be drawn; if not, it is said before work begins."""
-    from mcutrain.report.html import MISSING, is_installed
-
-    if not is_installed():
-        say(f"no report will be drawn: {MISSING}")
-    return is_installed()
-
-
 def write_report(
     graph: Graph,
     found: Selection,

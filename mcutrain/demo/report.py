@@ -12,7 +12,6 @@ from mcutrain_host.memory import Memory
 from mcutrain.demo.board import BOARD
 from mcutrain.pipeline import TrainingStep
 from mcutrain.report.collect import collect, command_line
-from mcutrain.report.html import is_installed
 from mcutrain.report.learning import Curve, Point
 from mcutrain.report.write import write
 from mcutrain.target import load_target
@@ -24,14 +23,12 @@ def write_report(
     on_board: Mapping[str, Any] | None,
     memory: Memory | None,
     folder: Path,
-) -> str | None:
-    """Write report.html and report.json. Returns the HTML's path, or None without plotly.
+) -> str:
+    """Write report.html and report.json. Returns the HTML's path.
 
     on_board: what `mcutrain demo --json` says of it, None if there was none. memory: of the
     board's ELF file.
     """
-    if not is_installed():
-        return None
     found = collect(step, load_target(BOARD), memory)
     if on_board is not None:
         tested = (

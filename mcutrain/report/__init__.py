@@ -2,5 +2,5 @@
 
     write(collect(step, target), folder)
 
-Imports of this package stay light: plotly and the pipeline are loaded by what needs them.
+Imports of this package stay light: the pipeline is loaded by what needs it.
 """

@@ -1,46 +1,59 @@
-"""What all charts have in common: colours, axes, texts. A figure is plotly's JSON as a dict."""
+"""What sections are made of: charts with their words and legends, tables, texts."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a7a7a", "#b3a100")
-"""Okabe and Ito's, which colour-blind readers tell apart too; yellow made darker."""
-INK, GRID, PALE = "#1f2933", "#e4e7eb", "#cbd2d9"
-LIMIT = "#c0392b"
-DIVERGING = [[0.0, "#b2182b"], [0.5, "#f7f7f7"], [1.0, "#2166ac"]]
-FONT = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13}
+from mcutrain.report.charts import Chart, dashes, symbol
+
 LONGEST_LABEL = 26
-
-Trace = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend in HTML, which wraps. shape: box, disc, ring, line or dots."""
+    """An entry of a legend. shape: box, none, or a mark's. dash: of its line, if it has one."""
 
     name: str
-    colour: str
+    ink: str
     shape: str = "box"
+    has_line: bool = False
+    dash: str = ""
+
+    @property
+    def svg(self) -> str:
+        """As the chart has it, small."""
+        width = 30 if self.has_line else 12
+        middle = width // 2
+        line = (
+            f'<line class="line {self.ink}" stroke-width="2.5"{dashes(self.dash)} '
+            f'x1="0" x2="{width}" y1="6" y2="6"/>'
+            if self.has_line
+            else ""
+        )
+        if self.shape == "box":
+            mark = f'<rect class="fill {self.ink}" x="1" y="1" width="10" height="10"/>'
+        elif self.shape == "none":
+            mark = ""
+        else:
+            mark = f'<g transform="translate({middle} 6)">{symbol(self.shape, 4, self.ink)}</g>'
+        return (
+            f'<svg class="swatch" width="{width}" height="12" aria-hidden="true">{line}{mark}</svg>'
+        )
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart. name: of its HTML element. says: one or two sentences above it, in plain words."""
+    """A chart. name: of its HTML element. says: one or two sentences above it, in plain words.
+
+    is_wide: it takes the whole width where others stand side by side.
+    """
 
     name: str
     says: str
-    data: tuple[Trace, ...]
-    layout: dict[str, Any]
+    chart: Chart
     keys: tuple[Key, ...] = ()
-
-    @property
-    def height(self) -> int:
-        """In CSS pixels."""
-        return int(self.layout["height"])
+    is_wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,77 +78,31 @@ class Section:
     pre: str = ""
 
 
-def figure(
-    name: str,
-    says: str,
-    data: Sequence[Trace],
-    height: int = 340,
-    keys: Sequence[Key] = (),
-    **layout: Any,
-) -> Figure:
-    """A figure in the common style. layout: what differs, as plotly has it."""
-    common: dict[str, Any] = {
-        "height": height,
-        "font": {**FONT, "color": INK},
-        "colorway": list(COLOURS),
-        "paper_bgcolor": "#ffffff",
-        "plot_bgcolor": "#ffffff",
-        "margin": {"l": 8, "r": 12, "t": 24, "b": 8},
-        "hovermode": "closest",
-        "hoverlabel": {"align": "left", "font": {"size": 13}, "namelength": -1},
-        "showlegend": False,
-        "dragmode": False,
-        "separators": ".,",
-    }
-    return Figure(name, says, tuple(data), {**common, **layout}, tuple(keys))
-
-
-def axis(title: str = "", **more: Any) -> dict[str, Any]:
-    """An axis in the common style."""
-    found: dict[str, Any] = {
-        "automargin": True,
-        "gridcolor": GRID,
-        "linecolor": PALE,
-        "zerolinecolor": PALE,
-        "title": {"text": title, "standoff": 8},
-    }
-    return {**found, **more}
-
-
-def line(
-    at: float, direction: str, axes: tuple[str, str] = ("x", "y"), dash: str = "dash"
-) -> dict[str, Any]:
-    """A line across the plot. direction: "h" or "v"; axes: which ones `at` counts on."""
-    x, y = axes
-    across = {"x0": at, "x1": at, "xref": x, "y0": 0, "y1": 1, "yref": f"{y} domain"}
-    if direction == "h":
-        across = {"y0": at, "y1": at, "yref": y, "x0": 0, "x1": 1, "xref": f"{x} domain"}
-    return {"type": "line", "line": {"color": LIMIT, "width": 1.5, "dash": dash}, **across}
-
-
-def note(text: str, **place: Any) -> dict[str, Any]:
-    """A short text in a chart; it is plain text already."""
-    return {"text": text, "showarrow": False, "font": {"color": LIMIT, "size": 12}, **place}
-
-
-def some_ticks(labels: Sequence[str], most: int = 9) -> list[str]:
-    """At most about so many of a category axis' labels, evenly apart, with the last."""
-    apart = max(-(-len(labels) // most), 1)
-    found = list(labels[:-1:apart])
-    if len(found) > 1 and (len(labels) - 1) % apart and (len(labels) - 1) % apart * 2 <= apart:
-        found.pop()
-    return [*found, *labels[-1:]]
+def alike(values: Sequence[Hashable]) -> list[tuple[int, int, int]]:
+    """Of each value: the index of the first that is equal, its number among them, how many."""
+    count: dict[Hashable, int] = {}
+    places = []
+    for value in values:
+        count[value] = count.get(value, 0) + 1
+        places.append(count[value] - 1)
+    first = {value: i for i, value in reversed(list(enumerate(values)))}
+    return [(first[v], n, count[v]) for v, n in zip(values, places, strict=True)]
 
 
 def plain(text: str) -> str:
-    """A text that plotly takes for markup, made to show as it is."""
-    return html.escape(" ".join(text.split()), quote=False)
+    """On one line."""
+    return " ".join(text.split())
 
 
 def short(text: str, longest: int = LONGEST_LABEL) -> str:
     """The same for a label: of a long name its end, which tells more."""
-    flat = " ".join(text.split())
-    return plain(flat if len(flat) <= longest else "…" + flat[-longest + 1 :])
+    flat = plain(text)
+    return flat if len(flat) <= longest else "…" + flat[-longest + 1 :]
+
+
+def lines(texts: Iterable[str]) -> str:
+    """What a mark says: the lines that have something to say."""
+    return "\n".join(text for text in texts if text)
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,7 @@ from typing import Any
 
 import jinja2
 import mcutrain_templates
-from mcutrain_host.packages import OPTIONAL
 
-from mcutrain.errors import ReportError
 from mcutrain.report import (
     instruction_sections,
     memory_sections,
@@ -20,10 +17,10 @@ from mcutrain.report import (
     selection_sections,
     training_sections,
 )
+from mcutrain.report.charts import style
 from mcutrain.report.content import Report
 from mcutrain.report.figures import Section, count, percent
 
-MISSING = OPTIONAL["plotly"].missing
 TEMPLATE = "report.html.j2"
 
 
@@ -37,18 +34,20 @@ class Fact:
 
 
 def render(report: Report) -> str:
-    """The HTML. Raises ReportError if plotly is not installed."""
+    """The HTML."""
     sections = tuple(sections_of(report))
-    figures = [f for s in sections for f in s.figures]
-    drawn = {f.name: _checked(list(f.data), f.layout) for f in figures}
     values = {
         "report": report,
         "facts": _facts(report),
         "sections": sections,
-        "figures": _script_safe(json.dumps(drawn, ensure_ascii=False, allow_nan=False)),
-        "plotly": _javascript() if figures else "",
+        "charts": style(),
+        "has_charts": any(section.figures for section in sections),
     }
-    environment = jinja2.Environment(
+    return _templates().get_template(TEMPLATE).render(values)
+
+
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
@@ -56,43 +55,6 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(TEMPLATE).render(values)
-
-
-def is_installed() -> bool:
-    """Whether charts can be drawn."""
-    return OPTIONAL["plotly"].is_installed
-
-
-def check_installed() -> None:
-    """Raise ReportError now rather than after long work, if charts cannot be drawn."""
-    if not is_installed():
-        raise ReportError(MISSING)
-
-
-def _javascript() -> str:
-    """plotly.js, 4.8 MB: the Python package has no smaller bundle."""
-    check_installed()
-    from plotly.offline import get_plotlyjs
-
-    text: str = get_plotlyjs()
-    return text.replace("</script", "<\\/script")
-
-
-def _checked(data: list[dict[str, Any]], layout: dict[str, Any]) -> dict[str, Any]:
-    """The same figure, after plotly has checked every name and value in it."""
-    check_installed()
-    from plotly import graph_objects
-
-    graph_objects.Figure(data, {**layout, "template": "none"})
-    return {"data": data, "layout": layout}
-
-
-def _script_safe(text: str) -> str:
-    """JSON that cannot end the script element that it stands in."""
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def sections_of(report: Report) -> Iterator[Section]:

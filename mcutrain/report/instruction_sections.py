@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
+from mcutrain.report.charts import INKS, Axis, Bar, Chart, names, numbers, si
 from mcutrain.report.content import Executed, Instructions
-from mcutrain.report.figures import (
-    COLOURS,
-    INK,
-    Figure,
-    Key,
-    Section,
-    Table,
-    axis,
-    count,
-    figure,
-    plain,
-    short,
-)
+from mcutrain.report.figures import Figure, Key, Section, Table, count, lines, plain, short
+from mcutrain.report.memory_sections import stacked
 
 TOP_NODES = 15
 
@@ -60,55 +50,38 @@ def kind_of(operator: str) -> str:
 
 
 def _kinds(totals: list[tuple[str, int]], total: int) -> Figure:
-    return figure(
+    named = [(f"{kind}, {100 * number / max(total, 1):.1f} %", number) for kind, number in totals]
+    return Figure(
         "chart-kinds",
         "Where the instructions of a step go.",
-        [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": kind,
-                "y": [""],
-                "x": [number],
-                "marker": {"color": COLOURS[i], "line": {"color": "#ffffff", "width": 1}},
-                "hovertemplate": f"{kind}<br>%{{x:,}}, {100 * number / max(total, 1):.1f} %"
-                "<extra></extra>",
-            }
-            for i, (kind, number) in enumerate(totals)
-        ],
-        130,
-        [Key(kind, COLOURS[i]) for i, (kind, _) in enumerate(totals)],
-        barmode="stack",
-        bargap=0.1,
-        xaxis=axis("instructions", tickformat="~s", nticks=8),
-        yaxis=axis(showticklabels=False, showgrid=False),
+        Chart(
+            numbers("instructions", (0, max(total, 1)), text=si, is_count=True),
+            Axis("", 0, 1),
+            tuple(stacked(named, "instructions")),
+            72,
+        ),
+        tuple(Key(name, INKS[i]) for i, (name, _) in enumerate(named)),
     )
 
 
 def _top(nodes: list[Executed]) -> Figure:
     nodes = nodes[::-1]
-    return figure(
+    bars = [
+        Bar(
+            (0, n.count),
+            (i - 0.4, i + 0.4),
+            "c0",
+            lines((n.name, plain(n.operator), f"{count(n.count)} instructions")),
+        )
+        for i, n in enumerate(nodes)
+    ]
+    return Figure(
         "chart-nodes",
         f"The {len(nodes)} nodes that take most.",
-        [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": list(range(len(nodes))),
-                "x": [n.count for n in nodes],
-                "customdata": [[short(n.name, 60), plain(n.operator)] for n in nodes],
-                "marker": {"color": COLOURS[0]},
-                "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{x:,}"
-                "<extra></extra>",
-            }
-        ],
-        60 + 22 * len(nodes),
-        xaxis=axis("instructions", tickformat="~s", nticks=5),
-        yaxis=axis(
-            tickvals=list(range(len(nodes))),
-            ticktext=[short(n.name, 28) for n in nodes],
-            showgrid=False,
-            zeroline=False,
-            tickfont={"size": 11, "color": INK},
+        Chart(
+            numbers("instructions", (0, *(n.count for n in nodes)), text=si, most=5),
+            names("", [short(n.name) for n in nodes], len(nodes)),
+            tuple(bars),
+            20 * len(nodes),
         ),
     )

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from mcutrain.report.charts import INKS, Axis, Bar, Chart, Rule, numbers, si
 from mcutrain.report.content import KINDS, Memory, Part, Span, Usage
-from mcutrain.report.figures import (
-    COLOURS,
-    LIMIT,
-    Figure,
-    Key,
-    Section,
-    Table,
-    Trace,
-    axis,
-    count,
-    figure,
-    line,
-    note,
-    plain,
-    short,
-)
+from mcutrain.report.figures import Figure, Key, Section, Table, count, lines, plain, short
 
 KIND_NAMES = {
     "activation": "activations",
@@ -69,63 +54,47 @@ def _buffers(title: str, memory: Memory, buffers: Sequence[Span]) -> Table:
 
 def _timeline(memory: Memory) -> Figure:
     kinds = [kind for kind in KINDS if any(b.kind == kind for b in memory.buffers)]
-    return figure(
+    top = HEADROOM * max(memory.arena_bytes, 1)
+    bars = [
+        Bar(
+            (b.first - 0.5, b.last + 0.5),
+            (b.offset, b.offset + b.size_bytes),
+            INKS[KINDS.index(b.kind)],
+            _facts(memory, b),
+        )
+        for b in memory.buffers
+    ]
+    peak = f"peak {count(memory.lower_bound_bytes)} B, step {memory.peak_step}"
+    steps = numbers("step of the schedule", (0, len(memory.steps) - 1), is_count=True, most=10)
+    return Figure(
         "chart-memory",
         "Each rectangle is a buffer: as wide as it lives, as high as it is large. Point at one "
         "to see its name, size and life. The dashed lines mark the peak and the arena's size.",
-        [_rectangles(memory, kind) for kind in kinds],
-        460,
-        [Key(KIND_NAMES[kind], COLOURS[KINDS.index(kind)]) for kind in kinds],
-        barmode="overlay",
-        xaxis=axis("step of the schedule", range=[-0.5, len(memory.steps) - 0.5], showgrid=False),
-        yaxis=axis("bytes of the arena", range=[0, HEADROOM * memory.arena_bytes], tickformat=",d"),
-        shapes=[
-            line(memory.peak_step, "v", dash="dot"),
-            line(memory.arena_bytes, "h"),
-        ],
-        annotations=[_peak_note(memory)],
+        Chart(
+            Axis(steps.title, -0.5, max(len(memory.steps), 1) - 0.5, steps.ticks, has_grid=False),
+            _bytes("bytes of the arena", top),
+            (*bars, Rule(memory.peak_step, True, peak, "2 3"), Rule(memory.arena_bytes, False)),
+            400,
+        ),
+        tuple(Key(KIND_NAMES[kind], INKS[KINDS.index(kind)]) for kind in kinds),
+        is_wide=True,
     )
 
 
-def _peak_note(memory: Memory) -> dict[str, Any]:
-    is_right = memory.peak_step > len(memory.steps) / 2
-    return {
-        **note(f"peak {count(memory.lower_bound_bytes)} B, step {memory.peak_step}"),
-        "x": memory.peak_step,
-        "y": 1,
-        "yref": "y domain",
-        "yanchor": "bottom",
-        "xanchor": "right" if is_right else "left",
-    }
+def _bytes(title: str, top: float) -> Axis:
+    """From 0 to top."""
+    return numbers(title, (0, top), text=si, is_count=True)
 
 
-def _rectangles(memory: Memory, kind: str) -> Trace:
-    buffers = [b for b in memory.buffers if b.kind == kind]
-    return {
-        "type": "bar",
-        "name": KIND_NAMES[kind],
-        "x": [(b.first + b.last) / 2 for b in buffers],
-        "width": [b.last - b.first + 1 for b in buffers],
-        "base": [b.offset for b in buffers],
-        "y": [b.size_bytes for b in buffers],
-        "marker": {
-            "color": COLOURS[KINDS.index(kind)],
-            "line": {"color": "#ffffff", "width": 0.6},
-        },
-        "customdata": [_facts(memory, b) for b in buffers],
-        "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]} bytes from offset "
-        "%{customdata[2]}<br>%{customdata[3]}<br>%{customdata[4]}<extra></extra>",
-    }
-
-
-def _facts(memory: Memory, b: Span) -> list[str]:
-    """What hovering shows: name, size, offset, life in numbers, life in nodes."""
+def _facts(memory: Memory, b: Span) -> str:
+    """What pointing at a buffer shows: name, size, offset, life in numbers and in nodes."""
     first, last = (short(memory.steps[i], 40) for i in (b.first, b.last))
     if b.first == b.last:
         life, nodes = f"alive in step {b.first}", f"in {first}"
     else:
-        life, nodes = f"alive from step {b.first} to {b.last}", f"from {first}<br>to {last}"
-    return [short(b.name, 60), count(b.size_bytes), count(b.offset), life, nodes]
+        life, nodes = f"alive from step {b.first} to {b.last}", f"from {first}\nto {last}"
+    size = f"{count(b.size_bytes)} bytes from offset {count(b.offset)}"
+    return lines((b.name, size, life, nodes))
 
 
 def usage(found: Usage) -> Section:
@@ -163,48 +132,31 @@ def _stack(what: str, parts: tuple[Part, ...], limit: int | None) -> Figure:
     """One stacked bar, and a line where the chip's memory ends."""
     used = sum(part.size_bytes for part in parts)
     shown = [part for part in parts if part.size_bytes]
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": plain(part.name),
-            "y": [what],
-            "x": [part.size_bytes],
-            "marker": {
-                "color": COLOURS[i % len(COLOURS)],
-                "line": {"color": "#ffffff", "width": 1},
-            },
-            "hovertemplate": "%{fullData.name}<br>%{x:,} bytes<extra></extra>",
-        }
-        for i, part in enumerate(shown)
-    ]
-    end = max(used, limit or 0, 1)
-    return figure(
+    return Figure(
         f"chart-{what.lower()}",
         f"{what[0].upper()}{what[1:]} by what it is used for."
         + (" The dashed line is all that the chip has." if limit else ""),
-        traces,
-        130,
-        [Key(part.name, COLOURS[i % len(COLOURS)]) for i, part in enumerate(shown)],
-        barmode="stack",
-        bargap=0.1,
-        xaxis=axis(f"bytes of {what}", range=[0, end * HEADROOM], tickformat="~s", nticks=8),
-        yaxis=axis(showticklabels=False, showgrid=False),
-        shapes=[line(limit, "v")] if limit else [],
-        annotations=[_limit_note(limit)] if limit else [],
+        Chart(
+            _bytes(f"bytes of {what}", HEADROOM * max(used, limit or 0, 1)),
+            Axis("", 0, 1),
+            (
+                *stacked([(part.name, part.size_bytes) for part in shown]),
+                *([Rule(limit, True, f"limit {count(limit)}")] if limit else []),
+            ),
+            72,
+        ),
+        tuple(Key(part.name, INKS[i % len(INKS)]) for i, part in enumerate(shown)),
     )
 
 
-def _limit_note(limit: int) -> dict[str, Any]:
-    return {
-        **note(f"limit {count(limit)}"),
-        "x": limit,
-        "y": 1,
-        "yref": "y domain",
-        "yanchor": "bottom",
-        "xanchor": "right",
-        "font": {"color": LIMIT, "size": 12},
-    }
+def stacked(parts: Sequence[tuple[str, int]], unit: str = "bytes") -> list[Bar]:
+    """Bars in a row, each beginning where the one before ends."""
+    found, begin = [], 0
+    for i, (name, size) in enumerate(parts):
+        says = f"{plain(name)}\n{count(size)} {unit}"
+        found.append(Bar((begin, begin + size), (0.05, 0.95), INKS[i % len(INKS)], says))
+        begin += size
+    return found
 
 
 def _usage_table(found: Usage) -> Table:

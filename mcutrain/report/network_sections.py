@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from mcutrain.report.charts import (
+    GAIN,
+    LOSS,
+    PALE,
+    Axis,
+    Bar,
+    Chart,
+    Line,
+    Mark,
+    names,
+    numbers,
+)
 from mcutrain.report.content import NetworkNode
 from mcutrain.report.figures import (
-    COLOURS,
-    DIVERGING,
-    PALE,
     Figure,
     Key,
     Section,
     Table,
-    axis,
     count,
-    figure,
+    lines,
     percent,
     plain,
     points,
     short,
-    some_ticks,
 )
 from mcutrain.report.learning import Analysis, GainTable
 
@@ -42,60 +49,40 @@ def network(nodes: tuple[NetworkNode, ...]) -> Section:
 
 
 def _trained(layers: list[NetworkNode]) -> Figure:
-    names = ["head" if n.is_head else str(n.layer) for n in layers]
-    facts = [
-        [
-            short(n.name, 60),
-            plain(n.operator),
-            "×".join(map(str, n.output)),
-            count(n.macs),
-            count(n.weights),
-            percent(n.share, 0),
-            "trained" if n.trains_bias else "frozen",
-        ]
-        for n in layers
-    ]
-    hover = (
-        "<b>%{customdata[0]}</b><br>%{customdata[1]} → %{customdata[2]}<br>%{customdata[3]} MACs, "
-        "%{customdata[4]} weights<br>weights trained: %{customdata[5]}, bias %{customdata[6]}"
-        "<extra></extra>"
-    )
-    shares = {
-        "type": "bar",
-        "x": names,
-        "y": [100 * n.share for n in layers],
-        "customdata": facts,
-        "hovertemplate": hover,
-        "marker": {"color": COLOURS[0]},
-    }
-    biases = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": names,
-        "y": [-7] * len(layers),
-        "customdata": facts,
-        "hovertemplate": hover,
-        "marker": {
-            "size": 8,
-            "color": [COLOURS[1] if n.trains_bias else "#ffffff" for n in layers],
-            "line": {"color": [COLOURS[1] if n.trains_bias else PALE for n in layers], "width": 1},
-        },
-    }
-    return figure(
+    shares, biases = [], []
+    for i, n in enumerate(layers):
+        says = lines(
+            (
+                n.name,
+                f"{plain(n.operator)} → {'×'.join(map(str, n.output))}",
+                f"{count(n.macs)} MACs, {count(n.weights)} weights",
+                f"weights trained: {percent(n.share, 0)}, bias "
+                + ("trained" if n.trains_bias else "frozen"),
+            )
+        )
+        # as high as the plot, so that a layer without trained weights says something too
+        shares.append(Bar((i - 0.5, i + 0.5), (0, 106), "c0", says, 0.0))
+        shares.append(Bar((i - 0.4, i + 0.4), (0, 100 * n.share), "c0", says))
+        ink, shape = ("c1", "disc") if n.trains_bias else (PALE, "ring")
+        biases.append(Mark(i, -8, ink, says, shape))
+    labels = ["head" if n.is_head else str(n.layer) for n in layers]
+    shown = tuple((float(y), str(y)) for y in (0, 25, 50, 75, 100))
+    return Figure(
         "chart-network",
         "One bar per layer, from the input on the left to the head on the right. Layers are "
         "numbered as update schemes count them.",
-        [shares, biases],
-        280,
-        [
-            Key("share of input channels whose weights are trained", COLOURS[0]),
-            Key("bias trained", COLOURS[1], "disc"),
-            Key("bias frozen", PALE, "ring"),
-        ],
-        xaxis=axis(
-            "layer", type="category", showgrid=False, tickangle=0, tickvals=some_ticks(names)
+        Chart(
+            names("layer", labels),
+            Axis("trained, %", -16, 106, shown),
+            (*shares, *biases),
+            220,
         ),
-        yaxis=axis("trained, %", range=[-14, 106], tickvals=[0, 25, 50, 75, 100], zeroline=True),
+        (
+            Key("share of input channels whose weights are trained", "c0"),
+            Key("bias trained", "c1", "disc"),
+            Key("bias frozen", PALE, "ring"),
+        ),
+        is_wide=True,
     )
 
 
@@ -143,25 +130,21 @@ def _unit(measure: str) -> str:
 
 def _bias_curve(measure: str, gain: GainTable, layers: tuple[str, ...]) -> Figure:
     first = ["only the head", *(f"from {short(n, 40)} on" for n in reversed(layers))]
-    return figure(
+    places = tuple((float(k), _scaled(measure, g)) for k, g in enumerate(gain.bias))
+    marks = [
+        Mark(k, y, "c1", f"last {k:g} biases, {what}\n{y:.4g}")
+        for (k, y), what in zip(places, first, strict=True)
+    ]
+    return Figure(
         "chart-bias",
         "What is gained by training the last k biases beside the head, for every k. Where the "
         "curve is flat, more biases only cost memory.",
-        [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": list(range(len(gain.bias))),
-                "y": [_scaled(measure, g) for g in gain.bias],
-                "customdata": first,
-                "marker": {"color": COLOURS[1], "size": 6},
-                "line": {"color": COLOURS[1], "width": 2},
-                "hovertemplate": "last %{x} biases, %{customdata}<br>%{y:.4~g}<extra></extra>",
-            }
-        ],
-        300,
-        xaxis=axis("biases trained, counted from the end", rangemode="tozero"),
-        yaxis=axis(plain(_unit(measure))),
+        Chart(
+            numbers("biases trained, counted from the end", range(len(places)), is_count=True),
+            numbers(plain(_unit(measure)), [y for _, y in places]),
+            (Line(places, "c1", 2), *marks),
+            240,
+        ),
     )
 
 
@@ -169,41 +152,43 @@ def _heat(measure: str, gain: GainTable, layers: tuple[str, ...]) -> tuple[Figur
     shares = sorted({share for w in gain.weights.values() for share in w}, key=float)
     if not shares:
         return ()
-    numbers = sorted(gain.weights, key=int)
-    values = [
-        [
-            None if share not in gain.weights[i] else _scaled(measure, gain.weights[i][share])
-            for i in numbers
-        ]
-        for share in shares
+    numbered = sorted(gain.weights, key=int)
+    found = [
+        (x, y, _scaled(measure, gain.weights[i][share]))
+        for y, share in enumerate(shares)
+        for x, i in enumerate(numbered)
+        if share in gain.weights[i]
     ]
-    most = max((abs(v) for row in values for v in row if v is not None), default=0) or 1
-    heat = {
-        "type": "heatmap",
-        "x": numbers,
-        "y": [f"{100 * float(share):.3g} %" for share in shares],
-        "z": values,
-        "zmin": -most,
-        "zmax": most,
-        "xgap": 1,
-        "ygap": 1,
-        "colorscale": DIVERGING,
-        "colorbar": {"thickness": 10, "len": 1, "outlinewidth": 0},
-        "customdata": [[short(layers[int(i)], 40) for i in numbers] for _ in shares],
-        "hovertemplate": "layer %{x}, <b>%{customdata}</b><br>%{y} of its weights: %{z:.4~g}"
-        "<extra></extra>",
-    }
+    best, worst = max(v for _, _, v in found), min(v for _, _, v in found)
+    most = max(best, -worst, 0.0) or 1.0
+    cells = [
+        Bar(
+            (x - 0.5, x + 0.5),
+            (y - 0.5, y + 0.5),
+            GAIN if value >= 0 else LOSS,
+            f"layer {numbered[x]}, {short(layers[int(numbered[x])], 40)}\n"
+            f"{100 * float(shares[y]):.3g} % of its weights: {value:+.4g}",
+            0.04 + 0.96 * min(abs(value / most), 1.0),
+        )
+        for x, y, value in found
+    ]
+    rows = [f"{100 * float(share):.3g} %" for share in shares]
+    unit = " points" if measure in SHARE_OF_ACCURACY else ""
     return (
-        figure(
+        Figure(
             "chart-weights",
             "What training a share of one layer's weights adds to training the biases from that "
-            "layer on. Blue gains, red loses.",
-            [heat],
-            260,
-            xaxis=axis(
-                "layer", type="category", showgrid=False, tickangle=0, tickvals=some_ticks(numbers)
+            "layer on: the stronger the colour, the more.",
+            Chart(
+                names("layer", numbered),
+                names("share of weights", rows, 20),
+                tuple(cells),
+                min(240, 30 + 40 * len(shares)),
             ),
-            yaxis=axis("share of weights", type="category", showgrid=False),
+            (
+                *([Key(f"gains, up to {best:+.4g}{unit}", GAIN)] if best > 0 else []),
+                *([Key(f"loses, up to {worst:+.4g}{unit}", LOSS)] if worst < 0 else []),
+            ),
         ),
     )
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcutrain.report.charts import Bar, Chart, Line, Mark, names, numbers, si
 from mcutrain.report.figures import (
-    COLOURS,
-    INK,
     Figure,
     Key,
     Section,
     Table,
-    Trace,
-    axis,
     count,
-    figure,
+    lines,
     percent,
     plain,
     short,
@@ -73,34 +70,28 @@ def _scaled(value: float, measure: str) -> float:
 
 def _gains(found: Chosen) -> Figure:
     """A bar for the biases and one for every layer's weights."""
-    layers = sorted(found.layers, key=lambda c: c.layer)
-    names = [f"last {found.bias_depth} biases", *(short(c.name, 24) for c in layers)][::-1]
-    values = [found.bias_gain, *(c.gain for c in layers)][::-1]
-    hover = ["", *(f"layer {c.layer}, {100 * c.share:.3g} % of its weights" for c in layers)][::-1]
+    layers = sorted(found.layers, key=lambda c: -c.layer)
+    titles = [*(short(c.name) for c in layers), f"last {found.bias_depth} biases"]
+    values = [_scaled(v, found.measure) for v in (*(c.gain for c in layers), found.bias_gain)]
+    says = [*(f"layer {c.layer}, {100 * c.share:.3g} % of its weights" for c in layers), ""]
+    bars = [
+        Bar(
+            (0, value),
+            (i - 0.4, i + 0.4),
+            "c0" if i < len(layers) else "c1",
+            lines((titles[i], says[i], f"{value:+.4g}")),
+        )
+        for i, value in enumerate(values)
+    ]
     unit = ", points" if found.measure in SHARES_OF_ALL else ""
-    return figure(
+    return Figure(
         "chart-selection",
         f"What each part of the choice is expected to gain in {found.measure}.",
-        [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": list(range(len(names))),
-                "x": [_scaled(v, found.measure) for v in values],
-                "customdata": [list(pair) for pair in zip(names, hover, strict=True)],
-                "marker": {"color": [COLOURS[0]] * len(layers) + [COLOURS[1]]},
-                "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{x:+.4~g}"
-                "<extra></extra>",
-            }
-        ],
-        90 + 24 * len(names),
-        xaxis=axis(f"expected gain{unit}", nticks=6),
-        yaxis=axis(
-            tickvals=list(range(len(names))),
-            ticktext=names,
-            showgrid=False,
-            zeroline=False,
-            tickfont={"size": 11, "color": INK},
+        Chart(
+            numbers(f"expected gain{unit}", (0, *values)),
+            names("", titles, len(titles)),
+            tuple(bars),
+            max(24 * len(titles), 96),
         ),
     )
 
@@ -174,49 +165,45 @@ def _trained_text(point: SweepPoint) -> str:
 def _pareto(points: list[SweepPoint]) -> tuple[Figure, ...]:
     """Expected and trained together where both are shares of the test images."""
     measure = points[0].measure
-    expected: Trace = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "line": {"color": COLOURS[0], "width": 2, "shape": "hv"},
-        "marker": {"size": 6},
-        "x": [p.budget_bytes for p in points],
-        "y": [_scaled(p.expected, measure) for p in points],
-        "customdata": [[count(p.budget_bytes), count(p.sram_bytes)] for p in points],
-        "hovertemplate": "budget %{customdata[0]} bytes, %{customdata[1]} used<br>expected "
-        "%{y:.4~g}<extra></extra>",
-    }
-    done = [p for p in points if p.trained]
-    trained = [_trained(done)] if done else []
-    x = axis("budget, bytes of SRAM", tickformat="~s", nticks=8)
+    steps = tuple((p.budget_bytes, _scaled(p.expected, measure)) for p in points)
+    expected: list[Line | Mark] = [
+        Line(steps, "c0", 2, has_stairs=True),
+        *(
+            Mark(
+                x,
+                y,
+                "c0",
+                f"budget {count(p.budget_bytes)} bytes, {count(p.sram_bytes)} used\n"
+                f"expected {y:.4g}",
+            )
+            for p, (x, y) in zip(points, steps, strict=True)
+        ),
+    ]
+    trained = [_trained(p) for p in points if p.trained]
+    levels = [y for _, y in steps]
+    reached = [y for mark in trained for y in (mark.y - mark.spread, mark.y + mark.spread)]
+    x = numbers("budget, bytes of SRAM", [p.budget_bytes for p in points], text=si)
     keys = (
-        Key(f"expected {measure}", COLOURS[0], "line"),
-        Key("accuracy when trained", COLOURS[1], "disc"),
+        Key(f"expected {measure}", "c0", "disc", has_line=True),
+        Key("accuracy when trained", "c1", "disc"),
     )
     says = "Each point is the best scheme that fits in so many bytes of SRAM."
     if measure in SHARES_OF_ALL:
-        y = axis("%" if trained else plain(f"expected {measure}, %"))
-        both = [expected, *trained]
-        return (figure("chart-sweep", says, both, 340, keys[: len(both)], xaxis=x, yaxis=y),)
-    y = axis(plain(f"expected {measure}"))
-    found = figure("chart-sweep", says, [expected], 340, keys[:1], xaxis=x, yaxis=y)
+        y = numbers("%" if trained else plain(f"expected {measure}, %"), levels + reached)
+        both = Chart(x, y, (*expected, *trained), 260)
+        return (Figure("chart-sweep", says, both, keys if trained else keys[:1]),)
+    alone = Chart(x, numbers(plain(f"expected {measure}"), levels), tuple(expected), 260)
+    found = Figure("chart-sweep", says, alone, keys[:1])
     if not trained:
         return (found,)
-    y = axis("accuracy, %")
-    says = "The same schemes, trained."
+    reaching = Chart(x, numbers("accuracy, %", reached), tuple(trained), 260)
     return (
         found,
-        figure("chart-sweep-trained", says, trained, 300, keys[1:], xaxis=x, yaxis=y),
+        Figure("chart-sweep-trained", "The same schemes, trained.", reaching, keys[1:]),
     )
 
 
-def _trained(done: list[SweepPoint]) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "marker": {"size": 10, "color": COLOURS[1]},
-        "x": [p.budget_bytes for p in done],
-        "y": [100 * mean_of(p.trained) for p in done],
-        "error_y": {"array": [100 * (spread_of(p.trained) or 0) for p in done], "thickness": 1.5},
-        "customdata": [[_trained_text(p), count(p.budget_bytes)] for p in done],
-        "hovertemplate": "budget %{customdata[1]} bytes<br>trained %{customdata[0]}<extra></extra>",
-    }
+def _trained(p: SweepPoint) -> Mark:
+    says = f"budget {count(p.budget_bytes)} bytes\ntrained {_trained_text(p)}"
+    spread = 100 * (spread_of(p.trained) or 0)
+    return Mark(p.budget_bytes, 100 * mean_of(p.trained), "c1", says, radius=5, spread=spread)

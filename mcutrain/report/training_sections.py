@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import unescape
+from dataclasses import dataclass
 
-from mcutrain.report.figures import (
-    COLOURS,
-    Figure,
-    Key,
-    Section,
-    Table,
-    Trace,
-    axis,
-    count,
-    figure,
-    line,
-    note,
-    percent,
-    plain,
-    short,
-)
+from mcutrain.report.charts import INKS, SHAPES, Chart, Line, Mark, Rule, numbers, si
+from mcutrain.report.figures import Figure, Key, Section, Table, alike, count, lines, percent, plain
 from mcutrain.report.learning import Compared, Curve, Point
 
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
 MOST_MARKED = 60
-"""Points of a line above which they get no markers."""
+"""Points of a line above which they are shown only where they are pointed at."""
+DASH_PX, DOT_PX = 10, 3
+"""Of lines that lie on each other, so that each is seen; of dotted ones."""
+RIM_PX = 1.8
+"""How much of a mark is seen around the next one of an equal line."""
 
 
 def curves(found: Sequence[Curve]) -> Section:
@@ -70,86 +59,119 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
+@dataclass(frozen=True)
+class _Series:
+    """A line of a chart. number: of its curve, which decides colour and shape."""
+
+    name: str
+    number: int
+    points: tuple[tuple[float, float], ...]
+    is_dotted: bool = False
+
+    @property
+    def ink(self) -> str:
+        return INKS[self.number % len(INKS)]
+
+    @property
+    def shape(self) -> str:
+        return SHAPES[self.number % len(SHAPES)]
+
+
 def _of_unit(found: list[Curve], unit: str) -> list[Figure]:
-    accuracy: list[Trace] = []
-    loss: list[Trace] = []
+    accuracy: list[_Series] = []
+    loss: list[_Series] = []
     for i, curve in enumerate(found):
-        accuracy += _line(curve, i, "test", lambda p: _hundred(p.test_accuracy), "%{y:.1f} %")
-        accuracy += _line(curve, i, "training", lambda p: _hundred(p.train_accuracy), "%{y:.1f} %")
-        loss += _line(curve, i, "loss", lambda p: p.loss, "%{y:.3f} nats")
-    x = axis(f"{unit}s trained", rangemode="tozero", tickformat="~s" if unit == "sample" else "~g")
+        accuracy += _series(curve, i, "test", lambda p: _hundred(p.test_accuracy))
+        accuracy += _series(curve, i, "training", lambda p: _hundred(p.train_accuracy))
+        loss += _series(curve, i, "loss", lambda p: p.loss)
     figures = []
     if accuracy:
         figures.append(
-            figure(
+            Figure(
                 f"chart-accuracy-{unit}",
                 "Solid: on test images, which are never trained on. Dotted: on the training "
-                "images, as they came.",
-                accuracy,
-                340,
+                "images, as they came." + _coincidence(accuracy),
+                _lines(accuracy, unit, "accuracy, %", "{:.1f} %"),
                 _keys(accuracy),
-                xaxis=x,
-                yaxis=axis("accuracy, %"),
             )
         )
     if loss:
         figures.append(
-            figure(
+            Figure(
                 f"chart-loss-{unit}",
                 "The loss while training: how surprising the right answers were, in nats; less is "
-                "better.",
-                loss,
-                260,
+                "better." + _coincidence(loss),
+                _lines(loss, unit, "loss, nats", "{:.3f} nats", least=0.0),
                 _keys(loss) if len(loss) > 1 else (),
-                xaxis=x,
-                yaxis=axis("loss, nats", rangemode="tozero"),
             )
         )
     return figures
-
-
-def _keys(traces: list[Trace]) -> list[Key]:
-    """The legend of lines."""
-    return [
-        Key(
-            unescape(t["name"]),
-            t["line"]["color"],
-            "dots" if t["line"]["dash"] == "dot" else "line",
-        )
-        for t in traces
-    ]
 
 
 def _hundred(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _line(
-    curve: Curve, i: int, what: str, pick: Callable[[Point], float | None], value: str
-) -> list[Trace]:
+def _series(
+    curve: Curve, i: int, what: str, pick: Callable[[Point], float | None]
+) -> list[_Series]:
     """One line of a curve, or none if it has no such points."""
-    points = [(p.at, y) for p in curve.points if (y := pick(p)) is not None]
-    if not points:
-        return []
-    marked = len(points) <= MOST_MARKED
-    colour = COLOURS[i % len(COLOURS)]
+    points = tuple((float(p.at), y) for p in curve.points if (y := pick(p)) is not None)
     seed = f", seed {curve.seed}" if curve.seed else ""
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if marked else "lines",
-            "name": plain(f"{curve.name}{seed}, {what}"),
-            "x": [x for x, _ in points],
-            "y": [y for _, y in points],
-            "line": {
-                "color": colour,
-                "width": 1.5 if what == "training" else 2.5,
-                "dash": "dot" if what == "training" else "solid",
-            },
-            "marker": {"size": 6, "symbol": SYMBOLS[i % len(SYMBOLS)]},
-            "hovertemplate": f"%{{fullData.name}}<br>%{{x:,}}: {value}<extra></extra>",
-        }
-    ]
+    name = plain(f"{curve.name}{seed}, {what}")
+    return [_Series(name, i, points, what == "training")] if points else []
+
+
+def _coincidence(series: Sequence[_Series]) -> str:
+    """A sentence, if lines lie on each other."""
+    if all(equal == 1 for _, _, equal in alike([s.points for s in series])):
+        return ""
+    return " Lines that are equal take turns in dashes, and the legend says so."
+
+
+def _dash(series: _Series, turn: int, equal: int) -> tuple[str, float]:
+    """Of a line that is number `turn` of `equal` ones: its dash, and where that begins."""
+    if series.is_dotted:
+        return f"{DOT_PX} {DOT_PX * (2 * equal - 1)}", 2 * DOT_PX * turn
+    return (f"{DASH_PX} {DASH_PX * (equal - 1)}", DASH_PX * turn) if equal > 1 else ("", 0)
+
+
+def _keys(series: Sequence[_Series]) -> tuple[Key, ...]:
+    """The legend of lines; of equal ones it says whose they are."""
+    found = []
+    for s, (first, turn, equal) in zip(series, alike([s.points for s in series]), strict=True):
+        same = "" if turn == 0 else f" (same as {series[first].name})"
+        shape = s.shape if len(s.points) <= MOST_MARKED else "none"
+        found.append(Key(s.name + same, s.ink, shape, True, _dash(s, turn, equal)[0]))
+    return tuple(found)
+
+
+def _lines(
+    series: Sequence[_Series], unit: str, title: str, value: str, least: float | None = None
+) -> Chart:
+    """Lines, and a mark at each of their points that names all lines that go through it."""
+    drawn: list[Line | Mark] = []
+    through: dict[tuple[float, float], list[str]] = {}
+    places = alike([s.points for s in series])
+    for s, (_, turn, equal) in zip(series, places, strict=True):
+        width = 1.5 if s.is_dotted else 2.5
+        drawn.append(Line(s.points, s.ink, width, *_dash(s, turn, equal)))
+        for place in s.points:
+            through.setdefault(place, []).append(s.name)
+    for s, (_, turn, equal) in zip(series, places, strict=True):
+        radius = (2.5 if s.is_dotted else 4) + RIM_PX * (equal - 1 - turn)
+        shape = s.shape if len(s.points) <= MOST_MARKED else "ghost"
+        for x, y in s.points:
+            says = lines((*through[x, y], f"{unit} {x:,g}: {value.format(y)}"))
+            drawn.append(Mark(x, y, s.ink, says, shape, radius))
+    heights = [y for s in series for _, y in s.points]
+    return Chart(
+        numbers(f"{unit}s trained", [0.0, *(x for s in series for x, _ in s.points)], text=si,
+                is_count=True),
+        numbers(title, heights if least is None else [least, *heights]),
+        tuple(drawn),
+        270,
+    )  # fmt: skip
 
 
 def comparison(rows: Sequence[Compared]) -> Section:
@@ -203,53 +225,29 @@ def accuracy_text(row: Compared) -> str:
 
 
 def _cloud(rows: Sequence[Compared], limit: int | None) -> Figure:
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": plain(r.name),
-            "x": [r.sram_bytes],
-            "y": [100 * r.accuracy],
-            "error_y": {"array": [100 * (r.spread or 0)], "thickness": 1.5, "visible": True},
-            "customdata": [[short(r.scheme, 60), accuracy_text(r), count(r.sram_bytes)]],
-            "marker": {
-                "size": 13,
-                "color": COLOURS[i % len(COLOURS)],
-                "symbol": SYMBOLS[i % len(SYMBOLS)],
-            },
-            "hovertemplate": "<b>%{fullData.name}</b><br>%{customdata[0]}<br>%{customdata[1]}<br>"
-            "%{customdata[2]} bytes of SRAM<extra></extra>",
-        }
-        for i, r in enumerate(rows)
-        if r.accuracies
-    ]
-    most = max([r.sram_bytes for r in rows] + [limit or 0])
-    marks = (
-        {}
-        if limit is None
-        else {
-            "shapes": [line(limit, "v")],
-            "annotations": [
-                {
-                    **note(f"limit {count(limit)}"),
-                    "x": limit,
-                    "y": 1,
-                    "yref": "y domain",
-                    "yanchor": "bottom",
-                    "xanchor": "right" if limit > most / 2 else "left",
-                }
-            ],
-        }
-    )
-    return figure(
+    trained = [r for r in rows if r.accuracies]
+    same = alike([(r.sram_bytes, r.accuracies) for r in trained])
+    marks, keys = [], []
+    for i, (r, (first, turn, _)) in enumerate(zip(trained, same, strict=True)):
+        ink, shape = INKS[i % len(INKS)], SHAPES[i % len(SHAPES)]
+        sizes = f"{count(r.sram_bytes)} bytes of SRAM"
+        says = lines((r.name, plain(r.scheme), accuracy_text(r), sizes))
+        radius, spread = max(7 - 2.5 * turn, 2), 100 * (r.spread or 0)
+        marks.append(Mark(r.sram_bytes, 100 * r.accuracy, ink, says, shape, radius, spread))
+        keys.append(Key(r.name + (f" (same as {trained[first].name})" if turn else ""), ink, shape))
+    heights = [y for mark in marks for y in (mark.y - mark.spread, mark.y + mark.spread)]
+    widths = [0, *(r.sram_bytes for r in rows), limit or 0]
+    return Figure(
         "chart-comparison",
         "Higher is better, further left is cheaper. The bars are the standard deviation over "
         "the seeds."
         + ("" if limit is None else " What lies right of the dashed line does not fit."),
-        traces,
-        380,
-        [Key(r.name, COLOURS[i % len(COLOURS)], "disc") for i, r in enumerate(rows)],
-        xaxis=axis("bytes of SRAM", tickformat="~s", rangemode="tozero"),
-        yaxis=axis("accuracy, %"),
-        **marks,
+        Chart(
+            numbers("bytes of SRAM", widths, text=si),
+            numbers("accuracy, %", heights),
+            (*marks, *([] if limit is None else [Rule(limit, True, f"limit {count(limit)}")])),
+            320,
+        ),
+        tuple(keys),
+        is_wide=True,
     )

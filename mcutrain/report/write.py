@@ -16,7 +16,7 @@ JSON, HTML = "report.json", "report.html"
 def write(report: Report, folder: Path) -> Path:
     """Write both files; the folder is made if need be. Returns the HTML's path.
 
-    Raises ReportError if plotly is not installed or the folder cannot be written.
+    Raises ReportError if the folder cannot be written.
     """
     values = to_json(report)
     page = render(from_json(Report, values, JSON))  # as `mcutrain report` will draw it

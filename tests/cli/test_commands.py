@@ -258,4 +258,4 @@ def test_help_is_quick() -> None:
     ).stderr
     packages = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in imported.splitlines()}
     assert {"mcutrain", "typer"} <= packages
-    assert not packages & {"numpy", "scipy", "onnx", "jinja2", "joblib", "plotly", "PIL", "serial"}
+    assert not packages & {"numpy", "scipy", "onnx", "jinja2", "joblib", "PIL", "serial"}

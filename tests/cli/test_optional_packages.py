@@ -72,7 +72,6 @@ NEEDED = {
     "unicorn": ("board", "nowhere"),
     "distributed": ("analyze", MODEL, "--data", "nowhere", "--backend", "dask"),
     "ray": ("analyze", MODEL, "--data", "nowhere", "--backend", "ray"),
-    "plotly": ("compare", MODEL, "--data", "nowhere", "--sram", "64K", "-o", "compared"),
     "ai-edge-litert": ("verify", MODEL),
     "pillow": ("simulate", MODEL, "--data", "images"),
 }
@@ -93,16 +92,6 @@ def test_a_missing_package_is_a_sentence_before_work_begins(
     assert OPTIONAL[name].missing in sentence
     assert f"pip install 'mcutrain[{OPTIONAL[name].extra}]'" in sentence
     assert sorted(p.name for p in tmp_path.iterdir()) == ["images"]
-
-
-def test_select_says_before_it_computes_that_no_report_will_be_drawn(
-    run: Run, without: Without
-) -> None:
-    without("plotly")
-    outcome = run("select", MODEL, "--analysis", "nowhere.json", "--sram", "64K", "-o", "chosen")
-    first, second = outcome.err.splitlines()
-    assert first == f"no report will be drawn: {OPTIONAL['plotly'].missing}"
-    assert second.startswith("mcutrain: error: ")
 
 
 @pytest.mark.usefixtures("no_compiler")
@@ -138,7 +127,7 @@ def test_zig_stands_in_where_the_system_has_no_compiler(without: Without) -> Non
 BOARD_PACKAGES = ("unicorn", "stm32loader")
 
 
-@pytest.mark.parametrize("left_out", [("unicorn",), (*BOARD_PACKAGES, "plotly")])
+@pytest.mark.parametrize("left_out", [("unicorn",), BOARD_PACKAGES])
 def test_the_demo_says_at_the_start_what_it_leaves_out_and_does_the_rest(
     run: Run, without: Without, left_out: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,19 +142,19 @@ def test_the_demo_says_at_the_start_what_it_leaves_out_and_does_the_rest(
     assert "bytes of saved state equal the C's" in rest
     assert "NUCLEO" not in rest
     assert "firmware" not in rest
-    assert Path("c/report.html").exists() == ("plotly" not in left_out)
-    assert ("open in a browser" in rest) == ("plotly" not in left_out)
+    assert Path("c/report.html").exists()
+    assert "open in a browser" in rest
 
 
 def test_the_demos_facts_say_that_there_was_no_board(
     run: Run, without: Without, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "QUICK", demo.Size(16, 10, 1, 1))
-    without("stm32loader", "plotly")
+    without("stm32loader")
     facts = run("demo", "--quick", "--json").json
     assert facts["same_bits"]
     assert facts["board"] is None
-    assert facts["report"] is None
+    assert Path(facts["report"]).exists()
 
 
 def test_the_board_of_the_demo_needs_a_compiler_for_arm(

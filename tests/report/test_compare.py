@@ -51,7 +51,7 @@ def test_a_row_says_what_plan_and_simulate_say(
     assert accuracy_text(row) in outcome.out
     assert "SRAM: all that the firmware takes of NUCLEO-F446RE, stack included." in outcome.out
     assert outcome.out.endswith("The report is c/report.html\n")
-    assert (tmp_path / "c/report.html").stat().st_size > 1_000_000
+    assert 50_000 < (tmp_path / "c/report.html").stat().st_size < 1_500_000
 
 
 def test_last_k_is_the_largest_that_fits() -> None:

@@ -1,7 +1,6 @@
 """`mcutrain report`: what lies in a folder becomes report.html."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,13 +179,6 @@ def test_a_damaged_project_is_named(
 def test_a_folder_without_a_report_is_refused(run: Run, tmp_path: Path) -> None:
     assert run("report", "nowhere").sentence == "there is no folder nowhere"
     assert "holds neither a report.json" in run("report", tmp_path).sentence
-
-
-def test_without_plotly_the_command_says_how_to_get_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    assert "pip install 'mcutrain[report]'" in run("report", ".").sentence
 
 
 def test_nothing_is_left_half_written(
