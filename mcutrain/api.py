@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,12 +90,15 @@ def train(
 
     data: a Split, or a path that mcutrain.data.load reads. settings: all that determines the run;
     epochs, learning_rate (per sample) and seed replace theirs. checkpoint: a file to continue
-    from if it exists, and to save to. Raises McutrainError.
+    from if it exists, and to save to. Raises McutrainError; warns of values that the model's input
+    clips.
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     split = data if isinstance(data, datasets.Split) else load_data(step.graph, data)
     run = prepare_run(step, split, replace(settings or RunSettings(), **changes))
+    for note in datasets.input_notes(run.samples.split, model_input(step.graph)):
+        warnings.warn(note, stacklevel=2)
     return finish(step, run, Path(checkpoint) if checkpoint else None, watch or Watch())
 
 
@@ -116,6 +120,12 @@ def load_data(
 def input_type(graph: Graph) -> TensorType:
     """The type of the model's input."""
     return graph.tensors[graph.inputs[0]].type
+
+
+def model_input(graph: Graph) -> datasets.ModelInput:
+    """What data sets need to know of it."""
+    x = input_type(graph)
+    return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point)
 
 
 def prepare_run(
@@ -171,6 +181,8 @@ def prepare_samples(
         split, input_shape, scale, zero_point, settings, normalization or "auto"
     )
     datasets.check(samples.split, input_shape=input_shape, classes=classes)
+    model = datasets.ModelInput(input_shape, scale, zero_point)
+    datasets.input_notes(samples.split, model, normalization or "auto")  # refuses what is wrong
     samples.test(0, 1)  # the normalization fits, or a sentence
     return samples
 

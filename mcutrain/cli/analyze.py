@@ -185,14 +185,14 @@ def _load(model: Path, source: inputs.Source, classes: str) -> Problem:
     from dataclasses import replace
 
     from mcutrain.analysis.problem import Problem, held_out
-    from mcutrain.api import input_type
+    from mcutrain.api import model_input
     from mcutrain.pipeline import load
     from mcutrain.sparse import find_head
 
     graph: Graph = load(model)
     find_head(graph)  # a sentence before the data is read
     everything = replace(source, samples=None, test_samples=None)
-    whole = everything.read_labelled(input_type(graph).shape[1:])
+    whole = everything.read_labelled(model_input(graph))
     split = held_out(whole.train, source.samples, source.test_samples, source.seed)
     wanted = options.classes_for(graph, split, classes)
     return Problem.of(graph, split, wanted, source.normalization)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mcutrain.cli.options import parse_number
+from mcutrain.cli.output import say
 from mcutrain.cli.samples import normalization
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ class Given:
                 )
             if image is not None and x.ndim == 4:
                 x = Transform(*image).fit(x)
-            return _real_pixels(x, self.pixels, fixed)
+            real, chosen = _real_pixels(x, self.pixels, fixed)
+            if fixed is not None:
+                self._tell_range(real, fixed)
+            return real, chosen
         if self.pixels is not None:
             raise DataError(
                 f"{self.path} holds {x.dtype}, not pixels: leave out --pixels, --mean and --std if "
@@ -72,7 +76,19 @@ class Given:
                 )
             real = (x.astype(np.float32) - fixed.zero_point) * np.float32(fixed.scale)
             return real, fixed
+        if fixed is not None:
+            self._tell_range(x, fixed)
         return x, fixed
+
+    def _tell_range(self, real: npt.NDArray[Any], fixed: Quantization) -> None:
+        """Say what the given quantization of the input clips. Raises DataError if it is wrong."""
+        from mcutrain.data import ModelInput
+        from mcutrain.data.ranges import check_values
+
+        taken = ModelInput(real.shape[1:], fixed.scale, fixed.zero_point)
+        remedy = "give another --input-scale and --input-zero-point, or none"
+        for note in check_values(real, taken, f"the samples of {self.path}", remedy):
+            say(f"mcutrain: note: {note}")
 
 
 def _real_pixels(

@@ -136,11 +136,11 @@ def compare(
 
 
 def _read(graph: Graph, source: inputs.Source) -> Split:
-    from mcutrain.api import input_type
+    from mcutrain.api import model_input
     from mcutrain.sparse import find_head
 
     find_head(graph)  # a sentence before the data is read
-    return source.read_labelled(input_type(graph).shape[1:])
+    return source.read_labelled(model_input(graph))
 
 
 def _candidates(

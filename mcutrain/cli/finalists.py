@@ -41,9 +41,9 @@ class Training:
 
     def read(self, graph: Graph) -> Split:
         """The whole data set."""
-        from mcutrain.api import input_type
+        from mcutrain.api import model_input
 
-        return self.source.read_labelled(input_type(graph).shape[1:])
+        return self.source.read_labelled(model_input(graph))
 
     def some(self, graph: Graph) -> Split:
         """As many training samples as asked for, and the test samples."""

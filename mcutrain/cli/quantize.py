@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli.calibration import Given, fixed_input, pixel_range
 from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
-from mcutrain.cli.output import check_writable, count_bar, show, show_json, show_table
+from mcutrain.cli.output import check_writable, count_bar, say, show, show_json, show_table
 from mcutrain.cli.samples import Mean, Std
 from mcutrain.cli.training import Lines
 
@@ -127,13 +127,29 @@ def quantize(
         settings = Settings(ranges, percentile, equalize, bias_correction, input_quantization)
         result = found.quantize(x, settings, tell)
         layers = layer_errors(result, x, tell) if report else ()
+        poor = _poor(result, x, () if json else layers)
         tell("writing", 0, 1)
         note = _write(result, path)
-    facts = {**_facts(found, result, path, len(x), compared), "note": note}
+    if poor:
+        say(f"mcutrain: warning: {poor}")
+    facts = {**_facts(found, result, path, len(x), compared), "note": note, "warning": poor}
     if json:
         show_json({**facts, "layers": [asdict(layer) for layer in layers]})
     else:
         _print(facts, layers)
+
+
+def _poor(result: Quantized, x: Any, layers: tuple[LayerError, ...]) -> str:
+    """What is wrong with the outputs, if anything; the layers are shown before a refusal."""
+    from mcutrain.errors import DataError
+    from mcutrain.quant import useful
+
+    try:
+        return useful(result, x)
+    except DataError:
+        if layers:
+            _print_layers(layers)
+        raise
 
 
 def _write(result: Quantized, path: Path) -> str:

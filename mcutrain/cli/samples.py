@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcutrain.cli.options import parse_number, parse_numbers
-from mcutrain.cli.output import count_bar
+from mcutrain.cli.output import count_bar, say
 
 if TYPE_CHECKING:
-    from mcutrain.data import Normalization, Split
+    from mcutrain.data import ModelInput, Normalization, Split
 
 Data = Annotated[
     Path,
@@ -93,11 +93,11 @@ class Source:
     normalization: Normalization | None
     seed: int = 0
 
-    def read_labelled(self, input_shape: tuple[int, ...]) -> Split:
+    def read_labelled(self, model: ModelInput) -> Split:
         """The same of data whose labels are needed. Raises DataError if it has none."""
         from mcutrain.errors import DataError
 
-        split = self.read(input_shape)
+        split = self.read(model)
         if not split.is_labelled:
             raise DataError(
                 f"{self.path} has no labels, which are needed to compare what is learnt: save y "
@@ -105,14 +105,14 @@ class Source:
             )
         return split
 
-    def read(self, input_shape: tuple[int, ...]) -> Split:
-        """As many samples of both parts as asked for. input_shape: the model's, without batch."""
-        from mcutrain.data import load
+    def read(self, model: ModelInput) -> Split:
+        """As many samples of both parts as asked for; says what the model's input would clip."""
+        from mcutrain.data import input_notes, load
 
-        image_shape = input_shape if len(input_shape) == 3 else None
+        image_shape = model.shape if len(model.shape) == 3 else None
         with count_bar() as bar:
             task = bar.add_task("reading images")
-            return load(
+            split = load(
                 self.path,
                 test_share=self.test_share,
                 seed=self.seed,
@@ -121,6 +121,9 @@ class Source:
                 samples=self.samples,
                 test_samples=self.test_samples,
             )
+        for note in input_notes(split, model, self.normalization or "auto"):
+            say(f"mcutrain: note: {note}")
+        return split
 
 
 def normalization(mean: str | None, std: str | None) -> Normalization | None:

@@ -131,13 +131,13 @@ def _load(
     settings: RunSettings,
 ) -> tuple[TrainingStep, Split]:
     """The step, with a head that suits the data."""
-    from mcutrain.api import input_type
+    from mcutrain.api import model_input
     from mcutrain.pipeline import load
     from mcutrain.sparse import find_head
 
     graph = load(model)
     find_head(graph)  # a sentence before the data is read
-    split = source.read(input_type(graph).shape[1:])
+    split = source.read(model_input(graph))
     wanted, flags, split = options.fit_to_data(graph, split, classes, flags)
     return flags.prepare(graph, wanted, settings.seed), split
 

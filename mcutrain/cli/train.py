@@ -187,12 +187,14 @@ class _Where:
 def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) -> Course:
     """Samples and learning rates as `mcutrain simulate` takes them."""
     from mcutrain.api import prepare_samples
+    from mcutrain.data import ModelInput
     from mcutrain.simulate import Course
 
     facts = manifest.values
     has_labels = facts.get("loss") != "mse"
     shape = tuple(facts["input"]["shape"][1:])
-    split = source.read(shape)
+    scale, zero_point = facts["input"]["scale"], facts["input"]["zero_point"]
+    split = source.read(ModelInput(shape, scale, zero_point))
     if not has_labels:
         split = split.without_labels()
     elif added := tuple((facts.get("recipe") or {}).get("added", ())):
@@ -201,8 +203,8 @@ def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) ->
         split,
         settings,
         input_shape=shape,
-        scale=facts["input"]["scale"],
-        zero_point=facts["input"]["zero_point"],
+        scale=scale,
+        zero_point=zero_point,
         classes=facts["classes"] if has_labels else None,
         normalization=source.normalization,
     )

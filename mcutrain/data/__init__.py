@@ -5,10 +5,12 @@ from mcutrain.data.check import check, is_same_shape
 from mcutrain.data.dataset import Dataset, Split, as_names, drawn, order, stratified
 from mcutrain.data.load import load
 from mcutrain.data.quantize import Normalization, quantize_input
+from mcutrain.data.ranges import ModelInput, input_notes
 from mcutrain.data.transform import Transform
 
 __all__ = [
     "Dataset",
+    "ModelInput",
     "Normalization",
     "Progress",
     "Split",
@@ -16,6 +18,7 @@ __all__ = [
     "as_names",
     "check",
     "drawn",
+    "input_notes",
     "is_same_shape",
     "load",
     "order",

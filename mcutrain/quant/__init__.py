@@ -3,7 +3,7 @@
 from mcutrain.quant.float_model import FloatModel, quantize, read_float
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import add_classes, replace_head
-from mcutrain.quant.quantizer import Quantized, Settings
+from mcutrain.quant.quantizer import Quantized, Settings, useful
 from mcutrain.quant.report import LayerError, layer_errors
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "quantize",
     "read_float",
     "replace_head",
+    "useful",
 ]

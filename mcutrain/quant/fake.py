@@ -21,6 +21,8 @@ from mcutrain.quant.float_shapes import FloatReshape, FloatSoftmax
 Array = npt.NDArray[Any]
 LARGEST_DB = 200.0
 """Shown where there is no error at all."""
+SAME = 1e-5
+"""Outputs that vary by less than this share of the largest one vary by rounding of float32."""
 
 
 def decibels(signal: float, noise: float) -> float:
@@ -66,15 +68,19 @@ class Judge:
         wanted = tuple(Judge.centred(graph, np.concatenate(ys)) for ys in zip(*parts, strict=True))
         return Judge(graph, samples, wanted)
 
-    def snr_db(self, graph: FloatGraph, q: Mapping[str, Quantization]) -> float:
-        """Of the int8 network that the (perhaps equalized) graph becomes."""
+    def errors(self, graph: FloatGraph, q: Mapping[str, Quantization]) -> tuple[float, float]:
+        """Signal to noise of the int8 network that the (perhaps equalized) graph becomes, in dB.
+
+        And the same around the outputs' means over the samples; both of the worst output.
+        """
         judged = judged_graph(with_rounded_weights(graph, q))
         parts = [
             judged.run(batch, lambda name, x: q[name].fake(x))
             for batch in judged.batches(self.samples)
         ]
         found = [Judge.centred(graph, np.concatenate(ys)) for ys in zip(*parts, strict=True)]
-        return min(snr_db(a, b) for a, b in zip(self.wanted, found, strict=True))
+        pairs = list(zip(self.wanted, found, strict=True))
+        return min(snr_db(*pair) for pair in pairs), min(_varying_db(*pair) for pair in pairs)
 
     @staticmethod
     def centred(graph: FloatGraph, y: Array) -> Array:
@@ -84,6 +90,14 @@ class Judge:
         with np.errstate(all="ignore"):
             centred: Array = y - y.mean(axis=-1, keepdims=True)
         return centred
+
+
+def _varying_db(wanted: Array, found: Array) -> float:
+    """Where the wanted numbers are the same for all samples, there is nothing to lose."""
+    with np.errstate(all="ignore"):
+        parts = [y.astype(np.float64) - y.mean(axis=0, dtype=np.float64) for y in (wanted, found)]
+    varies = np.abs(parts[0]).max() > SAME * np.abs(wanted).max()
+    return snr_db(*parts) if varies else LARGEST_DB
 
 
 def judged_graph(graph: FloatGraph) -> FloatGraph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mcutrain.quant.calibrate import Progress
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.from_tflite import is_hybrid, read_tflite
 from mcutrain.quant.original import compare_with_original
-from mcutrain.quant.quantizer import Quantized, Settings, as_input, quantize_network
+from mcutrain.quant.quantizer import Quantized, Settings, as_input, quantize_network, useful
 from mcutrain.quant.simplify import simplify
 
 Array = npt.NDArray[Any]
@@ -71,8 +72,12 @@ def quantize(
     """The int8 graph of a float .onnx or .tflite file.
 
     samples: real numbers [n, …] such as the model takes, channels last; a few hundred. Raises
-    ModelError if the file's own runtime, where it is installed, computes other outputs.
+    ModelError if the file's own runtime, where it is installed, computes other outputs, DataError
+    if the int8 outputs are noise; warns if they are poor.
     """
     model = read_float(path)
     model.compare(samples)
-    return model.quantize(samples, settings, report).graph
+    result = model.quantize(samples, settings, report)
+    if note := useful(result, samples):
+        warnings.warn(note, stacklevel=2)
+    return result.graph

@@ -15,7 +15,7 @@ from mcutrain.quant.calibrate import Progress, Statistics, calibrate
 from mcutrain.quant.correct import correct_biases
 from mcutrain.quant.emit import emit
 from mcutrain.quant.equalize import equalize
-from mcutrain.quant.fake import Judge, judged_graph
+from mcutrain.quant.fake import LARGEST_DB, Judge, judged_graph
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.parameters import Range, quantizations
@@ -26,6 +26,8 @@ RangeMethod = Literal["auto", "minmax", "percentile", "mse"]
 Choice = Literal["auto", "on", "off"]
 JUDGED = 64
 """Samples, the last ones, by which ways to quantize are compared; none of them corrects biases."""
+NOISE_DB, POOR_DB = 3.0, 10.0
+"""Below the first, errors have half of the outputs' power; models that work have 15 and more."""
 METHODS: tuple[RangeMethod, ...] = ("minmax", "percentile", "mse")
 
 
@@ -46,12 +48,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Trial:
-    """One way to quantize and what error the outputs had on the samples (before a softmax)."""
+    """One way to quantize and what error the outputs had on the samples (before a softmax).
+
+    varying_db: the same of how the outputs differ from their means over the samples.
+    """
 
     ranges: str
     equalized: bool
     bias_corrected: bool
     snr_db: float
+    varying_db: float = LARGEST_DB
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,19 +106,45 @@ def quantize_network(
         report("trying ranges", i + 1, len(plans))
         q = candidate.quantizations(method, settings)
         made.append((candidate.graph, candidate.graph, q))
-        snr = judge.snr_db(candidate.graph, q)
-        trials.append(Trial(method, candidate.equalized, False, snr))
+        errors = judge.errors(candidate.graph, q)
+        trials.append(Trial(method, candidate.equalized, False, *errors))
     best = _best(trials)
     if settings.bias_correction != "off":
         reference, network, q = made[best]
         corrected = correct_biases(network, q, samples[: max(1, len(samples) - judged)], report)
         made.append((reference, corrected, q))
         base = trials[best]
-        snr = judge.snr_db(corrected, q)
-        trials.append(Trial(base.ranges, base.equalized, True, snr))
+        trials.append(Trial(base.ranges, base.equalized, True, *judge.errors(corrected, q)))
         best = len(trials) - 1 if settings.bias_correction == "on" else _best(trials)
     reference, network, q = made[best]
     return Quantized(emit(network, q), reference, network, q, trials[best], tuple(trials))
+
+
+def useful(result: Quantized, samples: Array) -> str:
+    """What to say of an int8 network whose outputs are poor; nothing of a good one.
+
+    Raises DataError where they are noise, so that no one takes it for the model.
+    """
+    chosen = result.chosen
+    values = f"the samples' values go from {samples.min():.4g} to {samples.max():.4g}"
+    if chosen.snr_db < NOISE_DB:
+        raise DataError(
+            f"the int8 outputs are noise: of {len(result.trials)} ways to quantize the best has "
+            f"{chosen.snr_db:.1f} dB signal to noise; {values}: calibrate with samples as the "
+            "model was trained on (--pixels, --mean and --std say how pixels were scaled), and "
+            "see with --report which layers hurt"
+        )
+    if chosen.varying_db < NOISE_DB:
+        return (
+            f"the int8 outputs hardly tell one sample from another ({chosen.varying_db:.1f} dB "
+            f"signal to noise around their means); {values}: are they as the model was trained on?"
+        )
+    if chosen.snr_db < POOR_DB:
+        return (
+            f"the int8 outputs are far from the float model's; {values}: are they as the model was "
+            "trained on? --report says which layers hurt"
+        )
+    return ""
 
 
 def as_input(graph: FloatGraph, samples: Array) -> Array:

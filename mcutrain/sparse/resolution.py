@@ -121,7 +121,15 @@ def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...]) -> dict[int, float]
             f"the model has {len(layers)} before its head"
         )
     shares = {layer.index: 1.0 for layer in layers[len(layers) - depth :]}
-    shares.update({_index(scheme, key, layers): s for key, s in scheme.weights.items()})
+    keys: dict[int, str] = {}
+    for key, share in scheme.weights.items():
+        index = _index(scheme, key, layers)
+        if index in keys:
+            raise SchemeError(
+                f"scheme {scheme.name!r} gives the layer {layers[index].name!r} twice, as "
+                f"{keys[index]!r} and as {key!r}: keep one of them"
+            )
+        keys[index], shares[index] = key, share
     return shares
 
 

@@ -108,25 +108,39 @@ def _is_file(path: Path) -> bool:
 
 
 def _parse_short(text: str) -> UpdateScheme:
-    bias: int | None = 0
-    depth: int | None = 0
+    given: dict[str, str] = {}
     weights: dict[str, float] = {}
     for part in text.split(","):
         if part == "head":
             continue
         if part == "full":
-            bias = depth = None
+            name, value = "last", part
         elif match := re.fullmatch(r"(bias|last):(\d{1,4})", part):
-            bias = int(match[2])
-            depth = int(match[2]) if match[1] == "last" else depth
+            name, value = match.groups()
         elif match := re.fullmatch(r"(.+):(\d*\.?\d+)", part):
-            weights[match[1]] = float(match[2])
+            name, value = match.groups()
+            _check_new(text, name, weights)
+            weights[name] = float(value)
+            continue
         else:
             raise SchemeError(
                 f"{text!r} is not an update scheme; give {SHORT_FORMS}, "
                 f"or one of {', '.join(shipped_schemes()) or 'none shipped'}"
             )
-    return UpdateScheme(text, bias, weights, depth)
+        _check_new(text, name, given)
+        given[name] = value
+    depth = _depth(given.get("last", "0"))
+    return UpdateScheme(text, _depth(given["bias"]) if "bias" in given else depth, weights, depth)
+
+
+def _check_new(text: str, name: str, given: Mapping[str, object]) -> None:
+    if name in given:
+        what = "last:K or full" if name == "last" else "bias:K" if name == "bias" else name
+        raise SchemeError(f"the scheme {text!r} gives {what} twice: keep one of them")
+
+
+def _depth(text: str) -> int | None:
+    return None if text == "full" else int(text)
 
 
 def _read_toml(path: Path) -> UpdateScheme:

@@ -1,11 +1,16 @@
 """mcutrain quantize, as a user calls it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from mcutrain.frontends import load
 from mcutrain.oracle_tflite import find_interpreter
+from mcutrain.quant import useful
+from mcutrain.quant.fake import LARGEST_DB, _varying_db
+from mcutrain.quant.quantizer import Trial
 from tests.quant.networks import OnnxNetwork
 
 
@@ -146,3 +151,46 @@ def test_a_missing_runtime_is_named(run, model, samples):
 def test_the_written_file_passes_verify(run, model, samples):
     assert run("quantize", model, "--calibration", samples["float32"], "-o", "m.tflite").code == 0
     assert run("verify", "m.tflite", "--samples", 4, "--reference-samples", 2).code == 0
+
+
+def test_an_input_range_that_the_samples_leave_is_refused_or_said(run, model, samples):
+    fixed = ("--input-zero-point", -128, "-o", "m.tflite")
+    flags = ("quantize", model, "--calibration", samples["float32"], *fixed)
+    sentence = run(*flags, "--input-scale", 1e-3).sentence
+    assert "go from" in sentence
+    assert "give another --input-scale" in sentence
+    said = run(*flags, "--input-scale", 0.003)
+    assert said.code == 0
+    assert "% of the values are clipped" in said.err
+    assert "clipped" not in run(*flags, "--input-scale", 1 / 255).err
+
+
+def test_outputs_that_are_noise_are_refused_and_nothing_is_written(run, samples, tmp_path):
+    """The input's quantization has no code but zero for what the samples hold."""
+    net = OnnxNetwork([1, 3, 8, 8])
+    x = net.op("Flatten", net.op("GlobalAveragePool", net.conv("input", 3, 8)))
+    model = net.save(tmp_path / "small.onnx", x)
+    flags = ("--calibration", samples["float32"], "--input-scale", 1000, "--report")
+    outcome = run("quantize", model, *flags, "-o", "noise.tflite")
+    assert outcome.code == 2
+    assert "the int8 outputs are noise: of " in outcome.err
+    assert "SNR dB" in outcome.out, "the layers say where"
+    assert not (tmp_path / "noise.tflite").exists()
+
+
+@pytest.mark.parametrize(
+    ("snr", "varying", "said"),
+    [(30, 30, ""), (30, 2.9, "hardly tell one sample"), (9, 9, "far from"), (10, 3, "")],
+)
+def test_poor_outputs_are_said(snr, varying, said):
+    trial = Trial("minmax", False, False, snr, varying)
+    found = useful(SimpleNamespace(chosen=trial, trials=(trial,)), np.ones((2, 3)))
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_errors_around_the_mean_are_of_what_varies():
+    wanted = 100 + np.arange(10, dtype=np.float32)[:, None]
+    assert _varying_db(wanted, np.full_like(wanted, 104.5)) == pytest.approx(0)
+    assert _varying_db(wanted, wanted + 50) > 100
+    assert _varying_db(np.ones((10, 1), np.float32), wanted) == LARGEST_DB

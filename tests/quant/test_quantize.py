@@ -121,7 +121,7 @@ def test_bias_correction_restores_the_mean_of_every_layer(tmp_path):
     ranges = {name: s.minmax() for name, s in calibrate(graph, x).items()}
     q = quantizations(graph, ranges)
     corrected, judge = correct_biases(graph, q, x), Judge.of(graph, x)
-    assert judge.snr_db(corrected, q) > judge.snr_db(graph, q)
+    assert judge.errors(corrected, q)[0] > judge.errors(graph, q)[0]
     before, after = (
         np.array([n.op.b.sum() for n in g.nodes if isinstance(n.op, Sums)])
         for g in (graph, corrected)

@@ -50,6 +50,9 @@ def graph() -> Graph:
         ("bias:4,2:0.5,node3:1", 4, 0, {"2": 0.5, "node3": 1.0}),
         ("last:1,0:0.5", 1, 1, {"0": 0.5}),
         ("head,bias:2", 2, 0, {}),
+        ("last:2,bias:6", 6, 2, {}),
+        ("bias:6,last:2", 6, 2, {}),
+        ("bias:6,full", 6, None, {}),
         ("a:b/c:0.5", 0, 0, {"a:b/c": 0.5}),
     ],
 )
@@ -82,6 +85,28 @@ def test_any_text_is_a_scheme_or_refused_in_a_sentence(text: str) -> None:
 def test_text_that_is_no_possible_path_is_refused_like_any_other(text: str) -> None:
     with pytest.raises(SchemeError, match="is not an update scheme"):
         parse_scheme(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "twice"),
+    [
+        ("3:0.5,3:1", "3"),
+        ("node3:0.5,2:1,node3:0.5", "node3"),
+        ("bias:2,bias:3", "bias:K"),
+        ("last:2,last:2", "last:K or full"),
+        ("full,last:2", "last:K or full"),
+    ],
+)
+def test_what_is_given_twice_is_refused(text: str, twice: str) -> None:
+    with pytest.raises(SchemeError, match=f"gives {twice} twice: keep one of them"):
+        parse_scheme(text)
+
+
+def test_a_layer_given_by_index_and_by_name_is_given_twice(graph: Graph) -> None:
+    name = layers_of(graph, find_head(graph))[1].name
+    for text in (f"1:0.5,{name}:1", "1:0.5,01:0.5"):
+        with pytest.raises(SchemeError, match=f"gives the layer '{name}' twice, as '1' and as "):
+            resolve(parse_scheme(text), graph)
 
 
 @pytest.mark.parametrize("share", ["1.01", "7", "100"])

@@ -1,0 +1,124 @@
+"""Do the samples' values lie where the model's input can hold them? What does not is clipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mcutrain.data.dataset import Samples, Split
+from mcutrain.data.quantize import Normalization
+from mcutrain.errors import DataError
+
+LOOKED_AT = 1000
+"""Samples of each part, evenly spread."""
+TOLD_SHARE = 0.001
+"""A smaller clipped share is not worth a word: ranges are chosen so, to the last outlier."""
+WRONG_SHARE, WRONG_DB = 0.25, 6.0
+"""Refused where so many values are clipped, and what is cut off has so much of their variance (a
+quarter): 0…16 for an input of 0…1 has 47 % and -1 dB, -1…1 has 50 % and 3 dB, but a normal
+distribution of deviation 1 for -1…1 has 32 % and 8 dB, for -2…2 5 % and 19 dB."""
+FEW_STEPS = 8
+"""Values within so few steps of the input cannot be told apart well."""
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """What data sets need to know of a model's input: shape without the batch, quantization."""
+
+    shape: tuple[int, ...]
+    scale: float
+    zero_point: int
+
+    @property
+    def low(self) -> float:
+        """The smallest real number that has a code."""
+        return (-128 - self.zero_point) * self.scale
+
+    @property
+    def high(self) -> float:
+        """The largest one."""
+        return (127 - self.zero_point) * self.scale
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """Real values against an input's range.
+
+    low, high: of the values. share: of those that are more than a step outside. kept_db: variance
+    of all by the mean square of what is cut off.
+    """
+
+    low: float
+    high: float
+    share: float
+    kept_db: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the values cannot be what the model was trained on."""
+        return self.share >= WRONG_SHARE and self.kept_db < WRONG_DB
+
+    @staticmethod
+    def of(x: Samples, model: ModelInput) -> Clipping:
+        """Of finite real values."""
+        real = x.astype(np.float64)
+        limited = np.clip(real, model.low - model.scale, model.high + model.scale)
+        outside = float((limited != real).mean())
+        lost = float(np.square(real - np.clip(real, model.low, model.high)).mean())
+        kept_db = np.inf if lost == 0 else 10 * np.log10(max(float(real.var()), 1e-300) / lost)
+        return Clipping(float(real.min()), float(real.max()), outside, float(kept_db))
+
+
+def input_notes(
+    split: Split, model: ModelInput, normalization: Normalization | Literal["auto"] = "auto"
+) -> tuple[str, ...]:
+    """What to say about values that the model's input clips, or hardly tells apart.
+
+    Raises DataError where they cannot be what the model was trained on.
+    """
+    notes = []
+    for name, part in (("training", split.train), ("test", split.test)):
+        real = _real(part.x, normalization)
+        if real is not None:
+            remedy = SCALE_THEM if normalization == "auto" else OTHER_MEAN
+            notes += check_values(real, model, f"the {name} samples", remedy)
+    return tuple(notes)
+
+
+SCALE_THEM = (
+    "scale them as the model's training did, or save pixels as uint8 and give --mean and --std"
+)
+OTHER_MEAN = "give the --mean and --std that the model was trained with"
+
+
+def check_values(x: Samples, model: ModelInput, what: str, remedy: str) -> list[str]:
+    """The same of real values. what: whose, plural; remedy: what to do, an imperative."""
+    found = Clipping.of(x, model)
+    ranges = (
+        f"{what} go from {found.low:.4g} to {found.high:.4g}, and the model's input from "
+        f"{model.low:.4g} to {model.high:.4g}"
+    )
+    if found.share >= TOLD_SHARE:
+        said = f"{ranges}: {100 * found.share:.2g} % of the values are clipped"
+        if found.is_wrong:
+            raise DataError(f"{said}; {remedy}")
+        return [f"{said}; if that is more than outliers, {remedy}"]
+    if len(x) > 1 and found.high - found.low < FEW_STEPS * model.scale:
+        steps = int((found.high - found.low) / model.scale) + 1
+        return [f"{ranges}, so they take {steps} of its 256 values; {remedy}"]
+    return []
+
+
+def _real(x: Samples, normalization: Normalization | Literal["auto"]) -> Samples | None:
+    """Some samples as real numbers; None where every value has its code."""
+    index = np.unique(np.linspace(0, len(x) - 1, min(len(x), LOOKED_AT)).astype(np.int64))
+    if x.dtype == np.float32:
+        return x[index]
+    if x.dtype == np.uint8 and normalization != "auto":
+        mean, std = (np.array(v) for v in (normalization.mean, normalization.std))
+        if len(mean) in (1, x.shape[-1]):
+            real: Samples = (x[index] / 255 - mean) / std
+            return real
+    return None
