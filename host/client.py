@@ -18,6 +18,7 @@ from mcutrain_host.errors import (
     DeviceRestartedError,
     HostError,
     NoAnswerError,
+    NoResultError,
     RefusedError,
     StateFileError,
     WrongVersionError,
@@ -41,6 +42,8 @@ from mcutrain_host.protocol import (
 R = TypeVar("R")
 GARBLED_ATTEMPTS = 50
 """How often a request is sent again because a frame arrived damaged, here or there."""
+WORKING_ANSWERS = 50
+"""So often may a board say that it works on a request. It says so once; a line may double it."""
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
 
@@ -122,12 +125,17 @@ class Device:
     def train(self, label: int, position: int, rate: Rate | None = None) -> Step:
         """One step of training on the sample. rate: None uses that of `set_rate`."""
         body = label.to_bytes(4, "little", signed=True) + position.to_bytes(4, "little")
-        return self._ask(Command.TRAIN, body + (rate.pack() if rate else b""), Step.parse)
+        step = self._ask(Command.TRAIN, body + (rate.pack() if rate else b""), Step.parse)
+        self._check(Command.TRAIN, "position", step.position, position + 1)
+        return step
 
     def evaluate(self, label: int, index: int) -> Evaluation:
         """Run the network on the sample and count whether it is right. index: 0 begins anew."""
         body = label.to_bytes(4, "little", signed=True) + index.to_bytes(4, "little")
-        return self._ask(Command.EVALUATE, body, Evaluation.parse)
+        found = self._ask(Command.EVALUATE, body, Evaluation.parse)
+        self._check(Command.EVALUATE, "evaluated", found.evaluated, index + 1)
+        self._check(Command.EVALUATE, "correct", found.correct, min(found.correct, index + 1))
+        return found
 
     def set_rate(self, rate: Rate) -> None:
         """The learning rate of steps that name none."""
@@ -164,7 +172,9 @@ class Device:
 
     def reset(self, seed: int) -> int:
         """The weights that the model came with. Returns the position, which is then 0."""
-        return self._reset(Reset.WEIGHTS, seed)
+        position = self._reset(Reset.WEIGHTS, seed)
+        self._check(Command.RESET, "position", position, 0)
+        return position
 
     def restart(self) -> None:
         """Restart the board; it knows no session then."""
@@ -188,6 +198,14 @@ class Device:
 
     def _reset(self, kind: Reset, seed: int) -> int:
         return self._ask(Command.RESET, bytes([kind]) + seed.to_bytes(4, "little"), _u32)
+
+    def _check(self, command: Command, field: str, said: int, expected: int) -> None:
+        """Raise HostError if a board says of its work what cannot be."""
+        if said != expected:
+            raise HostError(
+                f"the board at {self.link.name} answered {command.name} with a wrong number: "
+                f"{field} {said:,} in the place of {expected:,}"
+            )
 
     def _send(self, command: Command, data: bytes, progress: Progress | None) -> None:
         """In pieces, in order; the board says each time how much it has."""
@@ -248,7 +266,8 @@ class Device:
                 wait.end()
                 return response
             if response is not None and response.status == Status.WORKING:
-                wait.note_working()
+                if not wait.note_working():
+                    raise NoResultError(self.link.name, wait.command.name, wait.seconds)
             elif wait.is_over(is_garbled=response is not None):
                 raise NoAnswerError(self.link.name, wait.command.name, wait.seconds)
             else:
@@ -305,7 +324,7 @@ class _Wait:
         self.command, self.patience = command, patience
         self._longest, self._clock = longest, clock
         self._began = clock()
-        self._is_working = False
+        self._working = 0
         self._sent = 1
         self._garbled = 0
 
@@ -314,13 +333,14 @@ class _Wait:
         """Since the request was sent first."""
         return self._clock() - self._began
 
-    def note_working(self) -> None:
-        """The board accepted the request and computes."""
-        self._is_working = True
+    def note_working(self) -> bool:
+        """The board accepted the request and computes. Returns whether to go on waiting."""
+        self._working += 1
+        return self._working <= WORKING_ANSWERS and self.seconds < self._limit()
 
     def until_resent(self) -> float:
         """Seconds to wait before the request is sent again."""
-        usual = self._longest.get(self.command, 0.0) if self._is_working else 0.0
+        usual = self._longest.get(self.command, 0.0) if self._working else 0.0
         return max(self.patience.answer_seconds, self.patience.slower * usual)
 
     def is_over(self, is_garbled: bool) -> bool:

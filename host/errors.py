@@ -7,6 +7,7 @@
     ├── LinkError                 the talk with the board broke off; another try may help
     │   ├── UnpluggedError        the port is gone
     │   ├── NoAnswerError         nothing came back in time
+    │   ├── NoResultError         only that the board is at work came back
     │   └── DeviceRestartedError  the session is lost; IDENTIFY begins another
     ├── WrongVersionError         the board speaks another version of the protocol
     ├── RefusedError              the board said no, with a status
@@ -62,6 +63,17 @@ class NoAnswerError(LinkError):
         super().__init__(
             f"{port} gave no answer to {command} in {seconds:.3g} seconds; is a board with "
             "mcutrain's firmware connected there, and its baud rate the one of --baud?"
+        )
+        self.port, self.command, self.seconds = port, command, seconds
+
+
+class NoResultError(LinkError):
+    """The board said of a request, more than once, that it works on it, and no more."""
+
+    def __init__(self, port: str, command: str, seconds: float) -> None:
+        super().__init__(
+            f"the board at {port} says that it works on {command}, but gave no result in "
+            f"{seconds:.3g} seconds"
         )
         self.port, self.command, self.seconds = port, command, seconds
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mcutrain_host.errors import ProjectError
+from mcutrain_host.protocol import Firmware
 
 FORMAT = 1
 
@@ -49,6 +51,19 @@ class Manifest:
     def model_hash(self) -> int:
         """What the device says too: of model, scheme and layout of the state."""
         return int(self.values["model_hash"], 16)
+
+    @property
+    def firmware(self) -> Firmware:
+        """What a board with this firmware says of itself."""
+        values = self.values
+        return Firmware(
+            self.model_hash,
+            math.prod(values["input"]["shape"]),
+            math.prod(values["output"]["shape"]),
+            values["classes"],
+            values["samples_per_update"],
+            values["state_bytes"],
+        )
 
     @property
     def elf(self) -> Path:

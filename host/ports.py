@@ -9,6 +9,7 @@ from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import HostError, NoAnswerError, PortError
 from mcutrain_host.link import SerialLink
 from mcutrain_host.protocol import Identity
+from mcutrain_host.text import printable
 from serial.tools import list_ports
 
 BAUDS = (460_800, 921_600, 115_200)
@@ -39,7 +40,7 @@ class Probe:
 def find_ports() -> list[Port]:
     """All serial ports, by path."""
     found = [
-        Port(p.device, _description(p.description), p.vid, p.pid, p.serial_number)
+        Port(p.device, _foreign(p.description) or "", p.vid, p.pid, _foreign(p.serial_number))
         for p in list_ports.comports()
     ]
     return sorted(found, key=lambda port: port.path)
@@ -96,5 +97,6 @@ def port_of_board(usb: Sequence[Sequence[int]]) -> str:
     return found[0]
 
 
-def _description(text: str | None) -> str:
-    return "" if text in (None, "n/a") else str(text)
+def _foreign(text: str | None) -> str | None:
+    """What a USB adapter says of itself."""
+    return None if text in (None, "n/a") else printable(str(text))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from enum import IntEnum, IntFlag
 from typing import Any, ClassVar, TypeVar
+
+from mcutrain_host.saved import HEADER_BYTES
+from mcutrain_host.text import printable
 
 N = TypeVar("N", bound="Numbers")
 
@@ -18,6 +21,8 @@ MAX_BODY_BYTES = 512
 """Of version 1; IDENTIFY says the device's own."""
 OFFSET_BYTES = 4
 """Pieces of a sample or state follow their offset."""
+MIN_BODY_BYTES = OFFSET_BYTES + HEADER_BYTES
+"""The first piece of WRITE_STATE holds the header of a saved state."""
 
 
 class Command(IntEnum):
@@ -248,6 +253,18 @@ class Statistics(Numbers):
 
 
 @dataclass(frozen=True)
+class Firmware:
+    """What a board's program is; the manifest of its project says the same."""
+
+    model_hash: int
+    input_bytes: int
+    output_bytes: int
+    classes: int
+    samples_per_update: int
+    state_bytes: int
+
+
+@dataclass(frozen=True)
 class Identity:
     """Of IDENTIFY: what the board is and holds."""
 
@@ -271,6 +288,11 @@ class Identity:
     scheme: str
 
     layout: ClassVar[struct.Struct] = struct.Struct("<HHQ12I")
+
+    @property
+    def firmware(self) -> Firmware:
+        """What its program is."""
+        return Firmware(**{field.name: getattr(self, field.name) for field in fields(Firmware)})
 
     @property
     def is_complete(self) -> bool:
@@ -304,6 +326,22 @@ class Identity:
         texts = body[size:].split(b"\0")
         if len(body) < size or len(texts) != 4 or texts[3]:
             raise MalformedResponseError(f"{len(body)} bytes that are no identity")
-        board, model, scheme = (text.decode("utf-8", "replace") for text in texts[:3])
-        values: list[Any] = [*Identity.layout.unpack_from(body), board, model, scheme]
-        return Identity(*values)
+        names = (printable(text.decode("utf-8", "replace")) for text in texts[:3])
+        values: list[Any] = [*Identity.layout.unpack_from(body), *names]
+        identity = Identity(*values)
+        identity.check()
+        return identity
+
+    def check(self) -> None:
+        """Raise MalformedResponseError if no board can be like that."""
+        if not MIN_BODY_BYTES <= self.max_body <= MAX_BODY_BYTES:
+            raise MalformedResponseError(
+                f"a max_body of {self.max_body}; {MIN_BODY_BYTES} to {MAX_BODY_BYTES} are possible"
+            )
+        if self.saved_bytes != self.state_bytes + HEADER_BYTES:
+            raise MalformedResponseError(
+                f"{self.saved_bytes:,} bytes for the saved form of a state of {self.state_bytes:,}"
+            )
+        for name in ("input_bytes", "output_bytes", "classes", "samples_per_update"):
+            if getattr(self, name) == 0:
+                raise MalformedResponseError(f"{name} of 0")

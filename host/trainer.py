@@ -26,8 +26,8 @@ from mcutrain_host.errors import (
     StateFileError,
 )
 from mcutrain_host.log import Log
-from mcutrain_host.protocol import Identity, Rate, Saved, Statistics, Step
-from mcutrain_host.pull import check_model, read_state
+from mcutrain_host.protocol import Firmware, Identity, Rate, Saved, Statistics, Step
+from mcutrain_host.pull import check_firmware, read_state
 from mcutrain_host.saved import SavedState
 
 ACCURACY = "accuracy"
@@ -35,6 +35,8 @@ RETRY_SECONDS = 0.5
 """Between two attempts to find an unplugged board again."""
 RESTARTS_IN_PLACE = 5
 """So many restarts of the board without a step between them end the run."""
+RESTARTS_WITHOUT_GAIN = 100
+"""So many without a step further than ever before: it loses all that it learns."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,13 @@ class Begin(Enum):
 class Settings:
     """How a run is done.
 
-    model_hash: the project's. seed: of the rounding, for RESET. state: the file that the trained
+    firmware: the project's. seed: of the rounding, for RESET. state: the file that the trained
     state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
     that is gone. facts: about the run, for the log.
     """
 
-    model_hash: int
+    firmware: Firmware
     seed: int
     state: Path
     save_every: int = 500
@@ -162,6 +164,7 @@ class Training:
         self._kept: SavedState | None = None
         self._saved: Saved | None = None
         self._steps = self._cycles = self._restarts = self._restarts_here = 0
+        self._furthest = self._restarts_since = 0
         self._train_seconds = 0.0
 
     def run(self) -> Outcome:
@@ -211,7 +214,7 @@ class Training:
 
     def _connect(self) -> None:
         self._identity = self.device.identify()
-        check_model(self.device, self.settings.model_hash)
+        check_firmware(self.device, self.settings.firmware)
         if self.identity.refused_saved:
             self.watch.say(
                 "the board holds a saved state of another model or scheme; saving replaces it"
@@ -240,7 +243,7 @@ class Training:
             return self._replace_saved(self.device.reset(settings.seed))
         if settings.begin is Begin.FILE:
             assert settings.source is not None, "Begin.FILE has a file"
-            state = saved_files.read(settings.source, settings.model_hash)
+            state = saved_files.read(settings.source, settings.firmware.model_hash)
             return self._replace_saved(self._write(state))
         in_file = self._state_in_file()
         learnt = in_file.position(identity.samples_per_update) if in_file else 0
@@ -261,13 +264,24 @@ class Training:
     def _replace_saved(self, position: int) -> int:
         """Save, so that a restart does not bring back what an earlier run saved."""
         if self.identity.has_slots:
-            self._saved = self.device.save()
+            self._saved = self._save_on_board(position)
         return position
+
+    def _save_on_board(self, position: int) -> Saved:
+        saved = self.device.save()
+        if saved.position != position:
+            raise HostError(
+                f"the board at {self.device.link.name} saved a state of position "
+                f"{saved.position:,} in the place of {position:,}; is another program training it?"
+            )
+        return saved
 
     def _state_in_file(self) -> SavedState | None:
         """What an earlier run left. Raises StateFileError, ModelMismatchError."""
         state = self.settings.state
-        return saved_files.read(state, self.settings.model_hash) if state.exists() else None
+        return (
+            saved_files.read(state, self.settings.firmware.model_hash) if state.exists() else None
+        )
 
     def _valid_position(self) -> int:
         """The board's, after a state that was written in part has been replaced."""
@@ -306,13 +320,19 @@ class Training:
     def _reconnect(self, error: LinkError) -> None:
         self._restarts += 1
         self._restarts_here += 1
+        self._restarts_since += 1
+        if self._restarts_since > RESTARTS_WITHOUT_GAIN:
+            raise HostError(
+                f"the talk with the board broke off {RESTARTS_WITHOUT_GAIN} times, and it never "
+                f"came past position {self._furthest:,}; the last time: {error}"
+            ) from error
         if self._restarts_here > RESTARTS_IN_PLACE:
             raise HostError(
                 f"the talk with the board broke off {RESTARTS_IN_PLACE} times at position "
                 f"{self.position:,} without a step between; the last time: {error}"
             ) from error
         self._identity = self._find_again(error)
-        check_model(self.device, self.settings.model_hash)
+        check_firmware(self.device, self.settings.firmware)
 
     def _find_again(self, error: LinkError) -> Identity:
         until = time.monotonic() + self.settings.reconnect_seconds
@@ -407,6 +427,8 @@ class Training:
     def _take(self, step: Step, label: int, rate: Rate) -> None:
         self.position = step.position
         self._restarts_here = 0
+        if self.position > self._furthest:
+            self._furthest, self._restarts_since = self.position, 0
         self._steps += 1
         self._cycles += step.cycles
         self.watch.trained(step, label)
@@ -436,7 +458,7 @@ class Training:
         if not self.identity.has_slots:
             self._pull()
             return
-        self._saved = self.device.save()
+        self._saved = self._save_on_board(self.position)
         self.saved_position = self._saved.position
         self._write_log("saved", {"number": self._saved.number})
 
@@ -463,7 +485,7 @@ class Training:
     def _pull(self) -> None:
         state = read_state(
             self.device,
-            self.settings.model_hash,
+            self.settings.firmware,
             lambda done, of: self.watch.transferred("reading the state", done, of),
             self.position,
         )

@@ -254,9 +254,9 @@ class _Watch:
 @contextmanager
 def _watching() -> Iterator[_Watch]:
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[facts]}"),
+        TextColumn("{task.fields[facts]}", markup=False),
         console=err,
         transient=True,
         disable=not err.is_terminal,

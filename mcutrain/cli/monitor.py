@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli import boards
-from mcutrain.cli.output import err, say, show, show_table
+from mcutrain.cli.output import err, say, show_json, show_table
 
 if TYPE_CHECKING:
     from mcutrain_host.client import Device
@@ -68,7 +67,7 @@ def facts(device: Device) -> dict[str, Any]:
 
 
 def _tell_json(found: dict[str, Any]) -> None:
-    show(json_text.dumps(found, ensure_ascii=False))
+    show_json(found, indent=None)
 
 
 def _tell_table(found: dict[str, Any]) -> None:
@@ -92,12 +91,13 @@ def _watch(device: Device, every: float) -> None:
 
 def _table(found: dict[str, Any]) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
     for name, value in _rows(found):
-        table.add_row(name, value)
+        table.add_row(name, Text(value))
     return table
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.text import printable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
@@ -34,25 +35,35 @@ IN_PERCENT = ("accuracy", "probability")
 """Measures of an analysis that are shares of 1."""
 
 _wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
-out = Console(width=_wide, highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(width=_wide, highlight=False, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str) -> None:
-    """A line on stderr, as it is."""
-    sys.stderr.write(text + "\n")
+    """A line on stderr, as it is, but for what a terminal would obey."""
+    sys.stderr.write(_visible(text) + "\n")
     sys.stderr.flush()
 
 
 def show(text: str = "") -> None:
-    """Lines on stdout, as they are."""
+    """Lines on stdout, as they are, but for what a terminal would obey."""
+    _write(_visible(text))
+
+
+def show_json(value: Mapping[str, Any], indent: int | None = 2) -> None:
+    """One JSON object on stdout."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    _write("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def _write(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def show_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on stdout."""
-    show(json.dumps(value, indent=2, ensure_ascii=False))
+def _visible(text: str) -> str:
+    """Lines from which names of a model, a folder or a board can send no terminal anything."""
+    return "\n".join(printable(line, len(line)) for line in text.split("\n"))
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> None:
@@ -63,11 +74,11 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: i
             Text(name), justify="left" if i < left else "right", overflow="fold", no_wrap=i >= left
         )
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(_visible(_cell(value))) for value in row))
     with out.capture() as capture:
         out.print(table)
     lines = [line.rstrip() for line in capture.get().splitlines()]
-    show("\n".join(line for line in lines if line))
+    _write("\n".join(line for line in lines if line))
 
 
 def _cell(value: object) -> str:
@@ -81,7 +92,7 @@ def _cell(value: object) -> str:
 def count_bar(quiet: bool = False) -> Progress:
     """A bar of things done, on stderr, gone when it is done."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -94,10 +105,10 @@ def count_bar(quiet: bool = False) -> Progress:
 def training_bar() -> Progress:
     """A bar of training steps with loss, accuracy and speed, on stderr."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TaskProgressColumn(),
-        TextColumn("{task.fields[facts]}"),
+        TextColumn("{task.fields[facts]}", markup=False),
         TimeRemainingColumn(),
         console=err,
         transient=True,

@@ -46,7 +46,7 @@ def pull(
             task = bar.add_task("reading the state")
             state = board.pull(
                 device,
-                manifest.model_hash,
+                manifest.firmware,
                 file,
                 lambda done, of: bar.update(task, completed=done, total=of),
             )

@@ -155,7 +155,7 @@ def train(
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
     lessons = board_lessons(course, tests, _reconstruction(manifest))
     how = Settings(
-        model_hash=manifest.model_hash,
+        firmware=manifest.firmware,
         seed=seed + 1,  # as mcutrain.api.prepare_run begins a simulation
         state=state,
         save_every=save_every,

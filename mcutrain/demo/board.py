@@ -84,7 +84,7 @@ def train(
     memory = firmware(step, folder, report)
     manifest = Manifest.read(folder)
     settings = Settings(
-        manifest.model_hash,
+        manifest.firmware,
         seed + 1,
         folder / "trained.mcts",
         size.save_every,

@@ -86,7 +86,7 @@ def taught(
     x, y = of or lessons()
     record = Record()
     settings = Settings(
-        model_hash=device.identify().model_hash,
+        firmware=device.identify().firmware,
         seed=SEED,
         state=state,
         save_every=save_every,

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from cobs import cobs
 from mcutrain_host.errors import PortError, UnpluggedError
-from mcutrain_host.protocol import Command, Identity, Reset, Status
+from mcutrain_host.protocol import Command, Firmware, Identity, Reset, Status
 
 MAX_BODY = 512
 MODEL_HASH = 0x0123456789ABCDEF
@@ -77,6 +77,17 @@ class Chain:
         self.seed, updates, samples = struct.unpack_from("<III", saved, 24)
         self.count = updates * self.samples_per_update + samples
         self.digest = saved[36:]
+
+
+CHAIN = Firmware(
+    model_hash=MODEL_HASH,
+    input_bytes=Chain.input_bytes,
+    output_bytes=Chain.output_bytes,
+    classes=Chain.classes,
+    samples_per_update=1,
+    state_bytes=712,
+)
+"""What the project of a Chain says of it."""
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from mcutrain_host.log import JsonLines, Logs
 from mcutrain_host.protocol import Command, Identity, Rate, Step
 from mcutrain_host.trainer import Begin, Lessons, Outcome, Settings, Training
 
-from tests.host.fake_device import MODEL_HASH, Chain, FakeDevice, FakeLink, Flash, Noise
+from tests.host.fake_device import CHAIN, MODEL_HASH, Chain, FakeDevice, FakeLink, Flash, Noise
 
 TOTAL = 30
 TESTS = 4
@@ -96,7 +97,7 @@ class Bench:
         return [json.loads(line) for line in text.splitlines()]
 
     def run(self, log: Any = None, lessons: Lessons = LESSONS, **settings: Any) -> Outcome:
-        given: dict[str, Any] = {"model_hash": MODEL_HASH, "seed": SEED, "state": self.state}
+        given: dict[str, Any] = {"firmware": CHAIN, "seed": SEED, "state": self.state}
         own = log or JsonLines(self.folder / "train.jsonl")
         self.asked_to_stop = False
         training = Training(
@@ -324,14 +325,14 @@ def test_a_state_that_was_written_in_part_is_replaced(bench: Bench) -> None:
 def test_the_position_counts_samples_not_updates(tmp_path: Path, samples_per_update: int) -> None:
     bench = Bench(tmp_path, FakeDevice(Chain(samples_per_update)))
     bench.board.restart_after = 100
-    bench.run(save_every=7)
+    bench.run(save_every=7, firmware=replace(CHAIN, samples_per_update=samples_per_update))
     found = saved.read(bench.state, MODEL_HASH)
     assert found.position(samples_per_update) == TOTAL
 
 
 def test_the_firmware_of_another_model_is_named_with_both_hashes(bench: Bench) -> None:
     with pytest.raises(ModelMismatchError, match=r"0123456789abcdef.*00000000000000ff"):
-        bench.run(model_hash=0xFF)
+        bench.run(firmware=replace(CHAIN, model_hash=0xFF))
 
 
 def test_a_file_of_another_model_is_not_overwritten(bench: Bench) -> None:
