@@ -3,6 +3,7 @@
     HostError
     ├── ProjectError              the folder is no generated project, or not built
     ├── BuildError                no compiler, or it refused the project
+    ├── CacheError                nothing can be kept in the cache folder
     ├── PortError                 the port cannot be opened
     ├── LinkError                 the talk with the board broke off; another try may help
     │   ├── UnpluggedError        the port is gone
@@ -34,6 +35,17 @@ class ProjectError(HostError):
 
 class BuildError(HostError):
     """There is no compiler for the board, or it refused the project."""
+
+
+class CacheError(HostError):
+    """Nothing can be kept in the cache folder: it is read-only, or the disk is full."""
+
+    def __init__(self, folder: Path | str, reason: str) -> None:
+        super().__init__(
+            f"the cache folder {folder} cannot be written: {reason}; set MCUTRAIN_CACHE to one "
+            "that can be"
+        )
+        self.folder, self.reason = folder, reason
 
 
 class PortError(HostError):

@@ -1,4 +1,4 @@
-"""The C compiler of this computer, and the folder where what it built is kept."""
+"""The C compiler of this computer, and libraries of one file that it builds."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from mcutrain_host.cache import cache_folder as cache_folder
+from mcutrain_host.cache import is_sound, keep
 from mcutrain_host.errors import BuildError
 from mcutrain_host.packages import OPTIONAL, install
 
@@ -38,31 +41,28 @@ def find_host_compiler() -> tuple[str, ...]:
     )
 
 
-def cache_folder() -> Path:
-    """Where built files are kept: $MCUTRAIN_CACHE, or mcutrain in the user's cache folder."""
-    chosen = os.environ.get("MCUTRAIN_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mcutrain"
-
-
 def shared_library(source: Path, flags: Sequence[str] = ("-std=c11", "-O2")) -> Path:
-    """The shared library of one C file, built once per content and compiler. Raises BuildError."""
+    """The shared library of one C file, built once per content and compiler.
+
+    Raises BuildError or CacheError.
+    """
     compiler = find_host_compiler()
     key = hashlib.sha256(repr((compiler, tuple(flags))).encode() + source.read_bytes()).hexdigest()
     library = cache_folder() / f"{source.stem}-{key[:24]}.so"
-    if library.is_file():
+    if is_sound(library):
         return library
-    library.parent.mkdir(parents=True, exist_ok=True)
-    part = library.with_suffix(f".{os.getpid()}.part")
-    command = [*compiler, *flags, "-shared", "-fPIC", "-o", str(part), str(source)]
+    with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:
+        made = Path(folder, library.name)
+        _compile([*compiler, *flags, "-shared", "-fPIC", "-o", str(made), str(source)], source.name)
+        keep(made, library)
+    return library
+
+
+def _compile(command: Sequence[str], name: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
-        raise BuildError(f"the C compiler {compiler[0]!r} failed: {error}") from error
+        raise BuildError(f"the C compiler {command[0]!r} failed: {error}") from error
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
-        raise BuildError(f"{compiler[0]!r} refused {source.name}: {lines[0]}")
-    part.replace(library)
-    return library
+        raise BuildError(f"{command[0]!r} refused {name}: {lines[0]}")

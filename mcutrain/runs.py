@@ -19,14 +19,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from mcutrain_host.toolchain import cache_folder
+from mcutrain_host.cache import cache_folder
 
 from mcutrain import api
 from mcutrain.data import Dataset, Normalization, Split
-from mcutrain.errors import McutrainError
+from mcutrain.errors import McutrainError, StateError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load, prepare
-from mcutrain.simulate import Progress, RunSettings
+from mcutrain.simulate import Progress, Run, RunSettings
 from mcutrain.sparse import UpdateScheme
 
 POLL_SECONDS = 0.1
@@ -264,10 +264,19 @@ def _train(order: _Order, telling: _Telling) -> api.SimulationResult:
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     if checkpoint.exists():
         checkpoint.touch()  # it is in use
+        _forget_damaged(run, checkpoint)
     watch = api.Watch(telling.training, telling.evaluating)
     result = api.finish(step, run, checkpoint, watch)
     telling.write(run.total)
     return result
+
+
+def _forget_damaged(run: Run, checkpoint: Path) -> None:
+    """Delete a checkpoint that cannot be continued; nobody but this cache made it."""
+    try:
+        run.resume(checkpoint)
+    except StateError:
+        checkpoint.unlink(missing_ok=True)
 
 
 class _Telling:

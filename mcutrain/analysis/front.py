@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.cache import is_sound
 
 from mcutrain.analysis.store import writing_npy
 from mcutrain.autodiff import differentiate
@@ -178,12 +179,14 @@ class Activations:
         self._graph, self._cuts, self._x = graph, cuts, x
         self._folder, self._report = folder, report
         self.digest = content_digest(x)
+        self._sound: set[Path] = set()  # checked once: gigabytes for each candidate take too long
 
     def at(self, cut: Cut) -> Array:
         """All samples at a cut, mapped read-only from a file."""
         path = self.path(cut)
-        if not path.is_file():
+        if not (path in self._sound and path.is_file()) and not is_sound(path):
             self._make(cut, path)
+        self._sound.add(path)
         mapped: Array = np.load(path, mmap_mode="r")
         return mapped
 
@@ -200,7 +203,6 @@ class Activations:
     def _make(self, cut: Cut, path: Path) -> None:
         number = self._cuts.index(cut)
         shape: tuple[int, ...] = self._graph.tensors[cut.tensor].type.shape[1:]
-        path.parent.mkdir(parents=True, exist_ok=True)
         with writing_npy(path, (len(self._x), *shape)) as out:
             for first, values in self._chunks(cut, number):
                 out[first : first + len(values)] = values

@@ -140,12 +140,11 @@ def analyze(
     """
     from mcutrain.analysis.workers import Execution, check_backend
     from mcutrain.schedule import LearningRate
-    from mcutrain.simulate import find_compiler
+    from mcutrain.simulate import check_can_build
 
     execution = Execution(jobs, backend, scheduler)
     check_backend(execution)
-    if by == "training":
-        find_compiler()  # a sentence before the data is read
+    check_can_build()  # a sentence before the data is read
     rate = float(lr)
     LearningRate.of(rate)  # a sentence before the data is read
     if output is not None:

@@ -93,14 +93,14 @@ def compare(
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
     from mcutrain.runs import Lesson
-    from mcutrain.simulate import RunSettings, find_compiler
+    from mcutrain.simulate import RunSettings, check_can_build
     from mcutrain.target import load_target
 
     if board is not None and sram is not None:
         raise typer.BadParameter("give either a board or bytes, not both", param_hint="--sram")
     if analysis is not None and board is None and sram is None:
         raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
-    find_compiler()  # a sentence before the data is read
+    check_can_build()  # a sentence before the data is read
     budget = Budget(None if board is None else load_target(board), sram)
     source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
     settings = RunSettings(epochs, lr, schedule, warmup, 0, flip, crop)

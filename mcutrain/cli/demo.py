@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,13 +54,13 @@ def demo(
 
     Example: `mcutrain demo`
     """
-    from mcutrain_host.toolchain import cache_folder
+    from mcutrain_host.cache import cache_folder
 
     from mcutrain import demo as content
     from mcutrain.demo import board
     from mcutrain.demo.report import write_report
     from mcutrain.report.collect import curve_of
-    from mcutrain.simulate import find_compiler
+    from mcutrain.simulate import check_can_build
 
     if files is not None:
         with writing(files):
@@ -68,7 +69,7 @@ def demo(
         return
     size = content.QUICK if quick else content.Size()
     folder = output or cache_folder() / "demo"
-    find_compiler()  # a sentence before work begins
+    check_can_build()  # a sentence before work begins
     lacking = board.missing()
     story = _Story(json)
     story.begin()
@@ -218,13 +219,9 @@ in kilobytes of memory, from one labelled image at a time.
         from mcutrain_host.packages import install
 
         needs = ", ".join(f"{package.name} ({package.purpose})" for package in lacking)
-        self._say(
-            f"""\
-Left out: the virtual board, for want of {needs}.
-It comes with
-    {install(lacking)}
-"""
-        )
+        told = f"Left out: the virtual board, for want of {needs}. It comes with"
+        self._say(textwrap.fill(told, 96))
+        self._say(f"    {install(lacking)}\n")
 
     def before(self, upright: float, deployed: float, run: Run) -> None:
         train, test = run.samples.split.train, run.samples.split.test

@@ -76,7 +76,10 @@ def doctor(json: Json = False) -> None:
     if json:
         show_json({"is_well": is_well, "findings": [asdict(f) for f in findings]})
     else:
-        show_table(("", "found", ""), [_row(f) for f in findings], left=3)
+        needed = [f for f in findings if not f.purpose]
+        show_table(("", "found", ""), [_row(f) for f in needed], left=3)
+        optional = [(f.what, f.found, f.purpose, _advice(f)) for f in findings if f.purpose]
+        show_table(("optional", "found", "for", "if missing"), optional, left=4)
         show(
             "everything that is needed is there"
             if is_well
@@ -87,10 +90,12 @@ def doctor(json: Json = False) -> None:
 
 
 def _row(finding: Finding) -> tuple[str, str, str]:
-    told = [finding.purpose] if finding.purpose else []
-    if not finding.is_fine:
-        told.append(f"needed: {finding.advice}" if finding.is_required else finding.advice)
-    return finding.what, finding.found, ": ".join(told)
+    return finding.what, finding.found, f"needed: {_advice(finding)}" if _advice(finding) else ""
+
+
+def _advice(finding: Finding) -> str:
+    """How to get what is missing."""
+    return "" if finding.is_fine else finding.advice
 
 
 def required_packages() -> tuple[str, ...]:
@@ -143,17 +148,15 @@ def _run_program(command: list[str], folder: Path) -> str:
 
 
 def _cache() -> Finding:
-    from mcutrain_host.toolchain import cache_folder
+    from mcutrain_host.cache import cache_folder, check_cache
+    from mcutrain_host.errors import CacheError
 
-    folder = cache_folder()
     advice = "set MCUTRAIN_CACHE to a folder that can be written"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        return Finding("cache", f"{folder}: {error.strerror}", False, True, advice)
-    return Finding("cache", str(folder), True, True, advice)
+        check_cache()
+    except CacheError as error:
+        return Finding("cache", f"{error.folder}: {error.reason}", False, True, advice)
+    return Finding("cache", str(cache_folder()), True, True, advice)
 
 
 def _features() -> list[str]:

@@ -81,10 +81,10 @@ def simulate(
 
     Example: `mcutrain simulate model.tflite --data images/ --scheme last:6 --checkpoint run.npz`
     """
-    from mcutrain.simulate import RunSettings, find_compiler
+    from mcutrain.simulate import RunSettings, check_can_build
 
     if not reference:
-        find_compiler()  # a sentence before the data is read
+        check_can_build()  # a sentence before the data is read
     settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
     flags = options.StepOptions(
         scheme,

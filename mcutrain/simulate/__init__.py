@@ -1,6 +1,6 @@
 """Run a training step: by the operators' reference meaning, or as compiled C with the same bits."""
 
-from mcutrain.simulate.build import Compiler, find_compiler
+from mcutrain.simulate.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulate.compiled import CompiledSimulator
 from mcutrain.simulate.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulate.reference import PlannedReference, ReferenceSimulator
@@ -29,5 +29,6 @@ __all__ = [
     "Simulator",
     "Tested",
     "area_under_roc",
+    "check_can_build",
     "find_compiler",
 ]

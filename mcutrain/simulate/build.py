@@ -12,12 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 
 import mcutrain_firmware
+from mcutrain_host.cache import cache_folder, check_cache, is_sound, keep
 from mcutrain_host.errors import BuildError as HostBuildError
-from mcutrain_host.toolchain import cache_folder, find_host_compiler
+from mcutrain_host.errors import CacheError
+from mcutrain_host.toolchain import find_host_compiler
 
 from mcutrain.codegen import Project, isa_bodies
 from mcutrain.errors import BuildError
-from mcutrain.simulate.objects import Toolchain, keep, link, text_hash
+from mcutrain.simulate.objects import Toolchain, link, text_hash
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
@@ -57,6 +59,15 @@ def find_compiler() -> Compiler:
     return Compiler(command, "ziglang" if "ziglang" in command else "PATH")
 
 
+def check_can_build() -> None:
+    """Raise BuildError now rather than after data were read, if no library can be built or kept."""
+    find_compiler()
+    try:
+        check_cache()
+    except CacheError as error:
+        raise BuildError(str(error)) from error
+
+
 def host_flags(compiler: Compiler, portable: bool) -> tuple[str, ...]:
     """Optimisation for this very machine, unless portable."""
     native = () if portable else ("-march=native",)
@@ -84,11 +95,15 @@ def build_library(
     contents = sorted((name, text_hash(text)) for name, text in files.items())
     key = hashlib.sha256(repr((identity, flags, contents)).encode())
     library = cache_folder() / f"{key.hexdigest()[:32]}.so"
-    if library.is_file():
+    if is_sound(library):
         return library
     tools = Toolchain(compiler.command, flags, identity, cache_folder())
-    with tempfile.TemporaryDirectory(prefix="mcutrain-") as scratch:
-        keep(_compile(Path(scratch), files, tools), library)
+    try:
+        check_cache()  # before a minute of compiling
+        with tempfile.TemporaryDirectory(prefix="mcutrain-") as scratch:
+            keep(_compile(Path(scratch), files, tools), library)
+    except CacheError as error:
+        raise BuildError(str(error)) from error
     return library
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+
+from mcutrain_host.cache import is_sound, keep
 
 from mcutrain.errors import BuildError
 
@@ -145,7 +146,7 @@ def _object(
         return _compiled(folder, unit, files, tools)
     key = _hash(repr((tools.identity, tools.flags, [(n, text_hash(files[n])) for n in unit])))
     kept = tools.cache / "objects" / f"{key}.o"
-    if not kept.is_file():
+    if not is_sound(kept):
         keep(_compiled(folder, unit, files, tools), kept)
     return kept
 
@@ -163,14 +164,6 @@ def _compiled(
     folders = sorted({f"-I{PurePosixPath(n).parent}" for n in files if n.endswith(".h")})
     run(tools, [*tools.flags, *folders, "-c", "-fPIC", "-o", str(made), unit[0]], folder)
     return made
-
-
-def keep(made: Path, kept: Path) -> None:
-    """Copy a file to its place as a whole, also if other processes do the same."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_name(f".{kept.name}.{os.getpid()}-{hash(made) & 0xFFFFFFFF:08x}.part")
-    shutil.copyfile(made, part)
-    part.replace(kept)
 
 
 @lru_cache(maxsize=256)

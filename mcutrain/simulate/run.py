@@ -327,7 +327,8 @@ class Run:
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint. Raises StateError if it is of another run, or damaged."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            content = io.BytesIO(path.read_bytes())  # numpy leaves a damaged file open
+            with np.load(content, allow_pickle=False) as file:
                 counts = json.loads(str(file["counts"]))
                 saved = file["saved"].astype(np.uint8).tobytes()
             epochs = tuple(EpochResult(**e) for e in counts["epochs"])

@@ -12,14 +12,13 @@ from typing import Any
 import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.toolchain import cache_folder
+from mcutrain_host.cache import cache_folder, keep
 
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
 from mcutrain.codegen.project import render
 from mcutrain.ir.op import KernelCall, Operand
 from mcutrain.simulate.build import WARNINGS
-from mcutrain.simulate.objects import keep
 from tests.ops.cases import Sample
 
 Array = npt.NDArray[Any]

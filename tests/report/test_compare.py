@@ -1,6 +1,7 @@
 """`mcutrain compare`: one table, the same numbers as the other commands, and no work lost."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mcutrain import demo
+from mcutrain import demo, runs
 from mcutrain.api import load_data
+from mcutrain.data import Split
 from mcutrain.errors import AnalysisError
 from mcutrain.pipeline import load, prepare
 from mcutrain.report.compare import LAST, Budget, last_that_fits, selected, usual
@@ -22,10 +24,11 @@ from mcutrain.report.json_values import from_json
 from mcutrain.report.training_sections import accuracy_text
 from mcutrain.runs import Lesson, train_all
 from mcutrain.simulate import RunSettings
-from mcutrain.sparse import find_head, layers_of
+from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import Contributions, Gains, digest
 from mcutrain.target import load_target
 from tests.cli.conftest import Run
+from tests.host.test_cache import DAMAGES
 
 FEW = ("--samples", 24, "--test-samples", 40, "--epochs", 1, "--lr", "0.03")
 PATIENCE_SECONDS = 120
@@ -128,6 +131,30 @@ def test_checkpoints_that_nobody_continues_go_after_a_month(
     split = load_data(load(model), images)
     assert train_all(Lesson(model, (), None, split, RunSettings()), [], 1) == []
     assert [path.name for path in folder.iterdir()] == ["new.npz"]
+
+
+@pytest.mark.parametrize("kind", ["empty", "short", "flipped"])
+def test_a_damaged_checkpoint_in_the_cache_is_begun_anew(
+    kind: str, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = load_data(load(model), images)
+    split = Split(whole.train.subset(16), whole.test.subset(8))
+    lesson = Lesson(model, (UpdateScheme(),), None, split, RunSettings(epochs=1))
+    monkeypatch.setattr("mcutrain.runs.cache_folder", lambda: tmp_path)
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    runs._save(split, folder)
+    order = runs._Order(
+        runs._plain(lesson.schemes[0]), 0, 0, model, None, lesson.settings, None, 1, folder,
+        os.getppid(),
+    )  # fmt: skip
+    expected = runs._work(order)
+    (checkpoint,) = (tmp_path / "runs").glob("*.npz")
+    checkpoint.write_bytes(DAMAGES[kind](checkpoint.read_bytes(), random.Random(kind)))
+    found = runs._work(order)
+    assert expected is not None
+    assert found is not None
+    assert (found.saved, found.accuracy) == (expected.saved, expected.accuracy)
 
 
 @pytest.mark.parametrize(

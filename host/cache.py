@@ -1,0 +1,118 @@
+"""What is kept from one run to the next: whole, checked before each use, made again if damaged.
+
+A file ends with its seal: a mark, and the SHA-256 of all before it. Linkers, the loader of
+libraries and numpy do not look behind what they need, so libraries, objects and arrays are used as
+they lie. Any number of processes may read and make the same file at once: a file gets its name when
+it is complete and on the disk, and whoever has opened the one before keeps it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mcutrain_host.errors import CacheError
+
+MARK = b"\nmcutrain sha256\n"
+SEAL_BYTES = len(MARK) + hashlib.sha256().digest_size
+READ_BYTES = 1 << 20
+
+
+def cache_folder() -> Path:
+    """Where results are kept: $MCUTRAIN_CACHE, or mcutrain in the user's cache folder.
+
+    Raises CacheError for a user without a home.
+    """
+    chosen = os.environ.get("MCUTRAIN_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "mcutrain"
+    except RuntimeError as error:
+        raise CacheError(".cache in your home", str(error)) from error
+
+
+def check_cache() -> None:
+    """Raise CacheError now rather than after long work, if nothing can be kept."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CacheError(folder, error.strerror or str(error)) from error
+
+
+def is_sound(path: Path) -> bool:
+    """Whether the file is there and is what was written."""
+    try:
+        with path.open("rb") as file:
+            left = os.fstat(file.fileno()).st_size - SEAL_BYTES
+            if left < 0:
+                return False
+            found = hashlib.sha256()
+            while left and (block := file.read(min(left, READ_BYTES))):
+                found.update(block)
+                left -= len(block)
+            return not left and file.read() == MARK + found.digest()
+    except OSError:
+        return False
+
+
+def read(path: Path) -> bytes | None:
+    """What `write` was given; None if it is absent or damaged."""
+    try:
+        content, seal = _split(path.read_bytes())
+    except OSError:
+        return None
+    return content if seal == MARK + hashlib.sha256(content).digest() else None
+
+
+def write(path: Path, content: bytes) -> None:
+    """Keep bytes. Raises CacheError."""
+    with writing(path) as part:
+        part.write_bytes(content)
+
+
+def keep(made: Path, kept: Path) -> None:
+    """Keep a copy of a file. Raises CacheError."""
+    with writing(kept) as part:
+        shutil.copyfile(made, part)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """A file to be written, which is then sealed and gets its name. Raises CacheError."""
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        _seal(part)
+        part.replace(path)
+    except OSError as error:
+        raise CacheError(path.parent, error.strerror or str(error)) from error
+    finally:
+        with suppress(OSError):  # which must not hide what went wrong before
+            part.unlink(missing_ok=True)
+
+
+def _seal(path: Path) -> None:
+    """Append the seal, and wait until all is on the disk: a name must not outlive a power cut."""
+    found = hashlib.sha256()
+    with path.open("r+b") as file:
+        while block := file.read(READ_BYTES):
+            found.update(block)
+        file.write(MARK + found.digest())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    return data[:-SEAL_BYTES], data[-SEAL_BYTES:]
