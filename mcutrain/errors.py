@@ -16,6 +16,17 @@ The command line prints the message of any of them as one sentence and exits wit
 A message says what is wrong, where (the node's, file's or key's name), and what to do.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: the known one that is most like it, or \"\"."""
+    found = get_close_matches(word.lower(), {k.lower(): k for k in known}, n=1)
+    return next((f"; did you mean {k!r}?" for k in known if [k.lower()] == found), "")
+
 
 class McutrainError(Exception):
     """Base of all errors caused by what the user gave."""

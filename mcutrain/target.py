@@ -11,7 +11,7 @@ from typing import Any
 
 import mcutrain_firmware
 
-from mcutrain.errors import TargetError
+from mcutrain.errors import TargetError, did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -127,7 +127,7 @@ def load_target(board: str | Path) -> Target:
     except OSError as error:
         raise TargetError(
             f"there is no board {str(board)!r}: use one of {', '.join(board_names())}, or a folder "
-            "with a board.toml"
+            f"with a board.toml{did_you_mean(str(board), board_names())}"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TargetError(f"{file}: {error}") from error

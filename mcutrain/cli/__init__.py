@@ -61,35 +61,34 @@ def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
 app = typer.Typer(
     name="mcutrain",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (
-    info.info,
-    verify.verify,
-    quantize.quantize,
-    simulate.simulate,
-    analyze.analyze,
-    select.select,
-    plan.plan,
-    generate.generate,
-    build.build,
-    board.board,
-    flash.flash,
-    train.train,
-    pull.pull,
-    monitor.monitor,
-    compare.compare,
-    export.export,
-    diff.diff,
-    report.report,
-    operators.operators,
-    ports.ports,
-    demo.demo,
-    doctor.doctor,
-):
-    app.command()(_interruptible(command))
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "First steps": (demo.demo, doctor.doctor),
+    "A model": (info.info, quantize.quantize, verify.verify, operators.operators),
+    "Training on this computer, and what to train": (
+        simulate.simulate,
+        plan.plan,
+        compare.compare,
+        analyze.analyze,
+        select.select,
+        report.report,
+    ),
+    "Onto a board": (
+        generate.generate,
+        build.build,
+        board.board,
+        flash.flash,
+        ports.ports,
+    ),
+    "Training on a board": (train.train, monitor.monitor, pull.pull),
+    "A trained model file": (export.export, diff.diff),
+}
+"""The commands of --help, in the order in which a newcomer needs them."""
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(_interruptible(command))
 
 
 def _print_version(wanted: bool) -> None:
@@ -108,6 +107,8 @@ def root(
     ] = False,
 ) -> None:
     """Train int8 networks on microcontrollers: what you simulate is what you flash.
+
+    `mcutrain --install-completion` lets your shell complete commands and flags.
 
     Example: `mcutrain demo`
     """

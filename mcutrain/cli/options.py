@@ -59,6 +59,20 @@ def parse_auto_classes(text: str) -> str:
     return text if text == AUTO else parse_classes(text)
 
 
+def _schemes(incomplete: str) -> list[str]:
+    """For a shell that completes --scheme."""
+    from mcutrain.sparse.scheme import WORDS, shipped_schemes
+
+    return [name for name in (*WORDS, *shipped_schemes()) if name.startswith(incomplete)]
+
+
+def _boards(incomplete: str) -> list[str]:
+    """For a shell that completes --board."""
+    from mcutrain.target import board_names
+
+    return [name for name in board_names() if name.startswith(incomplete)]
+
+
 Model = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
@@ -67,7 +81,8 @@ Scheme = Annotated[
     str,
     typer.Option(
         help="What to train: head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` "
-        "counts them), the name of a shipped scheme, or a .toml file."
+        "counts them), the name of a shipped scheme, or a .toml file.",
+        autocompletion=_schemes,
     ),
 ]
 Classes = Annotated[
@@ -128,6 +143,7 @@ Board = Annotated[
         help="The board to generate firmware for: stm32f746g-disco, nucleo-f446re, rpi-pico, "
         "netduinoplus2, mps2-an386, mps2-an500, raspberry-pi, native, or a folder with a "
         "board.toml.",
+        autocompletion=_boards,
         show_default=False,
     ),
 ]

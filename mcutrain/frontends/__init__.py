@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mcutrain.errors import ModelError
 from mcutrain.frontends._tflite_file import is_tflite
+from mcutrain.frontends.foreign import is_saved_model, not_a_model
 from mcutrain.frontends.tflite import load_tflite
 from mcutrain.ir.graph import Graph
 
@@ -15,6 +16,8 @@ __all__ = ["load", "load_tflite"]
 def load(path: str | Path) -> Graph:
     """The int8 graph of a model file, in canonical form. Raises ModelError with a sentence."""
     path = Path(path)
+    if is_saved_model(path):
+        raise not_a_model(path)
     if is_tflite(path):
         return load_tflite(path)
     if path.suffix.lower() == ".tflite":
@@ -23,4 +26,4 @@ def load(path: str | Path) -> Graph:
         from mcutrain.frontends.onnx import load_onnx  # onnx is slow to import
 
         return load_onnx(path)
-    raise ModelError(f"{path} is neither a .tflite nor an .onnx file")
+    raise not_a_model(path)

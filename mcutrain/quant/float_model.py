@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.errors import ModelError
 from mcutrain.frontends._tflite_file import is_tflite
+from mcutrain.frontends.foreign import is_saved_model, not_a_model
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.calibrate import Progress
 from mcutrain.quant.float_graph import FloatGraph
@@ -50,6 +50,8 @@ def read_float(path: str | Path) -> FloatModel:
     """Read a float .onnx or .tflite file and fold what can be folded. Raises ModelError."""
     path = Path(path)
     hybrid = False
+    if is_saved_model(path):
+        raise not_a_model(path)
     with np.errstate(all="ignore"):
         if is_tflite(path):
             graph = read_tflite(path)
@@ -59,7 +61,7 @@ def read_float(path: str | Path) -> FloatModel:
 
             graph = read_onnx(path)
         else:
-            raise ModelError(f"{path} is neither a .tflite nor an .onnx file")
+            raise not_a_model(path)
         return FloatModel(path, simplify(graph), hybrid)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.errors import SchemeError
+from mcutrain.errors import SchemeError, did_you_mean
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.qas import update_rate
@@ -155,6 +155,6 @@ def _index(scheme: UpdateScheme, key: str, layers: tuple[Layer, ...]) -> int:
     if not 0 <= index < len(layers):
         raise SchemeError(
             f"scheme {scheme.name!r} names the layer {key!r}; the model has layers 0 to "
-            f"{len(layers) - 1}, `mcutrain info` lists them"
+            f"{len(layers) - 1}, `mcutrain info` lists them{did_you_mean(key, by_name)}"
         )
     return index

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mcutrain.errors import SchemeError
+from mcutrain.errors import SchemeError, did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -19,6 +19,8 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 SHORT_FORMS = "head, bias:K, last:K, full, LAYER:SHARE joined by commas, or a .toml file"
+WORDS = ("head", "full", "last:6", "bias:6")
+"""Short forms that a misspelt one may be like."""
 RESIDUAL_BITS = (0, 4, 8)
 TABLES = ("weights", "importance")
 KEYS = {"name", "model", "bias_depth", "residual_bits", "head_residual_bits", "qas", *TABLES}
@@ -126,6 +128,7 @@ def _parse_short(text: str) -> UpdateScheme:
             raise SchemeError(
                 f"{text!r} is not an update scheme; give {SHORT_FORMS}, "
                 f"or one of {', '.join(shipped_schemes()) or 'none shipped'}"
+                f"{did_you_mean(text, (*WORDS, *shipped_schemes()))}"
             )
         _check_new(text, name, given)
         given[name] = value

@@ -1,0 +1,107 @@
+"""What helps a newcomer to the right words: groups, completion, "did you mean", export lines."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcutrain.cli import PANELS, app
+from mcutrain.demo import MODEL
+from mcutrain.errors import did_you_mean
+from tests.cli.conftest import Run
+
+
+def test_every_command_stands_in_one_group_of_the_help_in_their_order(run: Run) -> None:
+    text = run("--help").out
+    names = [command.__name__ for commands in PANELS.values() for command in commands]
+    assert len(names) == len(set(names)) == len(app.registered_commands)
+    places = [text.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    for panel, commands in PANELS.items():
+        box = text[text.index(f"─ {panel} ─") :].partition("╰")[0]
+        assert [line.split()[1] for line in box.splitlines()[1:] if line[2:3] != " "] == [
+            command.__name__ for command in commands
+        ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("mcutrain simu", "simulate"),
+        ("mcutrain plan --sche", "--scheme"),
+        ("mcutrain plan x.tflite --scheme mcunet-5fps-10", "mcunet-5fps-100kb"),
+        ("mcutrain plan x.tflite --board nucleo", "nucleo-f446re"),
+    ],
+)
+def test_a_shell_can_complete_what_is_typed(typed: str, offered: str) -> None:
+    settings = {
+        "_MCUTRAIN_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),
+    }
+    program = "import sys; sys.argv[0] = 'mcutrain'; from mcutrain.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert offered in done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("plan", MODEL, "--scheme", "haed"), "head"),
+        (("plan", MODEL, "--scheme", "last6"), "last:6"),
+        (("plan", MODEL, "--scheme", "mcunet-5fps-100k"), "mcunet-5fps-100kb"),
+        (("plan", MODEL, "--scheme", "fashion_sparse"), "fashion-sparse"),
+        (("plan", MODEL, "--scheme", "block4/expnd:0.5"), "block4/expand"),
+        (("plan", MODEL, "--board", "Nucleo-F446"), "nucleo-f446re"),
+    ],
+)
+def test_a_misspelt_name_is_asked_back(run: Run, arguments: tuple[object, ...], meant: str) -> None:
+    assert run(*arguments).sentence.endswith(f"; did you mean {meant!r}?")
+
+
+def test_what_is_like_nothing_is_not_guessed_at(run: Run) -> None:
+    assert "did you mean" not in run("plan", MODEL, "--scheme", "xyzzy").sentence
+    assert did_you_mean("b", ["alpha"]) == ""
+
+
+def test_a_misspelt_command_is_asked_back(run: Run) -> None:
+    outcome = run("simulat")
+    assert outcome.code == 2
+    assert "Did you mean 'simulate'?" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["info", "quantize"])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("net.pt", "torch.onnx.export(model.eval(), torch.zeros("),
+        ("net.pth", "torch.onnx.export("),
+        ("net.ckpt", "torch.onnx.export("),
+        ("net.safetensors", "load them into it; in Python, torch.onnx.export("),
+        ("net.pte", "go back to the PyTorch model; in Python, torch.onnx.export("),
+        ("net.keras", "TFLiteConverter.from_keras_model(tf.keras.models.load_model('net.keras'))"),
+        ("net.h5", "TFLiteConverter.from_keras_model(tf.keras.models.load_model('net.h5'))"),
+        ("saved/saved_model.pb", "TFLiteConverter.from_saved_model('saved').convert()"),
+        ("saved", "TFLiteConverter.from_saved_model('saved').convert()"),
+    ],
+)
+def test_files_of_other_tools_get_the_line_that_exports_them(
+    run: Run, tmp_path: Path, command: str, name: str, line: str
+) -> None:
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    for path in (saved / "saved_model.pb", tmp_path / name):
+        if not path.exists():
+            path.write_bytes(b"\x89HDF of something")
+    flags = ("--calibration", "nowhere", "-o", "out.tflite") if command == "quantize" else ()
+    sentence = run(command, name, *flags).sentence
+    assert line in sentence
+    assert sentence.endswith("then `mcutrain quantize` reads it")
