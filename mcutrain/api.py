@@ -19,6 +19,7 @@ from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulate import (
+    CompiledSimulator,
     Course,
     EpochResult,
     Progress,
@@ -26,7 +27,9 @@ from mcutrain.simulate import (
     Run,
     RunSettings,
     Samples,
+    Search,
     Simulator,
+    rate_of_checkpoint,
 )
 
 Array = npt.NDArray[Any]
@@ -38,6 +41,8 @@ CHECKPOINT_SECONDS = 20.0
 @dataclass(frozen=True)
 class SimulationResult:
     """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
+
+    learning_rate: the run's, given or found.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulate.Tested has them.
@@ -55,6 +60,7 @@ class SimulationResult:
     loss: float | None = None
     auc_before: float | None = None
     auc: float | None = None
+    learning_rate: float | None = None
 
     @property
     def step_us(self) -> float:
@@ -69,10 +75,14 @@ class SimulationResult:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who wants to know how far a run is: called with training progress, and test samples done."""
+    """Who wants to know how far a run is: called with training progress, and test samples done.
+
+    searching: called with the trials of a learning rate that are done, and how many there may be.
+    """
 
     training: Callable[[Progress], None] = lambda _: None
     evaluating: Callable[[int], None] = lambda _: None
+    searching: Callable[[int, int], None] = lambda done, of: None
 
 
 def train(
@@ -89,17 +99,27 @@ def train(
     """Train in the generated C, compiled for this machine; the same bits as on any other.
 
     data: a Split, or a path that mcutrain.data.load reads. settings: all that determines the run;
-    epochs, learning_rate (per sample) and seed replace theirs. checkpoint: a file to continue
-    from if it exists, and to save to. Raises McutrainError; warns of values that the model's input
-    clips.
+    epochs, learning_rate (per sample) and seed replace theirs. Without a learning rate one is found
+    by short trials on training samples, as `--lr auto` does; the result names it. checkpoint: a
+    file to continue from if it exists, and to save to. Raises McutrainError; warns of values that
+    the model's input clips.
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     split = data if isinstance(data, datasets.Split) else load_data(step.graph, data)
-    run = prepare_run(step, split, replace(settings or RunSettings(), **changes))
+    file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
+    wanted = continued(replace(settings or RunSettings(), **changes), file)
+    run = prepare_run(step, split, wanted, report=watch.searching)
     for note in datasets.input_notes(run.samples.split, model_input(step.graph)):
         warnings.warn(note, stacklevel=2)
-    return finish(step, run, Path(checkpoint) if checkpoint else None, watch or Watch())
+    return finish(step, run, file, watch)
+
+
+def continued(settings: RunSettings, checkpoint: Path | None) -> RunSettings:
+    """With the learning rate of a checkpoint that exists, if there is none in the settings."""
+    if settings.learning_rate is not None or checkpoint is None or not checkpoint.exists():
+        return settings
+    return replace(settings, learning_rate=rate_of_checkpoint(checkpoint))
 
 
 def load_data(
@@ -135,11 +155,13 @@ def prepare_run(
     *,
     simulator: Callable[[], Simulator] | None = None,
     normalization: datasets.Normalization | None = None,
+    report: Callable[[int, int], None] = lambda done, of: None,
 ) -> Run:
     """A run that has not begun. Raises DataError if the data does not fit the model.
 
-    simulator: makes what computes; None is the compiled C. normalization: what the model was
-    trained on, if its input parameters do not tell (see mcutrain.data.quantize_input).
+    Finds the learning rate if the settings have none. simulator: makes what computes; None is the
+    compiled C. normalization: what the model was trained on, if its input parameters do not tell
+    (see mcutrain.data.quantize_input). report: as Watch.searching.
     """
     x = input_type(step.graph)
     has_labels = step.plan.training.has_labels
@@ -153,6 +175,17 @@ def prepare_run(
         normalization=normalization,
     )
     made = simulator() if simulator else step.simulator(settings.seed + 1)
+    if settings.learning_rate is None:
+        search = Search(
+            samples,
+            settings,
+            step.project.model_hash,
+            step.plan.training.accumulate,
+            lambda: (
+                made if isinstance(made, CompiledSimulator) else step.simulator(settings.seed + 1)
+            ),
+        )
+        settings = replace(settings, learning_rate=search.rate(report))
     recipe = "" if step.recipe is None else step.recipe.to_json()
     y = step.graph.tensors[step.graph.outputs[0]].type
     compared = None if has_labels else Reconstruction.of(x, y)
@@ -279,4 +312,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
         auc_before=state.auc_before,
         auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
+        learning_rate=run.settings.learning_rate,
     )

@@ -25,7 +25,7 @@ from mcutrain import api
 from mcutrain.data import Dataset, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.simulate import Progress, Run, RunSettings
 from mcutrain.sparse import UpdateScheme
 
@@ -42,7 +42,8 @@ KEPT_SECONDS = 30 * 24 * 3600
 class Lesson:
     """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
 
-    accumulate: samples per update.
+    Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
+    samples per update.
     """
 
     model: Path
@@ -124,15 +125,34 @@ def train_all(
         executor = ProcessPoolExecutor(
             max_workers=max(min(processes, len(trials)), 1), initializer=_ignore_interrupts
         )
-        futures = [executor.submit(_work, order) for order in orders]
+        running: list[Any] = []
+        total = len(trials) * lesson.settings.epochs * len(lesson.split.train)
+
+        def tell(ended: Mapping[int, Any]) -> None:
+            finished = tuple((trials[i], result) for i, result in ended.items())
+            report(Status(_steps(folder, len(trials)), total, finished))
+
         try:
-            _wait(futures, lesson, trials, folder, report)
+            if lesson.settings.learning_rate is None:
+                first = {trial.scheme: i for i, trial in reversed(list(enumerate(trials)))}
+                running = [executor.submit(_find_rate, orders[i]) for i in first.values()]
+                _wait(running, lambda _: report(Status(0, total)))
+                rates = dict(zip(first, (future.result() for future in running), strict=True))
+                orders = [
+                    _at(order, rates[t.scheme]) for order, t in zip(orders, trials, strict=True)
+                ]
+            running = [executor.submit(_work, order) for order in orders]
+            _wait(running, tell)
         except BaseException:
-            _stop(futures, folder)
+            _stop(running, folder)
             raise
         finally:
             executor.shutdown(wait=True, kill_workers=True)
-        return [future.result() for future in futures]
+        return [future.result() for future in running]
+
+
+def _at(order: _Order, rate: float) -> _Order:
+    return replace(order, settings=replace(order.settings, learning_rate=rate))
 
 
 def _checkpoints() -> Path:
@@ -152,29 +172,25 @@ def _plain(scheme: UpdateScheme) -> dict[str, Any]:
     return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
 
 
-def _wait(
-    futures: list[Any],
-    lesson: Lesson,
-    trials: Sequence[Trial],
-    folder: Path,
-    report: Callable[[Status], None],
-) -> None:
-    """Report until all are done. Raises what the first one that failed raised."""
+def _wait(futures: list[Any], report: Callable[[Mapping[int, Any]], None]) -> None:
+    """Report what has ended since the last time, until all have; by number, what it returned.
+
+    Raises what the first one that failed raised.
+    """
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    total = len(trials) * lesson.settings.epochs * len(lesson.split.train)
     told: set[int] = set()
     while len(told) < len(futures):
         new = [i for i, future in enumerate(futures) if future.done() and i not in told]
         try:
-            finished = tuple((trials[i], futures[i].result()) for i in new)
+            ended = {i: futures[i].result() for i in new}
         except BrokenProcessPool as error:
             raise McutrainError(
                 "a process that trained was ended from outside, perhaps for want of memory; the "
                 "same command continues, --jobs 1 needs less"
             ) from error
         told.update(new)
-        report(Status(_steps(folder, len(trials)), total, finished))
+        report(ended)
         if not new:
             time.sleep(POLL_SECONDS)
 
@@ -244,11 +260,21 @@ def _work(order: _Order) -> api.SimulationResult | None:
         return None
 
 
-def _train(order: _Order, telling: _Telling) -> api.SimulationResult:
-    scheme = UpdateScheme(**order.scheme)
+def _find_rate(order: _Order) -> float | None:
+    """The learning rate of a trial; None if it was stopped."""
+    telling = _Telling(order)
+    try:
+        telling.check()
+        _, run = _prepared(order, telling)
+    except KeyboardInterrupt:
+        return None
+    return run.settings.learning_rate
+
+
+def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
     step = prepare(
         _graph(order.model),
-        scheme,
+        UpdateScheme(**order.scheme),
         classes=order.classes,
         head_seed=order.seed,
         accumulate=order.accumulate,
@@ -258,7 +284,13 @@ def _train(order: _Order, telling: _Telling) -> api.SimulationResult:
         _split(order.folder),
         replace(order.settings, seed=order.seed),
         normalization=order.normalization,
+        report=lambda done, of: telling.check(),
     )
+    return step, run
+
+
+def _train(order: _Order, telling: _Telling) -> api.SimulationResult:
+    step, run = _prepared(order, telling)
     identity = hashlib.sha256(f"{step.project.digest} {run.course.digest}".encode()).hexdigest()
     checkpoint = _checkpoints() / f"{identity[:32]}.npz"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)

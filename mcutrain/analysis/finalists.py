@@ -18,10 +18,14 @@ LEAST_TESTS = 20
 
 @dataclass(frozen=True)
 class Finalist:
-    """A proposal and its accuracy on samples that neither trained it nor belong to the test set."""
+    """A proposal and its accuracy on samples that neither trained it nor belong to the test set.
+
+    learning_rate: that it was trained with.
+    """
 
     proposal: Proposal
     accuracy: float
+    learning_rate: float | None = None
 
 
 def part(train: Dataset, samples: int | None = None, seed: int = 0) -> Split:
@@ -53,5 +57,7 @@ def trained(
     schemes = tuple(proposal.selection.scheme for proposal in proposals)
     trials = [Trial(i, lesson.settings.seed) for i in range(len(schemes))]
     results = train_all(replace(lesson, schemes=schemes), trials, jobs, report)
-    found = [Finalist(p, r.accuracy) for p, r in zip(proposals, results, strict=True)]
+    found = [
+        Finalist(p, r.accuracy, r.learning_rate) for p, r in zip(proposals, results, strict=True)
+    ]
     return sorted(found, key=lambda finalist: -finalist.accuracy)

@@ -24,7 +24,7 @@ from mcutrain.cli.output import (
     show,
     show_table,
 )
-from mcutrain.cli.training import Lines
+from mcutrain.cli.training import Lines, rate_line, searching
 
 if TYPE_CHECKING:
     from mcutrain.analysis.problem import Problem
@@ -145,8 +145,8 @@ def analyze(
     execution = Execution(jobs, backend, scheduler)
     check_backend(execution)
     check_can_build()  # a sentence before the data is read
-    rate = float(lr)
-    LearningRate.of(rate)  # a sentence before the data is read
+    if lr is not None:
+        LearningRate.of(lr)  # the same
     if output is not None:
         check_writable(output)
     pixels = inputs.normalization(mean, std)
@@ -155,6 +155,7 @@ def analyze(
     if not json:
         say(_headline(problem))
     first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
+    rate = _found_rate(problem, epochs, seed, json) if lr is None else lr
     learning = _Learning(epochs, first, rate, seed, seeds)
     if by == "gradient":
         found = _by_gradient(problem, learning, gradient_samples)
@@ -203,6 +204,17 @@ def _headline(problem: Problem) -> str:
         f"{problem.model.name}: {len(problem.layers)} layers and {head} head of {problem.outputs} "
         f"classes, {len(problem.train_y):,} training and {len(problem.test_y):,} test samples"
     )
+
+
+def _found_rate(problem: Problem, epochs: int, seed: int, quiet: bool) -> float:
+    """One for all candidates."""
+    from mcutrain.analysis.rate import found_rate
+
+    with searching() as report:
+        rate = found_rate(problem, epochs, seed, report)
+    if not quiet:
+        say(rate_line(rate))
+    return rate
 
 
 def _by_training(problem: Problem, learning: _Learning, execution: Execution) -> Contributions:

@@ -112,6 +112,7 @@ def finalist_facts(finalists: Sequence[Finalist]) -> list[dict[str, Any]]:
         {
             "reading": finalist.proposal.reading,
             "held_out_accuracy": finalist.accuracy,
+            "learning_rate": finalist.learning_rate,
             "expected_gain": finalist.proposal.selection.gain,
             "sram_bytes": finalist.proposal.selection.measured.sram_bytes,
             "scheme": finalist.proposal.selection.scheme.to_toml(),
@@ -129,12 +130,13 @@ def show_finalists(finalists: Sequence[Finalist], split: Split) -> None:
             [
                 finalist.proposal.reading,
                 percent(finalist.accuracy),
+                "" if finalist.learning_rate is None else f"{finalist.learning_rate:g}",
                 selection.measured.sram_bytes,
                 selection.scheme.bias_depth,
                 len(selection.layers),
             ]
         )
-    show_table(("best by", "accuracy", "SRAM", "biases", "weights"), rows)
+    show_table(("best by", "accuracy", "lr", "SRAM", "biases", "weights"), rows)
     show(
         f"trained on {len(split.train):,} samples, accuracy on {len(split.test):,} other training "
         "samples; the first is selected"

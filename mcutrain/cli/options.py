@@ -32,6 +32,11 @@ def parse_number(text: str) -> float:
         ) from error
 
 
+def parse_rate(text: str) -> float | None:
+    """A number or a fraction of two; None for `auto`."""
+    return None if text == AUTO else parse_number(text)
+
+
 def parse_bytes(text: str) -> int:
     """256K is 262144; K and M are 1024 and 1024², kB and MB 1000 and 1000²."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())

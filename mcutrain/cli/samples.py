@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mcutrain.cli.options import parse_number, parse_numbers
+from mcutrain.cli.options import parse_number, parse_numbers, parse_rate
 from mcutrain.cli.output import count_bar, say
 
 if TYPE_CHECKING:
@@ -25,15 +25,16 @@ Data = Annotated[
 ]
 Epochs = Annotated[int, typer.Option(min=1, help="Passes over the training samples.")]
 Rate = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--lr",
-        parser=parse_number,
+        parser=parse_rate,
         metavar="X",
-        help="Learning rate per sample, or a fraction.",
+        help="Learning rate per sample, or a fraction; auto finds one by short trials on training "
+        "samples, and prints it.",
     ),
 ]
-RATE = "0.1/256"
+RATE = "auto"
 Schedule = Annotated[Literal["cosine", "constant"], typer.Option(help="Of the learning rate.")]
 Warmup = Annotated[
     float, typer.Option(min=0, max=1, help="Share of all steps in which a cosine's rate rises.")

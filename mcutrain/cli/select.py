@@ -196,7 +196,7 @@ def select(
         raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
     training = None
     if data is not None:
-        settings = RunSettings(epochs, float(lr), seed=seed, flip=flip, crop_pixels=crop)
+        settings = RunSettings(epochs, lr, seed=seed, flip=flip, crop_pixels=crop)
         pixels = inputs.normalization(mean, std)
         source = inputs.Source(data, None, None, test_share, pixels, seed)
         training = Training(source, settings, samples, accumulate, jobs)

@@ -13,14 +13,13 @@ from mcutrain.cli import samples as inputs
 from mcutrain.cli.output import (
     INTERRUPTED,
     check_writable,
-    err,
     percent,
     replace_file,
     say,
     show,
     show_json,
 )
-from mcutrain.cli.training import score_lines, watching
+from mcutrain.cli.training import rate_line, score_lines, searching, watching
 
 if TYPE_CHECKING:
     from mcutrain.api import SimulationResult
@@ -81,6 +80,7 @@ def simulate(
 
     Example: `mcutrain simulate model.tflite --data images/ --scheme last:6 --checkpoint run.npz`
     """
+    from mcutrain.api import continued
     from mcutrain.simulate import RunSettings, check_can_build
 
     if not reference:
@@ -105,7 +105,9 @@ def simulate(
     if not json:
         say(_headline(step, split))
     backend = _Backend(reference, portable)
-    run = _prepare(step, split, settings, source, backend)
+    run = _prepare(step, split, continued(settings, checkpoint), source, backend)
+    if not json and lr is None:
+        say(rate_line(run.settings.learning_rate))
     result = _train(step, run, checkpoint)
     if save_state is not None:
         replace_file(save_state, result.saved)
@@ -166,9 +168,14 @@ def _prepare(
             return step.reference(settings.seed + 1)
         return step.simulator(settings.seed + 1, portable=backend.portable)
 
-    with err.status("preparing samples, compiling the generated C"):
+    with searching("preparing samples, compiling the generated C") as report:
         run = prepare_run(
-            step, split, settings, simulator=simulator, normalization=source.normalization
+            step,
+            split,
+            settings,
+            simulator=simulator,
+            normalization=source.normalization,
+            report=report,
         )
     if backend.reference:
         run.chunk = 1

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ from mcutrain.cli.output import (
     show_json,
     training_bar,
 )
-from mcutrain.cli.training import Lines, Smoothed, score_lines
+from mcutrain.cli.training import Lines, Smoothed, rate_line, score_lines, searching
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcutrain_host.protocol import Identity, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
 
-    from mcutrain.simulate import Course, Reconstruction, RunSettings
+    from mcutrain.simulate import Course, Reconstruction, RunSettings, Samples
 
 STATE, LOG = "trained.mcts", "train.jsonl"
 
@@ -127,7 +127,8 @@ def train(
 ) -> None:
     """Train on a board; this computer sends samples and learning rates.
 
-    With the flags that `mcutrain simulate` had, the board ends with the simulation's bits. The run
+    With the flags that `mcutrain simulate` had, the board ends with the simulation's bits; the
+    learning rate that is found without --lr is the same, too. The run
     goes on where the board is: after Ctrl-C, a power cut or an unplugged cable, the same command
     continues.
 
@@ -152,6 +153,8 @@ def train(
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
     course = _course(manifest, source, settings)
+    if lr is None and not json:
+        say(rate_line(course.settings.learning_rate))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
     lessons = board_lessons(course, tests, _reconstruction(manifest))
     how = Settings(
@@ -162,7 +165,7 @@ def train(
         begin=Begin.FRESH if fresh else Begin.FILE if begin_from else Begin.BOARD,
         source=begin_from,
         reconnect_seconds=reconnect,
-        facts={"course": course.digest, "settings": asdict(settings)},
+        facts={"course": course.digest, "settings": asdict(course.settings)},
     )
     where = _Where(
         boards.find_port(manifest, port), boards.find_baud(manifest, baud), patience, log
@@ -208,7 +211,25 @@ def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) ->
         classes=facts["classes"] if has_labels else None,
         normalization=source.normalization,
     )
-    return Course(samples, settings)
+    return Course(samples, _with_rate(manifest, samples, settings))
+
+
+def _with_rate(manifest: Manifest, samples: Samples, settings: RunSettings) -> RunSettings:
+    """The rate that `mcutrain simulate` would find, if none is given."""
+    from mcutrain.simulate import Search, simulator_of_folder
+
+    if settings.learning_rate is not None:
+        return settings
+    facts = manifest.values
+    search = Search(
+        samples,
+        settings,
+        str(facts["model_hash"]),
+        int(facts["samples_per_update"]),
+        lambda: simulator_of_folder(manifest.folder, facts, settings.seed + 1),
+    )
+    with searching() as report:
+        return replace(settings, learning_rate=search.rate(report))
 
 
 def _reconstruction(manifest: Manifest) -> Reconstruction | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,25 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
 
         yield Watch(training, evaluating)
         epochs.tell()
+
+
+@contextmanager
+def searching(before: str = "") -> Iterator[Callable[[int, int], None]]:
+    """Show how far the search for a learning rate is. before: what is done first."""
+    lines = Lines("learning rate")
+    with err.status(before or "looking for a learning rate") as status:
+
+        def report(done: int, of: int) -> None:
+            facts = f"{done} trials done, about {of} in all"
+            status.update(f"looking for a learning rate: {facts}")
+            lines.tell(facts)
+
+        yield report
+
+
+def rate_line(rate: float | None) -> str:
+    """The rate that was found, as it can be given again."""
+    return f"learning rate found on training samples: --lr {rate:g}"
 
 
 def score_lines(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[str]:

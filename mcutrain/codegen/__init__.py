@@ -1,6 +1,6 @@
 """TrainGraph + MemoryPlan → a C project that needs no Python."""
 
-from mcutrain.codegen.firmware import SAVED_HEADER_BYTES, isa_bodies
+from mcutrain.codegen.firmware import SAVED_HEADER_BYTES, isa_bodies, portable_files
 from mcutrain.codegen.project import Project, generate
 
-__all__ = ["SAVED_HEADER_BYTES", "Project", "generate", "isa_bodies"]
+__all__ = ["SAVED_HEADER_BYTES", "Project", "generate", "isa_bodies", "portable_files"]

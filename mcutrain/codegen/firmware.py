@@ -82,6 +82,21 @@ def _header_files(header: str, places: Iterable[str]) -> list[str]:
     return []
 
 
+def portable_files(folder: Path) -> dict[str, str]:
+    """A generated project's own C from `folder`, with this version's portable runtime and kernels.
+
+    What belongs to a board is left out, and so are its faster kernels, which compute the same.
+    """
+    own = sorted(p for pattern in ("*.c", "*.h") for p in folder.glob(pattern))
+    names = [
+        str(path.relative_to(folder))
+        for part in ("runtime", "kernels")
+        for path in sorted((folder / part).rglob("*.[ch]"))
+    ]
+    shared = {name: firmware_text(name) for name in names if _is_file(name)}
+    return {**with_includes(shared), **{p.name: p.read_text(encoding="utf-8") for p in own}}
+
+
 def board_files(target: Target) -> dict[str, str]:
     """Application, protocol, store, start-up and drivers, and the headers beside them."""
     names = [*APP_SOURCES, *target.sources]

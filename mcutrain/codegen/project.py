@@ -72,6 +72,11 @@ class Project:
             raise
 
     @property
+    def model_hash(self) -> str:
+        """16 hexadecimal digits of model, scheme and layout of the state; boards have it too."""
+        return str(json.loads(self.files["manifest.json"])["model_hash"])
+
+    @property
     def digest(self) -> str:
         """A hash of all names and contents."""
         joined = hashlib.sha256()

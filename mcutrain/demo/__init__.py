@@ -15,7 +15,6 @@ from mcutrain import data
 from mcutrain.api import prepare_run
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load, prepare
-from mcutrain.schedule import LearningRate
 from mcutrain.simulate import Run, RunSettings
 
 Array = npt.NDArray[Any]
@@ -104,7 +103,7 @@ def same_bits(
     reference = step.reference(run.settings.seed + 1)
     compiled = step.simulator(run.settings.seed + 1)
     labels = run.samples.split.train.y
-    rate = [LearningRate.of(run.settings.learning_rate)]
+    rate = [run.course.rates.base]
     for i in range(steps):
         index = np.array([i])
         x = run.samples.train(index, 0, run.settings.seed)

@@ -137,6 +137,7 @@ def with_results(
                 row,
                 accuracies=tuple(r.accuracy for r in own),
                 before=tuple(r.before for r in own),
+                learning_rate=next((r.learning_rate for r in own), None),
             )
         )
     return found

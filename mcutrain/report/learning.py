@@ -130,7 +130,10 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of a comparison. accuracies: after training, one per seed. limit: of SRAM, if any."""
+    """A row of a comparison. accuracies: after training, one per seed. limit: of SRAM, if any.
+
+    learning_rate: of all its runs.
+    """
 
     name: str
     scheme: str
@@ -142,6 +145,7 @@ class Compared:
     sram_limit: int | None = None
     instructions: int | None = None
     before: tuple[float, ...] = ()
+    learning_rate: float | None = None
 
     def __post_init__(self) -> None:
         at_least_0(

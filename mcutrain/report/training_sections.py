@@ -196,21 +196,22 @@ def comparison(rows: Sequence[Compared]) -> Section:
 def comparison_table(rows: Sequence[Compared]) -> Table:
     """What `mcutrain compare` prints, too."""
     limited = any(r.sram_limit is not None for r in rows)
-    columns = ["trained", "scheme", "accuracy", "SRAM", "flash", "instructions per step"]
+    columns = ["trained", "scheme", "lr", "accuracy", "SRAM", "flash", "instructions per step"]
     if limited:
-        columns.insert(4, "fits")
+        columns.insert(5, "fits")
     found = []
     for r in rows:
         row = [
             r.name,
             r.scheme,
+            "" if r.learning_rate is None else f"{r.learning_rate:g}",
             accuracy_text(r),
             count(r.sram_bytes),
             count(r.flash_bytes),
             count(r.instructions),
         ]
         if limited:
-            row.insert(4, {True: "yes", False: "no", None: ""}[r.fits])
+            row.insert(5, {True: "yes", False: "no", None: ""}[r.fits])
         found.append(tuple(row))
     return Table("Schemes", tuple(columns), tuple(found), 2)
 

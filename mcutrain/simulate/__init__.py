@@ -2,6 +2,8 @@
 
 from mcutrain.simulate.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulate.compiled import CompiledSimulator
+from mcutrain.simulate.folder import simulator_of_folder
+from mcutrain.simulate.range_test import Search
 from mcutrain.simulate.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulate.reference import PlannedReference, ReferenceSimulator
 from mcutrain.simulate.run import (
@@ -12,6 +14,7 @@ from mcutrain.simulate.run import (
     RunSettings,
     Samples,
     Simulator,
+    rate_of_checkpoint,
 )
 
 __all__ = [
@@ -26,9 +29,12 @@ __all__ = [
     "Run",
     "RunSettings",
     "Samples",
+    "Search",
     "Simulator",
     "Tested",
     "area_under_roc",
     "check_can_build",
     "find_compiler",
+    "rate_of_checkpoint",
+    "simulator_of_folder",
 ]

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +30,24 @@ STATUS_TEXT = {
 }
 
 
-class CompiledSimulator:
-    """One training run in a private copy of a project's shared library."""
+@dataclass(frozen=True)
+class Sizes:
+    """What a library takes and gives: bytes of a sample, of its output, of the state; classes."""
 
-    def __init__(
-        self,
-        plan: TrainingPlan,
-        scheme: str = "",
-        seed: int = 1,
-        compiler: Compiler | None = None,
-        portable: bool = False,
-        extra_flags: Sequence[str] = (),
-        project: Project | None = None,
-    ) -> None:
-        self.plan = plan
-        self.project = project or generate(plan, scheme)
-        built = build_library(self.project, compiler, portable, extra_flags)
-        self._library = _load_copy(built)
-        training = plan.training
-        tensors = training.forward.tensors
-        self.input_bytes = tensors[training.x].type.size_bytes
-        self.output_bytes = tensors[training.forward.outputs[0]].type.size_bytes
-        self.saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
+    input_bytes: int
+    output_bytes: int
+    state_bytes: int
+    classes: int
+
+
+class LibrarySimulator:
+    """One training run in a private copy of a shared library."""
+
+    def __init__(self, library: Path, sizes: Sizes, seed: int = 1) -> None:
+        self._library = _load_copy(library)
+        self.sizes = sizes
+        self.input_bytes, self.output_bytes = sizes.input_bytes, sizes.output_bytes
+        self.saved_bytes = sizes.state_bytes + SAVED_HEADER_BYTES
         self.reset(seed)
 
     def reset(self, seed: int = 1) -> None:
@@ -71,8 +68,8 @@ class CompiledSimulator:
             len(y), _pointer(samples), _pointer(y), _pointer(packed), _pointer(results)
         )
         if status != 0:
-            bad = next(v for v in y.tolist() if not 0 <= v < self.plan.training.classes)
-            raise DataError(f"label {bad} is not one of {self.plan.training.classes} classes")
+            bad = next(v for v in y.tolist() if not 0 <= v < self.sizes.classes)
+            raise DataError(f"label {bad} is not one of {self.sizes.classes} classes")
         return results[:, 0].copy(), results[:, 1].copy()
 
     def infer(self, x: Array) -> Array:
@@ -94,6 +91,40 @@ class CompiledSimulator:
         if status != 0:
             raise StateError(f"the saved state cannot be used: {STATUS_TEXT[status]}")
 
+    def _samples(self, x: Array) -> Array:
+        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), -1)
+        if samples.shape[1] != self.input_bytes:
+            raise DataError(
+                f"a sample has {samples.shape[1]} bytes, the model takes {self.input_bytes}"
+            )
+        return samples
+
+
+class CompiledSimulator(LibrarySimulator):
+    """The same of a project's shared library, whose plan is known."""
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        scheme: str = "",
+        seed: int = 1,
+        compiler: Compiler | None = None,
+        portable: bool = False,
+        extra_flags: Sequence[str] = (),
+        project: Project | None = None,
+    ) -> None:
+        self.plan = plan
+        self.project = project or generate(plan, scheme)
+        training = plan.training
+        tensors = training.forward.tensors
+        sizes = Sizes(
+            tensors[training.x].type.size_bytes,
+            tensors[training.forward.outputs[0]].type.size_bytes,
+            plan.state_bytes,
+            training.classes,
+        )
+        super().__init__(build_library(self.project, compiler, portable, extra_flags), sizes, seed)
+
     @property
     def state(self) -> dict[str, Array]:
         """Every state tensor by name."""
@@ -109,14 +140,6 @@ class CompiledSimulator:
     def _raw(self) -> bytes:
         """The state without header: no checksum is computed."""
         return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
-
-    def _samples(self, x: Array) -> Array:
-        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), -1)
-        if samples.shape[1] != self.input_bytes:
-            raise DataError(
-                f"a sample has {samples.shape[1]} bytes, the model takes {self.input_bytes}"
-            )
-        return samples
 
 
 def unpack_state(plan: TrainingPlan, raw: bytes) -> dict[str, Array]:

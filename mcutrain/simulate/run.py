@@ -41,12 +41,13 @@ class Simulator(Protocol):
 class RunSettings:
     """All that determines a run besides model, scheme and data.
 
-    learning_rate: per sample. schedule: cosine or constant. warmup: share of all steps. seed: of
-    the order of samples and of the augmentation. flip, crop_pixels: random changes of images.
+    learning_rate: per sample; None is to be found, see mcutrain.simulate.range_test. schedule:
+    cosine or constant. warmup: share of all steps. seed: of the order of samples and of the
+    augmentation. flip, crop_pixels: random changes of images.
     """
 
     epochs: int = 4
-    learning_rate: float = 0.1 / 256
+    learning_rate: float | None = None
     schedule: str = "cosine"
     warmup: float = 0.1
     seed: int = 0
@@ -184,7 +185,10 @@ class Course:
     def rates(self) -> Schedule:
         """The learning rate of every step."""
         warmup = round(self.settings.warmup * self.total)
-        base = LearningRate.of(self.settings.learning_rate)
+        rate = self.settings.learning_rate
+        if rate is None:
+            raise DataError("the run has no learning rate: mcutrain.api.prepare_run finds one")
+        base = LearningRate.of(rate)
         return Schedule(base, self.settings.schedule, warmup, self.total)
 
     def indices(self, first: int, count: int) -> tuple[Array, int]:
@@ -208,6 +212,16 @@ class Course:
         found = hashlib.sha256(repr(sorted(asdict(self.settings).items())).encode())
         found.update(_content(self.samples.split.train))
         return found.hexdigest()
+
+
+def rate_of_checkpoint(path: Path) -> float | None:
+    """The learning rate of the run that wrote it; None if the file does not tell."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            rate = json.loads(str(file["counts"]))["learning_rate"]
+    except Exception:  # Run.resume says what is wrong with it
+        return None
+    return rate if isinstance(rate, float) else None
 
 
 def _content(part: data.Dataset) -> bytes:
@@ -316,6 +330,7 @@ class Run:
             "auc_before": self.state.auc_before,
             "epochs": [asdict(e) for e in self.state.epochs],
             "identity": self._identity,
+            "learning_rate": self.settings.learning_rate,
         }
         saved = np.frombuffer(self.state.saved, np.uint8)
         texts = [np.array(text) for text in (json.dumps(counts), self.recipe)]
@@ -333,6 +348,7 @@ class Run:
                 saved = file["saved"].astype(np.uint8).tobytes()
             epochs = tuple(EpochResult(**e) for e in counts["epochs"])
             identity = counts.pop("identity")
+            counts.pop("learning_rate", None)
             state = RunState(saved, **{**counts, "epochs": epochs})
         except Exception as error:
             raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error

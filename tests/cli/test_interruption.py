@@ -150,3 +150,15 @@ def test_a_checkpoint_of_c_is_continued_by_numpy(run: Call, model: Path, tmp_pat
     assert run(*command, "--save-state", "c").code == 0
     assert run(*command, "--reference", "--save-state", "numpy").code == 0
     assert (tmp_path / "c").read_bytes() == (tmp_path / "numpy").read_bytes()
+
+
+def test_a_checkpoint_keeps_the_rate_that_was_found(run: Call, model: Path, tmp_path: Path) -> None:
+    flags = ("--data", demo.IMAGES, "--samples", 30, "--test-samples", 2, "--epochs", 1)
+    file = tmp_path / "run.npz"
+    begun = run("simulate", model, *flags, "--checkpoint", file, "--lr", 0.007, "--json").json
+    goes_on = run("simulate", model, *flags, "--checkpoint", file)  # a search finds another
+    assert goes_on.code == 0, goes_on.err
+    assert "--lr 0.007" in goes_on.err
+    facts = run("simulate", model, *flags, "--checkpoint", file, "--lr", "auto", "--json").json
+    assert facts["state_sha256"] == begun["state_sha256"]
+    assert facts["settings"]["learning_rate"] == 0.007

@@ -74,6 +74,14 @@ def test_an_autoencoder_learns_what_is_normal(run: Run, sounds: Path) -> None:
     assert "its own input, 200 training and 60 test samples" in done.err
 
 
+def test_a_rate_is_found_for_an_autoencoder_too(run: Run, sounds: Path) -> None:
+    flags = ("--scheme", "2:1,bias:2", "--epochs", 2, "--json")
+    facts = run("simulate", "autoencoder", "--data", sounds, *flags).json
+    small = run("simulate", "autoencoder", "--data", sounds, *flags, "--lr", "0.1/256").json
+    assert facts["loss"] < facts["loss_before"]
+    assert facts["loss"] < small["loss"]
+
+
 def test_facts_of_an_autoencoder_are_loss_and_auc(run: Run, sounds: Path) -> None:
     facts = run("simulate", "autoencoder", "--data", sounds, *LEARN, "--json").json
     assert facts["loss"] < facts["loss_before"]

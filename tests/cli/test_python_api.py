@@ -26,6 +26,7 @@ def test_python_and_the_command_line_train_to_the_same_bits(
     result = mcutrain.train(step, split, epochs=2, seed=3)
     assert hashlib.sha256(result.saved).hexdigest() == facts["state_sha256"]
     assert result.accuracy == facts["accuracy"]
+    assert result.learning_rate == facts["settings"]["learning_rate"]  # found by both
     assert result.sram_bytes == step.plan.sram_bytes == facts["sram_bytes"]
 
 
@@ -33,5 +34,6 @@ def test_settings_that_are_given_twice_follow_the_keyword(model: Path, images: P
     step = mcutrain.prepare(model, "head")
     split = data.load(images)
     split = data.Split(split.train.subset(8), split.test.subset(4))
-    result = mcutrain.train(step, split, mcutrain.RunSettings(epochs=3), epochs=1)
-    assert result.steps == 8
+    settings = mcutrain.RunSettings(epochs=3, learning_rate=0.5)
+    result = mcutrain.train(step, split, settings, epochs=1, learning_rate=0.25)
+    assert (result.steps, result.learning_rate) == (8, 0.25)

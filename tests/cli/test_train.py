@@ -152,6 +152,34 @@ def test_a_board_ends_with_the_bits_of_the_simulation(
     assert (folder / "trained.mcts").read_bytes() == state
 
 
+def test_a_board_learns_at_the_rate_that_the_simulation_finds(
+    run: Run, folder: Path, board: Board, tmp_path: Path
+) -> None:
+    few = ("--data", IMAGES, "--samples", 20, "--test-samples", 2, "--epochs", 1)
+    state = tmp_path / "state.mcts"
+    simulated = run("simulate", MODEL, "--scheme", SCHEME, *few, "--save-state", state)
+    (line,) = [text for text in simulated.err.splitlines() if text.startswith("learning rate")]
+    (tmp_path / "cache").mkdir()
+    environment = {**os.environ, "MCUTRAIN_CACHE": str(tmp_path / "cache")}  # it finds its own
+    command = (*MCUTRAIN, "train", folder, *few, "--port", board.url)
+    trained = subprocess.run([*map(str, command)], capture_output=True, text=True, env=environment)
+    assert trained.returncode == 0, trained.stderr
+    assert line in trained.stderr.splitlines()
+    assert (folder / "trained.mcts").read_bytes() == state.read_bytes()
+    rate = float(line.rpartition("--lr ")[2])
+    assert events(folder, "connected")[0]["settings"]["learning_rate"] == rate
+    again = ("simulate", MODEL, "--scheme", SCHEME, *few, "--lr", rate, "--save-state", state)
+    assert run(*again).code == 0
+    assert (folder / "trained.mcts").read_bytes() == state.read_bytes()
+
+
+def test_a_folder_whose_c_is_gone_asks_for_a_rate(run: Run, folder: Path) -> None:
+    (folder / "mct_model.c").unlink()
+    sentence = run("train", folder, "--data", IMAGES, "--samples", 11).sentence
+    assert "cannot be compiled for this computer, to find a learning rate" in sentence
+    assert "give one with --lr" in sentence
+
+
 def test_what_a_run_did_is_told(run: Run, folder: Path, board: Board) -> None:
     outcome = run("train", folder, "--data", IMAGES, "--port", board.url, *TESTED)
     lines = dict(line.split(maxsplit=1) for line in outcome.out.splitlines())

@@ -92,6 +92,7 @@ def test_without_a_limit_the_last_six_are_compared() -> None:
 
 def test_ctrl_c_keeps_what_is_done(model: Path, images: Path) -> None:
     flags = ("--samples", 2000, "--test-samples", 20, "--epochs", 9, "--seeds", 1, "--jobs", 1)
+    flags = (*flags, "--lr", 0.03)
     command = ["compare", model, "--data", images, *flags]
     cache = Path(os.environ["MCUTRAIN_CACHE"])
     earlier = set(cache.glob("runs/*.npz"))

@@ -1,0 +1,37 @@
+"""The learning rate of an analysis, where none is given: one for all candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcutrain import data
+from mcutrain.analysis.problem import Problem
+from mcutrain.api import input_type, prepare_run
+from mcutrain.pipeline import prepare
+from mcutrain.simulate import RunSettings
+
+
+def found_rate(
+    problem: Problem,
+    epochs: int,
+    seed: int,
+    report: Callable[[int, int], None] = lambda done, of: None,
+) -> float:
+    """The rate of the last half of the layers: it trains more than most candidates, less than all.
+
+    Of the samples that the analysis trains on; those that it tests on are not looked at.
+    """
+    scheme = f"last:{max(len(problem.layers) // 2, 1)}" if problem.layers else "head"
+    step = prepare(problem.model, scheme, classes=problem.classes, head_seed=seed)
+    names = tuple(map(str, range(problem.outputs)))
+    shape = (-1, *input_type(problem.model).shape[1:])
+    train, test = (
+        data.Dataset(x.reshape(shape), y, names)
+        for x, y in ((problem.train_x, problem.train_y), (problem.test_x, problem.test_y))
+    )
+    settings = RunSettings(epochs, seed=seed)
+    rate = prepare_run(
+        step, data.Split(train, test), settings, report=report
+    ).settings.learning_rate
+    assert rate is not None, "prepare_run finds one"
+    return rate
