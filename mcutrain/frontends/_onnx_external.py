@@ -17,7 +17,8 @@ LONGEST_NAME = 255
 def load_data_beside(model: ModelProto, path: Path) -> None:
     """Read such initializers into the model. Raises ModelError for a file that is not there.
 
-    Only files in the model's own folder or below are read, and sizes are compared before.
+    Only files in the model's own folder or below are read, whatever links say (some versions of
+    onnx follow them), and sizes are compared before.
     """
     total = 0
     for tensor in model.graph.initializer:
@@ -62,6 +63,11 @@ def _file(path: Path, location: str, tensor: str) -> Path:
         raise ModelError(
             f"{path}: the weights lie in the file {str(file)!r}, which does not exist: put it "
             "beside the model, or save the model with its data inside"
+        )
+    if not file.resolve().is_relative_to(path.parent.resolve()):
+        raise ModelError(
+            f"{path}: tensor {tensor!r} lies in {str(file)!r}, a link to {str(file.resolve())!r}, "
+            "outside the model's folder: put the file itself beside the model"
         )
     return file
 

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto
 
 from mcutrain.errors import ModelError
+from mcutrain.frontends import _onnx_external
 from mcutrain.frontends.onnx import load_onnx
 from mcutrain.quant import read_float
 from tests.frontends.test_onnx import small_model
@@ -77,6 +78,29 @@ def test_weights_elsewhere_are_refused(location, tmp_path):
     path = changed(with_data_beside(tmp_path / "inner/model.onnx"), location=location)
     with pytest.raises(ModelError, match="beside the model"):
         load_onnx(path)
+
+
+@pytest.mark.parametrize("linked", ["weights", "deep"], ids=["file", "folder"])
+def test_a_link_out_of_the_models_folder_is_not_followed(linked, tmp_path, monkeypatch):
+    """By ourselves: onnx 1.16 follows links, so what reads the data must not even be asked."""
+    (tmp_path / "inner").mkdir()
+    path = with_data_beside(tmp_path / "inner/model.onnx")
+    (tmp_path / "inner/weights").rename(tmp_path / "weights")
+    if linked == "weights":
+        (tmp_path / "inner/weights").symlink_to(tmp_path / "weights")
+    else:
+        (tmp_path / "inner/deep").symlink_to(tmp_path)
+        path = changed(path, location="deep/weights")
+    monkeypatch.setattr(_onnx_external, "load_external_data_for_tensor", lambda *_: None)
+    with pytest.raises(ModelError, match="outside the model's folder: put the file itself beside"):
+        load_onnx(path)
+
+
+def test_a_model_in_a_folder_that_is_a_link_is_read(tmp_path):
+    (tmp_path / "inner").mkdir()
+    with_data_beside(tmp_path / "inner/model.onnx")
+    (tmp_path / "link").symlink_to(tmp_path / "inner")
+    assert content(load_onnx(tmp_path / "link/model.onnx"))
 
 
 @pytest.mark.parametrize(
