@@ -20,7 +20,7 @@ from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2DGradWeight
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.select_channels import SelectChannels
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.training import BiasGradient, GradientOp
+from mcutrain.ops.training import BiasGradient, GradientOp, UpdateRule, unpack_residual
 from mcutrain.sparse import UpdateScheme, find_head
 from tests.ops.drawing import drawn
 from tests.simulate.networks import residual_network, training_graph
@@ -215,3 +215,25 @@ def test_a_frozen_network_is_computed_as_the_model_says() -> None:
     assert np.all(
         [graph.tensors[n].type == training.graph.tensors[n].type for n in computed & forward]
     )
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_weight_starts_as_far_from_the_next_integer_below_as_from_the_one_above(
+    bits: int,
+) -> None:
+    """So that updates of both signs are equally likely to move it: training starts unbiased."""
+    scheme = replace(UpdateScheme("full", None, {}, None), residual_bits=bits)
+    training = train(replace(scheme, head_residual_bits=bits))
+    rule = UpdateRule((1.0,), bits, 0)
+    weights = [n for n in training.parameters if f"{n}.residual" in training.state]
+    assert len(weights) == LAYERS + 1
+    for name in weights:
+        w = np.clip(training.state[name].ravel(), -126, 126)
+        residual = unpack_residual(training.state[f"{name}.residual"], bits, w.size)
+
+        def moved(delta: int, w=w, residual=residual) -> set[int]:
+            return set((rule.apply(w, residual, np.int64(delta))[0] - w).tolist())
+
+        half = 1 << (bits - 1)
+        assert moved(0) == moved(half - 1) == moved(-(half - 1)) == {0}
+        assert (moved(half + 1), moved(-half)) == ({-1}, {1})

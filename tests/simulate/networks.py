@@ -317,6 +317,16 @@ def modern_network(seed: int = 1, classes: int = 4) -> Graph:
     return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)))
 
 
+def shortcuts_network(classes: int = 3) -> Graph:
+    """add(x, relu(x)) and x * sigmoid(x): elementwise, while the next node still reads x."""
+    net = Network((5, 5, 2), 3)
+    y = net.conv(net.x, 4, same(3))
+    y = net.conv(net.add(y, net.relu(y)), 4)
+    y = net.mul(y, net.activation(y, "logistic"))
+    y = net.reshape(y, (1, 1, 1, math.prod(net.type(y).shape)))
+    return net.graph(net.conv(y, classes, rounds_once=True))
+
+
 def training_graph(
     graph: Graph, scheme: UpdateScheme | None = None, options: TrainOptions = ONE_SAMPLE_INT8
 ) -> TrainGraph:

@@ -104,6 +104,13 @@ def test_c_and_reference_hold_the_same_bits_on_tables_products_and_joins(
     assert all({p, f"{p}.residual"}.intersection(changed) for p in training.parameters)
 
 
+@pytest.mark.parametrize("scheme", ["head", "full"])
+def test_shortcuts_around_elementwise_operators_hold_the_same_bits(scheme: str) -> None:
+    """What is computed in place must not destroy what the other branch reads."""
+    training = networks.training_graph(networks.shortcuts_network(), parse_scheme(scheme))
+    assert_same_bits(training, 4, portable=True, extra_flags=QUICK)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("portable", [True, False], ids=["portable", "host"])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
