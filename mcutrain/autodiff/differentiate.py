@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from mcutrain import fixedpoint
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.split import split_parameters
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.errors import SchemeError
+from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Gradient, Op, ParameterUpdate
 from mcutrain.ir.verify import verify
@@ -164,8 +165,9 @@ class _Builder:
         """The network up to the head, whose sums are not requantized."""
         for node in self.source.nodes:
             if node.name == head:
-                op = replace(node.op, requantize=None)  # type: ignore[type-var]
                 self.current = node.name
+                with _named(node.name):
+                    op = node.op.as_sums()
                 (sums,) = self._add(op, node.inputs, "sums")
                 self.logits = sums
                 return
@@ -178,7 +180,6 @@ class _Builder:
         scales = self.source.tensors[node.inputs[2]].type.scales
         uniform = scales[:1] if len(set(scales)) == 1 else scales
         op = loss(uniform, self.gradient_dtype, self.options.accumulate == 1, self.salt())
-        self.current = "loss"
         exponent = self._add_exponent("loss")
         target = self.source.inputs[0] if op.target_is_input else self.label
         inputs = (self.step, self.logits, target, exponent)
@@ -199,7 +200,8 @@ class _Builder:
             dy = self._total(node.outputs[0])
             inputs = [self.tensors[n] for n in node.inputs]
             y = self.tensors[node.outputs[0]]
-            grads = node.op.gradient(self, dy, inputs, y)
+            with _named(node.name):
+                grads = node.op.gradient(self, dy, inputs, y)
             for x, dx in zip(inputs, grads, strict=True):
                 if dx is not None:
                     self.gradients.setdefault(x.name, []).append(dx)
@@ -301,7 +303,8 @@ class _Builder:
         name: str,
         nodes: list[Node] | None = None,
     ) -> tuple[str, ...]:
-        types = op.infer(*(self.tensors[n].type for n in inputs))
+        with _named(self.current):
+            types = op.infer(*(self.tensors[n].type for n in inputs))
         for output, tensor_type in zip(outputs, types, strict=True):
             self.tensors[output] = Tensor(output, tensor_type)
         name = _unused(name, self.node_names)
@@ -339,6 +342,15 @@ class _Builder:
             op = GradientSum(stage, shape, (first.scale, other.scale))
             first = self._add_gradient(op, (first.name, first.exponent, other.name, other.exponent))
         return first
+
+
+@contextmanager
+def _named(node: str) -> Iterator[None]:
+    """What an operator says it cannot do becomes an error that names the node."""
+    try:
+        yield
+    except ValueError as error:
+        raise UnsupportedError(f"node {node!r} cannot be trained: {error}") from error
 
 
 def _unused(name: str, taken: Container[str]) -> str:

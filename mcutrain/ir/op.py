@@ -201,6 +201,16 @@ class Op(ABC):
         """The same operator with a second output: where the first one did not clamp."""
         raise ValueError(f"{type(self).__name__} does not clamp")
 
+    def as_sums(self) -> Op:
+        """The same operator with its int32 sums as output, which a loss reads.
+
+        Raises ValueError with a sentence if it cannot be the last layer of a training step.
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot be the last layer that is trained: that is a "
+            "convolution or a fully connected layer"
+        )
+
     @property
     def is_probability(self) -> bool:
         """Whether the output is a monotone function of logits that training leaves out."""

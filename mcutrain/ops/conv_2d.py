@@ -198,6 +198,10 @@ class Conv2D(Op):
         """Also saves where y did not clamp."""
         return replace(self, saves_mask=True)
 
+    def as_sums(self) -> Op:
+        """Without the requantization."""
+        return replace(self, requantize=None)
+
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and weight of its channel."""
         return results[0].elements * types[1].elements // types[1].shape[0]

@@ -63,7 +63,13 @@ class SoftmaxCrossEntropy(LossOp):
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """A gradient per sum."""
         sums = inputs[1]
-        if sums.shape[-1] != sums.elements or len(self.scale) not in (1, sums.elements):
+        if sums.shape[-1] != sums.elements:
+            raise ValueError(
+                f"cross-entropy takes one number per class, but this layer has {sums.shape[-1]} at "
+                f"each of {sums.elements // sums.shape[-1]:,} positions; put the mean over the "
+                "positions before it"
+            )
+        if len(self.scale) not in (1, sums.elements):
             raise ValueError(f"logits {sums.shape} with {len(self.scale)} scales")
         scalar = TensorType((1,), "int32")
         return TensorType(sums.shape, self.dtype), EXPONENT, scalar, scalar
