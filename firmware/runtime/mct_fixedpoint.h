@@ -10,6 +10,7 @@
 #define MCT_FRACTION_BITS 16
 #define MCT_MIN_SHIFT_RIGHT 16
 #define MCT_MAX_SHIFT_RIGHT 62
+#define MCT_SATURATED_SUM (INT32_MAX - 255)
 
 static inline int32_t mct_min(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -23,6 +24,10 @@ static inline int32_t mct_clamp(int32_t x, int32_t low, int32_t high) {
 
 static inline int64_t mct_clamp64(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : (x > high ? high : x);
+}
+
+static inline int32_t mct_saturate32(int64_t x) {
+    return (int32_t)mct_clamp64(x, INT32_MIN, INT32_MAX);
 }
 
 /* a * b / 2^31, rounded half up. Not for a = b = INT32_MIN. */
@@ -72,6 +77,15 @@ static inline void mct_requantize_store(const mct_requantize *q, int32_t sum, in
                                ? mct_requantize_once_q31(sum, q->mult_q31[m], q->shift[m])
                                : mct_requantize_q31(sum, q->mult_q31[m], q->shift[m]);
     mct_clamp_store(scaled + q->zero_point, q->low, q->high, i, y, mask);
+}
+
+/* The same for a sum that can be beyond int32: it saturates where its requantization and the zero
+ * point still fit. */
+static inline void mct_requantize_store_wide(const mct_requantize *q, int64_t sum, int32_t c,
+                                             int32_t i, int8_t *y, uint8_t *mask) {
+    const int32_t left = mct_max(q->shift[q->per_channel ? c : 0], 0);
+    const int64_t limit = MCT_SATURATED_SUM >> left;
+    mct_requantize_store(q, (int32_t)mct_clamp64(sum, -limit, limit), c, i, y, mask);
 }
 
 /* Mixes 32 bits: two rounds of xor-shift and multiply; one to one. */

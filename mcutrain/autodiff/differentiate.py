@@ -15,6 +15,7 @@ from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.split import split_parameters
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError, UnsupportedError
+from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Gradient, Op, ParameterUpdate
 from mcutrain.ir.verify import verify
@@ -239,7 +240,7 @@ class _Builder:
             classes=self.tensors[self.logits].type.elements if self.has_labels else 1,
             has_labels=self.has_labels,
         )
-        fused = fuse_rescales(fuse_sums(training_graph))
+        fused = _with_fitting_sums(fuse_rescales(fuse_sums(training_graph)))
         verify(fused.graph)
         return fused
 
@@ -271,7 +272,7 @@ class _Builder:
         data = self.source.tensors[name].data
         if data is None:
             raise SchemeError(f"{name!r} is not a parameter of the model, it is computed")
-        self.state[name] = data
+        self.state[name] = training.initial_parameter(data)
 
     def _add_state(self, name: str, value: Array) -> str:
         name = self._unique(name)
@@ -342,6 +343,15 @@ class _Builder:
             op = GradientSum(stage, shape, (first.scale, other.scale))
             first = self._add_gradient(op, (first.name, first.exponent, other.name, other.exponent))
         return first
+
+
+def _with_fitting_sums(training: TrainGraph) -> TrainGraph:
+    """The same with wide sums where the bounds of operators need them."""
+    graph, forward = (
+        replace(g, nodes=fit_sums(g.nodes, g.tensors)) for g in (training.graph, training.forward)
+    )
+    apply = fit_sums(training.apply, training.graph.tensors)
+    return replace(training, graph=graph, forward=forward, apply=apply)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from mcutrain.ir.graph import Tensor, TensorType
 
 Array = npt.NDArray[Any]
 
+INT32_MAX = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Param:
@@ -58,7 +60,7 @@ class KernelCall:
 
     kernel: the folder under firmware/kernels/ with the header and the bodies; bodies: the C files
     in it, without `mct_` and suffix, that the function needs. Updated values (Op.updates) are
-    passed once, as the input they replace.
+    passed once, as the input they replace. align_bytes: of the scratch.
     """
 
     kernel: str
@@ -67,6 +69,7 @@ class KernelCall:
     params: tuple[Param, ...]
     operands: tuple[Operand, ...]
     scratch_bytes: int = 0
+    align_bytes: int = 4
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,25 @@ def channel_axis(operand: Operand, of: TensorType, outer: int = 1, inner: int = 
     return Axis(operand, len(of.shape) - 1, outer, inner)
 
 
+@dataclass(frozen=True)
+class Bound:
+    """|value| <= largest, whatever the inputs are; what computes it is exact up to `limit`.
+
+    what: which values, in words, with the sizes that make them large. advice: what to do if
+    largest > limit.
+    """
+
+    what: str
+    largest: int
+    advice: str
+    limit: int = INT32_MAX
+
+    @property
+    def holds(self) -> bool:
+        """Whether it fits."""
+        return self.largest <= self.limit
+
+
 class Emit(Protocol):
     """What an operator's gradient rule may ask for; autodiff implements it."""
 
@@ -181,6 +203,21 @@ class Op(ABC):
     ) -> tuple[Gradient | None, ...]:
         """Add the backward nodes; the gradients of the inputs, None where none is wanted."""
         raise ValueError(f"{type(self).__name__} has no gradient")
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """How large the int32 values can become that its kernel computes with.
+
+        From sizes, own numbers and constants alone: an input without data may hold anything that
+        its type can, a trained bias anything in ±BIAS_LIMIT. None if nothing can become large.
+        """
+        return ()
+
+    def with_wide_sums(self) -> Op | None:
+        """The same operator with sums in int64, which then saturate, for bounds that do not hold.
+
+        None if it has none. Where the bounds hold both compute the same bits.
+        """
+        return None
 
     @property
     def updates(self) -> dict[int, int]:

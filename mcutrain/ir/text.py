@@ -35,7 +35,9 @@ def type_text(t: TensorType) -> str:
 def value_text(value: object) -> str:
     """An attribute or operator with its fields, long tuples shortened."""
     if is_dataclass(value) and not isinstance(value, type):
-        inner = ", ".join(f"{f.name}={value_text(getattr(value, f.name))}" for f in fields(value))
+        inner = ", ".join(
+            f"{f.name}={value_text(getattr(value, f.name))}" for f in fields(value) if f.repr
+        )
         return f"{type(value).__name__}({inner})"
     if isinstance(value, tuple):
         shown = [value_text(v) for v in value[:LONGEST_TUPLE]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import KernelCall, Op
+from mcutrain.errors import UnsupportedError
+from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ir.op import INT32_MAX, KernelCall, Op
 
 
 @lru_cache(maxsize=2048)
@@ -14,3 +15,22 @@ def kernel_call(
 ) -> KernelCall:
     """As Op.kernel."""
     return op.kernel(types, results)
+
+
+def node_call(graph: Graph, node: Node) -> KernelCall:
+    """A node's. Raises UnsupportedError if a number of it cannot be written in C."""
+    try:
+        call = kernel_call(node.op, graph.types(node.inputs), graph.types(node.outputs))
+    except ValueError as error:
+        raise _wrong(node, str(error)) from error
+    large = [p for p in call.params if isinstance(p.value, int) and abs(p.value) > INT32_MAX]
+    if large and not large[0].name.endswith("salt"):
+        raise _wrong(node, f"its {large[0].name} is {large[0].value}, beyond 32 bits")
+    return call
+
+
+def _wrong(node: Node, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"node {node.name!r} ({type(node.op).__name__}) cannot be computed: {what}; if the model's "
+        "scales are as they should be, train only layers behind it"
+    )

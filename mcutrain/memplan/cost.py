@@ -9,7 +9,7 @@ import numpy as np
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.memplan.flash import CodeSizes, flash_parts
 from mcutrain.memplan.plan import align_up
-from mcutrain.memplan.training_plan import lay_out
+from mcutrain.memplan.training_plan import lay_out, needed_alignment
 from mcutrain.sparse.cost import SchemeCost, Span
 
 
@@ -26,6 +26,7 @@ def cost_of(
     """
     layout = lay_out(training)
     nodes = (*layout.training.graph.nodes, *layout.training.apply)
+    align_bytes = max(align_bytes, needed_alignment(layout.training))
     return SchemeCost(
         steps=tuple(node.name for node in nodes),
         spans=tuple(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcutrain.ir.graph import Graph, Node
-from mcutrain.memplan.calls import kernel_call
+from mcutrain.memplan.calls import node_call
 
 SCRATCH_PREFIX = "scratch:"
 
@@ -66,8 +66,7 @@ def _is_state(node: Node, position: int) -> bool:
 def _scratch_bytes(graph: Graph, node: Node) -> int:
     if node.op.is_view:
         return 0
-    call = kernel_call(node.op, graph.types(node.inputs), graph.types(node.outputs))
-    return call.scratch_bytes
+    return node_call(graph, node).scratch_bytes
 
 
 def _last_uses(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, int]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph, Node
+from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.greedy import solve
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up
@@ -108,10 +109,11 @@ def lay_out(training: TrainGraph) -> Layout:
 def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = True) -> TrainingPlan:
     """Schedule the step, compute lifetimes, solve, validate.
 
-    align_bytes: of every buffer; 8 if the gradients are int16, whose sums are int64.
+    align_bytes: of every buffer, at least; sums of int64 need 8.
     """
     layout = lay_out(training)
     scheduled = layout.training
+    align_bytes = max(align_bytes, needed_alignment(scheduled))
     arena = solve(layout.buffers, align_bytes, **({} if search else {"search_pairs": 0}))
     validate(arena)
     offsets, state_bytes = state_layout(scheduled)
@@ -119,6 +121,13 @@ def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = Tru
     return TrainingPlan(
         scheduled, arena, layout.buffer_of, offsets, state_bytes, constant_bytes, layout.tail
     )
+
+
+def needed_alignment(training: TrainGraph) -> int:
+    """Of the scratch of all nodes."""
+    graph = _with_apply(training)
+    calls = [node_call(graph, node) for node in graph.nodes if not node.op.is_view]
+    return max((call.align_bytes for call in calls), default=1)
 
 
 def state_parts(plan: TrainingPlan) -> dict[str, int]:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.bounds import DIFFERENCE, largest_scaled, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 
@@ -96,6 +97,16 @@ class Add(ClampingOp):
         )
         operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("add", "mct_add_s8", ("add_s8",), params, operands)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Each operand, and their sum."""
+        shifted = DIFFERENCE << self.left_shift
+        factors = [(s.mult_q31, s.shift) for s in (self.a, self.b)]
+        total = sum(largest_scaled(shifted, *factor) for factor in factors)
+        return (
+            *(requantized("operands", shifted, *factor) for factor in factors),
+            requantized("sums of operands", total, self.y.mult_q31, self.y.shift),
+        )
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Param
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param
 from mcutrain.ops.add import Add
+from mcutrain.ops.bounds import gradient_sums
 from mcutrain.ops.clamp import clamped_types
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.mul import is_per_channel
@@ -69,6 +70,13 @@ class AddChannels(Add):
 @dataclass(frozen=True)
 class AddChannelsGradInput(GradientOp):
     """db[c] = sum of dy over all positions. dy: [..., c]  db: [1, 1, 1, c] or [c]."""
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Every gradient of a channel, added up."""
+        dy = inputs[1]
+        positions = dy.type.elements // dy.type.shape[-1]
+        what = f"sums of {positions:,} gradients"
+        return gradient_sums(dy, positions, 1, what, "use a smaller input")
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """Sum over all axes but the last."""

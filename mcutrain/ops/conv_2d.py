@@ -6,7 +6,7 @@ A fully connected layer is the 1x1 convolution of a 1x1 image.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
+    INT32_MAX,
     Axis,
+    Bound,
     ChannelTie,
     Emit,
     Gradient,
@@ -26,6 +28,13 @@ from mcutrain.ir.op import (
     exact_matmul,
     inputs,
     outputs,
+)
+from mcutrain.ops.bounds import (
+    DIFFERENCE,
+    SATURATED,
+    WEIGHT,
+    gradient_sums,
+    weighted_sums,
 )
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
@@ -73,6 +82,12 @@ class Requantize:
         scaled = multiply(acc, mult, shift)
         return clamped(scaled + self.zero_point, self.low, self.high, saves_mask)
 
+    def saturated(self, acc: Array) -> Array:
+        """Sums of int64 as far as they can be requantized in int32."""
+        limit = SATURATED >> np.maximum(np.array(self.shift), 0)
+        clipped: Array = np.clip(acc, -limit, limit)
+        return clipped
+
     @property
     def factors(self) -> tuple[float, ...]:
         """The real factor per channel."""
@@ -111,13 +126,15 @@ class Conv2D(Op):
     """acc = sum (x - x_zero_point) * w + b; y = requantize(acc), as TFLite's CONV_2D in int8.
 
     x: [1, h, w, in]  w: [out, kernel_h, kernel_w, in]  b: [out] int32  y: [1, rows, columns, out]
-    Without requantize, y is the int32 sums (the logits that a loss takes).
+    Without requantize, y is the int32 sums (the logits that a loss takes). wide: the sums are int64
+    and saturate.
     """
 
     window: Window
     x_zero_point: int
     requantize: Requantize | None
     saves_mask: bool = False
+    wide: bool = field(default=False, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight row."""
@@ -140,8 +157,8 @@ class Conv2D(Op):
         acc = exact_matmul(patches.reshape(rows * columns, -1), w.reshape(len(w), -1).T) + b
         acc = acc.reshape(1, rows, columns, len(w))
         if self.requantize is None:
-            return (acc.astype(np.int32),)
-        return self.requantize.results(acc, self.saves_mask)
+            return (np.clip(acc, -INT32_MAX - 1, INT32_MAX).astype(np.int32),)
+        return self.requantize.results(self.requantize.saturated(acc), self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -172,7 +189,7 @@ class Conv2D(Op):
             Param("x_zero_point", self.x_zero_point),
             *(self.requantize.params() if self.requantize else ()),
         )
-        name = "conv_2d_s8" if self.requantize else "conv_2d_s32"
+        name = f"conv_2d_{'wide_' if self.wide else ''}{'s8' if self.requantize else 's32'}"
         operands = (*inputs(0, 1, 2), *outputs(0))
         if self.requantize:
             operands = (*operands, *mask_operand(self.saves_mask))
@@ -198,6 +215,17 @@ class Conv2D(Op):
         """Also saves where y did not clamp."""
         return replace(self, saves_mask=True)
 
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """The sums of a window, and their requantization."""
+        _, w, b = inputs
+        q = self.requantize
+        stage = (q.mult_q31, q.shift) if q else None
+        return weighted_sums(w, b, 0, stage, "use a smaller window or fewer input channels")
+
+    def with_wide_sums(self) -> Op:
+        """Always."""
+        return replace(self, wide=True)
+
     def as_sums(self) -> Op:
         """Without the requantization."""
         return replace(self, requantize=None)
@@ -212,6 +240,13 @@ class Conv2D(Op):
             raise ValueError("sums have no activation")
         q = self.requantize
         return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
+
+
+def weight_gradient_sums(dy: Tensor) -> tuple[Bound, ...]:
+    """Of a weight's gradient: dy times a difference of two int8 at every output position."""
+    positions = dy.type.elements // dy.type.shape[-1]
+    what = f"sums of {positions:,} products of gradients and inputs"
+    return gradient_sums(dy, positions, DIFFERENCE, what, "use a smaller input")
 
 
 @dataclass(frozen=True)
@@ -232,6 +267,14 @@ class Conv2DGradInput(GradientOp):
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """The addend is read element by element, just before dx is written."""
         return {0: (4,)} if self.stage.addend_scale else {}
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Every window that reads an element may lie over it with every tap."""
+        dy, w = inputs[1], inputs[3]
+        terms = w.type.elements // w.type.shape[3]
+        what = f"sums of {terms:,} products of gradients and weights"
+        advice = "train only this layer and what follows it, or make its outputs fewer"
+        return gradient_sums(dy, terms, WEIGHT, what, advice)
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """dy times weights, scattered to where each window lay."""
@@ -268,6 +311,14 @@ class Conv2DGradWeight(ParameterGradientOp):
     window: Window = Window((1, 1))
     x_zero_point: int = 0
     own_inputs = 1
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """A product at every output position."""
+        return weight_gradient_sums(inputs[1])
+
+    def with_wide_sums(self) -> Op:
+        """Always."""
+        return replace(self, wide=True)
 
     def sums(self, dy: Array, *own: Array) -> Array:
         """dy transposed times patches."""

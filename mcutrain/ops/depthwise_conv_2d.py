@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
     Axis,
+    Bound,
     ChannelTie,
     Emit,
     Gradient,
@@ -25,8 +26,9 @@ from mcutrain.ir.op import (
     outputs,
     table_of,
 )
+from mcutrain.ops.bounds import WEIGHT, gradient_sums, weighted_sums
 from mcutrain.ops.clamp import clamped_types, mask_operand
-from mcutrain.ops.conv_2d import Requantize, pre_activation_gradient
+from mcutrain.ops.conv_2d import Requantize, pre_activation_gradient, weight_gradient_sums
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
@@ -48,13 +50,15 @@ class DepthwiseConv2D(Op):
     """acc[c] = sum (x[c / multiplier] - x_zero_point) * w[c] + b[c]; y = requantize(acc).
 
     TFLite's DEPTHWISE_CONV_2D in int8. x: [1, h, w, in]  w: [1, kernel_h, kernel_w, out]
-    b: [out] int32  y: [1, rows, columns, out]; out is a multiple of in.
+    b: [out] int32  y: [1, rows, columns, out]; out is a multiple of in. wide: the sums are int64
+    and saturate.
     """
 
     window: Window
     x_zero_point: int
     requantize: Requantize
     saves_mask: bool = False
+    wide: bool = field(default=False, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight column."""
@@ -74,7 +78,7 @@ class DepthwiseConv2D(Op):
         patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
         patches = np.repeat(patches, w.shape[3] // x.shape[3], axis=-1)
         acc = (patches * w[0].astype(np.int64)).sum(axis=(2, 3)) + b
-        return self.requantize.results(acc[None], self.saves_mask)
+        return self.requantize.results(self.requantize.saturated(acc[None]), self.saves_mask)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -133,7 +137,7 @@ class DepthwiseConv2D(Op):
             Param("x_zero_point", self.x_zero_point),
             *self.requantize.params(),
         )
-        name = "depthwise_conv_2d_s8"
+        name = "depthwise_conv_2d_wide_s8" if self.wide else "depthwise_conv_2d_s8"
         operands = (*inputs(0, 1, 2), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, operands)
 
@@ -163,6 +167,16 @@ class DepthwiseConv2D(Op):
         """Also saves where y did not clamp."""
         return replace(self, saves_mask=True)
 
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """The sums of a window, and their requantization."""
+        _, w, b = inputs
+        stage = (self.requantize.mult_q31, self.requantize.shift)
+        return weighted_sums(w, b, 3, stage, "use a smaller window")
+
+    def with_wide_sums(self) -> Op:
+        """Always."""
+        return replace(self, wide=True)
+
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and tap."""
         return results[0].elements * self.window.kernel[0] * self.window.kernel[1]
@@ -181,6 +195,14 @@ class DepthwiseConv2DGradInput(GradientOp):
     """
 
     window: Window
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Every window that reads an element may lie over it with every tap."""
+        dy, w = inputs[1], inputs[3]
+        terms = w.type.elements // self.shape[3]
+        what = f"sums of {terms:,} products of gradients and weights"
+        advice = "train only this layer and what follows it, or make its window smaller"
+        return gradient_sums(dy, terms, WEIGHT, what, advice)
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """dy times each tap, scattered to where each window lay."""
@@ -221,6 +243,14 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
     channels: tuple[int, ...] | None = None
     rate_axis = -1
     own_inputs = 1
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """A product at every output position."""
+        return weight_gradient_sums(inputs[1])
+
+    def with_wide_sums(self) -> Op:
+        """Always."""
+        return replace(self, wide=True)
 
     def sums(self, dy: Array, *own: Array) -> Array:
         """Correlation of dy and x, channel by channel."""

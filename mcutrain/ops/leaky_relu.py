@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.bounds import DIFFERENCE, SCALES, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
+from mcutrain.ops.training import ACC_BYTES, GRADIENT_BITS, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 
@@ -85,6 +86,11 @@ class LeakyRelu(ClampingOp):
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("leaky_relu", "mct_leaky_relu_s8", ("leaky_relu_s8",), params, operands)
 
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """One difference, by either factor."""
+        factors = (self.positive, self.negative)
+        return tuple(requantized("differences", DIFFERENCE, *factor) for factor in factors)
+
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where x was."""
@@ -100,6 +106,11 @@ class LeakyReluGradInput(GradientOp):
 
     x_zero_point: int
     slope: int
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """One product, whose factor is a number of its own."""
+        largest = 2 ** GRADIENT_BITS[inputs[1].type.dtype] * max(abs(self.slope), 1 << SLOPE_BITS)
+        return (Bound("products of gradients and slopes", largest, SCALES),)
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """One product per element."""

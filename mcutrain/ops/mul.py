@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
@@ -106,6 +108,10 @@ class Mul(ClampingOp):
         operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("mul", "mct_mul_s8", ("mul_s8",), params, operands)
 
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """One product."""
+        return (requantized("products", DIFFERENCE**2, self.mult_q31, self.shift),)
+
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """Elementwise: y may lie where a was; b may be smaller."""
@@ -120,6 +126,17 @@ class MulGradInput(GradientOp):
     """
 
     zero_point: int
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Products, or their sums over the positions."""
+        dy = inputs[1]
+        terms = max(dy.type.elements // math.prod(self.shape), 1)
+        what = f"sums of {terms:,} products of gradients and inputs"
+        return gradient_sums(dy, terms, DIFFERENCE, what, "use a smaller input")
+
+    def with_wide_sums(self) -> Op | None:
+        """Where it sums; a single product fits always."""
+        return replace(self, wide=True) if self.shape[-1] == math.prod(self.shape) else None
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """Products, and their sums over all axes but the last."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
-from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.spatial import Window, shape_params
@@ -86,16 +86,15 @@ class AveragePool2D(ClampingOp):
         dz = _through_clamp(emit, dy, y, self.low, self.high)
         counts = np.unique(self.counts(x.type.shape))
         common = math.lcm(*counts.tolist())
-        overlap = self.window.kernel[0] * self.window.kernel[1]
-        if common // int(counts.min()) * overlap * 128 >= 2**31:
-            raise UnsupportedError(
-                f"the gradient of the average pool {y.name!r} does not fit int32: padded windows "
-                f"of {self.window.kernel} hold {len(counts)} different counts; train only layers "
-                "behind it, or pad before it"
-            )
         stage = OutputStage((dz.scale / common,), False, emit.gradient_dtype, emit.salt())
         op = AveragePool2DGradInput(stage, x.type.shape, self.window, common)
         return (emit.gradient(op, dz),)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """A window's elements, and half of their number to round."""
+        area = math.prod(self.window.kernel)
+        largest = -FULL_RANGE[0] * area + area // 2
+        return (Bound(f"sums of a window of {area:,} places", largest, "make the window smaller"),)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_average_pool_2d_s8."""
@@ -115,6 +114,16 @@ class AveragePool2DGradInput(GradientOp):
 
     window: Window
     common: int
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Every window that reads an element may lie over it with every tap."""
+        counts = np.unique(AveragePool2D(self.window).counts(self.shape))
+        area, largest = math.prod(self.window.kernel), self.common // int(counts.min())
+        what = f"shares of windows of {area:,} places that hold {len(counts)} different counts"
+        advice = "train only layers behind it, or pad before it"
+        windows = min(area, inputs[1].type.elements // inputs[1].type.shape[3])
+        sums = gradient_sums(inputs[1], windows, largest, what, advice)
+        return (Bound(what, self.common, advice), *sums)
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """dy spread over its windows."""
@@ -186,6 +195,12 @@ class MaxPool2DGradInput(GradientOp):
 
     window: Window
 
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Every window that reads an element may have it as its largest."""
+        area = math.prod(self.window.kernel)
+        what = f"sums of the gradients of {area:,} windows"
+        return gradient_sums(inputs[1], area, 1, what, "train only layers behind it")
+
     def sums(self, dy: Array, *rest: Array) -> Array:
         """dy at the first largest tap."""
         (x,) = rest
@@ -250,6 +265,16 @@ class Mean(ClampingOp):
         height, width = x.type.shape[1:3]
         op = AveragePool2DGradInput(stage, x.type.shape, Window((height, width)), height * width)
         return (emit.gradient(op, dz),)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """All differences of a channel."""
+        positions = inputs[0].type.elements // inputs[0].type.shape[3]
+        what, advice = f"sums of {positions:,} positions", "use a smaller input"
+        largest = DIFFERENCE * positions
+        return (
+            Bound(what, largest, advice),
+            requantized(what, largest, self.mult_q31, self.shift, advice),
+        )
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_mean_s8."""

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ops.bounds import DIFFERENCE, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 
@@ -62,6 +63,10 @@ class Rescale(ClampingOp):
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("rescale", "mct_rescale_s8", ("rescale_s8",), params, operands)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """One difference."""
+        return (requantized("differences", DIFFERENCE, self.mult_q31, self.shift),)
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:

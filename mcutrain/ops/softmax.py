@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import Bound, KernelCall, Op, Param, inputs, outputs
 
 Array = npt.NDArray[Any]
 
 INTEGER_BITS = 5  # of the scaled differences: exp(-32) is below the output's resolution
 SUM_INTEGER_BITS = 12
+LARGEST_LEFT_SHIFT = 30
 
 # exp(-2**k) for k = -2 … 4 in Q0.31 (gemmlowp, exp_on_negative_values).
 EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
@@ -94,7 +95,16 @@ class Softmax(Op):
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's shape."""
+        if not 0 <= self.left_shift <= LARGEST_LEFT_SHIFT:
+            raise ValueError("its input's scale is too far from 1: quantize the model again")
         return (TensorType(inputs[0].shape),)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """The sum of the exponentials, in an unsigned word."""
+        classes = inputs[0].type.shape[-1]
+        largest = classes << (31 - SUM_INTEGER_BITS)
+        advice = "leave the softmax out of the model: training does without"
+        return (Bound(f"sums of {classes:,} exponentials", largest, advice, 2**32 - 1),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Every row by itself."""

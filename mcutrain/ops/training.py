@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
     NULL,
     SCRATCH,
+    Bound,
     Emit,
     Gradient,
     KernelCall,
@@ -24,6 +25,7 @@ from mcutrain.ir.op import (
     inputs,
     outputs,
 )
+from mcutrain.ops.bounds import BIAS_LIMIT, gradient_sums
 
 Array = npt.NDArray[Any]
 
@@ -34,7 +36,6 @@ EXPONENT = TensorType((3,), "exponent")
 ACC_DROPPED_BITS = {"int8": 0, "int16": 8}
 GRADIENT_BITS = {"int8": 7, "int16": 15}  # without the sign
 SUFFIX = {"int8": "s8", "int16": "s16"}
-BIAS_LIMIT = 2**30  # a trained bias stays where no sum of products can overflow int32 with it
 ACC_BYTES = {"int8": 4, "int16": 8}
 
 
@@ -43,6 +44,18 @@ def narrow_sum(acc: Array, dtype: str) -> Array:
     drop = ACC_DROPPED_BITS[dtype]
     narrow: Array = np.clip((acc + (1 << drop >> 1)) >> drop, -(2**31), 2**31 - 1)
     return narrow
+
+
+def with_wide_kernel(call: KernelCall) -> KernelCall:
+    """The call of the body for int8 gradients with sums in int64: `_wide_s8` instead of `_s8`."""
+    names = {name: f"{name.removesuffix('_s8')}_wide_s8" for name in (call.function, *call.bodies)}
+    return replace(
+        call,
+        function=names[call.function],
+        bodies=tuple(names[body] for body in call.bodies),
+        scratch_bytes=2 * call.scratch_bytes,
+        align_bytes=ACC_BYTES["int16"],
+    )
 
 
 def products(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
@@ -130,10 +143,13 @@ class GradientOp(Op):
 
     Inputs: step, dy, dy's exponent, the operator's own, addend and its exponent if the stage has
     one, the mask if it has one, exponent. Outputs: dx, and exponent with what was observed.
+    wide: sums of int8 gradients are int64 too, and saturate to int32; only in operators that
+    with_wide_sums returns.
     """
 
     stage: OutputStage
     shape: tuple[int, ...]
+    wide: bool = field(default=False, repr=False, kw_only=True)
 
     @abstractmethod
     def sums(self, dy: Array, *rest: Array) -> Array:
@@ -178,6 +194,7 @@ class GradientOp(Op):
         Absent operands are NULL.
         """
         call, own = self.call(types)
+        call = with_wide_kernel(call) if self.wide else call
         last = len(types) - 1
         mask: tuple[Operand, ...] = inputs(last - 1) if self.stage.masked else (NULL,)
         addend: tuple[Operand, ...] = ()
@@ -257,6 +274,11 @@ def residual_type(weights: int, residual_bits: int) -> TensorType:
     return TensorType(((weights * residual_bits + 7) // 8,), "uint8")
 
 
+def initial_parameter(value: Array) -> Array:
+    """What training starts from: biases within the limits that every update keeps."""
+    return np.clip(value, -BIAS_LIMIT, BIAS_LIMIT) if value.dtype == np.int32 else value
+
+
 def initial_residual(weights: int, residual_bits: int) -> Array:
     """Every residual in the middle: the weight is exactly its int8 value."""
     middle = 1 << (residual_bits - 1)
@@ -288,11 +310,13 @@ class ParameterGradientOp(Op):
     Without one. Inputs: step, dy, own…, sum. Output: the new sum, int32, saturating; the first
     sample of a group overwrites it.
 
-    trained: shape of the gradient. rate_axis: its axis along which the rate varies.
+    trained: shape of the gradient. rate_axis: its axis along which the rate varies. wide: as in
+    GradientOp.
     """
 
     rule: UpdateRule | None
     trained: tuple[int, ...]
+    wide: bool = field(default=False, repr=False, kw_only=True)
     rate_axis = 0
     own_inputs = 0
 
@@ -325,6 +349,7 @@ class ParameterGradientOp(Op):
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """f(params, step, dy, [dy_exponent,] own…, state…[, scratch])."""
         call = self.call(types, "update" if self.rule else "grad")
+        call = with_wide_kernel(call) if self.wide else call
         operands = inputs(*range(len(types)))
         if self.rule:
             params = (*call.params, *self.rule.params())
@@ -424,6 +449,13 @@ class BiasGradient(ParameterGradientOp):
         """Sum over all axes but the last."""
         sums: Array = dy.astype(np.int64).reshape(-1, dy.shape[-1]).sum(axis=0)
         return sums
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Every gradient of a channel, added up."""
+        dy = inputs[1]
+        positions = dy.type.elements // dy.type.shape[-1]
+        what = f"sums of {positions:,} gradients"
+        return gradient_sums(dy, positions, 1, what, "train no bias there, or use a smaller input")
 
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
         """mct_bias_update_<dy> or mct_bias_grad_<dy>."""

@@ -121,7 +121,7 @@ def _source(samples: Sequence[Sample]) -> str:
         code = declarations.call(call, lambda operand, s=sample: _pointer(s, operand))
         functions.append(f"static void call_{i}(uint8_t *const *b)\n{{\n    {code}\n}}\n")
     declared = {"tables": declarations.tables, "params": declarations.params}
-    headers = "".join(f'#include "{name}.h"\n' for name in sorted({c.kernel for c in calls}))
+    headers = "".join(f'#include "mct_{name}.h"\n' for name in sorted({c.kernel for c in calls}))
     table = ", ".join(f"call_{i}" for i in range(len(samples)))
     return (
         f"{headers}\n{render('mct_declarations.j2', declared)}\n{''.join(functions)}\n"

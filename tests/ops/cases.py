@@ -587,6 +587,18 @@ def apply_update(s: Source, kind: str) -> Sample:
     return Sample.of(op, at, sums, e, parameter, *residual(s, math.prod(shape), bits))
 
 
+def widened(draw: Callable[[Source], Sample]) -> Callable[[Source], Sample]:
+    """The same with sums in int64, where there are any: of int8 gradients, or forward."""
+
+    def drawn(s: Source) -> Sample:
+        sample = draw(s)
+        is_wide = any(t.dtype == "int16" for t in sample.types)
+        wide = None if is_wide else sample.op.with_wide_sums()
+        return sample if wide is None else replace(sample, op=wide)
+
+    return drawn
+
+
 # -------------------------------------------------------------------------------------- operators
 
 CASES = (
@@ -629,4 +641,10 @@ CASES = (
     Case("mean_squared_error", mean_squared_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
     Case("gradient_add", lambda s: gradient_sum(s, 2)),
+    Case("conv_2d_wide", widened(conv_2d)),
+    Case("conv_2d_sums_wide", widened(lambda s: conv_2d(s, requantized=False))),
+    Case("conv_2d_weight_wide", widened(conv_2d_weight)),
+    Case("depthwise_conv_2d_wide", widened(depthwise)),
+    Case("depthwise_conv_2d_weight_wide", widened(depthwise_weight)),
+    Case("mul_grad_channels_wide", widened(mul_grad_input)),
 )

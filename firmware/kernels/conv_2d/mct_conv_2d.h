@@ -8,8 +8,9 @@
  *
  * x: [h][w][in]   w: [out][kernel_h][kernel_w][in]   b: [out]   y: [rows][columns][out]
  * mask: a bit per element of y, 1 where it did not clamp (mct_types.h); NULL if it is not wanted.
- * |acc - b| <= 255 * 127 * kernel_h * kernel_w * in: no overflow while that product of sizes is
- * below 2^15 and |b| < 2^30. Nothing may overlap. */
+ * |acc - b| <= 255 * 128 * kernel_h * kernel_w * in, or 255 times the sum of |w[o]|, must be below
+ * 2^30, and |acc| * 2^max(shift, 0) with the zero point below 2^31. The wide functions take any sums;
+ * those beyond saturate. Nothing may overlap. */
 #ifndef MCT_CONV_2D_H
 #define MCT_CONV_2D_H
 
@@ -27,6 +28,11 @@ typedef struct {
 void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_t *w,
                     const int32_t *b, int8_t *y, uint8_t *mask);
 
+typedef mct_conv_2d_s8_params mct_conv_2d_wide_s8_params;
+
+void mct_conv_2d_wide_s8(const mct_conv_2d_wide_s8_params *p, const int8_t *x, const int8_t *w,
+                         const int32_t *b, int8_t *y, uint8_t *mask);
+
 /* The bare sums: logits for a loss. */
 typedef struct {
     mct_shape x, y;
@@ -37,11 +43,17 @@ typedef struct {
 void mct_conv_2d_s32(const mct_conv_2d_s32_params *p, const int8_t *x, const int8_t *w,
                      const int32_t *b, int32_t *y);
 
+typedef mct_conv_2d_s32_params mct_conv_2d_wide_s32_params;
+
+void mct_conv_2d_wide_s32(const mct_conv_2d_wide_s32_params *p, const int8_t *x, const int8_t *w,
+                          const int32_t *b, int32_t *y);
+
 /* dx[y'][x'][i] = stage(sum over o, ky, kx of dy[r][s][o] * w[o][ky][kx][i]) + addend's stage(addend)
  *
  * dy: [rows][columns][out]   dx: [h][w][in]   scratch: in sums (int32 for s8, int64 for s16).
  * addend: another gradient of the same tensor, added in the same rounding, or NULL; dx may be addend.
- * mask: a bit per element of dx, or NULL. |sum| <= 127 * 127 * out * kernel_h * kernel_w. */
+ * mask: a bit per element of dx, or NULL. |sum| <= 127 * 128 * out * kernel_h * kernel_w must
+ * be below 2^31 for s8. */
 typedef struct {
     mct_shape dx, dy;
     mct_window window;
@@ -67,19 +79,25 @@ void mct_conv_2d_grad_input_s16(const mct_conv_2d_grad_input_s16_params *p, cons
  * x: [h][w][trained channels]   w: [out][kernel_h][kernel_w][trained channels]
  * residual: of the weights, packed; or NULL
  * scratch: one row of sums, kernel_h * kernel_w * trained channels (int32 for s8, int64 for s16).
- * |dw| <= 127 * 255 * rows * columns, so int32 holds 2^16 positions. */
+ * |dw| <= 127 * 255 * rows * columns must be below 2^31 for s8, which is 66,311 positions; wide_s8
+ * sums in int64 and then saturates. */
 typedef struct {
     mct_shape x, dy;
     mct_window window;
     int32_t x_zero_point;
     mct_update_rule rule;
 } mct_conv_2d_update_weight_s8_params;
+typedef mct_conv_2d_update_weight_s8_params mct_conv_2d_update_weight_wide_s8_params;
 typedef mct_conv_2d_update_weight_s8_params mct_conv_2d_update_weight_s16_params;
 
 void mct_conv_2d_update_weight_s8(const mct_conv_2d_update_weight_s8_params *p,
                                   const mct_step *step, const int8_t *dy,
                                   const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
                                   uint8_t *residual, int32_t *scratch);
+void mct_conv_2d_update_weight_wide_s8(const mct_conv_2d_update_weight_wide_s8_params *p,
+                                       const mct_step *step, const int8_t *dy,
+                                       const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
+                                       uint8_t *residual, int64_t *scratch);
 void mct_conv_2d_update_weight_s16(const mct_conv_2d_update_weight_s16_params *p,
                                    const mct_step *step, const int16_t *dy,
                                    const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
@@ -92,10 +110,14 @@ typedef struct {
     mct_window window;
     int32_t x_zero_point;
 } mct_conv_2d_grad_weight_s8_params;
+typedef mct_conv_2d_grad_weight_s8_params mct_conv_2d_grad_weight_wide_s8_params;
 typedef mct_conv_2d_grad_weight_s8_params mct_conv_2d_grad_weight_s16_params;
 
 void mct_conv_2d_grad_weight_s8(const mct_conv_2d_grad_weight_s8_params *p, const mct_step *step,
                                 const int8_t *dy, const int8_t *x, int32_t *dw, int32_t *scratch);
+void mct_conv_2d_grad_weight_wide_s8(const mct_conv_2d_grad_weight_wide_s8_params *p,
+                                     const mct_step *step, const int8_t *dy, const int8_t *x,
+                                     int32_t *dw, int64_t *scratch);
 void mct_conv_2d_grad_weight_s16(const mct_conv_2d_grad_weight_s16_params *p, const mct_step *step,
                                  const int16_t *dy, const int8_t *x, int32_t *dw, int64_t *scratch);
 

@@ -8,7 +8,8 @@
  *
  * x: [h][w][x.c]   w: [kernel_h][kernel_w][y.c]   b: [y.c]   y: [rows][columns][y.c]
  * mask: a bit per element of y, 1 where it did not clamp; NULL if it is not wanted.
- * Nothing may overlap. Sums are smaller than those of conv_2d.h. */
+ * Nothing may overlap. What is said of sums in conv_2d.h is true here, with in = 1; so it is of dw,
+ * and dx has kernel_h * kernel_w * m products. */
 #ifndef MCT_DEPTHWISE_CONV_2D_H
 #define MCT_DEPTHWISE_CONV_2D_H
 
@@ -25,6 +26,11 @@ typedef struct {
 
 void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
                               const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask);
+
+typedef mct_depthwise_conv_2d_s8_params mct_depthwise_conv_2d_wide_s8_params;
+
+void mct_depthwise_conv_2d_wide_s8(const mct_depthwise_conv_2d_wide_s8_params *p, const int8_t *x,
+                                   const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask);
 
 /* dx[y'][x'][i] = stage(sum over ky, kx and the outputs c of channel i of dy[r][s][c] * w[..][c])
  *
@@ -63,12 +69,18 @@ typedef struct {
     mct_update_rule rule;
 } mct_depthwise_conv_2d_update_weight_s8_params;
 typedef mct_depthwise_conv_2d_update_weight_s8_params
+    mct_depthwise_conv_2d_update_weight_wide_s8_params;
+typedef mct_depthwise_conv_2d_update_weight_s8_params
     mct_depthwise_conv_2d_update_weight_s16_params;
 
 void mct_depthwise_conv_2d_update_weight_s8(const mct_depthwise_conv_2d_update_weight_s8_params *p,
                                             const mct_step *step, const int8_t *dy,
                                             const mct_exponent *dy_exponent, const int8_t *x,
                                             int8_t *w, uint8_t *residual, int32_t *scratch);
+void mct_depthwise_conv_2d_update_weight_wide_s8(
+    const mct_depthwise_conv_2d_update_weight_wide_s8_params *p, const mct_step *step,
+    const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
+    uint8_t *residual, int64_t *scratch);
 void mct_depthwise_conv_2d_update_weight_s16(
     const mct_depthwise_conv_2d_update_weight_s16_params *p, const mct_step *step,
     const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
@@ -84,11 +96,16 @@ typedef struct {
     const int16_t *x_columns;
     const int16_t *channels;
 } mct_depthwise_conv_2d_grad_weight_s8_params;
+typedef mct_depthwise_conv_2d_grad_weight_s8_params
+    mct_depthwise_conv_2d_grad_weight_wide_s8_params;
 typedef mct_depthwise_conv_2d_grad_weight_s8_params mct_depthwise_conv_2d_grad_weight_s16_params;
 
 void mct_depthwise_conv_2d_grad_weight_s8(const mct_depthwise_conv_2d_grad_weight_s8_params *p,
                                           const mct_step *step, const int8_t *dy, const int8_t *x,
                                           int32_t *dw, int32_t *scratch);
+void mct_depthwise_conv_2d_grad_weight_wide_s8(
+    const mct_depthwise_conv_2d_grad_weight_wide_s8_params *p, const mct_step *step,
+    const int8_t *dy, const int8_t *x, int32_t *dw, int64_t *scratch);
 void mct_depthwise_conv_2d_grad_weight_s16(const mct_depthwise_conv_2d_grad_weight_s16_params *p,
                                            const mct_step *step, const int16_t *dy, const int8_t *x,
                                            int32_t *dw, int64_t *scratch);

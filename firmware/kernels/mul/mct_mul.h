@@ -44,19 +44,25 @@ void mct_mul_grad_input_s16(const mct_mul_grad_input_s16_params *p, const mct_st
 /* dx[c] = stage(sum over positions of dy * (other - zero_point)): of the operand per channel.
  *
  * dy, other: [positions][channels]   dx: [channels]   mask: a bit per element of dx, or NULL
- * scratch: `channels` sums (int32, s16: int64). |sum| <= positions * 127 * 255 for s8, so int32
- * cannot overflow for positions < 65536. */
+ * scratch: `channels` sums (int32, s16: int64). |sum| <= positions * 127 * 255 must be below
+ * 2^31 for s8, which is 66,311 positions; wide_s8 sums in int64 and then saturates. */
 typedef struct {
     int32_t positions, channels;
     int32_t zero_point;
     mct_gradient_stage stage;
 } mct_mul_grad_channels_s8_params;
+typedef mct_mul_grad_channels_s8_params mct_mul_grad_channels_wide_s8_params;
 typedef mct_mul_grad_channels_s8_params mct_mul_grad_channels_s16_params;
 
 void mct_mul_grad_channels_s8(const mct_mul_grad_channels_s8_params *p, const mct_step *step,
                               const int8_t *dy, const mct_exponent *dy_exponent,
                               const int8_t *other, const uint8_t *mask, mct_exponent *exponent,
                               int8_t *dx, int32_t *scratch);
+void mct_mul_grad_channels_wide_s8(const mct_mul_grad_channels_wide_s8_params *p,
+                                   const mct_step *step, const int8_t *dy,
+                                   const mct_exponent *dy_exponent, const int8_t *other,
+                                   const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
+                                   int64_t *scratch);
 void mct_mul_grad_channels_s16(const mct_mul_grad_channels_s16_params *p, const mct_step *step,
                                const int16_t *dy, const mct_exponent *dy_exponent,
                                const int8_t *other, const uint8_t *mask, mct_exponent *exponent,
