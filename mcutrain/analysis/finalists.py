@@ -28,12 +28,22 @@ class Finalist:
     learning_rate: float | None = None
 
 
-def part(train: Dataset, samples: int | None = None, seed: int = 0) -> Split:
+def part(
+    train: Dataset,
+    samples: int | None = None,
+    seed: int = 0,
+    validation: Dataset | None = None,
+) -> Split:
     """Training samples, drawn: a fifth of them, 2,000 at most, of every class alike, are held out.
 
     samples: how many of the others to train on, None is all. The data's own test samples must not
-    choose a scheme. Raises DataError if there are too few.
+    choose a scheme. validation: what to test on instead, if the data set has such a part. Raises
+    DataError if there are too few.
     """
+    if validation is not None:
+        tests = min(MOST_TESTS, len(validation))
+        trained = len(train) if samples is None else min(samples, len(train))
+        return held_out(train, trained, tests, seed, validation)
     tests = min(MOST_TESTS, len(train) // 5)
     if tests < LEAST_TESTS:
         raise DataError(

@@ -27,14 +27,23 @@ MOST_SAMPLES = 1000
 
 
 def held_out(
-    train: data.Dataset, samples: int | None = None, test_samples: int | None = None, seed: int = 0
+    train: data.Dataset,
+    samples: int | None = None,
+    test_samples: int | None = None,
+    seed: int = 0,
+    validation: data.Dataset | None = None,
 ) -> data.Split:
     """Training samples, drawn and parted: what an analysis trains on, and what it tests on.
 
     A data set's own test samples must not choose a scheme whose accuracy they will measure. By
     default half of the samples each, 1,000 at most, of every class alike (see mcutrain.data.drawn).
-    Raises DataError if there are too few.
+    validation: what to test on instead, if the data set has such a part. Raises DataError if there
+    are too few.
     """
+    if validation is not None:
+        trained = min(MOST_SAMPLES, len(train)) if samples is None else samples
+        tested = min(MOST_SAMPLES, len(validation)) if test_samples is None else test_samples
+        return data.Split(train, validation).drawn(trained, tested, seed)
     half = min(MOST_SAMPLES, len(train) // 2)
     trained = samples or (half if test_samples is None else min(half, len(train) - test_samples))
     tested = test_samples or min(MOST_SAMPLES, len(train) - trained)

@@ -38,7 +38,7 @@ class Given:
         """Real numbers for the model's input, and the input's quantization if the data tells it."""
         import numpy as np
 
-        from mcutrain.data import Transform
+        from mcutrain.data import Transform, arranged
         from mcutrain.data.unlabelled import load_samples
         from mcutrain.errors import DataError
 
@@ -51,6 +51,7 @@ class Given:
             image_shape=wanted,
             progress=lambda done, of: self.tell("reading images", done, of),
         )
+        x = arranged(x, shape[1:])
         if x.dtype == np.uint8:
             if self.pixels is None:
                 raise DataError(

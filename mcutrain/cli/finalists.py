@@ -53,7 +53,8 @@ class Training:
         """Training samples only: some to train on, others to choose by."""
         from mcutrain.analysis.finalists import part
 
-        return part(self.read(graph).train, self.samples, self.settings.seed)
+        whole = self.read(graph)
+        return part(whole.train, self.samples, self.settings.seed, whole.validation)
 
     def lesson(self, model: Path, classes: int | None, split: Split) -> Lesson:
         """Without schemes yet. classes: outputs of a new head, None keeps the model's own."""

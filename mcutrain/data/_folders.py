@@ -1,8 +1,10 @@
 """Reads image folders: one folder per class, images decoded by Pillow, which is optional."""
 
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -42,11 +44,36 @@ MAX_SET_BYTES = 8 << 30
 
 
 @dataclass(frozen=True)
+class Kind:
+    """What files hold, in the singular and plural, and how their names end."""
+
+    name: str
+    plural: str
+    suffixes: frozenset[str]
+
+
+IMAGES = Kind("image", "images", SUFFIXES)
+
+
+@dataclass(frozen=True)
 class Listing:
     """Files and their labels, in the order of class and file name."""
 
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
+
+    @staticmethod
+    def of(parts: "Sequence[Listing]") -> "Listing":
+        """All of them, in order."""
+        return Listing(
+            tuple(path for part in parts for path in part.paths),
+            tuple(label for part in parts for label in part.labels),
+        )
+
+    @property
+    def numbers(self) -> Labels:
+        """The labels as an array."""
+        return np.array(self.labels, np.int64)
 
     def take(self, index: Indices) -> "Listing":
         """Those at `index`."""
@@ -68,30 +95,42 @@ def read_folders(
     """
     _check_shape(image_shape)
     _require_pillow()
-    train_root, test_root = _parts(root)
-    names = _class_names(train_root)
-    train = _list_images(train_root, names)
-    test = _list_images(test_root, names) if test_root else Listing((), ())
-    both = Listing(train.paths + test.paths, train.labels + test.labels)
-    y = np.array(both.labels, dtype=np.int64)
-    parts = _split_index(y, len(train.paths), test_share, seed)
-    used = [
-        part if n is None else part[drawn(y[part], n, seed)]
-        for part, n in zip(parts, counts, strict=True)
-    ]
-    index = np.concatenate(used)
-    x = _read_images(both.take(index), image_shape, progress)
-    whole, middle = Dataset(x, y[index], names), len(used[0])
-    return Split(whole.part(0, middle), whole.part(middle, len(whole)))
+    listings, names = list_parts(root, IMAGES)
+    used = used_of(listings, test_share, seed, counts)
+    x = _read_images(Listing.of(used), image_shape, progress)
+    return split_at([len(part.paths) for part in used], Dataset(x, Listing.of(used).numbers, names))
 
 
-def _split_index(
-    y: Labels, train_count: int, test_share: float, seed: int
-) -> tuple[Labels, Labels]:
-    if train_count == len(y):
-        return stratified(y, test_share, seed)
-    index = np.arange(len(y), dtype=np.int64)
-    return index[:train_count], index[train_count:]
+def list_parts(root: Path, kind: Kind) -> tuple[list[Listing], tuple[str, ...]]:
+    """The files of the training, test and validation part, as many as there are, and the classes.
+
+    Raises DataError where there are no class folders, or unequal ones.
+    """
+    places = _parts(root)
+    names = _class_names(places[0], kind)
+    return [_list_files(place, names, kind) for place in places], names
+
+
+def used_of(
+    listings: Sequence[Listing], test_share: float, seed: int, counts: Counts
+) -> list[Listing]:
+    """Training, test and perhaps validation files; a share of one part alone is for the test.
+
+    counts: how many training and test files, drawn of every class alike; None is all.
+    """
+    found = list(listings)
+    if len(found) == 1:
+        found = [found[0].take(index) for index in stratified(found[0].numbers, test_share, seed)]
+    for i, count in enumerate(counts):
+        if count is not None:
+            found[i] = found[i].take(drawn(found[i].numbers, count, seed))
+    return found
+
+
+def split_at(lengths: Sequence[int], whole: Dataset) -> Split:
+    """Parts of these lengths, one after the other: training, test, and validation if there."""
+    ends = list(accumulate(lengths))
+    return Split(*(whole.part(end - n, end) for n, end in zip(lengths, ends, strict=True)))
 
 
 def _check_shape(image_shape: ImageShape | None) -> None:
@@ -119,61 +158,76 @@ def _is_visible(entry: Path) -> bool:
     return not entry.name.startswith((".", "__MACOSX"))
 
 
-def _parts(root: Path) -> tuple[Path, Path | None]:
-    """Where the training and test classes are; `train` with images in it is just a class."""
+def _parts(root: Path) -> list[Path]:
+    """Where the classes of the training part are, and of the test and validation part if given.
+
+    `train` with files in it is just a class; where nothing is for the test, validation is.
+    """
     train = root / "train"
     if not (train.is_dir() and _folders(train)):
-        return root, None
-    for name in ("test", "val"):
-        if (root / name).is_dir():
-            return train, root / name
-    return train, None
+        return [root]
+    others = (("test",), ("val", "validation"))
+    found = [next((root / n for n in names if (root / n).is_dir()), None) for names in others]
+    return [train, *(place for place in found if place is not None)]
 
 
-def _class_names(root: Path) -> tuple[str, ...]:
+def _class_names(root: Path, kind: Kind) -> tuple[str, ...]:
     names = [folder.name for folder in _folders(root)]
     if len(names) < 2:
         raise DataError(
-            f"{root.name} has {len(names)} class folders: put the images into "
+            f"{root.name} has {len(names)} class folders: put the {kind.plural} into "
             "a folder per class, at least two"
         )
     return as_names(names)
 
 
-def _list_images(root: Path, names: tuple[str, ...]) -> Listing:
-    """The images below `root`; each folder must be of a class in `names` and hold an image."""
+def _list_files(root: Path, names: tuple[str, ...], kind: Kind) -> Listing:
+    """The files below `root`; each folder must be of a class in `names` and hold one."""
     paths: list[Path] = []
     labels: list[int] = []
     for folder in _folders(root):
         if folder.name not in names:
             raise DataError(
-                f"{root.name}/{folder.name!a} is a class without training images: "
+                f"{root.name}/{folder.name!a} is a class without training {kind.plural}: "
                 "add it to train/ or remove it"
             )
-        found = _images(folder)
+        found = files_in(folder, kind)
         paths += found
         labels += [names.index(folder.name)] * len(found)
     if not paths:
-        raise DataError(f"{root.name} has no class folders: put the images into a folder per class")
+        raise DataError(
+            f"{root.name} has no class folders: put the {kind.plural} into a folder per class"
+        )
     return Listing(tuple(paths), tuple(labels))
 
 
-def _images(folder: Path) -> list[Path]:
-    """The images in a class folder, sorted by name; other files are passed over."""
+def files_in(folder: Path, kind: Kind) -> list[Path]:
+    """The files of a kind in a class folder, sorted by name; other files are passed over."""
     inner = _folders(folder)
     if inner:
         raise DataError(
             f"the class folder {folder.name} holds the folder {inner[0].name!a}: "
-            "put the images directly into the class folder"
+            f"put the {kind.plural} directly into the class folder"
         )
     found = [
         entry
         for entry in folder.iterdir()
-        if _is_visible(entry) and entry.suffix.lower() in SUFFIXES and entry.is_file()
+        if _is_visible(entry) and entry.suffix.lower() in kind.suffixes and entry.is_file()
     ]
     if not found:
-        raise DataError(f"the class folder {folder.name} holds no image: add some or remove it")
+        raise DataError(
+            f"the class folder {folder.name} holds no {kind.name}: add some or remove it"
+        )
     return sorted(found, key=lambda entry: entry.name)
+
+
+def kind_of(root: Path, kinds: Sequence[Kind]) -> Kind:
+    """What most of the files in and two folders below `root` are, the first kind if none is."""
+    found: Counter[Kind] = Counter()
+    for place in (root, *_folders(root), *(f for part in _folders(root) for f in _folders(part))):
+        for entry in place.iterdir():
+            found.update(kind for kind in kinds if entry.suffix.lower() in kind.suffixes)
+    return max(kinds, key=lambda kind: found[kind])
 
 
 def _read_images(

@@ -7,7 +7,6 @@ the file, and memory is taken only as bytes arrive.
 
 import io
 import math
-import sys
 import warnings
 import zipfile
 from dataclasses import replace
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data.dataset import (
+    NORMAL_AND_ANOMALY,
     Dataset,
     Indices,
     Labels,
@@ -26,6 +26,8 @@ from mcutrain.data.dataset import (
     as_labels,
     as_names,
     as_samples,
+    as_texts,
+    class_numbers,
     stratified,
     unlabelled,
 )
@@ -33,9 +35,10 @@ from mcutrain.errors import DataError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
-PARTS = ("x_train", "y_train", "x_test", "y_test")
+PARTS = ("x_train", "y_train", "x_val", "y_val", "x_test", "y_test")
 KEYS = ("x", "y", "split", "names", *PARTS)
-SPLIT_WORDS = {"train": False, "test": True, "val": True}
+SPLIT_WORDS = {"train": 0, "test": 1, "val": 2, "validation": 2}
+NONE: Indices = np.zeros(0, np.int64)
 
 FREE_BYTES = 64 << 20
 MAX_RATIO = 100
@@ -48,57 +51,83 @@ def read_npz(path: Path, test_share: float, seed: int) -> Split:
 
     Raises DataError for everything that is not a sound data set.
     """
-    arrays = _read_arrays(path)
+    return split_of(read_arrays(path), test_share, seed)
+
+
+def split_of(arrays: Arrays, test_share: float, seed: int) -> Split:
+    """The same of arrays by their keys."""
     if any(key in arrays for key in PARTS):
         return _given_parts(arrays)
     whole = _whole(arrays)
     if "split" in arrays:
-        train, test = _given_split(arrays["split"], len(whole))
-    else:
-        train, test = stratified(whole.y, test_share, seed)
-    return Split(whole.take(train), whole.take(test))
+        return _split_at(whole, *given_split(arrays["split"], len(whole)))
+    return _split_at(whole, *stratified(whole.y, test_share, seed))
+
+
+def _split_at(whole: Dataset, train: Indices, test: Indices, validation: Indices = NONE) -> Split:
+    checked = whole.take(validation) if len(validation) else None
+    return Split(whole.take(train), whole.take(test), checked)
 
 
 def _whole(arrays: Arrays) -> Dataset:
     if "y" not in arrays and "x" in arrays:
         return unlabelled(as_samples(arrays["x"], "x"))
     _require(arrays, ("x", "y"))
-    x, y = _pair(arrays, "x", "y")
-    return Dataset(x, y, _names(arrays, y))
+    return _datasets(arrays, [""])[0]
 
 
 def _given_parts(arrays: Arrays) -> Split:
-    if "y_train" not in arrays and {"x_train", "x_test"} <= arrays.keys():
-        return _parts_without_labels(arrays)
-    _require(arrays, PARTS)
-    x_train, y_train = _pair(arrays, "x_train", "y_train")
-    x_test, y_test = _pair(arrays, "x_test", "y_test")
-    _check_alike(x_train, x_test)
-    names = _names(arrays, np.concatenate((y_train, y_test)))
-    return Split(Dataset(x_train, y_train, names), Dataset(x_test, y_test, names))
+    """The part that is named test, or val where there is none; val is else for validation."""
+    has_val = "x_val" in arrays or "y_val" in arrays
+    has_test = "x_test" in arrays or "y_test" in arrays or not has_val
+    parts = ["_train", *(["_test"] if has_test else []), *(["_val"] if has_val else [])]
+    if "y_train" not in arrays and all(f"x{part}" in arrays for part in parts):
+        return _parts_without_labels(arrays, parts)
+    _require(arrays, tuple(f"{key}{part}" for part in parts for key in "xy"))
+    return Split(*_datasets(arrays, parts))
 
 
-def _parts_without_labels(arrays: Arrays) -> Split:
+def _datasets(arrays: Arrays, parts: list[str]) -> list[Dataset]:
+    """Of each part, all with the same classes."""
+    x = [as_samples(arrays[f"x{part}"], f"x{part}") for part in parts]
+    for part, samples in zip(parts, x, strict=True):
+        _check_alike(f"x{parts[0]}", x[0], f"x{part}", samples)
+    saved = _saved_names(arrays["names"]) if "names" in arrays else None
+    labels, names = class_numbers({f"y{part}": arrays[f"y{part}"] for part in parts}, saved)
+    for part, samples in zip(parts, x, strict=True):
+        _check_lengths(f"x{part}", samples, f"y{part}", labels[f"y{part}"])
+    return [Dataset(s, labels[f"y{part}"], names) for part, s in zip(parts, x, strict=True)]
+
+
+def _parts_without_labels(arrays: Arrays, parts: list[str]) -> Split:
     """Samples to train on; those of the test may have labels, 0 = normal and 1 = anomaly."""
-    train = unlabelled(as_samples(arrays["x_train"], "x_train"))
-    test = unlabelled(as_samples(arrays["x_test"], "x_test"))
-    _check_alike(train.x, test.x)
-    if "y_test" in arrays:
-        _, y = _pair(arrays, "x_test", "y_test")
+    found = [unlabelled(as_samples(arrays[f"x{part}"], f"x{part}")) for part in parts]
+    for part, dataset in zip(parts, found, strict=True):
+        _check_alike("x_train", found[0].x, f"x{part}", dataset.x)
+    split = Split(*found)
+    if "y_test" in arrays and "x_test" in arrays:
+        given = arrays["y_test"]
+        names = NORMAL_AND_ANOMALY if given.dtype.kind in "US" else None
+        y = (
+            class_numbers({"y_test": given}, names)[0]["y_test"]
+            if names
+            else as_labels(given, "y_test")
+        )
+        _check_lengths("x_test", split.test.x, "y_test", y)
         if y.max() > 1:
             raise DataError(
                 f"y_test without y_train says 0 = normal or 1 = anomaly, but holds {y.max()}: save "
                 "y_train too, or only 0 and 1"
             )
-        test = replace(test, y=y, is_labelled=True)
-    return Split(train, test)
+        split = replace(split, test=replace(split.test, y=y, is_labelled=True))
+    return split
 
 
-def _check_alike(x_train: Samples, x_test: Samples) -> None:
-    if (x_train.shape[1:], x_train.dtype) != (x_test.shape[1:], x_test.dtype):
+def _check_alike(first_key: str, first: Samples, key: str, x: Samples) -> None:
+    if (first.shape[1:], first.dtype) != (x.shape[1:], x.dtype):
         raise DataError(
-            f"x_train has samples {x_train.shape[1:]} {x_train.dtype} but x_test "
-            f"{x_test.shape[1:]} {x_test.dtype}: save both alike"
+            f"{first_key} has samples {first.shape[1:]} {first.dtype} but {key} "
+            f"{x.shape[1:]} {x.dtype}: save both alike"
         )
 
 
@@ -111,67 +140,52 @@ def _require(arrays: Arrays, keys: tuple[str, ...]) -> None:
         )
 
 
-def _pair(arrays: Arrays, x_key: str, y_key: str) -> tuple[Samples, Labels]:
-    x, y = as_samples(arrays[x_key], x_key), as_labels(arrays[y_key], y_key)
+def _check_lengths(x_key: str, x: Samples, y_key: str, y: Labels) -> None:
     if len(x) != len(y):
         raise DataError(
             f"{x_key} has {len(x)} samples but {y_key} has {len(y)} labels: save one label each"
         )
-    return x, y
 
 
-def _names(arrays: Arrays, y: Labels) -> tuple[str, ...]:
-    """The saved class names; else the numbers as names, and then no number may be left out."""
-    if "names" not in arrays:
-        used = np.unique(y)
-        if len(used) <= used[-1]:
-            gap = int(np.flatnonzero(used != np.arange(len(used)))[0])
-            raise DataError(
-                f"class {gap} has no sample though class {used[-1]} has: number the classes "
-                "without gaps, or save names"
-            )
-        return tuple(str(label) for label in used.tolist())
-    names = arrays["names"]
-    if names.ndim != 1 or names.dtype.kind != "U":
+def _saved_names(names: npt.NDArray[Any]) -> tuple[str, ...]:
+    if names.ndim != 1 or names.dtype.kind not in "US":
         raise DataError(
             f"names is {names.dtype} of shape {names.shape}: save a list of class names, "
             "np.array(['cat', 'dog'])"
         )
-    return as_names(_strings(names, "names"))
+    return as_names(as_texts(names, "names"))
 
 
-def _given_split(split: npt.NDArray[Any], n: int) -> tuple[Indices, Indices]:
-    """Indices (train, test) of `n` samples, as the key `split` says."""
+def given_split(split: npt.NDArray[Any], n: int) -> tuple[Indices, Indices, Indices]:
+    """Indices (train, test, validation) of `n` samples, as the key `split` says.
+
+    Where nothing is for the test, the validation part is.
+    """
     if split.shape != (n,):
         raise DataError(f"split has the shape {split.shape} but x has {n} samples: save ({n},)")
-    is_test = _is_test(split)
-    if is_test.all() or not is_test.any():
-        part = "training" if is_test.all() else "test"
-        raise DataError(f"split leaves the {part} part empty: mark samples of both parts")
-    return np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    part = _part_of_each(split)
+    train, test, validation = (np.flatnonzero(part == which) for which in (0, 1, 2))
+    if len(test) == 0:
+        test, validation = validation, test
+    if not (len(train) and len(test)):
+        missing = "test" if len(train) else "training"
+        raise DataError(f"split leaves the {missing} part empty: mark samples of both parts")
+    return train, test, validation
 
 
-def _is_test(split: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    if split.dtype.kind == "U":
-        words = _strings(split, "split")
+def _part_of_each(split: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
+    if split.dtype.kind in "US":
+        words = as_texts(split, "split")
         unknown = sorted(set(words) - SPLIT_WORDS.keys())
         if unknown:
-            raise DataError(f"split holds {unknown[0][:40]!a}: use 'train' and 'test'")
-        return np.array([SPLIT_WORDS[word] for word in words], dtype=np.bool_)
+            raise DataError(f"split holds {unknown[0][:40]!a}: use 'train', 'val' and 'test'")
+        return np.array([SPLIT_WORDS[word] for word in words], dtype=np.int8)
     if split.dtype.kind not in "biu" or not np.isin(split, (0, 1)).all():
         raise DataError(f"split ({split.dtype}) holds more than 0 and 1: use 0 = train, 1 = test")
-    return split.astype(np.bool_)
+    return split.astype(np.int8)
 
 
-def _strings(array: npt.NDArray[Any], key: str) -> list[str]:
-    """The texts of a `U` array (n,); numpy itself trusts the four bytes to be a code point."""
-    native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    if (native.view(np.uint32) > sys.maxunicode).any():
-        raise DataError(f"{key} holds text that is no Unicode: save it again")
-    return [str(value) for value in native.tolist()]
-
-
-def _read_arrays(path: Path) -> Arrays:
+def read_arrays(path: Path) -> Arrays:
     """The members of KEYS that the file has; DataError where it is no sound .npz file."""
     limit_bytes = FREE_BYTES + MAX_RATIO * path.stat().st_size
     try:

@@ -1,6 +1,7 @@
 """Does a data set fit a model? Asked before anything is computed."""
 
 from mcutrain.data.dataset import Dataset, Split
+from mcutrain.data.layout import is_same_shape
 from mcutrain.data.transform import Transform
 from mcutrain.errors import DataError
 
@@ -39,15 +40,6 @@ def check(
                 f"{classes} classes, 0 to {classes - 1}: give it a head of "
                 f"{dataset.classes} classes or relabel"
             )
-
-
-def is_same_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether only axes of length 1 differ: the values lie in the same order then.
-
-    So a window (time, channels) is the image (1, time, channels) that a model over time takes.
-    """
-    a, b = (tuple(n for n in s if n != 1) for s in (shape, other))
-    return a == b
 
 
 def _shape_after(dataset: Dataset, transform: Transform | None) -> tuple[int, ...]:

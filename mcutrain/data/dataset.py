@@ -1,7 +1,8 @@
 """What a data set is: samples, labels, class names, a split, and the order of an epoch."""
 
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -87,13 +88,18 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What is trained on and what accuracy is measured on; both know the same classes."""
+    """What is trained on and what accuracy is measured on; all parts know the same classes.
+
+    validation: what choices are made by (a learning rate, what to train), if the data has such a
+    part; the test part must never make any.
+    """
 
     train: Dataset
     test: Dataset
+    validation: Dataset | None = None
 
     def __post_init__(self) -> None:
-        if self.train.names != self.test.names:
+        if any(part.names != self.train.names for part in self._parts):
             raise DataError("the training and test parts name different classes: name them alike")
 
     @property
@@ -106,10 +112,30 @@ class Split:
         """Whether classes can be learnt from it."""
         return self.train.is_labelled
 
+    @property
+    def _parts(self) -> tuple[Dataset, ...]:
+        known = (self.train, self.test)
+        return known if self.validation is None else (*known, self.validation)
+
+    def each(self, change: Callable[[Dataset], Dataset]) -> "Split":
+        """Every part changed alike."""
+        return Split(*(change(part) for part in self._parts))
+
+    def for_choices(self, seed: int, share: float = 0.2) -> "Split":
+        """What to train on and test by while something is chosen; never the test part.
+
+        The validation part; without one, a share of every class of the training part, held out.
+        """
+        if self.validation is not None:
+            return Split(self.train, self.validation)
+        rest, held_out = stratified(self.train.y, share, seed)
+        return Split(self.train.take(rest), self.train.take(held_out))
+
     def drawn(self, samples: int | None, test_samples: int | None, seed: int) -> "Split":
-        """So many samples of each part, drawn by `seed`; None is all of them."""
+        """So many samples of the training and test part, drawn by `seed`; None is all of them."""
         counts = (self.train, samples), (self.test, test_samples)
-        return Split(*(part if n is None else part.drawn(n, seed) for part, n in counts))
+        train, test = (part if n is None else part.drawn(n, seed) for part, n in counts)
+        return replace(self, train=train, test=test)
 
     def without_labels(self) -> "Split":
         """The same samples for a network that reproduces them.
@@ -117,10 +143,12 @@ class Split:
         Labels of the test part stay if there are two classes, for normal samples and anomalies.
         """
         keeps = self.test.is_labelled and self.test.classes == len(NORMAL_AND_ANOMALY)
-        train, test = unlabelled(self.train.x), unlabelled(self.test.x)
-        if keeps:
-            test = replace(test, y=self.test.y, is_labelled=True)
-        return Split(train, test)
+        bare = self.each(lambda part: unlabelled(part.x))
+        return (
+            replace(bare, test=replace(bare.test, y=self.test.y, is_labelled=True))
+            if keeps
+            else bare
+        )
 
     def with_classes_last(self, added: Sequence[str], old: int) -> "Split":
         """The same samples with these classes behind the others, which keep their order.
@@ -138,8 +166,7 @@ class Split:
             )
         new = (*(name for name in names if name not in added), *added)
         label = np.array([new.index(name) for name in names], np.int64)
-        train, test = (replace(p, y=label[p.y], names=new) for p in (self.train, self.test))
-        return Split(train, test)
+        return self.each(lambda part: replace(part, y=label[part.y], names=new))
 
 
 def unlabelled(x: Samples) -> Dataset:
@@ -223,6 +250,92 @@ def as_samples(x: Samples, key: str) -> Samples:
         raise DataError(f"{key} holds values that are NaN or infinite: remove or replace them")
     native = x.astype(x.dtype.newbyteorder("="), copy=False)
     return native[..., np.newaxis] if x.ndim == 3 else native
+
+
+def class_numbers(
+    given: Mapping[str, npt.NDArray[Any]], names: tuple[str, ...] | None = None
+) -> tuple[dict[str, Labels], tuple[str, ...]]:
+    """Labels as users have them, by their key, as numbers; and the names of the classes.
+
+    Numbers of classes (n,); class names (n,) as text; or one-hot rows (n, classes). names: the
+    saved ones; else texts sorted, or numbers as names, of which none may then be left out. The
+    first array is the training part's. Raises DataError for anything else.
+    """
+    first = next(iter(given))
+    if given[first].dtype.kind in "US":
+        texts = {key: _texts(y, key) for key, y in given.items()}
+        known = as_names(sorted(set(texts[first]))) if names is None else names
+        return {key: _numbers_of(text, key, known) for key, text in texts.items()}, known
+    if given[first].ndim == 2 and given[first].shape[1] > 1:
+        width = given[first].shape[1]
+        found = {key: _hot(y, key, width) for key, y in given.items()}
+        return found, names or tuple(map(str, range(width)))
+    found = {key: as_labels(y[:, 0] if y.ndim == 2 else y, key) for key, y in given.items()}
+    return found, names or _numbers_as_names(np.concatenate(list(found.values())))
+
+
+def _texts(y: npt.NDArray[Any], key: str) -> list[str]:
+    """A (n,) or (n, 1) array of text; numpy itself trusts the four bytes to be a code point."""
+    if y.dtype.kind not in "US" or y.size == 0 or y.size != len(y):
+        raise DataError(
+            f"{key} is {y.dtype} of shape {y.shape}: save a class name per sample, shape (n,), as "
+            "the training part has them"
+        )
+    return as_texts(y.reshape(-1), key)
+
+
+def as_texts(array: npt.NDArray[Any], key: str) -> list[str]:
+    """The texts of a `U` or `S` array (n,). Raises DataError for what is no Unicode."""
+    if array.dtype.kind == "S":
+        try:
+            return [value.decode("utf-8") for value in array.tolist()]
+        except UnicodeDecodeError as error:
+            raise DataError(f"{key} holds text that is no UTF-8: save it again") from error
+    native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    if (native.view(np.uint32) > sys.maxunicode).any():
+        raise DataError(f"{key} holds text that is no Unicode: save it again")
+    return [str(value) for value in native.tolist()]
+
+
+def _numbers_of(texts: list[str], key: str, names: tuple[str, ...]) -> Labels:
+    numbers = {name: i for i, name in enumerate(names)}
+    unknown = next((text for text in texts if text not in numbers), None)
+    if unknown is not None:
+        raise DataError(
+            f"{key} holds the class {unknown[:40]!a}, which is not among the {len(names)} of the "
+            f"training part (or names): {', '.join(names[:MOST_NAMES])}"
+            f"{', …' if len(names) > MOST_NAMES else ''}: add it there or remove it"
+        )
+    return np.array([numbers[text] for text in texts], np.int64)
+
+
+def _hot(y: npt.NDArray[Any], key: str, width: int) -> Labels:
+    """One-hot rows (n, width) as class numbers."""
+    if y.ndim != 2 or y.shape[1] != width or len(y) == 0 or y.dtype.kind not in "biuf":
+        raise DataError(
+            f"{key} is {y.dtype} of shape {y.shape}: save one-hot rows of {width} classes, or a "
+            "class number per sample, shape (n,)"
+        )
+    is_one = y == 1
+    bad = np.flatnonzero((is_one.sum(axis=1) != 1) | ~(is_one | (y == 0)).all(axis=1))
+    if len(bad):
+        raise DataError(
+            f"{key} has the shape {y.shape}, but row {bad[0]} is not one-hot, a single 1 among "
+            "zeros: save that, or a class number per sample, shape (n,)"
+        )
+    numbers: Labels = is_one.argmax(axis=1).astype(np.int64)
+    return numbers
+
+
+def _numbers_as_names(y: Labels) -> tuple[str, ...]:
+    used = np.unique(y)
+    if len(used) <= used[-1]:
+        gap = int(np.flatnonzero(used != np.arange(len(used)))[0])
+        raise DataError(
+            f"class {gap} has no sample though class {used[-1]} has: number the classes "
+            "without gaps, or save names"
+        )
+    return tuple(str(label) for label in used.tolist())
 
 
 def as_labels(y: npt.NDArray[Any], key: str) -> Labels:

@@ -8,16 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data._folders import (
+    IMAGES,
     ImageShape,
     Listing,
     Progress,
-    _images,
-    _list_images,
+    _folders,
+    _list_files,
     _parts,
     _read_images,
     _require_pillow,
+    files_in,
 )
-from mcutrain.data._npz import _given_split, _read_arrays
+from mcutrain.data._npz import given_split, read_arrays
 from mcutrain.data._place import read_place
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
 from mcutrain.errors import DataError
@@ -49,14 +51,14 @@ def load_samples(
 
 
 def _of_npz(path: Path, count: int, seed: int) -> Samples:
-    arrays = _read_arrays(path)
+    arrays = read_arrays(path)
     key = next((k for k in ("x_train", "x") if k in arrays), None)
     if key is None:
         raise DataError("there is no x and no x_train: save the samples as x")
     x = as_samples(arrays[key], key)
     index = np.arange(len(x))
     if key == "x" and "split" in arrays:
-        index, _ = _given_split(arrays["split"], len(x))
+        index = given_split(arrays["split"], len(x))[0]
     labels = _class_numbers(arrays.get(key.replace("x", "y")), len(x))[index]
     return x[index[_mixed(labels, count, seed)]]
 
@@ -78,13 +80,12 @@ def _of_folder(
     root: Path, count: int, seed: int, image_shape: ImageShape | None, progress: Progress | None
 ) -> Samples:
     _require_pillow()
-    train, _ = _parts(root)
-    folders = [f.name for f in sorted(train.iterdir()) if f.is_dir() and f.name[:1] not in "._"]
-    found = (
-        _list_images(train, tuple(folders))
-        if folders
-        else Listing(tuple(paths := _images(root)), (0,) * len(paths))
-    )
-    labels = np.array(found.labels, np.int64)
-    chosen = found.take(_mixed(labels, count, seed))
+    train = _parts(root)[0]
+    classes = tuple(folder.name for folder in _folders(train))
+    if classes:
+        found = _list_files(train, classes, IMAGES)
+    else:
+        paths = tuple(files_in(root, IMAGES))
+        found = Listing(paths, (0,) * len(paths))
+    chosen = found.take(_mixed(found.numbers, count, seed))
     return _read_images(chosen, image_shape, progress)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.data import arranged
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.calibrate import Progress, Statistics, calibrate
@@ -150,18 +151,11 @@ def useful(result: Quantized, samples: Array) -> str:
 def as_input(graph: FloatGraph, samples: Array) -> Array:
     """Samples as float32 [n, …] of the input's shape. Raises DataError if they do not fit.
 
-    Samples in the file's own order of axes, channels first, are turned.
+    Samples with channels first are turned, see mcutrain.data.arranged.
     """
     shape = graph.input_shape[1:]
+    samples = arranged(samples, shape)
     given = samples.shape[1:]
-    axes = graph.file_axes.get(graph.input)
-    if (
-        axes is not None
-        and given != shape
-        and given == tuple(graph.input_shape[i] for i in axes[1:])
-    ):
-        samples = samples.transpose(np.argsort(axes))
-        given = shape
     if len(samples) == 0 or [d for d in given if d > 1] != [d for d in shape if d > 1]:
         raise DataError(
             f"the samples have the shape {given} but the model takes {shape}: save or "

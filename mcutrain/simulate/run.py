@@ -160,9 +160,10 @@ def _fitted(part: data.Dataset, shape: tuple[int, ...], transform: data.Transfor
 
     Windows (n, time, channels) are thus no images (n, height, width), if the model's input says so.
     """
-    if data.is_same_shape(part.x.shape[1:], shape):
-        return replace(part, x=part.x.reshape(len(part), *shape))
-    return replace(part, x=transform.fit(part.x)) if part.x.dtype == np.uint8 else part
+    x = data.arranged(part.x, shape)
+    if data.is_same_shape(x.shape[1:], shape):
+        return replace(part, x=x.reshape(len(part), *shape))
+    return replace(part, x=transform.fit(x)) if x.dtype == np.uint8 else replace(part, x=x)
 
 
 @dataclass(frozen=True)

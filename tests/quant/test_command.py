@@ -194,3 +194,12 @@ def test_errors_around_the_mean_are_of_what_varies():
     assert _varying_db(wanted, np.full_like(wanted, 104.5)) == pytest.approx(0)
     assert _varying_db(wanted, wanted + 50) > 100
     assert _varying_db(np.ones((10, 1), np.float32), wanted) == LARGEST_DB
+
+
+def test_calibration_takes_images_with_channels_first(run, model, samples, tmp_path):
+    x = np.load(samples["uint8"])["x"]
+    np.savez(tmp_path / "first.npz", x=x.transpose(0, 3, 1, 2))
+    flags = ("--pixels", "0,1", "-o")
+    for data, output in ((samples["uint8"], "a.tflite"), (tmp_path / "first.npz", "b.tflite")):
+        assert run("quantize", model, "--calibration", data, *flags, output).code == 0
+    assert (tmp_path / "a.tflite").read_bytes() == (tmp_path / "b.tflite").read_bytes()
