@@ -15,6 +15,7 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
+from mcutrain_host.files import whole
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.packages import OPTIONAL, install
 from mcutrain_host.toolchain import ZIG, find_host_compiler
@@ -98,35 +99,37 @@ def build(
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for done, _ in enumerate(pool.map(compile_one, zip(sources, objects, strict=True)), 1):
             progress(done, len(sources))
-    part = output.with_name(f".{output.name}.part")
     options = facts["link"]
     if toolchain.command == ZIG and facts["linker_script"] is not None:
         script = _without_debug_information(folder, facts["linker_script"])
         options = [script if option == facts["linker_script"] else option for option in options]
-    link = [*toolchain.command, *flags, *options, "-o", str(part.relative_to(folder))]
-    _run([*link, *objects, *toolchain.libraries], folder, f"linking {manifest.board['name']}")
-    uf2 = _uf2(folder, part, manifest.board["output"])
-    part.replace(output)
-    if uf2 is not None:
-        uf2.replace(output.with_suffix(".uf2"))
+    try:
+        with whole(output) as part:
+            to = ["-o", str(part.relative_to(folder))]
+            link = [*toolchain.command, *flags, *options, *to, *objects, *toolchain.libraries]
+            _run(link, folder, f"linking {manifest.board['name']}")
+            _uf2(folder, part, manifest.board["output"], output.with_suffix(".uf2"))
+    except OSError as error:
+        raise BuildError(f"cannot write {output}: {error.strerror}") from error
     return output
 
 
-def _uf2(folder: Path, elf: Path, facts: dict[str, Any]) -> Path | None:
+def _uf2(folder: Path, elf: Path, facts: dict[str, Any], output: Path) -> None:
     """What the boot ROM's drive takes, made by the project's own tool as its Makefile does."""
     if "uf2_base" not in facts:
-        return None
+        return
     base = int(facts["uf2_base"])
     flat = bytearray()
     with elf.open("rb") as file:
         for address, data in sorted(loaded_segments(ELFFile(file))):
             flat.extend(bytes(address - base - len(flat)))
             flat.extend(data)
-    tool, source, binary, part = "build/bin2uf2", "tools/bin2uf2.c", "build/firmware.bin", ".uf2"
+    tool, source, binary = "build/bin2uf2", "tools/bin2uf2.c", "build/firmware.bin"
     (folder / binary).write_bytes(flat)
     _run([*find_host_compiler(), "-O2", "-o", tool, source], folder, source)
-    _run([str(folder.resolve() / tool), str(base), binary, f"build/{part}"], folder, tool)
-    return folder / "build" / part
+    with whole(output) as part:
+        to = str(part.relative_to(folder))
+        _run([str(folder.resolve() / tool), str(base), binary, to], folder, tool)
 
 
 def _without_debug_information(folder: Path, script: str) -> str:

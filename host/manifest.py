@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcutrain_host.errors import ProjectError
+from mcutrain_host.files import restore_folder
 from mcutrain_host.protocol import Firmware
 
 FORMAT = 1
@@ -30,6 +31,7 @@ class Manifest:
     def read(folder: Path) -> Manifest:
         """Read DIR/manifest.json. Raises ProjectError."""
         path = folder / "manifest.json"
+        restore_folder(folder)
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from mcutrain_host.errors import ModelMismatchError, StateFileError
+from mcutrain_host.files import write_whole
 
 MAGIC = b"MCTS"
 VERSION = 1
@@ -60,10 +60,7 @@ def read(path: Path, model_hash: int) -> SavedState:
 
 def write(path: Path, raw: bytes) -> None:
     """Write a state as a whole or not at all. Raises StateFileError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(raw)
-        part.replace(path)
+        write_whole(path, raw)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise StateFileError(f"cannot write {path}: {error.strerror}") from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 from pathlib import Path
 from typing import ClassVar
 
 from mcutrain_host.errors import FlashError
+from mcutrain_host.files import whole
 from mcutrain_host.flashing.job import Job
 
 EXAMPLE_PORT = 5000
@@ -40,12 +40,10 @@ class Local:
 def copy_program(program: Path, to: Path) -> Path:
     """Copy a program so that it can be run, as a whole or not at all. Returns where it is."""
     target = to / program.name if to.is_dir() else to
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        shutil.copyfile(program, part)
-        part.chmod(0o755)
-        part.replace(target)
+        with whole(target) as part:
+            shutil.copyfile(program, part)
+            part.chmod(0o755)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise FlashError(f"cannot write {target}: {error.strerror}") from error
     return target

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from mcutrain_host.files import write_whole
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.image import Image, read_uf2
@@ -239,9 +240,7 @@ class VirtualBoard:
         """Write the flash to its file."""
         flash = self.machine.chip.flash
         if self.flash_file is not None and flash is not None:
-            part = self.flash_file.with_name(self.flash_file.name + ".part")
-            part.write_bytes(flash.bytes)
-            part.replace(self.flash_file)
+            write_whole(self.flash_file, bytes(flash.bytes))
 
     def __enter__(self) -> VirtualBoard:
         self.start()

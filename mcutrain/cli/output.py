@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.files import write_whole
 from mcutrain_host.text import printable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -133,9 +134,7 @@ def writing(path: Path) -> Iterator[None]:
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file as a whole or not at all. Raises McutrainError."""
     with writing(path):
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        part.write_bytes(content)
-        part.replace(path)
+        write_whole(path, content)
 
 
 def check_writable(path: Path) -> None:

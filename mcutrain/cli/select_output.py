@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcutrain_host.files import sync
+
 from mcutrain.cli.output import (
     IN_PERCENT,
     count_bar,
@@ -69,6 +71,7 @@ def write_all(folder: Path, files: Mapping[str, str]) -> None:
         try:
             for name, text in files.items():
                 parts[name].write_text(text, encoding="utf-8")
+                sync(parts[name])
             for name, part in parts.items():
                 part.replace(folder / name)
         finally:

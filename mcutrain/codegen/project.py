@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 import mcutrain_templates
 import numpy as np
+from mcutrain_host.files import replace_folder, restore_folder, sync
 
 from mcutrain.codegen import firmware
 from mcutrain.codegen.c_text import CTYPES, broken, comment, lines
@@ -50,6 +51,7 @@ class Project:
 
         Raises McutrainError if the folder exists and holds something that is not such a project.
         """
+        restore_folder(folder)
         is_empty = folder.is_dir() and not any(folder.iterdir())
         if folder.exists() and not is_empty and not (folder / "manifest.json").is_file():
             raise McutrainError(
@@ -65,8 +67,9 @@ class Project:
             for name in KEPT_FILES:
                 if (folder / name).is_file():
                     shutil.copy2(folder / name, fresh / name)
+                    sync(fresh / name)
             fresh.chmod(0o755)
-            _swap(fresh, folder)
+            replace_folder(fresh, folder)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -83,20 +86,6 @@ class Project:
         for name, text in sorted(self.files.items()):
             joined.update(f"{name}\0{text}\0".encode())
         return joined.hexdigest()
-
-
-def _swap(fresh: Path, folder: Path) -> None:
-    """Move `fresh` to `folder`; what was there is deleted after, or stays if that fails."""
-    old = folder.with_name(f"{fresh.name}-old")
-    if folder.exists():
-        folder.replace(old)
-    try:
-        fresh.replace(folder)
-    except BaseException:
-        if old.exists():
-            old.replace(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def generate(

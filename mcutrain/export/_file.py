@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
+
+from mcutrain_host.files import whole
 
 from mcutrain.errors import McutrainError
 
@@ -14,12 +15,9 @@ def replace_checked(path: Path, content: bytes, check: Callable[[Path], None]) -
 
     Raises McutrainError if the file cannot be written.
     """
-    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:
-        part.write_bytes(content)
-        check(part)
-        part.replace(path)
+        with whole(path) as part:
+            part.write_bytes(content)
+            check(part)
     except OSError as error:
         raise McutrainError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)

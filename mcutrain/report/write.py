@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from mcutrain_host.files import write_whole
 
 from mcutrain.errors import ReportError
 from mcutrain.report.content import Report
@@ -32,15 +33,9 @@ def draw(report: Report, folder: Path) -> tuple[Path, tuple[str, ...]]:
 
 def replace_file(path: Path, text: str) -> Path:
     """Write a text file as a whole or not at all. Raises ReportError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise ReportError(f"cannot write {path}: {error.strerror or error}") from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
     return path

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.files import write_whole
 
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
@@ -319,7 +319,7 @@ class Run:
         return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint; the file is replaced as a whole or not at all."""
+        """Write a checkpoint; the file is replaced as a whole or not at all. Raises StateError."""
         buffer = io.BytesIO()
         counts = {
             "trained": self.state.trained,
@@ -336,9 +336,10 @@ class Run:
         saved = np.frombuffer(self.state.saved, np.uint8)
         texts = [np.array(text) for text in (json.dumps(counts), self.recipe)]
         np.savez_compressed(buffer, saved=saved, counts=texts[0], recipe=texts[1])
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        part.write_bytes(buffer.getvalue())
-        part.replace(path)
+        try:
+            write_whole(path, buffer.getvalue())
+        except OSError as error:
+            raise StateError(f"cannot write the checkpoint {path}: {error.strerror}") from error
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint. Raises StateError if it is of another run, or damaged."""

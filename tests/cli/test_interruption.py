@@ -12,8 +12,10 @@ import pytest
 
 from mcutrain import api, data, demo
 from mcutrain.demo import Size
+from mcutrain.errors import StateError
 from mcutrain.simulate import Progress, Run
 from tests.cli.conftest import Run as Call
+from tests.host.test_files import full_disk
 
 SIZE = Size(train=100, test=30, epochs=2)
 SETTINGS = ("--samples", 400, "--test-samples", 50, "--epochs", 3, "--lr", "0.03", "--flip")
@@ -79,6 +81,19 @@ def test_a_continued_run_ends_with_the_same_bits(
     continued = api.finish(step, begun(step, images), checkpoint)
     assert without_times(continued) == without_times(uninterrupted)
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_a_checkpoint_on_a_full_disk_is_named_and_the_one_before_stays(
+    step: Any, images: data.Split, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "run.npz"
+    run = begun(step, images)
+    run.save(checkpoint)
+    before = checkpoint.read_bytes()
+    with full_disk(), pytest.raises(StateError, match=r"the checkpoint .*run\.npz: File too large"):
+        run.save(checkpoint)
+    assert checkpoint.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
 
 
 def test_an_interrupted_run_continues_in_the_same_process(

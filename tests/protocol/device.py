@@ -15,6 +15,7 @@ FIRMWARE = REPOSITORY / "firmware"
 HERE = Path(__file__).resolve().parent
 SOURCES = (
     HERE / "fake" / "fake.c",
+    HERE / "fake" / "fake_model.c",
     FIRMWARE / "protocol" / "mct_frame.c",
     FIRMWARE / "protocol" / "mct_protocol.c",
     FIRMWARE / "store" / "mct_store.c",

@@ -31,7 +31,8 @@ static struct {
     char **arguments;
     int line;     /* where bytes come from and go to, -1: none yet */
     int listener; /* TCP: where the next connection comes from, -1: not TCP */
-    uint8_t *slots;
+    int file;     /* of the slots */
+    const uint8_t *slots;
 } linux_board = {.port = "pty", .state = "mcutrain.slots", .line = -1, .listener = -1};
 
 /* One sentence, and exit code 2. */
@@ -199,14 +200,33 @@ bool mct_board_bootloader(void) {
 
 /* ---- slots ---- */
 
+/* Room on the disk for all that will ever be written: a full disk is told now, not at a save. */
+static bool mct_linux_allocate(int file) {
+    const int error = posix_fallocate(file, 0, 2 * MCT_SLOT_BYTES);
+    if (error == EOPNOTSUPP || error == EINVAL) { /* a file system that cannot promise it */
+        return ftruncate(file, 2 * MCT_SLOT_BYTES) == 0;
+    }
+    errno = error;
+    return error == 0;
+}
+
+/* The slots are read through a mapping and written with pwrite: a store to a mapping would end the
+ * program with SIGBUS where pwrite reports that the disk is full. */
 static void mct_linux_open_slots(void) {
-    const int file = open(linux_board.state, O_RDWR | O_CREAT, 0666);
     struct stat found;
-    if (file < 0 || fstat(file, &found) != 0 || ftruncate(file, 2 * MCT_SLOT_BYTES) != 0) {
+    linux_board.file = open(linux_board.state, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (linux_board.file < 0 || fstat(linux_board.file, &found) != 0) {
         mct_linux_fail("cannot keep the state in", linux_board.state);
     }
-    linux_board.slots = mmap(NULL, 2 * MCT_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
+    if (!mct_linux_allocate(linux_board.file)) {
+        const int error = errno;
+        if (found.st_size == 0) {
+            unlink(linux_board.state); /* made just now */
+        }
+        errno = error;
+        mct_linux_fail("cannot keep the state in", linux_board.state);
+    }
+    linux_board.slots = mmap(NULL, 2 * MCT_SLOT_BYTES, PROT_READ, MAP_SHARED, linux_board.file, 0);
     if (linux_board.slots == MAP_FAILED) {
         mct_linux_fail("cannot keep the state in", linux_board.state);
     }
@@ -217,11 +237,31 @@ const uint8_t *mct_board_slot(int32_t slot) {
 }
 
 static bool mct_linux_flush(void) {
-    return msync(linux_board.slots, 2 * MCT_SLOT_BYTES, MS_SYNC) == 0;
+    return fdatasync(linux_board.file) == 0;
+}
+
+static bool mct_linux_put(off_t offset, const uint8_t *bytes, size_t count) {
+    while (count > 0) {
+        const ssize_t done = pwrite(linux_board.file, bytes, count, offset);
+        if (done <= 0 && errno != EINTR) {
+            return false;
+        }
+        const size_t step = done > 0 ? (size_t)done : 0;
+        bytes += step;
+        offset += (off_t)step;
+        count -= step;
+    }
+    return true;
 }
 
 bool mct_board_slot_erase(int32_t slot) {
-    memset(linux_board.slots + (size_t)slot * MCT_SLOT_BYTES, 0xFF, MCT_SLOT_BYTES);
+    uint8_t erased[MCT_PAGE_BYTES];
+    memset(erased, 0xFF, sizeof erased);
+    for (off_t at = 0; at < (off_t)MCT_SLOT_BYTES; at += (off_t)sizeof erased) {
+        if (!mct_linux_put((off_t)slot * MCT_SLOT_BYTES + at, erased, sizeof erased)) {
+            return false;
+        }
+    }
     return mct_linux_flush();
 }
 
@@ -230,7 +270,9 @@ bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, u
     if (makes_valid && !mct_linux_flush()) {
         return false;
     }
-    memcpy(linux_board.slots + (size_t)slot * MCT_SLOT_BYTES + offset, bytes, count);
+    if (!mct_linux_put((off_t)slot * MCT_SLOT_BYTES + (off_t)offset, bytes, count)) {
+        return false;
+    }
     return !makes_valid || mct_linux_flush();
 }
 

@@ -11,83 +11,10 @@
 
 static mct_protocol protocol;
 static uint8_t slots[2][MCT_SLOT_BYTES];
-static int8_t input[MCT_INPUT_BYTES];
-static int8_t output[MCT_OUTPUT_BYTES];
-static uint8_t state[MCT_STATE_BYTES];
 static uint8_t sent[1 << 16];
-static uint32_t sent_count, trained, restarts;
+static uint32_t sent_count, restarts;
 static int32_t operations_left = -1;
 static jmp_buf power;
-
-/* ---- model: the state is a counter and a running mix of what was learnt ---- */
-
-void mct_reset(uint32_t seed) {
-    memset(state, 0, sizeof state);
-    mct_put32(state, seed);
-    trained = 0;
-}
-
-int8_t *mct_input(void) {
-    return input;
-}
-
-const int8_t *mct_infer(void) {
-    for (int32_t i = 0; i < MCT_OUTPUT_BYTES; i++) {
-        output[i] = (int8_t)(input[i] ^ state[i]);
-    }
-    return output;
-}
-
-mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result) {
-    trained++;
-    mct_put32(state + 4, mct_get32(state + 4) + 1);
-    for (uint32_t i = 8; i < MCT_STATE_BYTES; i++) {
-        state[i] = (uint8_t)(state[i] * 31u + (uint8_t)input[i] + (uint32_t)label);
-    }
-    result->loss_q16 = rate.mult_q31 ^ rate.shift;
-    result->prediction = 0;
-    return MCT_OK;
-}
-
-uint8_t *mct_state_bytes(void) {
-    return state;
-}
-
-uint32_t mct_position(void) {
-    return mct_get32(state + 4);
-}
-
-uint32_t mct_saturations(void) {
-    return 3;
-}
-
-void mct_state_save(uint8_t saved[MCT_SAVED_BYTES]) {
-    mct_state_header(MCT_MODEL_HASH, state, MCT_STATE_BYTES, saved);
-    memcpy(saved + MCT_STATE_HEADER_BYTES, state, MCT_STATE_BYTES);
-}
-
-void mct_state_read(uint32_t offset, uint32_t count, uint8_t *to) {
-    uint8_t saved[MCT_SAVED_BYTES];
-    mct_state_save(saved);
-    const uint32_t left = offset < MCT_SAVED_BYTES ? MCT_SAVED_BYTES - offset : 0;
-    memcpy(to, saved + (left > 0 ? offset : 0), count < left ? count : left);
-}
-
-mct_status mct_state_verify(const uint8_t *saved, size_t saved_bytes) {
-    const mct_status status = mct_state_check_header(MCT_MODEL_HASH, MCT_STATE_BYTES, saved);
-    if (status != MCT_OK || saved_bytes != MCT_SAVED_BYTES) {
-        return status != MCT_OK ? status : MCT_ERROR_SIZE;
-    }
-    return mct_state_check(saved, saved + MCT_STATE_HEADER_BYTES, MCT_STATE_BYTES);
-}
-
-mct_status mct_state_load(const uint8_t *saved, size_t saved_bytes) {
-    const mct_status status = mct_state_verify(saved, saved_bytes);
-    if (status == MCT_OK) {
-        memcpy(state, saved + MCT_STATE_HEADER_BYTES, MCT_STATE_BYTES);
-    }
-    return status;
-}
 
 /* ---- board ---- */
 
@@ -166,7 +93,7 @@ void fake_erase_flash(void) {
     memset(slots, 0xFF, sizeof slots);
     operations_left = -1;
     restarts = 0;
-    trained = 0;
+    fake_steps = 0;
     sent_count = 0;
 }
 
@@ -185,7 +112,7 @@ void fake_cut_after(int32_t operations) {
 }
 
 uint32_t fake_trained(void) {
-    return trained;
+    return fake_steps;
 }
 
 uint32_t fake_position(void) {
@@ -209,8 +136,8 @@ void fake_read_state(uint8_t *saved) {
 
 int32_t fake_train_once(void) {
     mct_result result;
-    memset(input, (int)trained, sizeof input);
-    return (int32_t)mct_train((int32_t)(trained % MCT_CLASSES), (mct_learning_rate){1 << 30, 0},
+    memset(mct_input(), (int)fake_steps, MCT_INPUT_BYTES);
+    return (int32_t)mct_train((int32_t)(fake_steps % MCT_CLASSES), (mct_learning_rate){1 << 30, 0},
                               &result);
 }
 

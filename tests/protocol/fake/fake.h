@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+extern uint32_t fake_steps; /* calls of mct_train since the last reset */
+
 void fake_begin(void);                                   /* power on; flash stays */
 void fake_erase_flash(void);                             /* as it leaves the factory */
 void fake_receive(const uint8_t *bytes, uint32_t count); /* into the protocol */

@@ -1,0 +1,85 @@
+"""Files and folders that are there as a whole, and on the disk, or as they were before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A file beside `path` to be written; it takes the place of `path` when the block is done.
+
+    A power cut then finds the file of before or the new one, with all its bytes. If the block
+    fails, as on a full disk, nothing is left beside `path`. Raises OSError with the name of `path`.
+    """
+    part = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}.part{path.suffix}")
+    try:
+        yield part
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        with suppress(OSError):  # which must not hide what went wrong before
+            part.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all. Raises OSError with its name."""
+    with whole(path) as part:
+        part.write_bytes(content)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk, where the system can say so."""
+    is_folder = path.is_dir()
+    if is_folder and os.name == "nt":
+        return
+    number = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+    try:
+        os.fsync(number)
+    except OSError:
+        if not is_folder:  # some file systems cannot do it for folders
+            raise
+    finally:
+        os.close(number)
+
+
+def replace_folder(fresh: Path, folder: Path) -> None:
+    """Move `fresh` to `folder`. What was there is deleted after, or stays if that fails.
+
+    There is a moment between two renames at which nothing has the name of `folder`. If this program
+    is killed then, `restore_folder` finds what was there before.
+    """
+    old = _old(folder)
+    restore_folder(folder)
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.replace(old)
+    try:
+        fresh.replace(folder)
+        sync(folder.parent)
+    except BaseException:
+        restore_folder(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def restore_folder(folder: Path) -> None:
+    """Give a folder its name back that a `replace_folder` lost when it was killed."""
+    old = _old(folder)
+    if not folder.exists() and old.is_dir():
+        with suppress(OSError):
+            old.replace(folder)
+
+
+def _old(folder: Path) -> Path:
+    """Where a folder is while its successor takes its place."""
+    path = folder.absolute()
+    return path.with_name(f".{path.name}-old")

@@ -1,0 +1,79 @@
+/* The model of mct_model.h: its state is a counter and a running mix of what was learnt. */
+#include <string.h>
+
+#include "fake.h"
+#include "mct_bytes.h"
+#include "mct_model.h"
+
+static int8_t input[MCT_INPUT_BYTES];
+static int8_t output[MCT_OUTPUT_BYTES];
+static uint8_t state[MCT_STATE_BYTES];
+uint32_t fake_steps;
+
+void mct_reset(uint32_t seed) {
+    memset(state, 0, sizeof state);
+    mct_put32(state, seed);
+    fake_steps = 0;
+}
+
+int8_t *mct_input(void) {
+    return input;
+}
+
+const int8_t *mct_infer(void) {
+    for (int32_t i = 0; i < MCT_OUTPUT_BYTES; i++) {
+        output[i] = (int8_t)(input[i] ^ state[i]);
+    }
+    return output;
+}
+
+mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result) {
+    fake_steps++;
+    mct_put32(state + 4, mct_get32(state + 4) + 1);
+    for (uint32_t i = 8; i < MCT_STATE_BYTES; i++) {
+        state[i] = (uint8_t)(state[i] * 31u + (uint8_t)input[i] + (uint32_t)label);
+    }
+    result->loss_q16 = rate.mult_q31 ^ rate.shift;
+    result->prediction = 0;
+    return MCT_OK;
+}
+
+uint8_t *mct_state_bytes(void) {
+    return state;
+}
+
+uint32_t mct_position(void) {
+    return mct_get32(state + 4);
+}
+
+uint32_t mct_saturations(void) {
+    return 3;
+}
+
+void mct_state_save(uint8_t saved[MCT_SAVED_BYTES]) {
+    mct_state_header(MCT_MODEL_HASH, state, MCT_STATE_BYTES, saved);
+    memcpy(saved + MCT_STATE_HEADER_BYTES, state, MCT_STATE_BYTES);
+}
+
+void mct_state_read(uint32_t offset, uint32_t count, uint8_t *to) {
+    uint8_t saved[MCT_SAVED_BYTES];
+    mct_state_save(saved);
+    const uint32_t left = offset < MCT_SAVED_BYTES ? MCT_SAVED_BYTES - offset : 0;
+    memcpy(to, saved + (left > 0 ? offset : 0), count < left ? count : left);
+}
+
+mct_status mct_state_verify(const uint8_t *saved, size_t saved_bytes) {
+    const mct_status status = mct_state_check_header(MCT_MODEL_HASH, MCT_STATE_BYTES, saved);
+    if (status != MCT_OK || saved_bytes != MCT_SAVED_BYTES) {
+        return status != MCT_OK ? status : MCT_ERROR_SIZE;
+    }
+    return mct_state_check(saved, saved + MCT_STATE_HEADER_BYTES, MCT_STATE_BYTES);
+}
+
+mct_status mct_state_load(const uint8_t *saved, size_t saved_bytes) {
+    const mct_status status = mct_state_verify(saved, saved_bytes);
+    if (status == MCT_OK) {
+        memcpy(state, saved + MCT_STATE_HEADER_BYTES, MCT_STATE_BYTES);
+    }
+    return status;
+}
