@@ -298,10 +298,12 @@ def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
 
 def _result(step: TrainingStep, run: Run) -> SimulationResult:
     state = run.state
+    accuracy = state.epochs[-1].test_accuracy if state.epochs else state.before
     assert state.before is not None
+    assert accuracy is not None, "after the last epoch there is always a test"
     return SimulationResult(
         before=state.before,
-        accuracy=state.epochs[-1].test_accuracy if state.epochs else state.before,
+        accuracy=accuracy,
         epochs=state.epochs,
         steps=state.trained,
         seconds=state.seconds,

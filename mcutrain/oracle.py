@@ -15,7 +15,7 @@ from mcutrain.frontends import load
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.verify import verify
-from mcutrain.oracle_onnx import onnxruntime_outputs
+from mcutrain.oracle_onnx import check_onnxruntime, onnxruntime_outputs
 from mcutrain.oracle_tflite import as_installed, interpreter, tflite_outputs
 from mcutrain.pipeline import prepare
 
@@ -84,10 +84,12 @@ def compare(
     reference_samples: int = 20,
     seed: int = 0,
     report: Report = lambda *_: None,
+    inputs: Callable[[Graph], Array] | None = None,
 ) -> Verdict:
-    """Our forward passes on drawn inputs against the reference runtime of the file's format.
+    """Our forward passes against the reference runtime of the file's format.
 
-    reference_samples: how many of them the numpy reference computes, which is slow.
+    samples: how many inputs are drawn. inputs: makes others, int8 [n, …] as the graph takes them,
+    instead. reference_samples: how many of them the numpy reference computes, which is slow.
     """
     graph = verify(load(path))
     if len(graph.inputs) != 1:
@@ -95,12 +97,12 @@ def compare(
             f"{path} has {len(graph.inputs)} inputs; models with one can be verified"
         )
     if path.suffix.lower() == ".onnx":
-        return _compare_onnx(
-            path, graph, draw_inputs(graph, samples, seed), reference_samples, report
-        )
-    return _compare_tflite(
-        path, graph, draw_inputs(graph, samples, seed), reference_samples, report
-    )
+        check_onnxruntime()
+    else:
+        interpreter()  # a sentence before the data is read
+    x = draw_inputs(graph, samples, seed) if inputs is None else inputs(graph)
+    way = _compare_onnx if path.suffix.lower() == ".onnx" else _compare_tflite
+    return way(path, graph, x, reference_samples, report)
 
 
 def draw_inputs(graph: Graph, count: int, seed: int) -> Array:

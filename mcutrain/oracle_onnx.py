@@ -39,9 +39,14 @@ def onnxruntime_outputs(
     return np.concatenate(results)
 
 
-def _session(path: str | Path, optimize: bool) -> Any:
+def check_onnxruntime() -> None:
+    """Raise McutrainError if it is not installed."""
     if not OPTIONAL["onnxruntime"].is_installed:
         raise McutrainError(OPTIONAL["onnxruntime"].missing)
+
+
+def _session(path: str | Path, optimize: bool) -> Any:
+    check_onnxruntime()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -63,6 +63,14 @@ TestSamples = Annotated[
     ),
 ]
 TestShare = Annotated[float, typer.Option(help="Of data that does not say what is for the test.")]
+TestEvery = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="EPOCHS",
+        help="Test after every so many epochs; 0 only before the first and after the last.",
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(min=1, help="Processes that train; one per CPU by default.", show_default=False),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import logs, options
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.logs import both, logged
 from mcutrain.cli.output import (
     INTERRUPTED,
     check_writable,
@@ -22,7 +23,7 @@ from mcutrain.cli.output import (
 from mcutrain.cli.training import rate_line, score_lines, searching, watching
 
 if TYPE_CHECKING:
-    from mcutrain.api import SimulationResult
+    from mcutrain.api import SimulationResult, Watch
     from mcutrain.data import Split
     from mcutrain.pipeline import TrainingStep
     from mcutrain.simulate import Run, RunSettings, Simulator
@@ -45,6 +46,7 @@ def simulate(
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
     test_share: inputs.TestShare = 0.2,
+    test_every: inputs.TestEvery = 1,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
     accumulate: options.Accumulate = 1,
@@ -66,6 +68,14 @@ def simulate(
             help="Write the trained state there, as mct_state_load reads it.", show_default=False
         ),
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="A JSON object per step and event is appended there, as `mcutrain train` does.",
+            show_default=False,
+        ),
+    ] = None,
+    tensorboard: logs.TensorBoardFolder = None,
     reference: Annotated[
         bool,
         typer.Option("--reference", help="Compute with numpy instead of C: the same bits, slowly."),
@@ -79,13 +89,20 @@ def simulate(
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
 
     Example: `mcutrain simulate model.tflite --data images/ --scheme last:6 --checkpoint run.npz`
+
+    Example: `mcutrain simulate model.tflite --data images/ --epochs 50 --test-every 5 --tensorboard
+    runs/a`
     """
+    from mcutrain_host.log import check_tensorboard
+
     from mcutrain.api import continued
     from mcutrain.simulate import RunSettings, check_can_build
 
     if not reference:
         check_can_build()  # a sentence before the data is read
-    settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
+    if tensorboard is not None:
+        check_tensorboard(tensorboard)
+    settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop, test_every)
     flags = options.StepOptions(
         scheme,
         accumulate,
@@ -98,7 +115,7 @@ def simulate(
     )
     pixels = inputs.normalization(mean, std)
     source = inputs.Source(data, samples, test_samples, test_share, pixels, seed)
-    for path in (save_state, checkpoint):
+    for path in (save_state, checkpoint, log):
         if path is not None:
             check_writable(path)
     step, split = _load(model, source, flags, classes, settings)
@@ -108,7 +125,8 @@ def simulate(
     run = _prepare(step, split, continued(settings, checkpoint), source, backend)
     if not json and lr is None:
         say(rate_line(run.settings.learning_rate))
-    result = _train(step, run, checkpoint)
+    with logged(step, run, log, tensorboard) as watch:
+        result = _train(step, run, checkpoint, watch)
     if save_state is not None:
         replace_file(save_state, result.saved)
     if json:
@@ -182,12 +200,14 @@ def _prepare(
     return run
 
 
-def _train(step: TrainingStep, run: Run, checkpoint: Path | None) -> SimulationResult:
+def _train(
+    step: TrainingStep, run: Run, checkpoint: Path | None, logging: Watch
+) -> SimulationResult:
     from mcutrain.api import finish
 
     try:
-        with watching(run, step.scheme.name) as watch:
-            return finish(step, run, checkpoint, watch)
+        with watching(run, step.scheme.name) as shown:
+            return finish(step, run, checkpoint, both(shown, logging))
     except KeyboardInterrupt:
         done = f"{run.state.trained:,} of {run.total:,} steps are done"
         if checkpoint is None:
@@ -226,7 +246,8 @@ def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
         scores = {"accuracy_before": result.before, "accuracy": result.accuracy}
         return {**scores, "epochs": epochs}
     for epoch in epochs:
-        del epoch["train_accuracy"], epoch["test_accuracy"]
+        del epoch["train_accuracy"]
+        epoch.pop("test_accuracy", None)  # NaN, or not there where there was no test
     return {
         "loss_before": result.loss_before,
         "loss": result.loss,

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import boards, options
+from mcutrain.cli import boards, logs, options
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.logs import opened
 from mcutrain.cli.output import (
     INTERRUPTED,
     check_writable,
@@ -33,7 +34,6 @@ from mcutrain.cli.training import Lines, Smoothed, rate_line, score_lines, searc
 if TYPE_CHECKING:
     from types import FrameType
 
-    from mcutrain_host.log import Logs
     from mcutrain_host.manifest import Manifest
     from mcutrain_host.protocol import Identity, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
@@ -114,15 +114,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    tensorboard: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write TensorBoard's event files there too; needs `pip install "
-            "'mcutrain[tensorboard]'`.",
-            show_default=False,
-        ),
-    ] = None,
+    tensorboard: logs.TensorBoardFolder = None,
     json: options.Json = False,
 ) -> None:
     """Train on a board; this computer sends samples and learning rates.
@@ -257,9 +249,9 @@ def _run(
     earlier = _last_course(where.log)
     with SerialLink(where.port, where.baud) as link, _stopping() as stop:
         device = Device(link, Patience(work_seconds=where.patience_seconds))
-        with _logs(where.log, tensorboard) as logs, _screen(lessons, quiet) as screen:
+        with opened(where.log, tensorboard) as log, _screen(lessons, quiet) as screen:
             screen.is_other_course = earlier not in (None, (how.facts or {})["course"])
-            training = Training(device, lessons, how, logs, screen, stop)
+            training = Training(device, lessons, how, log, screen, stop)
             try:
                 return training.run()
             except LogError as error:
@@ -272,20 +264,6 @@ def _run(
                     f"{error}; {training.position:,} of {lessons.total:,} steps were done, and the "
                     "same command goes on from what the board kept"
                 ) from error
-
-
-@contextmanager
-def _logs(path: Path, tensorboard: Path | None) -> Iterator[Logs]:
-    from mcutrain_host.log import JsonLines, Log, Logs, TensorBoard
-
-    logs: list[Log] = [JsonLines(path)]
-    if tensorboard is not None:
-        logs.append(TensorBoard(tensorboard))
-    made = Logs(logs)
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def _last_course(log: Path) -> str | None:

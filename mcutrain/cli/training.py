@@ -93,16 +93,19 @@ class _Epochs:
         for epoch in self.run.state.epochs[self.told :]:
             err.print(
                 f"{self.title}  epoch {epoch.epoch}/{self.run.settings.epochs}: "
-                f"loss {epoch.loss:.3f}, {_test(epoch)}"
+                f"loss {epoch.loss:.3f}{_test(epoch)}"
             )
         self.told = len(self.run.state.epochs)
 
 
 def _test(epoch: EpochResult) -> str:
-    if epoch.test_loss is None:
-        return f"training {percent(epoch.train_accuracy)}, test {percent(epoch.test_accuracy)}"
-    auc = "" if epoch.test_auc is None else f", AUC {epoch.test_auc:.4f}"
-    return f"test {epoch.test_loss:.3f}{auc}"
+    """Accuracies where there are classes, else loss and AUC; without a test what there is."""
+    said = "" if math.isnan(epoch.train_accuracy) else f", training {percent(epoch.train_accuracy)}"
+    if epoch.test_loss is not None:
+        said += f", test {epoch.test_loss:.3f}"
+    elif epoch.test_accuracy is not None:
+        said += f", test {percent(epoch.test_accuracy)}"
+    return said if epoch.test_auc is None else f"{said}, AUC {epoch.test_auc:.4f}"
 
 
 class Lines:

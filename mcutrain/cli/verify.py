@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcutrain.cli import samples as inputs
 from mcutrain.cli.options import Json, Model, Seed
 from mcutrain.cli.output import count_bar, percent, show, show_json, show_table
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mcutrain.ir.graph import Graph
     from mcutrain.oracle import Verdict
+
+    Array = npt.NDArray[Any]
 
 
 def verify(
     model: Model,
-    samples: Annotated[int, typer.Option(min=1, help="Random inputs.")] = 200,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Compare on these samples instead of random inputs: what `mcutrain simulate` "
+            "reads; those for the test, evenly taken from all of them.",
+            show_default=False,
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Inputs, at most.")] = 200,
     reference_samples: Annotated[
         int, typer.Option(min=0, help="How many of them the slow numpy reference computes too.")
     ] = 20,
+    test_share: inputs.TestShare = 0.2,
+    mean: inputs.Mean = None,
+    std: inputs.Std = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -29,21 +48,29 @@ def verify(
     computes in floating point; its two optimisation levels differ from each other, and are shown.
 
     Example: `mcutrain verify model.tflite`
+
+    Example: `mcutrain verify model.tflite --data images/ --samples 500`
     """
     from mcutrain.oracle import compare
 
+    made = None
+    if data is not None:
+        normalized = inputs.normalization(mean, std)
+        source = inputs.Source(data, None, None, test_share, normalized, seed)
+        made = partial(_real_inputs, source=source, most=samples)
     with count_bar(json) as bar:
         task = bar.add_task("")
 
         def report(what: str, done: int, of: int) -> None:
             bar.update(task, description=what, completed=done, total=of)
 
-        verdict = compare(model, samples, reference_samples, seed, report)
+        verdict = compare(model, samples, reference_samples, seed, report, made)
     if json:
         comparisons = [asdict(c) for c in verdict.comparisons]
         show_json(
             {
                 "file": str(model),
+                "data": None if data is None else str(data),
                 "runtime": verdict.runtime,
                 "exact": verdict.exact,
                 "is_right": verdict.is_right,
@@ -55,6 +82,29 @@ def verify(
         _print(verdict)
     if not verdict.is_right:
         raise typer.Exit(1)
+
+
+def _real_inputs(graph: Graph, source: inputs.Source, most: int) -> Array:
+    """Samples of a data set as the model's int8 input, at most so many."""
+    import numpy as np
+
+    from mcutrain.api import model_input, prepare_samples
+    from mcutrain.simulate import RunSettings
+
+    x = model_input(graph)
+    made = prepare_samples(
+        source.read(x).without_labels(),
+        RunSettings(),
+        input_shape=x.shape,
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=None,
+        normalization=source.normalization,
+    )
+    test = made.split.test
+    chosen = np.linspace(0, len(test) - 1, min(most, len(test))).round().astype(int)
+    parts = [made.test(int(i), int(i) + 1) for i in chosen]
+    return np.concatenate(parts)
 
 
 def _print(verdict: Verdict) -> None:

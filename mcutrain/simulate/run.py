@@ -7,7 +7,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -43,7 +43,8 @@ class RunSettings:
 
     learning_rate: per sample; None is to be found, see mcutrain.simulate.range_test. schedule:
     cosine or constant. warmup: share of all steps. seed: of the order of samples and of the
-    augmentation. flip, crop_pixels: random changes of images.
+    augmentation. flip, crop_pixels: random changes of images. test_every: epochs from one test to
+    the next; 0 tests only before the first and after the last. It changes nothing that is learnt.
     """
 
     epochs: int = 4
@@ -53,6 +54,21 @@ class RunSettings:
     seed: int = 0
     flip: bool = False
     crop_pixels: int = 0
+    test_every: int = 1
+
+    def tests_after(self, epoch: int) -> bool:
+        """Whether there is a test after an epoch, counted from 1; after the last always."""
+        return epoch == self.epochs or (self.test_every > 0 and epoch % self.test_every == 0)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Training steps in order. losses_q16: times 65536. labels: of no meaning without classes."""
+
+    losses_q16: Array
+    predictions: Array
+    labels: Array
+    rates: Sequence[LearningRate]
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,7 @@ class Progress:
     """Where a run is: samples trained of all, mean loss and accuracy of the last ones.
 
     loss: in nats; of a network that reproduces its input in squared steps of the input, and the
-    accuracy is NaN.
+    accuracy is NaN. steps: the last ones, one by one.
     """
 
     trained: int
@@ -68,12 +84,14 @@ class Progress:
     loss: float
     accuracy: float
     samples_per_second: float
+    steps: Steps | None = None
 
 
 @dataclass(frozen=True)
 class EpochResult:
     """Mean loss and accuracy while training, accuracy on the test set afterwards.
 
+    test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
     seconds: in training steps, without the preparation of samples and evaluation. Of a network that
     reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested.
     """
@@ -81,7 +99,7 @@ class EpochResult:
     epoch: int
     loss: float
     train_accuracy: float
-    test_accuracy: float
+    test_accuracy: float | None
     seconds: float
     test_loss: float | None = None
     test_auc: float | None = None
@@ -176,6 +194,8 @@ class Course:
     def __post_init__(self) -> None:
         if len(self.samples.split.train) == 0:
             raise DataError("there is no training sample")
+        if self.settings.test_every < 0:
+            raise DataError(f"test_every = {self.settings.test_every}: give 0 or more epochs")
 
     @property
     def total(self) -> int:
@@ -210,7 +230,9 @@ class Course:
     @cached_property
     def digest(self) -> str:
         """A hash of all that determines the steps besides model and scheme."""
-        found = hashlib.sha256(repr(sorted(asdict(self.settings).items())).encode())
+        settings = asdict(self.settings)
+        del settings["test_every"]  # a run may go on with fewer or more tests
+        found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(_content(self.samples.split.train))
         return found.hexdigest()
 
@@ -282,7 +304,8 @@ class Run:
         busy_seconds, first = 0.0, self.state.trained
         for index, epoch in self._chunks():
             started = time.monotonic()
-            losses, predictions, seconds = self._step(index, epoch)
+            steps, seconds = self._step(index, epoch)
+            losses, predictions = steps.losses_q16, steps.predictions
             right = self._right(predictions, index)
             self.state = replace(
                 self.state,
@@ -293,7 +316,7 @@ class Run:
                 seconds=self.state.seconds + seconds,
             )
             busy_seconds += max(time.monotonic() - started, 1e-9)
-            report(self._progress(losses, right, len(index), first, busy_seconds))
+            report(self._progress(steps, right, first, busy_seconds))
             self._end_epoch(evaluating)
         return self.state
 
@@ -367,21 +390,21 @@ class Run:
         while self.state.trained < self.total:
             yield self.course.indices(self.state.trained, self.chunk)
 
-    def _step(self, index: Array, epoch: int) -> tuple[Array, Array, float]:
-        """Train on the samples `index`: losses, predictions, seconds."""
+    def _step(self, index: Array, epoch: int) -> tuple[Steps, float]:
+        """Train on the samples `index`; and how many seconds it took."""
         x = self.samples.train(index, epoch, self.settings.seed)
         first = self.state.trained
         rates = [self.course.rates.at(step) for step in range(first, first + len(index))]
+        labels = self.samples.split.train.y[index]
         started = time.monotonic()
-        losses, predictions = self.simulator.train(x, self.samples.split.train.y[index], rates)
-        return losses, predictions, time.monotonic() - started
+        losses, predictions = self.simulator.train(x, labels, rates)
+        return Steps(losses, predictions, labels, rates), time.monotonic() - started
 
-    def _progress(
-        self, losses: Array, right: int, count: int, first: int, busy_seconds: float
-    ) -> Progress:
+    def _progress(self, steps: Steps, right: int, first: int, busy_seconds: float) -> Progress:
         speed = (self.state.trained - first) / busy_seconds
-        loss = float(losses.mean()) / 65536
-        return Progress(self.state.trained, self.total, loss, self._accuracy(right, count), speed)
+        loss = float(steps.losses_q16.mean()) / 65536
+        accuracy = self._accuracy(right, len(steps.losses_q16))
+        return Progress(self.state.trained, self.total, loss, accuracy, speed, steps)
 
     def _right(self, predictions: Array, index: Array) -> int:
         """How many predictions of training samples are their labels."""
@@ -396,15 +419,15 @@ class Run:
         epoch = len(self.state.epochs) + 1
         if self.state.trained < epoch * count:
             return
-        found = self.test(evaluating)
+        found = self.test(evaluating) if self.settings.tests_after(epoch) else None
         result = EpochResult(
             epoch,
             self.state.loss_q16 / 65536 / count,
             self._accuracy(self.state.correct, count),
-            found.accuracy,
+            None if found is None else found.accuracy,
             self.state.seconds - sum(e.seconds for e in self.state.epochs),
-            found.loss,
-            found.auc,
+            None if found is None else found.loss,
+            None if found is None else found.auc,
         )
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 

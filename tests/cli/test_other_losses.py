@@ -93,6 +93,22 @@ def test_facts_of_an_autoencoder_are_loss_and_auc(run: Run, sounds: Path) -> Non
     assert unlabelled["loss"] < unlabelled["loss_before"]
 
 
+def test_an_autoencoder_is_tested_as_often_as_told(run: Run, sounds: Path) -> None:
+    command = ("simulate", "autoencoder", "--data", sounds, *LEARN, "--epochs", 3, "--samples", 40)
+    usual, rare = (run(*command, "--test-every", n, "--json").json for n in (1, 2))
+    assert rare["state_sha256"] == usual["state_sha256"]
+    assert (rare["auc"], rare["loss"]) == (usual["auc"], usual["loss"])
+    assert ["test_auc" in epoch for epoch in usual["epochs"]] == [True, True, True]
+    assert ["test_loss" in epoch for epoch in rare["epochs"]] == [False, True, True]
+    told = run(*command, "--test-every", 0, "--log", "log.jsonl").err
+    assert "epoch 1/3: loss" in told
+    lines = [json.loads(line) for line in Path("log.jsonl").read_text().splitlines()]
+    tests = [line for line in lines if line["event"] == "evaluated"]
+    assert [line["position"] for line in tests] == [0, 120]
+    assert tests[1]["auc"] == usual["auc"]
+    assert not any("accuracy" in line or "label" in line for line in lines)
+
+
 def test_numpy_learns_the_same(run: Run, sounds: Path) -> None:
     few = (*LEARN, "--samples", 6, "--test-samples", 4, "--json")
     hashes = {

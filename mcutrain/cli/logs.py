@@ -1,0 +1,157 @@
+"""The log of a training run, on a board or simulated: lines of JSON, and TensorBoard's files.
+
+mcutrain_host.log says what a line holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from mcutrain_host.log import Log, Logs
+
+    from mcutrain.api import Watch
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.simulate import Progress, Run
+
+HERE = "this computer"
+"""In the place of the board's name."""
+
+TensorBoardFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Write TensorBoard's event files there: every step's loss, accuracy and rate, and the "
+        "tests; needs `pip install 'mcutrain[tensorboard]'`.",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def opened(path: Path | None, tensorboard: Path | None) -> Iterator[Logs]:
+    """The logs that were asked for. Raises LogError."""
+    from mcutrain_host.log import JsonLines, Logs, TensorBoard
+
+    found: list[Log] = [] if path is None else [JsonLines(path)]
+    if tensorboard is not None:
+        found.append(TensorBoard(tensorboard))
+    made = Logs(found)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def logged(
+    step: TrainingStep, run: Run, path: Path | None, tensorboard: Path | None
+) -> Iterator[Watch]:
+    """What logs a simulation while it lasts. Raises LogError."""
+    from mcutrain.api import Watch
+
+    if path is None and tensorboard is None:
+        yield Watch()
+        return
+    with opened(path, tensorboard) as logs:
+        taking = _Taking(step, run, logs)
+        try:
+            yield Watch(taking.trained)
+        except (KeyboardInterrupt, typer.Exit):  # the latter: it has been said
+            taking.end("interrupted")
+            raise
+        taking.end("finished")
+
+
+def both(first: Watch, second: Watch) -> Watch:
+    """Tells both."""
+
+    def training(progress: Progress) -> None:
+        first.training(progress)
+        second.training(progress)
+
+    return replace(first, training=training)
+
+
+class _Taking:
+    """Takes a simulation down, with the events of a training run on a board."""
+
+    def __init__(self, step: TrainingStep, run: Run, log: Log) -> None:
+        self.step, self.run, self.log = step, run, log
+        self.tested = self.begun = 0
+        self.is_connected = False
+
+    def trained(self, progress: Progress) -> None:
+        """The steps since the last call, and the tests before them."""
+        assert progress.steps is not None
+        first = progress.trained - len(progress.steps.losses_q16)
+        self._connect(first)
+        self._tests()
+        losses, labels = progress.steps.losses_q16.tolist(), progress.steps.labels.tolist()
+        predictions = progress.steps.predictions.tolist()
+        for i, rate in enumerate(progress.steps.rates):
+            facts: dict[str, Any] = {
+                "loss": round(losses[i] / 65536, 6),
+                "loss_q16": losses[i],
+            }
+            if self.run.reconstruction is None:
+                facts |= {
+                    "label": labels[i],
+                    "prediction": predictions[i],
+                    "is_right": predictions[i] == labels[i],
+                }
+            facts |= {"rate": rate.value, "mult_q31": rate.mult_q31, "shift": rate.shift}
+            self.log.write("step", first + i + 1, facts)
+
+    def end(self, event: str) -> None:
+        """The last tests, and how the run ended."""
+        state = self.run.state
+        self._connect(state.trained)
+        self._tests()
+        facts = {"steps": state.trained - self.begun, "seconds": round(state.seconds, 3)}
+        self.log.write(event, state.trained, facts)
+
+    def _connect(self, position: int) -> None:
+        if self.is_connected:
+            return
+        self.is_connected, self.begun = True, position
+        count = len(self.run.samples.split.train)
+        self.tested = max(position - 1, 0) // count  # epochs whose tests an earlier run logged
+        facts = {
+            "board": HERE,
+            "model": self.step.graph.name,
+            "scheme": self.step.scheme.name,
+            "sram_bytes": self.step.plan.sram_bytes,
+            "total": self.run.total,
+            "course": self.run.course.digest,
+            "settings": asdict(self.run.settings),
+        }
+        self.log.write("connected", position, facts)
+        state = self.run.state
+        if position == 0 and state.before is not None:
+            self._evaluated(0, state.before, state.loss_before, state.auc_before)
+
+    def _tests(self) -> None:
+        """Those of the epochs that ended since the last call."""
+        count = len(self.run.samples.split.train)
+        for epoch in self.run.state.epochs[self.tested :]:
+            self.tested = epoch.epoch
+            if epoch.test_accuracy is not None:
+                found = epoch.test_accuracy, epoch.test_loss, epoch.test_auc
+                self._evaluated(epoch.epoch * count, *found)
+
+    def _evaluated(
+        self, position: int, accuracy: float, loss: float | None, auc: float | None
+    ) -> None:
+        facts: dict[str, Any] = {"samples": len(self.run.samples.split.test)}
+        if self.run.reconstruction is None:
+            facts["accuracy"] = accuracy
+        else:
+            facts |= {n: v for n, v in (("loss", loss), ("auc", auc)) if v is not None}
+        self.log.write("evaluated", position, facts)
