@@ -129,11 +129,10 @@ def load_data(
     seed: int = 0,
     progress: datasets.Progress | None = None,
 ) -> datasets.Split:
-    """A data set for a model: images of a folder are made to fit as they are read."""
+    """A data set for a model: files are made to fit as they are read."""
     shape = input_type(graph).shape[1:]
-    image_shape = (shape[0], shape[1], shape[2]) if len(shape) == 3 else None
     return datasets.load(
-        path, test_share=test_share, seed=seed, image_shape=image_shape, progress=progress
+        path, test_share=test_share, seed=seed, input_shape=shape, progress=progress
     )
 
 

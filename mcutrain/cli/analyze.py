@@ -99,6 +99,7 @@ def analyze(
     ] = 256,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
+    stride: inputs.Stride = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -150,7 +151,7 @@ def analyze(
     if output is not None:
         check_writable(output)
     pixels = inputs.normalization(mean, std)
-    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed)
+    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed, stride)
     problem = _load(model, source, classes)
     if not json:
         say(_headline(problem))

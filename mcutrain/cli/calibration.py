@@ -29,8 +29,10 @@ class Given:
         seed: int,
         pixels: Normalization | None,
         tell: Callable[[str, int, int], None],
+        stride: int | None = None,
     ) -> None:
         self.path, self.count, self.seed, self.pixels, self.tell = path, count, seed, pixels, tell
+        self.stride = stride
 
     def read(
         self, shape: tuple[int, ...], fixed: Quantization | None
@@ -43,13 +45,13 @@ class Given:
         from mcutrain.errors import DataError
 
         image = (shape[1], shape[2], shape[3]) if len(shape) == 4 else None
-        wanted = image if image and image[2] in (1, 3) else None
         x = load_samples(
             self.path,
             self.count,
             seed=self.seed,
-            image_shape=wanted,
-            progress=lambda done, of: self.tell("reading images", done, of),
+            input_shape=shape[1:],
+            stride=self.stride,
+            progress=lambda done, of: self.tell("reading samples", done, of),
         )
         x = arranged(x, shape[1:])
         if x.dtype == np.uint8:

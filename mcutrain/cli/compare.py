@@ -68,6 +68,7 @@ def compare(
     test_share: inputs.TestShare = 0.2,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
+    stride: inputs.Stride = None,
     jobs: inputs.Jobs = None,
     output: Annotated[
         Path | None,
@@ -102,7 +103,8 @@ def compare(
         raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
     check_can_build()  # a sentence before the data is read
     budget = Budget(None if board is None else load_target(board), sram)
-    source = inputs.Source(data, samples, test_samples, test_share, inputs.normalization(mean, std))
+    pixels = inputs.normalization(mean, std)
+    source = inputs.Source(data, samples, test_samples, test_share, pixels, 0, stride)
     settings = RunSettings(epochs, lr, schedule, warmup, 0, flip, crop)
     graph = load(model)
     contributions = None if analysis is None else _analysis(analysis, graph)

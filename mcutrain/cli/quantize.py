@@ -11,7 +11,7 @@ import typer
 from mcutrain.cli.calibration import Given, fixed_input, pixel_range
 from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
 from mcutrain.cli.output import check_writable, count_bar, say, show, show_json, show_table
-from mcutrain.cli.samples import Mean, Std
+from mcutrain.cli.samples import Mean, Std, Stride
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ FloatFile = Annotated[
 Calibration = Annotated[
     Path,
     typer.Option(
-        help="Samples like those the model was trained on: an .npz file (x or x_train) or a "
-        "folder of images; labels are not needed.",
+        help="Samples like those the model was trained on: whatever --data of `mcutrain simulate` "
+        "takes, or a folder of images or WAV files; labels are not needed.",
         show_default=False,
     ),
 ]
@@ -95,6 +95,7 @@ def quantize(
     report: Annotated[
         bool, typer.Option("--report", help="Show each layer's error and the layers that hurt.")
     ] = False,
+    stride: Stride = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -119,7 +120,7 @@ def quantize(
             bar.update(task, description=what, completed=done, total=of)
             lines.tell(f"{what} {done} of {of}")
 
-        given = Given(calibration, samples, seed, pixel_range(pixels, mean, std), tell)
+        given = Given(calibration, samples, seed, pixel_range(pixels, mean, std), tell, stride)
         fixed = fixed_input(input_scale, input_zero_point)
         x, input_quantization = given.read(found.network.input_shape, fixed)
         tell("comparing with the file's own runtime", 0, 1)

@@ -17,9 +17,20 @@ if TYPE_CHECKING:
 Data = Annotated[
     Path,
     typer.Option(
-        help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test; without "
-        "labels only x, or x_train, x_test and optionally y_test, 1 = anomaly) or a folder with a "
-        "folder of images per class.",
+        help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test, and "
+        "x_val, y_val for choices; without labels only x, or x_train, x_test and optionally "
+        "y_test, 1 = anomaly); a folder with a folder per class of images, WAV or CSV files; or a "
+        "CSV file with a column of labels. docs/data.md says more.",
+        show_default=False,
+    ),
+]
+Stride = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="ROWS",
+        help="Of CSV files: a window begins every so many rows; by default the model's input "
+        "length, without overlap.",
         show_default=False,
     ),
 ]
@@ -101,6 +112,7 @@ class Source:
     test_share: float
     normalization: Normalization | None
     seed: int = 0
+    stride: int | None = None
 
     def read_labelled(self, model: ModelInput) -> Split:
         """The same of data whose labels are needed. Raises DataError if it has none."""
@@ -118,14 +130,14 @@ class Source:
         """As many samples of both parts as asked for; says what the model's input would clip."""
         from mcutrain.data import input_notes, load
 
-        image_shape = model.shape if len(model.shape) == 3 else None
         with count_bar() as bar:
-            task = bar.add_task("reading images")
+            task = bar.add_task("reading samples")
             split = load(
                 self.path,
                 test_share=self.test_share,
                 seed=self.seed,
-                image_shape=image_shape,
+                input_shape=model.shape,
+                stride=self.stride,
                 progress=lambda done, of: bar.update(task, completed=done, total=of),
                 samples=self.samples,
                 test_samples=self.test_samples,

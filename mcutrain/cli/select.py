@@ -162,6 +162,7 @@ def select(
     test_share: inputs.TestShare = 0.2,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
+    stride: inputs.Stride = None,
     seed: options.Seed = 0,
     jobs: inputs.Jobs = None,
     no_build: Annotated[
@@ -198,7 +199,7 @@ def select(
     if data is not None:
         settings = RunSettings(epochs, lr, seed=seed, flip=flip, crop_pixels=crop)
         pixels = inputs.normalization(mean, std)
-        source = inputs.Source(data, None, None, test_share, pixels, seed)
+        source = inputs.Source(data, None, None, test_share, pixels, seed, stride)
         training = Training(source, settings, samples, accumulate, jobs)
     graph, new_classes, contributions, target = request.read()
     limits = limits_of(target, sram, flash, instructions, step_time, sweep is not None)

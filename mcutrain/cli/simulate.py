@@ -49,6 +49,7 @@ def simulate(
     test_every: inputs.TestEvery = 1,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
+    stride: inputs.Stride = None,
     accumulate: options.Accumulate = 1,
     gradient_bits: options.GradientBits = 8,
     no_qas: options.NoQas = False,
@@ -114,7 +115,7 @@ def simulate(
         options.added(add_class),
     )
     pixels = inputs.normalization(mean, std)
-    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed)
+    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed, stride)
     for path in (save_state, checkpoint, log):
         if path is not None:
             check_writable(path)

@@ -68,6 +68,7 @@ def train(
     test_share: inputs.TestShare = 0.2,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
+    stride: inputs.Stride = None,
     save_every: Annotated[
         int,
         typer.Option(
@@ -141,7 +142,7 @@ def train(
     settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
     cut = test_samples or None
     pixels = inputs.normalization(mean, std)
-    source = inputs.Source(data, samples, cut, test_share, pixels, seed)
+    source = inputs.Source(data, samples, cut, test_share, pixels, seed, stride)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
     course = _course(manifest, source, settings)

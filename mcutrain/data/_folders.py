@@ -81,24 +81,15 @@ class Listing:
         return Listing(tuple(self.paths[i] for i in chosen), tuple(self.labels[i] for i in chosen))
 
 
-def read_folders(
-    root: Path,
-    test_share: float,
-    seed: int,
-    image_shape: ImageShape | None,
-    progress: Progress | None,
-    counts: Counts = (None, None),
-) -> Split:
-    """The Split in the folder `root`; see `load`. Raises DataError for what cannot be used.
-
-    counts: how many images of the training and test parts are read, None is all.
-    """
-    _check_shape(image_shape)
-    _require_pillow()
-    listings, names = list_parts(root, IMAGES)
-    used = used_of(listings, test_share, seed, counts)
-    x = _read_images(Listing.of(used), image_shape, progress)
-    return split_at([len(part.paths) for part in used], Dataset(x, Listing.of(used).numbers, names))
+def read_images(
+    listing: Listing, input_shape: tuple[int, ...] | None, progress: Progress | None
+) -> Samples:
+    """uint8 (n, height, width, channels), as a model's input wants them; see `load`."""
+    shape = None
+    if input_shape is not None and len(input_shape) == 3:
+        shape = (input_shape[0], input_shape[1], input_shape[2])
+    _check_shape(shape)
+    return _read_images(listing, shape, progress)
 
 
 def list_parts(root: Path, kind: Kind) -> tuple[list[Listing], tuple[str, ...]]:
@@ -143,7 +134,7 @@ def _check_shape(image_shape: ImageShape | None) -> None:
         )
 
 
-def _require_pillow() -> None:
+def require_pillow() -> None:
     if not OPTIONAL["pillow"].is_installed:
         raise DataError(OPTIONAL["pillow"].missing)
 
@@ -227,7 +218,8 @@ def kind_of(root: Path, kinds: Sequence[Kind]) -> Kind:
     for place in (root, *_folders(root), *(f for part in _folders(root) for f in _folders(part))):
         for entry in place.iterdir():
             found.update(kind for kind in kinds if entry.suffix.lower() in kind.suffixes)
-    return max(kinds, key=lambda kind: found[kind])
+    best = max(found.values(), default=0)
+    return next(kind for kind in kinds if found[kind] == best)
 
 
 def _read_images(
@@ -246,7 +238,7 @@ def _read_images(
         pixels = first if index == 0 else _read_image(path, image_shape)
         if pixels.shape != first.shape:
             raise DataError(
-                f"{_place(path)} has {pixels.shape[:2]} pixels but the first image "
+                f"{place_of(path)} has {pixels.shape[:2]} pixels but the first image "
                 f"{first.shape[:2]}: give the model's image shape, so that they are resized"
             )
         x[index] = pixels
@@ -260,10 +252,10 @@ def _read_image(path: Path, image_shape: ImageShape | None) -> Pixels:
     try:
         pixels = _decode(path, 3 if image_shape is None else image_shape[2])
     except DataError as error:
-        raise DataError(f"{_place(path)} {error}") from error
+        raise DataError(f"{place_of(path)} {error}") from error
     except Exception as error:  # decoders raise anything for damaged files
         raise DataError(
-            f"{_place(path)} is no readable image ({type(error).__name__}): replace or remove it"
+            f"{place_of(path)} is no readable image ({type(error).__name__}): replace or remove it"
         ) from error
     if image_shape is None:
         return pixels
@@ -294,6 +286,6 @@ def _check_image(image: "PillowImage") -> None:
         raise DataError(f"has pixels of mode {image.mode}: save it with 8 bits per channel")
 
 
-def _place(path: Path) -> str:
+def place_of(path: Path) -> str:
     """Class folder and file name, whatever characters they have."""
     return f"{path.parent.name}/{path.name}".encode("utf-8", "backslashreplace").decode()

@@ -44,18 +44,14 @@ FREE_BYTES = 64 << 20
 MAX_RATIO = 100
 """A member may unpack to FREE_BYTES + MAX_RATIO * (bytes of the file); images stay far below."""
 CHUNK_BYTES = 1 << 20
-
-
-def read_npz(path: Path, test_share: float, seed: int) -> Split:
-    """The Split in the .npz file `path`; `test_share` and `seed` where it names no split.
-
-    Raises DataError for everything that is not a sound data set.
-    """
-    return split_of(read_arrays(path), test_share, seed)
+MAX_NPY_BYTES = 8 << 30
 
 
 def split_of(arrays: Arrays, test_share: float, seed: int) -> Split:
-    """The same of arrays by their keys."""
+    """The Split in arrays by their keys; `test_share` and `seed` where they name no split.
+
+    Raises DataError for everything that is not a sound data set.
+    """
     if any(key in arrays for key in PARTS):
         return _given_parts(arrays)
     whole = _whole(arrays)
@@ -186,7 +182,15 @@ def _part_of_each(split: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """The members of KEYS that the file has; DataError where it is no sound .npz file."""
+    """The arrays of KEYS in an .npz file or a folder of .npy files; one .npy file holds `x`.
+
+    Raises DataError where a file is not sound.
+    """
+    if path.is_dir():
+        files = {key: path / f"{key}.npy" for key in KEYS}
+        return {key: _read_npy(file) for key, file in files.items() if file.is_file()}
+    if path.suffix.lower() == ".npy":
+        return {"x": _read_npy(path)}
     limit_bytes = FREE_BYTES + MAX_RATIO * path.stat().st_size
     try:
         with zipfile.ZipFile(path) as archive:
@@ -202,6 +206,12 @@ def read_arrays(path: Path) -> Arrays:
         raise DataError(f"no sound .npz file ({_first_line(error)}): save it again") from error
 
 
+def _read_npy(path: Path) -> npt.NDArray[Any]:
+    if path.stat().st_size > MAX_NPY_BYTES:
+        raise DataError(f"{path.name} has more than {MAX_NPY_BYTES >> 30} GB: save fewer samples")
+    return _sound(path.name, bytearray(path.read_bytes()))
+
+
 def _read_member(archive: zipfile.ZipFile, name: str, limit_bytes: int) -> npt.NDArray[Any]:
     size_bytes = archive.getinfo(name).file_size
     if size_bytes > limit_bytes:
@@ -211,6 +221,11 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit_bytes: int) -> npt.N
         )
     with archive.open(name) as member:
         content = _read_all(member, size_bytes)
+    return _sound(name, content)
+
+
+def _sound(name: str, content: bytearray) -> npt.NDArray[Any]:
+    """The array of an .npy file of this name. Raises DataError."""
     try:
         return _parse_npy(content)
     except DataError as error:

@@ -16,7 +16,7 @@ def read_place(
     of_file: Callable[[Path], T],
     folder: str,
 ) -> T:
-    """What the function that fits makes of the path. folder: what would do instead of an .npz file.
+    """What the function that fits makes of the path. folder: what would do instead of a file.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
@@ -30,4 +30,4 @@ def read_place(
         raise DataError(f"{place}: {error}") from error
     except OSError as error:
         raise DataError(f"{place} cannot be read ({error.strerror}): check the path") from error
-    raise DataError(f"{place} does not exist: give an .npz file or {folder}")
+    raise DataError(f"{place} does not exist: give an .npz or CSV file or {folder}")

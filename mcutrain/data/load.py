@@ -1,11 +1,92 @@
-"""A path becomes a Split: an .npz file, or a folder with a folder per class."""
+"""A path becomes a Split: an .npz or CSV file, a folder of images, sounds, CSV files or arrays."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
-from mcutrain.data._folders import Progress, read_folders
-from mcutrain.data._npz import read_npz
+from mcutrain.data._folders import (
+    IMAGES,
+    Kind,
+    Listing,
+    Progress,
+    kind_of,
+    list_parts,
+    read_images,
+    require_pillow,
+    split_at,
+    used_of,
+)
+from mcutrain.data._npz import read_arrays, split_of
 from mcutrain.data._place import read_place
-from mcutrain.data.dataset import Split
+from mcutrain.data._sounds import SOUNDS, read_sounds
+from mcutrain.data._tables import TABLES, Windows, read_tables
+from mcutrain.data.dataset import Dataset, Samples, Split
+from mcutrain.errors import DataError
+
+KINDS = (IMAGES, SOUNDS, TABLES)
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a place is read; see `load`."""
+
+    test_share: float
+    seed: int
+    input_shape: tuple[int, ...] | None
+    stride: int | None
+    samples: int | None
+    test_samples: int | None
+    progress: Progress | None
+
+    def of_folder(self, root: Path) -> Split:
+        """A folder of arrays, or of class folders."""
+        if any(entry.suffix == ".npy" for entry in root.iterdir()):
+            return self._drawn(split_of(read_arrays(root), self.test_share, self.seed))
+        kind = kind_of(root, KINDS)
+        if kind is TABLES:
+            return self._of_tables(root)
+        if kind is IMAGES:
+            require_pillow()
+        listings, names = list_parts(root, kind)
+        used = used_of(listings, self.test_share, self.seed, (self.samples, self.test_samples))
+        all_of_them = Listing.of(used)
+        x = read_files(kind, all_of_them, self.input_shape, self.progress)
+        return split_at([len(p.paths) for p in used], Dataset(x, all_of_them.numbers, names))
+
+    def of_file(self, path: Path) -> Split:
+        """A CSV file, or arrays."""
+        if path.suffix.lower() in TABLES.suffixes:
+            return self._of_tables(path)
+        return self._drawn(split_of(read_arrays(path), self.test_share, self.seed))
+
+    def _of_tables(self, path: Path) -> Split:
+        windows = windows_of(self.input_shape, self.stride)
+        return self._drawn(read_tables(path, windows, self.test_share, self.seed, self.progress))
+
+    def _drawn(self, split: Split) -> Split:
+        return split.drawn(self.samples, self.test_samples, self.seed)
+
+
+def read_files(
+    kind: Kind,
+    listing: Listing,
+    input_shape: tuple[int, ...] | None,
+    progress: Progress | None,
+) -> Samples:
+    """A sample of each file."""
+    read: Callable[[Listing, tuple[int, ...] | None, Progress | None], Samples]
+    read = read_images if kind is IMAGES else read_sounds
+    return read(listing, input_shape, progress)
+
+
+def windows_of(input_shape: tuple[int, ...] | None, stride: int | None) -> Windows:
+    """How CSV files are cut. Raises DataError where no model says it."""
+    if input_shape is None:
+        raise DataError("a CSV is cut into windows as a model takes them: give its input_shape")
+    return Windows(input_shape, stride)
 
 
 def load(
@@ -13,35 +94,34 @@ def load(
     *,
     test_share: float = 0.2,
     seed: int = 0,
-    image_shape: tuple[int, int, int] | None = None,
+    input_shape: tuple[int, ...] | None = None,
+    stride: int | None = None,
     progress: Progress | None = None,
     samples: int | None = None,
     test_samples: int | None = None,
 ) -> Split:
-    """Read the data set at `path`.
+    """Read the data set at `path`; docs/data.md says what it may look like.
 
-    An .npz file holds `x`, `y` and optionally `split` (0 or "train", 1 or "test", per sample),
-    or `x_train`, `y_train`, `x_test`, `y_test`; optionally `names`. Without labels it holds `x`
-    (and `split`), or `x_train`, `x_test` and optionally `y_test` (0 = normal, 1 = anomaly). It is
-    never unpickled.
+    An .npz file (or a folder of .npy files with these names) holds `x`, `y` and optionally `split`
+    (0 or "train", 1 or "test", "val", per sample), or `x_train`, `y_train`, `x_test`, `y_test` and
+    optionally `x_val`, `y_val`; optionally `names`. Labels are numbers, class names or one-hot
+    rows. Without labels it holds `x` (and `split`), or `x_train`, `x_test` and optionally `y_test`
+    (0 = normal, 1 = anomaly). It is never unpickled.
 
-    A folder holds a folder of images per class, or `train/` and `test/` (or `val/`) with a
-    folder per class each. Labels follow the sorted folder names. Images are read by Pillow,
-    turned as their EXIF data says, and made grey or RGB; with `image_shape` (height, width,
-    channels), as the model's input has it, each is centre-cropped and resized at once. Without,
-    they become RGB and must have one size. `progress(done, total)` is called per image.
+    A folder holds a folder per class, or `train/`, `test/` and optionally `val/` with a folder per
+    class each; in them images, WAV files or CSV files. Labels follow the sorted folder names.
+    Images are read by Pillow, turned as their EXIF data says, and made grey or RGB; with
+    `input_shape` (height, width, channels), as the model's input has it, each is centre-cropped and
+    resized at once. Without, they become RGB and must have one size. WAV files become MFCCs (see
+    `mcutrain.data.mfcc`). CSV files, or one with a column of labels, are cut into windows as
+    `input_shape` says, one every `stride` rows. `progress(done, total)` is called per file.
 
     Where the data set does not say what is for the test, `test_share` of every class is,
     chosen by `seed` (see `stratified`). `samples` and `test_samples` take so many of each part,
-    of every class alike, also chosen by `seed` (see `drawn`); of a folder only those are read.
+    of every class alike, also chosen by `seed` (see `drawn`); of images and sounds only those are
+    read. A validation part is kept apart, for choices; it is the test part where there is no other.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
-    return read_place(
-        path,
-        lambda place: read_folders(
-            place, test_share, seed, image_shape, progress, (samples, test_samples)
-        ),
-        lambda place: read_npz(place, test_share, seed).drawn(samples, test_samples, seed),
-        "a folder with class folders",
-    )
+    source = Source(test_share, seed, input_shape, stride, samples, test_samples, progress)
+    return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

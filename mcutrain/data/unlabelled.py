@@ -9,19 +9,21 @@ import numpy.typing as npt
 
 from mcutrain.data._folders import (
     IMAGES,
-    ImageShape,
+    Kind,
     Listing,
     Progress,
     _folders,
     _list_files,
     _parts,
-    _read_images,
-    _require_pillow,
     files_in,
+    kind_of,
+    require_pillow,
 )
 from mcutrain.data._npz import given_split, read_arrays
 from mcutrain.data._place import read_place
+from mcutrain.data._tables import TABLES, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
+from mcutrain.data.load import KINDS, read_files, windows_of
 from mcutrain.errors import DataError
 
 
@@ -30,27 +32,55 @@ def load_samples(
     count: int,
     *,
     seed: int = 0,
-    image_shape: ImageShape | None = None,
+    input_shape: tuple[int, ...] | None = None,
+    stride: int | None = None,
     progress: Progress | None = None,
 ) -> Samples:
     """At most `count` training samples of the data set at `path`, of every class alike.
 
     An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
-    folder holds images, a folder of images per class, or `train/` with such folders. `seed`
-    chooses, see `drawn`. With `image_shape` (height, width, channels) images are centre-cropped
-    and resized.
+    folder holds files, a folder of files per class, or `train/` with such folders. `seed` chooses,
+    see `drawn`. `input_shape` and `stride` are as for `load`.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
-    return read_place(
-        path,
-        lambda place: _of_folder(place, count, seed, image_shape, progress),
-        lambda place: _of_npz(place, count, seed),
-        "a folder of images",
-    )
+
+    def of_folder(root: Path) -> Samples:
+        if any(entry.suffix == ".npy" for entry in root.iterdir()):
+            return _of_arrays(root, count, seed)
+        kind = kind_of(root, KINDS)
+        if kind is TABLES:
+            return of_tables(root)
+        if kind is IMAGES:
+            require_pillow()
+        chosen = _some_files(root, kind, count, seed)
+        return as_samples(read_files(kind, chosen, input_shape, progress), "x")
+
+    def of_tables(place: Path) -> Samples:
+        found, names = read_series(place, progress)
+        windows = windows_of(input_shape, stride)
+        part = dataset_of([s for s in found if not s.part and windows.starts(s)], names, windows)
+        return part.x[_mixed(part.y, count, seed)]
+
+    def of_file(place: Path) -> Samples:
+        is_table = place.suffix.lower() in TABLES.suffixes
+        return of_tables(place) if is_table else _of_arrays(place, count, seed)
+
+    return read_place(path, of_folder, of_file, "a folder of images")
 
 
-def _of_npz(path: Path, count: int, seed: int) -> Samples:
+def _some_files(root: Path, kind: Kind, count: int, seed: int) -> Listing:
+    train = _parts(root)[0]
+    classes = tuple(folder.name for folder in _folders(train))
+    if classes:
+        found = _list_files(train, classes, kind)
+    else:
+        paths = tuple(files_in(root, kind))
+        found = Listing(paths, (0,) * len(paths))
+    return found.take(_mixed(found.numbers, count, seed))
+
+
+def _of_arrays(path: Path, count: int, seed: int) -> Samples:
     arrays = read_arrays(path)
     key = next((k for k in ("x_train", "x") if k in arrays), None)
     if key is None:
@@ -74,18 +104,3 @@ def _class_numbers(y: npt.NDArray[Any] | None, n: int) -> Labels:
     if y is None or len(np.atleast_1d(y)) != n:
         return np.zeros(n, np.int64)
     return np.unique(y.reshape(n, -1), axis=0, return_inverse=True)[1].reshape(n).astype(np.int64)
-
-
-def _of_folder(
-    root: Path, count: int, seed: int, image_shape: ImageShape | None, progress: Progress | None
-) -> Samples:
-    _require_pillow()
-    train = _parts(root)[0]
-    classes = tuple(folder.name for folder in _folders(train))
-    if classes:
-        found = _list_files(train, classes, IMAGES)
-    else:
-        paths = tuple(files_in(root, IMAGES))
-        found = Listing(paths, (0,) * len(paths))
-    chosen = found.take(_mixed(found.numbers, count, seed))
-    return _read_images(chosen, image_shape, progress)

@@ -127,7 +127,7 @@ def test_both_parts_of_an_analysis_hold_every_class() -> None:
 
 
 def test_calibration_sees_every_class(folder: Path, tmp_path: Path) -> None:
-    found = load_samples(folder, 20, image_shape=(1, 2, 1))
+    found = load_samples(folder, 20, input_shape=(1, 2, 1))
     assert Counter(found[:, 0, 0, 0].tolist()) == dict.fromkeys(range(CLASSES), 2)
     np.savez(tmp_path / "set.npz", x=numbered(SORTED), y=SORTED, split=numbered(SORTED)[:, 1] > 7)
     found = load_samples(tmp_path / "set.npz", 30)

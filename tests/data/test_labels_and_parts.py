@@ -115,7 +115,7 @@ def test_folders_of_three_parts(tmp_path: Path, name: str) -> None:
                 path = tmp_path / root / label / f"{number}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 image.new("L", (2, 2), 10 * i + number).save(path)
-    split = load(tmp_path, image_shape=(2, 2, 1))
+    split = load(tmp_path, input_shape=(2, 2, 1))
     assert split.validation is not None
     firsts = [p.x[:, 0, 0, 0].tolist() for p in (split.train, split.validation, split.test)]
     assert firsts == [[0, 1, 2, 0, 1, 2], [10, 11, 10, 11], [20, 20]]

@@ -61,7 +61,7 @@ def test_train_can_be_the_name_of_a_class(tmp_path: Path) -> None:
 
 def test_images_become_the_shape_that_was_asked_for(folder: Path) -> None:
     put(folder / "red" / "large.png", (200, 0, 0), size=(60, 50))
-    split = load(folder, image_shape=(8, 8, 1))
+    split = load(folder, input_shape=(8, 8, 1))
     assert split.train.x.shape[1:] == (8, 8, 1)
     red = split.train.x[split.train.y == 2]
     assert (red == 60).all()  # round(0.299 * 200)
@@ -122,7 +122,7 @@ def test_a_damaged_image_is_read_or_named(tmp_path: Path, suffix: str) -> None:
         damaged[random.integers(len(damaged))] = random.integers(256)
         (tmp_path / "a" / f"1{suffix}").write_bytes(damaged)
         try:
-            load(tmp_path, image_shape=(4, 4, 3))
+            load(tmp_path, input_shape=(4, 4, 3))
         except DataError as error:
             assert f"a/1{suffix}" in str(error)  # noqa: PT017 (it may also be read)
 
@@ -191,7 +191,7 @@ def test_an_image_shape_that_no_image_can_have_is_refused(
     folder: Path, shape: tuple[int, int, int]
 ) -> None:
     with pytest.raises(DataError, match="images cannot become"):
-        load(folder, image_shape=shape)
+        load(folder, input_shape=shape)
 
 
 def test_a_missing_pillow_is_named_with_its_remedy(

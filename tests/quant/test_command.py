@@ -203,3 +203,26 @@ def test_calibration_takes_images_with_channels_first(run, model, samples, tmp_p
     for data, output in ((samples["uint8"], "a.tflite"), (tmp_path / "first.npz", "b.tflite")):
         assert run("quantize", model, "--calibration", data, *flags, output).code == 0
     assert (tmp_path / "a.tflite").read_bytes() == (tmp_path / "b.tflite").read_bytes()
+
+
+def test_csv_files_calibrate_and_train(run, tmp_path):
+    """Windows of 64 rows of 3 channels."""
+    net = OnnxNetwork([1, 3, 1, 64])
+    x = net.op("Flatten", net.op("GlobalAveragePool", net.op("Relu", net.conv("input", 3, 8))))
+    model = net.save(tmp_path / "small.onnx", net.gemm(x, 8, 4))
+    rng = np.random.default_rng(0)
+    for name in "abcd":
+        (tmp_path / "moves" / name).mkdir(parents=True)
+        for i in range(3):
+            np.savetxt(tmp_path / "moves" / name / f"{i}.csv", rng.random((130, 3)), delimiter=",")
+    outcome = run("quantize", model, "--calibration", "moves", "--stride", 32, "-o", "m.tflite")
+    assert outcome.code == 0, outcome.err
+    assert "; 36 samples" in outcome.out
+    flags = ("--epochs", 1, "--lr", 0.01, "--reference", "--samples", 4, "--test-samples", 4)
+    facts = run("simulate", "m.tflite", "--data", "moves", "--stride", 32, *flags, "--json").json
+    assert facts["class_names"] == ["a", "b", "c", "d"]
+    assert (facts["training_samples"], facts["test_samples"]) == (4, 4)
+    broken = tmp_path / "moves" / "b" / "1.csv"
+    broken.write_text("1,2,3\n1,2\n")
+    sentence = run("simulate", "m.tflite", "--data", "moves").sentence
+    assert "b/1.csv line 2 has 2 cells" in sentence

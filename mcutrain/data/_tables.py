@@ -1,0 +1,337 @@
+"""Reads CSV files of sensors: rows in time, a column per channel, cut into windows."""
+
+from __future__ import annotations
+
+import csv
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.data._folders import MAX_SET_BYTES, Kind, Progress, list_parts, place_of
+from mcutrain.data.dataset import Dataset, Split, as_names, stratified
+from mcutrain.errors import DataError
+
+TABLES = Kind("CSV file", "CSV files", frozenset({".csv", ".tsv"}))
+DELIMITERS = ",;\t"
+LABEL = ("label", "class", "activity", "target")
+SPLIT = ("split", "part")
+RECORDING = ("recording", "session", "subject")
+TIME = ("time", "timestamp")
+PARTS = {"train": 0, "test": 1, "val": 2, "validation": 2}
+MAX_FILE_BYTES = 1 << 30
+MAX_LINE = 1 << 20
+MAX_COLUMNS = 4096
+LARGEST = float(np.finfo(np.float32).max)
+
+Rows = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Rows (time, channels) without a gap, of one class. part: 0 training, 1 test, 2 validation."""
+
+    rows: Rows
+    label: str
+    part: int | None = None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How series are cut: `length` rows each, one every `stride`; None is `length`.
+
+    input_shape: the model's, of which the length follows by the number of channels.
+    """
+
+    input_shape: tuple[int, ...]
+    stride: int | None = None
+
+    def length(self, channels: int) -> int:
+        """Rows of a window. Raises DataError where the columns do not fit the model's input."""
+        values = math.prod(self.input_shape)
+        if values % channels or values // channels < 1:
+            raise DataError(
+                f"the CSV has {channels} columns of numbers, but the model takes "
+                f"{self.input_shape}, {values} values, which are no whole rows of them: keep the "
+                f"model's columns (those named {', '.join(TIME + RECORDING)} are left out)"
+            )
+        return values // channels
+
+    def starts(self, series: Series) -> range:
+        """The first rows of its windows."""
+        length = self.length(series.rows.shape[1])
+        return range(0, len(series.rows) - length + 1, self.stride or length)
+
+
+def read_tables(
+    path: Path, windows: Windows, test_share: float, seed: int, progress: Progress | None
+) -> Split:
+    """The windows of a CSV file with a column of labels, or of a folder with a folder per class."""
+    return split_of_series(*read_series(path, progress), windows, test_share, seed)
+
+
+def read_series(path: Path, progress: Progress | None) -> tuple[list[Series], tuple[str, ...]]:
+    """All series, and the classes."""
+    if path.is_file():
+        found = read_table(path)
+        return found, _sorted_names({series.label for series in found})
+    listings, names = list_parts(path, TABLES)
+    result: list[Series] = []
+    total, done = sum(len(listing.paths) for listing in listings), 0
+    for part, listing in enumerate(listings):
+        for place, label in zip(listing.paths, listing.labels, strict=True):
+            result += [
+                replace(series, part=part if len(listings) > 1 else None)
+                for series in read_table(place, names[label])
+            ]
+            done += 1
+            if progress is not None:
+                progress(done, total)
+    channels = Counter(series.rows.shape[1] for series in result)
+    if len(channels) > 1:
+        raise DataError(
+            f"the files have {' and '.join(map(str, sorted(channels)))} columns of numbers: save "
+            "the same columns in each"
+        )
+    return result, names
+
+
+def _sorted_names(labels: set[str]) -> tuple[str, ...]:
+    numeric = all(label.isascii() and label.isdecimal() and len(label) < 10 for label in labels)
+    return as_names(sorted(labels, key=int) if numeric else sorted(labels))
+
+
+def split_of_series(
+    found: list[Series],
+    names: tuple[str, ...],
+    windows: Windows,
+    test_share: float,
+    seed: int,
+) -> Split:
+    """The parts that the files name; else whole series, or the end of each, are for the test."""
+    length = windows.length(found[0].rows.shape[1])
+    found = [series for series in found if len(windows.starts(series))]
+    for name in names:
+        if not any(series.label == name for series in found):
+            raise DataError(
+                f"class {name[:40]!a} has no {length} rows without a gap, one window: record more, "
+                "or remove it"
+            )
+    if any(series.part is not None for series in found):
+        parts = [[s for s in found if (s.part or 0) == which] for which in range(3)]
+        parts = parts if parts[1] else [parts[0], parts[2], []]
+    else:
+        parts = [*_held_out(found, names, windows, test_share, seed), []]
+    if not (parts[0] and parts[1]):
+        missing = "training" if parts[1] else "test"
+        raise DataError(f"no window is left for the {missing} part: record more rows, or mark them")
+    made = [dataset_of(part, names, windows) for part in parts if part]
+    return Split(*made)
+
+
+def _held_out(
+    found: list[Series], names: tuple[str, ...], windows: Windows, test_share: float, seed: int
+) -> tuple[list[Series], list[Series]]:
+    """Training and test series, which share no row.
+
+    Whole series, drawn by `seed`, where each class has two or more; else the end of each.
+    """
+    labels = np.array([names.index(series.label) for series in found], np.int64)
+    if np.bincount(labels, minlength=len(names)).min() >= 2:
+        train, test = stratified(labels, test_share, seed)
+        return [found[i] for i in train], [found[i] for i in test]
+    if not 0.0 < test_share < 1.0:
+        raise DataError(f"the test share is {test_share}: give a share between 0 and 1, as 0.2")
+    first, last = [], []
+    for series in found:
+        starts = windows.starts(series)
+        cut = starts[min(round(len(starts) * (1 - test_share)), len(starts) - 1)]
+        cut = max(cut, windows.length(series.rows.shape[1]))  # a class needs one to train on
+        first.append(replace(series, rows=series.rows[:cut]))
+        last.append(replace(series, rows=series.rows[cut:]))
+    return [s for s in first if windows.starts(s)], [s for s in last if windows.starts(s)]
+
+
+def dataset_of(found: Sequence[Series], names: tuple[str, ...], windows: Windows) -> Dataset:
+    """The windows of series one after the other; DataError where they do not fit into memory."""
+    length = windows.length(found[0].rows.shape[1])
+    count = sum(len(windows.starts(series)) for series in found)
+    channels = found[0].rows.shape[1]
+    if 4 * count * length * channels > MAX_SET_BYTES:
+        raise DataError(
+            f"{count} windows of {length} rows need {4e-9 * count * length * channels:.1f} GB: "
+            "give a larger --stride"
+        )
+    x = np.empty((count, length, channels), np.float32)
+    y = np.empty(count, np.int64)
+    done = 0
+    for series in found:
+        for start in windows.starts(series):
+            x[done], y[done] = series.rows[start : start + length], names.index(series.label)
+            done += 1
+    return Dataset(x[:, 0] if length == 1 else x, y, names)
+
+
+# ---- one file ----
+
+
+def read_table(path: Path, label: str | None = None) -> list[Series]:
+    """The series of a file: a new one begins where label, split or recording change.
+
+    label: of all rows, if the file has no column for it. Raises DataError that names the line.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise DataError(f"has more than {MAX_FILE_BYTES >> 30} GB: split it")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return _read(_lines(file.readline), label)
+    except DataError as error:
+        raise DataError(f"{place_of(path)} {error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{place_of(path)} is no UTF-8 text: save it as UTF-8") from error
+
+
+def _lines(readline: Callable[[int], str]) -> Iterator[str]:
+    number = 0
+    while line := readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise DataError(f"line {number} is longer than {MAX_LINE} characters: is it a CSV?")
+        yield line
+
+
+def _read(lines: Iterator[str], label: str | None) -> list[Series]:
+    first = next(lines, "")
+    delimiter = max(DELIMITERS, key=first.count)
+    reader = csv.reader(_chained(first, lines), delimiter=delimiter)
+    collected: _Collected | None = None
+    try:
+        for row in reader:
+            if not any(cell.strip() for cell in row):
+                continue
+            cells = [cell.strip() for cell in row]
+            if collected is None:
+                collected = _Collected.of(cells, label, reader.line_num)
+            else:
+                collected.add(cells, reader.line_num)
+    except csv.Error as error:
+        raise DataError(f"line {reader.line_num} cannot be read ({error}): repair it") from error
+    if collected is None or not collected.ends:
+        raise DataError("has no row of numbers: save a row per time step")
+    return collected.series()
+
+
+def _chained(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+@dataclass
+class _Collected:
+    """What has been read: numbers, and where label, part or recording change."""
+
+    width: int
+    numbers: list[int]
+    special: dict[str, int]
+    label: str | None
+    values: array[float] = field(default_factory=lambda: array("f"))
+    keys: list[tuple[str, ...]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    rows: int = 0
+
+    @staticmethod
+    def of(first: list[str], label: str | None, line: int) -> _Collected:
+        """By the first row: a header if no cell is a number, else a row already."""
+        if len(first) > MAX_COLUMNS:
+            raise DataError(f"line {line} has {len(first)} columns, more than {MAX_COLUMNS}")
+        if any(_number(cell) is not None for cell in first):
+            last = len(first) - 1
+            special = {} if _number(first[last]) is not None else {"label": last}
+            numbers = [i for i in range(len(first)) if i not in special.values()]
+            made = _Collected(len(first), numbers, special, label)
+            made._check(line)
+            made.add(first, line)
+            return made
+        names = [cell.lower() for cell in first]
+        special = {}
+        for role, known in (("label", LABEL), ("split", SPLIT), ("recording", RECORDING)):
+            columns = [i for i, name in enumerate(names) if name in known]
+            if len(columns) > 1 and role != "recording":
+                raise DataError(f"line {line} names {len(columns)} columns of the {role}: keep one")
+            if columns:
+                special[role] = columns[0]
+        unused = {i for i, name in enumerate(names) if name in RECORDING + TIME}
+        numbers = [i for i in range(len(first)) if i not in unused | set(special.values())]
+        made = _Collected(len(first), numbers, special, label)
+        made._check(line)
+        return made
+
+    def _check(self, line: int) -> None:
+        if self.label is not None and "label" in self.special:
+            raise DataError(
+                f"line {line} has a column of labels, but the file lies in a class folder: remove "
+                "the column, or give the file itself as data"
+            )
+        if self.label is None and "label" not in self.special:
+            raise DataError(
+                f"line {line} has no column of labels: name it label, or put a file per recording "
+                "into a folder per class"
+            )
+        if not self.numbers:
+            raise DataError(f"line {line} has no column of numbers: save a column per channel")
+
+    def add(self, cells: list[str], line: int) -> None:
+        """A row."""
+        if len(cells) != self.width:
+            raise DataError(f"line {line} has {len(cells)} cells, but the first has {self.width}")
+        found = [self._value(cells[i], i, line) for i in self.numbers]
+        key = tuple(cells[self.special[role]] if role in self.special else "" for role in ROLES)
+        if self.label is None and not key[0]:
+            raise DataError(f"line {line} has no label: fill it in or remove the line")
+        if "split" in self.special and key[1].lower() not in PARTS:
+            raise DataError(f"line {line} has the split {key[1][:40]!a}: use train, val and test")
+        self.values.extend(found)
+        self.rows += 1
+        if self.keys and self.keys[-1] == key:
+            self.ends[-1] = self.rows
+        else:
+            self.keys.append(key)
+            self.ends.append(self.rows)
+
+    @staticmethod
+    def _value(cell: str, column: int, line: int) -> float:
+        value = _number(cell)
+        if value is None:
+            raise DataError(f"line {line} has {cell[:40]!a} in column {column + 1}: save a number")
+        if not abs(value) <= LARGEST:
+            raise DataError(
+                f"line {line} has {cell[:40]!a} in column {column + 1}: save finite numbers, or "
+                "remove the line"
+            )
+        return value
+
+    def series(self) -> list[Series]:
+        """All of them, over one array."""
+        values = np.frombuffer(self.values, np.float32).reshape(self.rows, len(self.numbers))
+        result, first = [], 0
+        for (label, part, _), end in zip(self.keys, self.ends, strict=True):
+            named = label if self.label is None else self.label
+            which = PARTS[part.lower()] if "split" in self.special else None
+            result.append(Series(values[first:end], named, which))
+            first = end
+        return result
+
+
+ROLES = ("label", "split", "recording")
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
