@@ -152,7 +152,7 @@ def _linked(
     found = list(kernel_calls(training))
     bodies = {file for call in found for file in source_files(call)}
     data = sum(part.size_bytes for part in flash_parts(training).values())
-    _compile(toolchain, project, "mct_model.c", [])
+    _compile(toolchain, project, "src/mct_model.c", [])
     model = _object_bytes(project / OBJECT, EXECUTED)
     code = sum(kernels[name] for name in bodies)
     return memory.flash_bytes - data - code - model, model / len(found), memory.flash_bytes

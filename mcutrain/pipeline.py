@@ -47,10 +47,17 @@ class TrainingStep:
         """The C project."""
         return codegen.generate(self.plan, self.scheme.name, recipe=self._recipe())
 
-    def firmware(self, target: Target) -> Project:
+    def library(self, interface: codegen.Interface) -> Project:
+        """The C project under names of the caller's choice. Raises McutrainError."""
+        return codegen.generate(
+            self.plan, self.scheme.name, recipe=self._recipe(), interface=interface
+        )
+
+    def firmware(self, target: Target, interface: codegen.Interface | None = None) -> Project:
         """The C project of a board's firmware. Raises PlanError if it does not fit."""
         check_board(self.plan, target)
-        return codegen.generate(self.plan, self.scheme.name, target, self._recipe())
+        names = interface or codegen.Interface()
+        return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)
 
     def _recipe(self) -> dict[str, Any] | None:
         return None if self.recipe is None else self.recipe.to_dict()

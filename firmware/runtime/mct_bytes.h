@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline void mct_put16(uint8_t *to, uint16_t value) {
     to[0] = (uint8_t)value;
     to[1] = (uint8_t)(value >> 8);
@@ -30,5 +34,9 @@ static inline uint32_t mct_get32(const uint8_t *from) {
 static inline uint64_t mct_get64(const uint8_t *from) {
     return mct_get32(from) | (uint64_t)mct_get32(from + 4) << 32;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MCT_FRACTION_BITS 16
 #define MCT_MIN_SHIFT_RIGHT 16
 #define MCT_MAX_SHIFT_RIGHT 62
@@ -132,5 +136,9 @@ static inline int32_t mct_bit_length64(uint64_t x) {
     }
     return bits;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* result = sum * mult_q31[c] * 2^(shift[c] - 31) * 2^(exponent of dy - exponent of result) */
 typedef struct {
     const int32_t *mult_q31;
@@ -55,5 +59,9 @@ void mct_exponent_observe(mct_exponent *exponent, uint64_t seen, int32_t bits);
 #define MCT_DROPPED_BITS_S8 0
 #define MCT_DROPPED_BITS_S16 8
 int32_t mct_narrow_sum_s16(int64_t sum);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mct_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum {
     MCT_OK = 0,
     MCT_ERROR_LABEL = 1,    /* the label is no class of this model */
@@ -18,6 +24,12 @@ typedef enum {
  * numbers are little-endian. */
 #define MCT_STATE_HEADER_BYTES 24
 #define MCT_STATE_VERSION 1u
+
+/* The symbol has the version in its name: two models of different versions do not link, where the one
+ * would else run on the other's kernels. */
+#define MCT_VERSIONED(name, version) MCT_JOINED(name, version)
+#define MCT_JOINED(name, version) name##_v##version
+#define mct_state_header MCT_VERSIONED(mct_state_header, MCT_VERSION)
 
 /* Writes the header of a state. */
 void mct_state_header(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
@@ -33,5 +45,9 @@ mct_status mct_state_check(const uint8_t header[MCT_STATE_HEADER_BYTES], const u
 
 /* CRC-32 as in zlib, continued from `crc` (0 to begin). */
 uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 10000 * major + 100 * minor + patch of the mcutrain that these files are of. Models of one version
+ * share them in one program; mct_state.h sees to it that others do not link. */
+#define MCT_VERSION 100
+
+/* What a step of training says of its sample; see mct_train in the model's header. */
+typedef struct {
+    int32_t loss_q16;
+    int32_t prediction;
+} mct_result;
+
 /* An image: rows, columns, channels; channels lie next to each other. The batch is 1. */
 typedef struct {
     int32_t h, w, c;
@@ -50,5 +64,9 @@ typedef struct {
 
 #define MCT_NO_EXPONENT (-128)
 #define MCT_EXPONENT_WINDOW 16u
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A trained bias stays where no sum of products can overflow int32 with it. */
 #define MCT_BIAS_LIMIT (INT32_C(1) << 30)
 
@@ -48,5 +52,9 @@ void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t f
                             int32_t rate, int8_t *w, uint8_t *residual);
 void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
                              int32_t *total);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The output row (or column) whose tap `tap` reads the input row i; -1 if there is none. */
 static inline int32_t mct_window_source(int32_t i, int32_t tap, int32_t dilation, int32_t pad,
                                         int32_t stride, int32_t size) {
@@ -86,5 +90,9 @@ static inline int mct_window_has_tap(const mct_window *win, const mct_window_par
 static inline int32_t mct_window_count(const mct_window_part *part) {
     return (part->rows.end - part->rows.begin) * (part->columns.end - part->columns.begin);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

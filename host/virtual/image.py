@@ -6,7 +6,7 @@ import bisect
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from elftools.common.exceptions import ELFError
@@ -95,7 +95,7 @@ def _read(elf: ELFFile) -> Image:
         kind, bind = symbol["st_info"]["type"], symbol["st_info"]["bind"]
         address = int(symbol["st_value"])
         if kind == "STT_FILE":
-            source = symbol.name
+            source = PurePosixPath(symbol.name).name  # clang tells the folder, gcc does not
         elif kind == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
             found[address & ~1] = Symbol(symbol.name, address & ~1, int(symbol["st_size"]))
             if bind == "STB_LOCAL" and source == MODEL_FILE:

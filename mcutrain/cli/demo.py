@@ -281,7 +281,7 @@ chip's own program, with an empty flash and a serial port.
             show()
             show(_board_facts(facts["board"]))
             show()
-        files = Path(facts["folder"], facts["runs"][-1]["scheme"])
+        files = Path(facts["folder"], facts["runs"][-1]["scheme"], "src")
         show(f"The C is in {facts['folder']}")
         show(f"    less {shlex.quote(str(files / 'mct_model.h'))}")
         show(f"    less {shlex.quote(str(files / 'mct_model.c'))}")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcutrain.cli import options
 from mcutrain.cli.output import show, show_json, writing
+from mcutrain.cli.samples import Mean, Std, normalization
+
+if TYPE_CHECKING:
+    from mcutrain.pipeline import TrainingStep
 
 
 def generate(
@@ -35,15 +39,37 @@ def generate(
     no_qas: options.NoQas = False,
     residual_bits: options.ResidualBits = None,
     head_residual_bits: options.HeadResidualBits = None,
+    prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What the model's functions, macros and files begin with, so that two models fit "
+            "into one program; without --board.",
+        ),
+    ] = "mct",
+    class_names: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…|FILE",
+            help="Names of the classes for the program, as a list or a text file with one a line; "
+            "by default those in the metadata of a .tflite file.",
+            show_default=False,
+        ),
+    ] = None,
+    mean: Mean = None,
+    std: Std = None,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
-    With --board it is the whole firmware of a board, otherwise a library for firmware of your own.
+    With --board it is the whole firmware of a board, otherwise a library for firmware of your own,
+    in C or C++: one include folder, a Makefile, a CMakeLists.txt that is also a component of
+    ESP-IDF, a library.properties for Arduino and PlatformIO, and a program to start from.
 
     Example: `mcutrain generate model.tflite --scheme last:6 --classes 10 -o project`
     """
     from mcutrain.cli.plan import facts
+    from mcutrain.codegen import Interface
     from mcutrain.pipeline import load
     from mcutrain.target import load_target
 
@@ -60,17 +86,22 @@ def generate(
         options.added(add_class),
     )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
-    project = step.project if target is None else step.firmware(target)
+    names = _class_names(class_names, model, step)
+    interface = Interface(prefix, names, normalization(mean, std))
+    project = step.library(interface) if target is None else step.firmware(target, interface)
     with writing(output):
         project.write(output)
     sizes = {name: len(text.encode()) for name, text in project.files.items()}
     if json:
         show_json({"folder": str(output), "files": sizes, "plan": facts(step)})
         return
-    generated = [name for name in sizes if "/" not in name]
+    parts = ("model.", "tables.", "constants.", "class_", "pixel_")
+    own = (f"src/{prefix}_{part}" for part in parts)
+    begins = ("example/", *own)
+    generated = [name for name in sizes if "/" not in name or name.startswith(begins)]
     for name in generated:
         show(f"{sizes[name]:>10,}  {output / name}")
-    others = [name for name in sizes if "/" in name]
+    others = [name for name in sizes if name not in generated]
     size = sum(sizes[name] for name in others)
     folders = ", ".join(sorted({name.partition("/")[0] for name in others}))
     show(f"{size:>10,}  {len(others)} files in {folders}")
@@ -79,7 +110,8 @@ def generate(
         f"{step.plan.constant_bytes:,} of constants."
     )
     if target is None:
-        show(f"How to call it stands at the top of {output / 'mct_model.h'}. To build libmct.a:")
+        header = output / "src" / f"{prefix}_model.h"
+        show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
         show(f"    make -C {shlex.quote(str(output))}")
         return
     if target.ram is not None:
@@ -90,3 +122,14 @@ def generate(
         )
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(output))}")
+
+
+def _class_names(given: str | None, model: Path, step: TrainingStep) -> tuple[str, ...]:
+    """What the user says, else what the model file says of the classes that are left of it."""
+    from mcutrain import data
+
+    if given is not None:
+        return data.read_names(given)
+    added = () if step.recipe is None else step.recipe.added
+    names = (*data.names_in_model(model), *added)
+    return names if len(names) == step.plan.training.classes else ()

@@ -1,6 +1,14 @@
 """TrainGraph + MemoryPlan → a C project that needs no Python."""
 
 from mcutrain.codegen.firmware import SAVED_HEADER_BYTES, isa_bodies, portable_files
+from mcutrain.codegen.interface import Interface
 from mcutrain.codegen.project import Project, generate
 
-__all__ = ["SAVED_HEADER_BYTES", "Project", "generate", "isa_bodies", "portable_files"]
+__all__ = [
+    "SAVED_HEADER_BYTES",
+    "Interface",
+    "Project",
+    "generate",
+    "isa_bodies",
+    "portable_files",
+]

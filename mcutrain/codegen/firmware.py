@@ -18,6 +18,9 @@ APP_SOURCES = (
     "protocol/mct_protocol.c",
     "store/mct_store.c",
 )
+SOURCE_FOLDER = "src"
+LIBRARY = ("dsp/", "host/", "kernels/", "runtime/")
+"""What a project needs without a board: folders whose files have different names."""
 CHIP_MAIN = "app/mct_main.c"
 INCLUDE_FOLDERS = ("runtime", "app", "protocol", "store")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
@@ -35,10 +38,18 @@ SHARED = {"dsp": "dsp", "host": "host/simd"}
 
 def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
     """The faster bodies that an instruction set has in the place of portable files, by name."""
-    if isa not in BODIES:
-        return {}
-    places = {name: f"{BODIES[isa]}/{name}" for name in names}
-    return {name: firmware_text(place) for name, place in places.items() if _is_file(place)}
+    places = _places((f"{BODIES[isa]}/kernels",)) if isa in BODIES else {}
+    found = {name: places.get(Path(name).name) for name in names}
+    return {name: firmware_text(place) for name, place in found.items() if place is not None}
+
+
+def place_of(name: str) -> str:
+    """Where a file of the firmware folder lies in a project.
+
+    What models share is one folder with the model's own files, so that a program needs one -I and
+    a build system one list of sources; a board's files stay in folders of their own.
+    """
+    return f"{SOURCE_FOLDER}/{Path(name).name}" if name.startswith(LIBRARY) else name
 
 
 @lru_cache(maxsize=1024)
@@ -87,14 +98,26 @@ def portable_files(folder: Path) -> dict[str, str]:
 
     What belongs to a board is left out, and so are its faster kernels, which compute the same.
     """
-    own = sorted(p for pattern in ("*.c", "*.h") for p in folder.glob(pattern))
-    names = [
-        str(path.relative_to(folder))
-        for part in ("runtime", "kernels")
-        for path in sorted((folder / part).rglob("*.[ch]"))
-    ]
-    shared = {name: firmware_text(name) for name in names if _is_file(name)}
-    return {**with_includes(shared), **{p.name: p.read_text(encoding="utf-8") for p in own}}
+    places = _places(("runtime", "kernels"))
+    faster = _places(("dsp", "host")).keys()
+    found = sorted((folder / SOURCE_FOLDER).glob("*.[ch]"))
+    names = [places[path.name] for path in found if path.name in places]
+    shared = with_includes({name: firmware_text(name) for name in names})
+    own = [path for path in found if path.name not in places.keys() | faster]
+    return {
+        **{place_of(name): text for name, text in shared.items()},
+        **{f"{SOURCE_FOLDER}/{path.name}": path.read_text(encoding="utf-8") for path in own},
+    }
+
+
+@lru_cache(maxsize=4)
+def _places(folders: tuple[str, ...]) -> dict[str, str]:
+    """File name → place in the firmware folder."""
+    return {
+        path.name: str(path.relative_to(FIRMWARE))
+        for folder in folders
+        for path in (FIRMWARE / folder).rglob("*.[ch]")
+    }
 
 
 def board_files(target: Target) -> dict[str, str]:

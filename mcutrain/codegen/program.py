@@ -28,7 +28,8 @@ class Call:
 class Program:
     """The statements of inference, of a training step and of an update, and all they refer to."""
 
-    def __init__(self, plan: TrainingPlan) -> None:
+    def __init__(self, plan: TrainingPlan, prefix: str = "mct") -> None:
+        self.prefix = prefix
         self.plan = plan
         self.training = plan.training
         self.constants: dict[str, tuple[str, Tensor]] = {}
@@ -102,7 +103,8 @@ class Program:
 
     def _constant(self, tensor: Tensor) -> str:
         if tensor.name not in self.constants:
-            self.constants[tensor.name] = (self._unique(f"mct_constant_{tensor.name}"), tensor)
+            name = self._unique(f"{self.prefix}_constant_{tensor.name}")
+            self.constants[tensor.name] = (name, tensor)
         return self.constants[tensor.name][0]
 
     def _unique(self, name: str) -> str:
@@ -140,7 +142,7 @@ class Program:
                 continue  # mct_reset clears everything first
             dtype = "int8" if value.dtype == np.int8 else str(value.dtype)
             tensor = self.training.graph.tensors[name]
-            c_name = self._unique(f"mct_initial_{name}")
+            c_name = self._unique(f"{self.prefix}_initial_{name}")
             self.constants[f"initial {name}"] = (
                 c_name,
                 Tensor(name, tensor.type, value.astype(dtype)),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -18,10 +19,13 @@ import mcutrain_templates
 import numpy as np
 from mcutrain_host.files import replace_folder, restore_folder, sync
 
+from mcutrain import data
 from mcutrain.codegen import firmware
-from mcutrain.codegen.c_text import CTYPES, broken, comment, lines
+from mcutrain.codegen.c_text import CTYPES, broken, comment, lines, string
+from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
+from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
 from mcutrain.memplan import TrainingPlan, to_csv
 from mcutrain.target import Target
@@ -30,12 +34,18 @@ TEMPLATES = (
     "mct_model.h",
     "mct_model.c",
     "mct_constants.h",
+    "mct_tables.h",
     "mct_constants.c",
 )
+"""Into the folder of sources; mct becomes the model's prefix."""
+OPTIONAL = {"mct_class_names.c": "class_names", "mct_pixel_codes.c": "pixel_codes"}
+"""More of them → the value without which there is nothing to write."""
+BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
+EXAMPLE = "example/main.c"
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
 KEPT_FILES = ("trained.mcts", "train.jsonl")
 """What `mcutrain train` leaves in a project: it outlives the project that it came from."""
-RUNTIME_HEADERS = ("mct_fixedpoint", "mct_types")
+RUNTIME_HEADERS = ("mct_fixedpoint", "mct_quantize", "mct_types")
 
 
 @dataclass(frozen=True)
@@ -93,46 +103,63 @@ def generate(
     scheme: str,
     target: Target | None = None,
     recipe: Mapping[str, Any] | None = None,
+    interface: Interface = DEFAULT,
 ) -> Project:
     """The C project of a plan: a library, or a board's whole firmware.
 
     scheme: its name, for comments and the manifest. recipe: how the plan was made from the model,
-    for the manifest, so that what is trained can be put back into the model.
+    for the manifest, so that what is trained can be put back into the model. interface: names in
+    the C; a board's firmware calls them by the default prefix. Raises McutrainError.
     """
-    program = Program(plan)
-    files = firmware_files(program, "portable" if target is None else target.isa)
+    interface.check_classes(plan.training.classes, plan.training.has_labels)
+    if target is not None and interface.prefix != DEFAULT_PREFIX:
+        raise McutrainError(
+            "a board's firmware has one model, under the names that it knows: "
+            "leave out the prefix, or the board to get a library"
+        )
+    program = Program(plan, interface.prefix)
+    found = firmware_files(program, "portable" if target is None else target.isa)
     if target is not None:
-        files |= firmware.with_includes(firmware.board_files(target))
-    values = template_values(plan, program, scheme)
-    if target is None:
-        values["sources"] = ["mct_constants.c", "mct_model.c", *_sources(files)]
-        values["include_dirs"] = sorted({str(Path(n).parent) for n in files})
-    else:
-        values.update(firmware.board_values(target, plan, scheme))
-        values["firmware_bytes"] = target.firmware_bytes()
-    for name in TEMPLATES:
-        files[name] = render(f"{name}.j2", values)
-    facts = manifest(plan, program, scheme)
+        found |= firmware.with_includes(firmware.board_files(target))
+    files = {firmware.place_of(name): text for name, text in found.items()}
+    values = template_values(plan, program, scheme, interface)
+    values["is_library"] = target is None
+    for name in [*TEMPLATES, *(n for n, needed in OPTIONAL.items() if values[needed])]:
+        place = f"{firmware.SOURCE_FOLDER}/{interface.prefix}{name.removeprefix('mct')}"
+        files[place] = render(f"{name}.j2", values)
+    facts = manifest(plan, program, scheme, interface)
     if recipe is not None:
         facts["recipe"] = dict(recipe)
     if target is None:
-        files["Makefile"] = render("Makefile.j2", values)
+        values["sources"] = [n for n in sorted(files) if n.endswith(".c")]
+        files |= {name: render(f"{Path(name).name}.j2", values) for name in BUILD_SYSTEMS}
+        files[EXAMPLE] = render("example.c.j2", values)
     else:
-        files["mct_board_config.h"] = render("mct_board_config.h.j2", values)
-        if not target.is_hosted:
-            files["memory.ld"] = render("memory.ld.j2", values)
-        facts["board"] = firmware.board_facts(target, plan, files)
-        values["compile"] = facts["board"]["compile"]
-        values["uf2_base"] = facts["board"]["output"].get("uf2_base")
-        files["Makefile"] = render("Makefile_board.j2", values)
+        files |= _board_files(plan, scheme, target, values, facts, files)
     files["plan.csv"] = to_csv(plan.arena)
     files["graph.txt"] = dump(plan.training.graph)
     files["manifest.json"] = json.dumps(facts, indent=2) + "\n"
     return Project(dict(sorted(files.items())))
 
 
-def _sources(files: Mapping[str, str]) -> list[str]:
-    return sorted(n for n in files if n.endswith(".c"))
+def _board_files(
+    plan: TrainingPlan,
+    scheme: str,
+    target: Target,
+    values: dict[str, Any],
+    facts: dict[str, Any],
+    files: Mapping[str, str],
+) -> dict[str, str]:
+    """What is written for one board; `facts` get to know the board."""
+    values |= firmware.board_values(target, plan, scheme)
+    values["firmware_bytes"] = target.firmware_bytes()
+    made = {"mct_board_config.h": render("mct_board_config.h.j2", values)}
+    if not target.is_hosted:
+        made["memory.ld"] = render("memory.ld.j2", values)
+    facts["board"] = firmware.board_facts(target, plan, {**files, **made})
+    values["compile"] = facts["board"]["compile"]
+    values["uf2_base"] = facts["board"]["output"].get("uf2_base")
+    return {**made, "Makefile": render("Makefile_board.j2", values)}
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -165,17 +192,26 @@ def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
     return firmware.with_includes(files, isa)
 
 
-def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:
+def template_values(
+    plan: TrainingPlan, program: Program, scheme: str, interface: Interface
+) -> dict[str, Any]:
     """All that the templates may refer to."""
     training = plan.training
     x = training.forward.tensors[training.x].type
     output = training.forward.outputs[0]
     y = training.forward.tensors[output].type
     shape = (*(1,) * (4 - len(x.shape)), *x.shape[1:])
+    codes = _pixel_codes(x, interface.normalization)
     return {
+        "prefix": interface.prefix,
+        "PREFIX": interface.prefix.upper(),
+        "class_names": [string(name) for name in interface.class_names],
+        "pixels": _pixels(x, interface.normalization),
+        "pixel_codes": codes,
         "model": comment(training.graph.name),
         "scheme": comment(scheme),
         "version": version("mcutrain"),
+        "version_number": version_number(version("mcutrain")),
         "model_hash": program.model_hash,
         "arena_bytes": plan.arena_bytes,
         "state_bytes": plan.state_bytes,
@@ -207,6 +243,33 @@ def template_values(plan: TrainingPlan, program: Program, scheme: str) -> dict[s
     }
 
 
+def version_number(text: str) -> int:
+    """MCT_VERSION of a version: 10000 * major + 100 * minor + patch."""
+    major, minor, patch = (int(part) for part in re.findall(r"\d+", text)[:3])
+    return 10000 * major + 100 * minor + patch
+
+
+def _pixels(x: TensorType, norm: data.Normalization | None) -> str:
+    """How a pixel becomes the input's code: by `table`, by `offset`, or nobody knows."""
+    if norm is not None:
+        return "table"
+    return "offset" if data.takes_pixels(x.scale, x.zero_point) else ""
+
+
+def _pixel_codes(x: TensorType, norm: data.Normalization | None) -> list[Sequence[str]]:
+    """The input's code of each pixel value as lines of C, by channel."""
+    if norm is None:
+        return []
+    channels = x.shape[-1]
+    if len(norm.mean) not in (1, channels):
+        raise McutrainError(
+            f"there are {len(norm.mean)} means but the model takes {channels} channels: give one "
+            "per channel, or one for all"
+        )
+    pairs = zip(norm.mean, norm.std, strict=True)
+    return [lines(data.pixel_codes(mean, std, x.scale, x.zero_point)) for mean, std in pairs]
+
+
 def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
     array = np.asarray(data)
     ctype = CTYPES[str(array.dtype)]
@@ -219,7 +282,9 @@ def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
     }
 
 
-def manifest(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any]:
+def manifest(
+    plan: TrainingPlan, program: Program, scheme: str, interface: Interface
+) -> dict[str, Any]:
     """What host tools need to know of the project."""
     training = plan.training
     x = training.forward.tensors[training.x].type
@@ -251,4 +316,8 @@ def manifest(plan: TrainingPlan, program: Program, scheme: str) -> dict[str, Any
     }
     if not training.has_labels:
         found["loss"] = "mse"
+    if interface.prefix != DEFAULT_PREFIX:
+        found["prefix"] = interface.prefix
+    if interface.class_names:
+        found["class_names"] = list(interface.class_names)
     return found

@@ -5,7 +5,8 @@ from mcutrain.data.check import check
 from mcutrain.data.dataset import Dataset, Split, as_names, drawn, order, stratified
 from mcutrain.data.layout import arranged, is_same_shape
 from mcutrain.data.load import load
-from mcutrain.data.quantize import Normalization, quantize_input
+from mcutrain.data.names import names_in_model, read_names
+from mcutrain.data.quantize import Normalization, pixel_codes, quantize_input, takes_pixels
 from mcutrain.data.ranges import ModelInput, input_notes
 from mcutrain.data.transform import Transform
 
@@ -23,7 +24,11 @@ __all__ = [
     "input_notes",
     "is_same_shape",
     "load",
+    "names_in_model",
     "order",
+    "pixel_codes",
     "quantize_input",
+    "read_names",
     "stratified",
+    "takes_pixels",
 ]

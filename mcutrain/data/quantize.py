@@ -93,21 +93,28 @@ def _quantize_pixels(
     code = np.empty(x.shape, dtype=np.int8)
     for i, (mean, std) in enumerate(zip(normalization.mean, normalization.std, strict=True)):
         channel = slice(None) if means == 1 else slice(i, i + 1)
-        code[..., channel] = _pixel_codes(mean, std, scale, zero_point)[x[..., channel]]
+        code[..., channel] = pixel_codes(mean, std, scale, zero_point)[x[..., channel]]
     return code
 
 
+def takes_pixels(scale: float, zero_point: int) -> bool:
+    """Whether an input's parameters are those of a convention, so that its code is pixel - 128."""
+    return any(
+        abs(scale / usual - 1) <= SCALE_TOLERANCE and zero_point in zero_points
+        for usual, zero_points in CONVENTIONS
+    )
+
+
 def _require_convention(scale: float, zero_point: int) -> None:
-    for usual, zero_points in CONVENTIONS:
-        if abs(scale / usual - 1) <= SCALE_TOLERANCE and zero_point in zero_points:
-            return
+    if takes_pixels(scale, zero_point):
+        return
     raise DataError(
         f"the model's input (scale {scale:.6g}, zero point {zero_point}) fits none of "
         "pixel, pixel / 255 and pixel / 127.5 - 1: give the mean and std that it was trained with"
     )
 
 
-def _pixel_codes(mean: float, std: float, scale: float, zero_point: int) -> Int8:
+def pixel_codes(mean: float, std: float, scale: float, zero_point: int) -> Int8:
     """The code of each of the 256 pixel values."""
     real = (np.arange(256) / 255 - mean) / std
     code: Int8 = np.clip(np.rint(real / scale) + zero_point, -128, 127).astype(np.int8)

@@ -22,7 +22,7 @@ GENERATED = ("mct_model", "mct_constants")
 mcunet-5fps, all trained: 1.2 s of gcc -O3, 0.2 s of -O0), and integers come out the same."""
 UNIT = "mct_unit.c"
 UNOPTIMISED = (UNIT, "constants")
-CONSTANTS = "mct_constants.c"
+CONSTANTS = "src/mct_constants.c"
 KEPT_CHARACTERS = 4096
 """A constant with a longer definition has a file and an object of its own: other schemes of the
 same model have it too."""

@@ -188,7 +188,7 @@ def test_a_failed_build_keeps_the_last_good_one(tmp_path):
     folder = tmp_path / "p"
     training_step().firmware(load_target("native")).write(folder)
     good = build(folder).read_bytes()
-    (folder / "mct_model.c").write_text("not C")
+    (folder / "src" / "mct_model.c").write_text("not C")
     with pytest.raises(BuildError, match=r"mct_model\.c"):
         build(folder)
     assert (folder / "build/firmware").read_bytes() == good

@@ -226,7 +226,7 @@ def test_the_demo_runs_and_both_computations_agree(
     assert outcome.code == 0, outcome.err
     for scheme in ("head", "fashion-sparse"):
         assert re.search(rf"^ {scheme} +[\d.]+ % +[\d.]+ % ", outcome.out, re.MULTILINE)
-        assert (tmp_path / "c" / scheme / "mct_model.c").is_file()
+        assert (tmp_path / "c" / scheme / "src" / "mct_model.c").is_file()
     assert "bytes of saved state equal the C's" in outcome.out
     assert "read back over serial, equals the simulation's: all 34,320 bytes" in outcome.out
     assert (tmp_path / "c" / "nucleo-f446re" / "build" / "firmware.elf").is_file()
@@ -259,3 +259,34 @@ def test_help_is_quick() -> None:
     packages = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in imported.splitlines()}
     assert {"mcutrain", "typer"} <= packages
     assert not packages & {"numpy", "scipy", "onnx", "jinja2", "joblib", "PIL", "serial"}
+
+
+def test_generate_takes_names_for_a_program_with_more_models(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "names.txt").write_text("\n".join("abcdefghij"))
+    outcome = run("generate", model, "-o", "c", "--prefix", "wake", "--class-names", "names.txt")
+    assert outcome.code == 0, outcome.err
+    assert "c/src/wake_model.h. To build libwake.a:" in " ".join(outcome.out.split())
+    header = (tmp_path / "c/src/wake_model.h").read_text()
+    assert "extern const char *const wake_class_names[WAKE_CLASSES];" in header
+    manifest = json.loads((tmp_path / "c/manifest.json").read_text())
+    assert manifest["class_names"] == list("abcdefghij")
+    assert manifest["prefix"] == "wake"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--prefix", "Wake"), "the prefix 'Wake' cannot begin C names"),
+        (("--prefix", "wake", "--board", "native"), "leave out the prefix"),
+        (("--class-names", "a,b"), "2 class names but the model has 10"),
+        (("--class-names", "no/such"), "is no file"),
+        (("--mean", "0,0,0", "--std", "1,1,1"), "3 means but the model takes 1 channels"),
+    ],
+)
+def test_generate_refuses_names_that_do_not_fit(
+    run: Run, model: Path, tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    assert says in run("generate", model, "-o", "c", *arguments).sentence
+    assert not (tmp_path / "c").exists()

@@ -192,7 +192,7 @@ def test_a_board_learns_added_classes_as_the_simulation_does(
     assert run("generate", "classifier", *made).code == 0
     facts = json.loads((tmp_path / "project" / "manifest.json").read_text())
     assert facts["recipe"]["added"] == ["left", "right"]
-    assert "#define MCT_CLASSES 6" in (tmp_path / "project" / "mct_model.h").read_text()
+    assert "#define MCT_CLASSES 6" in (tmp_path / "project" / "src" / "mct_model.h").read_text()
     assert run("build", "project", "-O", "1").code == 0
     found = trained_on_a_board(run, *flags)
     assert found["state_sha256"] == simulated["state_sha256"]

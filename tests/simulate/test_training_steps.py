@@ -257,7 +257,7 @@ def build_program(plan: TrainingPlan, command: list[str], folder: Path) -> Path:
     """The generated project, the host loop and MAIN_C as an executable."""
     project = folder / "project"
     generate(plan, "test").write(project)
-    (project / "main.c").write_text(MAIN_C, encoding="utf-8")
+    (project / "example" / "main.c").write_text(MAIN_C, encoding="utf-8")
     host = Path(mcutrain_firmware.__file__).parent / "host"
     includes = {f"-I{p.parent}" for p in project.rglob("*.h")} | {f"-I{host}"}
     sources = [*sorted(map(str, project.rglob("*.c"))), str(host / "mct_host.c")]

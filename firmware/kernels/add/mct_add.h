@@ -9,6 +9,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t zero_point, mult_q31, shift;
 } mct_scaled;
@@ -22,5 +26,9 @@ typedef struct {
 
 void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
                 uint8_t *mask);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

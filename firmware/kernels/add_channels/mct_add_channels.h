@@ -9,6 +9,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* As mct_scaled of add.h, which is not there in every project. */
 typedef struct {
     int32_t zero_point, mult_q31, shift;
@@ -42,5 +46,9 @@ void mct_add_channels_grad_input_s16(const mct_add_channels_grad_input_s16_param
                                      const mct_step *step, const int16_t *dy,
                                      const mct_exponent *dy_exponent, const uint8_t *mask,
                                      mct_exponent *exponent, int16_t *db, int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 #include "mct_types.h"
 #include "mct_update.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t rows, columns;
     int32_t rows_per_rate;
@@ -23,5 +27,9 @@ void mct_apply_update_s8(const mct_apply_update_s8_params *p, const mct_step *st
 /* The same for a bias: one row, a rate per column, no residual. */
 void mct_apply_update_s32(const mct_apply_update_s32_params *p, const mct_step *step,
                           const int32_t *db, const mct_exponent *exponent, int32_t *b);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 #include "mct_types.h"
 #include "mct_update.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t positions, channels_out;
     mct_update_rule rule;
@@ -29,5 +33,9 @@ void mct_bias_grad_s8(const mct_bias_grad_s8_params *p, const mct_step *step, co
                       int32_t *db);
 void mct_bias_grad_s16(const mct_bias_grad_s16_params *p, const mct_step *step, const int16_t *dy,
                        int32_t *db);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t outer;
     int32_t a_elements, b_elements, c_elements, d_elements;
@@ -38,5 +42,9 @@ void mct_concatenation_grad_input_s16(const mct_concatenation_grad_input_s16_par
                                       const mct_step *step, const int16_t *dy,
                                       const mct_exponent *dy_exponent, const uint8_t *mask,
                                       mct_exponent *exponent, int16_t *dx, int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -18,6 +18,10 @@
 #include "mct_types.h"
 #include "mct_update.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     mct_shape x, y;
     mct_window window;
@@ -120,5 +124,9 @@ void mct_conv_2d_grad_weight_wide_s8(const mct_conv_2d_grad_weight_wide_s8_param
                                      int32_t *dw, int64_t *scratch);
 void mct_conv_2d_grad_weight_s16(const mct_conv_2d_grad_weight_s16_params *p, const mct_step *step,
                                  const int16_t *dy, const int8_t *x, int32_t *dw, int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

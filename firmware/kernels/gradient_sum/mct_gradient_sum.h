@@ -10,6 +10,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t positions, channels_out;
     mct_gradient_stage a;
@@ -37,5 +41,9 @@ void mct_gradient_add_s16(const mct_gradient_add_s16_params *p, const mct_step *
                           const int16_t *a, const mct_exponent *a_exponent, const int16_t *b,
                           const mct_exponent *b_exponent, const uint8_t *mask,
                           mct_exponent *exponent, int16_t *g);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

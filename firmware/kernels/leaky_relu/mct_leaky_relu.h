@@ -10,6 +10,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t elements;
     int32_t x_zero_point, y_zero_point;
@@ -42,5 +46,9 @@ void mct_leaky_relu_grad_input_s16(const mct_leaky_relu_grad_input_s16_params *p
                                    const mct_exponent *dy_exponent, const int8_t *x,
                                    const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
                                    int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

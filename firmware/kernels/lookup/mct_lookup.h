@@ -7,6 +7,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t elements;
     const int8_t *table;
@@ -33,5 +37,9 @@ void mct_lookup_grad_input_s16(const mct_lookup_grad_input_s16_params *p, const 
                                const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x,
                                const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
                                int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t positions;
     int32_t channels;
@@ -34,5 +38,9 @@ void mct_mean_squared_error_s8(const mct_mean_squared_error_s8_params *p, const 
 void mct_mean_squared_error_s16(const mct_mean_squared_error_s16_params *p, const mct_step *step,
                                 const int32_t *sums, const int8_t *x, mct_exponent *exponent,
                                 int16_t *dy, int32_t *loss_q16, int32_t *prediction);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t rows, columns, trained_columns;
     const int16_t *channels;
@@ -14,5 +18,9 @@ typedef struct {
 
 void mct_merge_columns_s8(const mct_merge_columns_s8_params *p, const int8_t *frozen,
                           const int8_t *trained, int8_t *w);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

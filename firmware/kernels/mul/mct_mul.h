@@ -9,6 +9,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t positions, channels;
     int32_t b_per_channel;
@@ -67,5 +71,9 @@ void mct_mul_grad_channels_s16(const mct_mul_grad_channels_s16_params *p, const 
                                const int16_t *dy, const mct_exponent *dy_exponent,
                                const int8_t *other, const uint8_t *mask, mct_exponent *exponent,
                                int16_t *dx, int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

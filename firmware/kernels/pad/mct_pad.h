@@ -7,6 +7,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     mct_shape x, y;
     int32_t pad_top, pad_left;
@@ -29,5 +33,9 @@ void mct_pad_grad_input_s8(const mct_pad_grad_input_s8_params *p, const mct_step
 void mct_pad_grad_input_s16(const mct_pad_grad_input_s16_params *p, const mct_step *step,
                             const int16_t *dy, const mct_exponent *dy_exponent, const uint8_t *mask,
                             mct_exponent *exponent, int16_t *dx, int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     mct_shape x, y;
     mct_window window;
@@ -75,5 +79,9 @@ void mct_max_pool_2d_grad_input_s16(const mct_max_pool_2d_grad_input_s16_params 
                                     const mct_exponent *dy_exponent, const int8_t *x,
                                     const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
                                     int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t elements;
     int32_t x_zero_point, y_zero_point;
@@ -16,5 +20,9 @@ typedef struct {
 } mct_rescale_s8_params;
 
 void mct_rescale_s8(const mct_rescale_s8_params *p, const int8_t *x, int8_t *y, uint8_t *mask);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,11 +8,19 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t positions, x_channels, y_channels;
     const int16_t *channels;
 } mct_select_channels_s8_params;
 
 void mct_select_channels_s8(const mct_select_channels_s8_params *p, const int8_t *x, int8_t *y);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t rows, classes;
     int32_t mult_q31, left_shift;
@@ -16,5 +20,9 @@ typedef struct {
 } mct_softmax_s8_params;
 
 void mct_softmax_s8(const mct_softmax_s8_params *p, const int8_t *x, int8_t *y);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t classes;
     const int32_t *logit_mult_q31;
@@ -33,5 +37,9 @@ void mct_softmax_cross_entropy_s16(const mct_softmax_cross_entropy_s16_params *p
                                    const mct_step *step, const int32_t *sums, const int32_t *label,
                                    mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
                                    int32_t *prediction, int32_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     int32_t length_0, length_1, length_2, length_3;
     int32_t stride_0, stride_1, stride_2, stride_3;
@@ -15,5 +19,9 @@ typedef mct_transpose_s8_params mct_transpose_s16_params;
 
 void mct_transpose_s8(const mct_transpose_s8_params *p, const int8_t *x, int8_t *y);
 void mct_transpose_s16(const mct_transpose_s16_params *p, const int16_t *x, int16_t *y);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

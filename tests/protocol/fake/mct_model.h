@@ -15,11 +15,6 @@
 #define MCT_MODEL_HASH UINT64_C(0x0123456789abcdef)
 #define MCT_SAVED_BYTES (MCT_STATE_BYTES + MCT_STATE_HEADER_BYTES)
 
-typedef struct {
-    int32_t loss_q16;
-    int32_t prediction;
-} mct_result;
-
 void mct_reset(uint32_t seed);
 int8_t *mct_input(void);
 const int8_t *mct_infer(void);

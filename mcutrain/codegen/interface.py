@@ -1,0 +1,55 @@
+"""What whoever puts a model into a program of his own chooses: names, and how samples come in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mcutrain import data
+from mcutrain.errors import McutrainError
+
+DEFAULT_PREFIX = "mct"
+MOST_CHARACTERS = 24
+
+
+@dataclass(frozen=True)
+class Interface:
+    """prefix: of the model's own functions, macros and files; what models share begins with mct_.
+
+    class_names: in the order of the outputs, or none. normalization: of pixels, where the input's
+    parameters do not tell. Raises McutrainError for a prefix that is no name, or that mct_ owns.
+    """
+
+    prefix: str = DEFAULT_PREFIX
+    class_names: tuple[str, ...] = ()
+    normalization: data.Normalization | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(rf"[a-z][a-z0-9_]{{0,{MOST_CHARACTERS - 1}}}", self.prefix):
+            raise McutrainError(
+                f"the prefix {self.prefix!r} cannot begin C names: use lower-case letters, digits "
+                f"and _, a letter first, {MOST_CHARACTERS} characters at most"
+            )
+        if self.prefix.startswith("mct_"):
+            raise McutrainError(
+                f"the prefix {self.prefix!r} begins as the names that all models share: use one "
+                "without mct_"
+            )
+
+    def check_classes(self, classes: int, has_labels: bool) -> None:
+        """Raises McutrainError unless there is a name for each of the model's classes."""
+        if not self.class_names:
+            return
+        if not has_labels:
+            raise McutrainError(
+                "there are class names, but a network that reproduces its input has no classes: "
+                "leave them out"
+            )
+        if len(self.class_names) != classes:
+            raise McutrainError(
+                f"there are {len(self.class_names)} class names but the model has {classes} "
+                "classes: give one name for each, in the order of its outputs"
+            )
+
+
+DEFAULT = Interface()

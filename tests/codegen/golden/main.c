@@ -1,0 +1,53 @@
+/* A program to start from: it trains tiny (last:1), keeps what was learnt, and infers.
+ *
+ * Two functions are yours: where samples come from, and what outlives a restart. As they stand here
+ * they make the program run anywhere; it returns 0 if all went well. C and C++. */
+#include <stdint.h>
+#include <string.h>
+
+#include "mct_model.h"
+
+#define STEPS 40u
+
+/* Writes the next sample, returns its class. Here: a pattern per class.
+ * Sensors and cameras: mct_quantize_input(real). */
+static int32_t read_sample(uint32_t number, int8_t *x)
+{
+    const int32_t label = (int32_t)(number % MCT_CLASSES);
+    for (int32_t i = 0; i < MCT_INPUT_BYTES; i++) {
+        x[i] = (int8_t)((i * (label + 3)) % 17 * 12 - 100);
+    }
+    return label;
+}
+
+/* Flash of the chip, or a file. */
+static uint8_t saved[MCT_SAVED_BYTES];
+
+int main(void)
+{
+    mct_result result = {0, 0};
+
+    mct_reset(1);
+    if (mct_state_load(saved, sizeof saved) == MCT_OK) {
+        return 1; /* nothing was saved yet: a chip's first start goes on with the model as it came */
+    }
+    for (uint32_t step = 0; step < STEPS; step++) {
+        const mct_learning_rate rate = mct_schedule_cosine(MCT_RATE(0.03), step, STEPS / 10u, STEPS);
+        const int32_t label = read_sample(step, mct_input());
+        if (mct_train(label, rate, &result) != MCT_OK) {
+            return 2;
+        }
+    }
+    mct_state_save(saved);
+
+    (void)read_sample(0, mct_input());
+    const int8_t *y = mct_infer();
+    int32_t best = 0;
+    for (int32_t i = 1; i < MCT_CLASSES; i++) {
+        best = y[i] > y[best] ? i : best;
+    }
+    if (best < 0 || result.loss_q16 < 0 || mct_position() != STEPS) {
+        return 4;
+    }
+    return mct_state_load(saved, sizeof saved) == MCT_OK ? 0 : 5;
+}
