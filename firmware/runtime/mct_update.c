@@ -78,13 +78,14 @@ static inline void mct_update_weight(const mct_updater *u, const mct_rate *rate,
     const int32_t bits = u->rule->residual_bits;
     const int32_t one = 1 << bits;
     const int32_t old = *w * one + mct_residual_get(residual, bits, index);
-    const int32_t low = -127 * one, high = 128 * one - 1;
-    int32_t updated;
+    const int32_t most = MCT_STEP_LIMIT * one;
+    int32_t delta;
     if (mct_is_small(rate, sum)) {
-        updated = mct_clamp(old - mct_small_delta(u, rate, sum, index), low, high);
+        delta = mct_clamp(mct_small_delta(u, rate, sum, index), -most, most);
     } else {
-        updated = (int32_t)mct_clamp64(old - mct_delta(u, rate, sum, index), low, high);
+        delta = (int32_t)mct_clamp64(mct_delta(u, rate, sum, index), -most, most);
     }
+    const int32_t updated = mct_clamp(old - delta, -127 * one, 128 * one - 1);
     *w = (int8_t)(updated >> bits);
     mct_residual_set(residual, bits, index, updated & (one - 1));
 }
@@ -118,7 +119,8 @@ void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first
         const int32_t c = first + j;
         const mct_rate rate = mct_rate_of(u, c);
         const int64_t delta = mct_delta(u, &rate, sums[j], c);
-        b[j] = (int32_t)mct_clamp64(b[j] - delta, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
+        const int32_t step = (int32_t)mct_clamp64(delta, -MCT_BIAS_STEP_LIMIT, MCT_BIAS_STEP_LIMIT);
+        b[j] = mct_clamp(b[j] - step, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
     }
 }
 

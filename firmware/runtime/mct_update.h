@@ -14,6 +14,12 @@ extern "C" {
 /* A trained bias stays where no sum of products can overflow int32 with it. */
 #define MCT_BIAS_LIMIT (INT32_C(1) << 30)
 
+/* One update moves a weight by so many steps of its int8 at most, a bias by what that is where the
+ * weight's input is largest: an absurd learning rate does not drive them to their ends, where outputs
+ * clamp and nothing is learnt ever after. */
+#define MCT_STEP_LIMIT 8
+#define MCT_BIAS_STEP_LIMIT (128 * MCT_STEP_LIMIT)
+
 typedef struct {
     const int32_t *mult_q31; /* rate * scale of the gradient * 2^residual_bits */
     const int8_t *shift;

@@ -36,6 +36,11 @@ EXPONENT = TensorType((3,), "exponent")
 ACC_DROPPED_BITS = {"int8": 0, "int16": 8}
 GRADIENT_BITS = {"int8": 7, "int16": 15}  # without the sign
 SUFFIX = {"int8": "s8", "int16": "s16"}
+STEP_LIMIT = 8
+"""Steps of an int8 weight that one update moves it by at most. Without a limit an absurd learning
+rate drives weights and biases to their ends within a few updates: outputs clamp, have then
+no gradient, and nothing is learnt ever after."""
+BIAS_STEP_LIMIT = 128 * STEP_LIMIT  # what STEP_LIMIT of a weight is where its input is largest
 ACC_BYTES = {"int8": 4, "int16": 8}
 
 
@@ -219,6 +224,8 @@ class GradientOp(Op):
 class UpdateRule:
     """w -= learning_rate * rate * derivative on integers, stochastically rounded, saturated.
 
+    One update moves a weight by STEP_LIMIT, a bias by BIAS_STEP_LIMIT at most.
+
     rate: one real factor per output channel, or one for all; it holds quantization-aware scaling,
     the gradient's constant scale and 2**residual_bits. A weight is w + residual / 2**residual_bits,
     0 <= residual < 2**residual_bits, starting at the middle so that w is the nearest int8.
@@ -248,12 +255,13 @@ class UpdateRule:
         """The new weights and residuals; w and residual as int64 of delta's shape."""
         if w.dtype == np.int8:  # -128 stays unused: weights are symmetric
             low, high = -127 << self.residual_bits, (128 << self.residual_bits) - 1
+            most = STEP_LIMIT << self.residual_bits
         else:
-            low, high = -BIAS_LIMIT, BIAS_LIMIT
+            low, high, most = -BIAS_LIMIT, BIAS_LIMIT, BIAS_STEP_LIMIT
         master = w.astype(np.int64) << self.residual_bits
         if residual is not None:
             master = master + residual
-        master = np.clip(master - delta, low, high)
+        master = np.clip(master - np.clip(delta, -most, most), low, high)
         new_residual = master & ((1 << self.residual_bits) - 1)
         return (master >> self.residual_bits).astype(w.dtype), new_residual
 

@@ -19,7 +19,9 @@ from mcutrain.codegen import generate
 from mcutrain.frontends import load
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
+from mcutrain.ops.training import BIAS_STEP_LIMIT, STEP_LIMIT
 from mcutrain.quant import replace_head
+from mcutrain.schedule import LearningRate
 from mcutrain.simulate import CompiledSimulator, Compiler, ReferenceSimulator
 from mcutrain.simulate.build import SANITIZE, WARNINGS
 from mcutrain.sparse import UpdateScheme, find_head, parse_scheme
@@ -142,6 +144,44 @@ def test_a_learning_rate_of_zero_changes_no_parameter() -> None:
     simulator.train(x, labels, networks.rates(3, 0.0))
     changed = networks.states_differ(simulator.state, training.state)
     assert all(name.endswith(".exponent") for name in changed)
+
+
+@pytest.mark.parametrize("bits", [0, 4, 8])
+@pytest.mark.parametrize(("dtype", "accumulate"), [("int8", 1), ("int16", 1), ("int8", 3)])
+def test_no_update_moves_a_parameter_further_than_its_limit(
+    dtype: str, accumulate: int, bits: int
+) -> None:
+    scheme = UpdateScheme("full", None, {}, None, residual_bits=bits, head_residual_bits=bits)
+    graph = networks.residual_network()
+    training = networks.training_graph(graph, scheme, TrainOptions(dtype, accumulate))
+    assert_same_bits(training, 2 * accumulate, 1e4, extra_flags=QUICK)
+    assert_same_bits(training, accumulate, 1e4, extra_flags=QUICK, portable=True)
+    simulator = ReferenceSimulator(training)
+    x, labels = networks.samples(training.forward, accumulate, training.classes)
+    before = {name: np.array(simulator.state[name], np.int64) for name in training.parameters}
+    simulator.train(x, labels, networks.rates(accumulate, 1e4))
+    furthest = {"int8": 0, "int32": 0}
+    for name, old in before.items():
+        moved = np.abs(simulator.state[name].astype(np.int64) - old).max()
+        dtype_of = str(simulator.state[name].dtype)
+        furthest[dtype_of] = max(furthest[dtype_of], int(moved))
+    assert furthest == {"int8": STEP_LIMIT, "int32": BIAS_STEP_LIMIT}
+
+
+@pytest.mark.parametrize("rate", [1.0, 1e3])
+def test_a_network_recovers_from_an_absurd_rate(rate: float) -> None:
+    """Without limits it stays dead: clamped outputs have no gradient."""
+    training = networks.training_graph(networks.residual_network())
+    simulator = CompiledSimulator(networks.planned(training), extra_flags=QUICK)
+    x, labels = networks.samples(training.forward, 8, training.classes)
+
+    def learn(steps: int, rate: float) -> float:
+        order = np.arange(steps) % len(x)
+        losses, _ = simulator.train(x[order], labels[order], [LearningRate.of(rate)] * steps)
+        return float(losses[-len(x) :].mean()) / 65536
+
+    learn(200, rate)
+    assert learn(1000, 0.05) < 0.5 * np.log(training.classes)
 
 
 @pytest.mark.parametrize("network", [networks.residual_network, networks.modern_network])

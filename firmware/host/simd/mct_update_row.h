@@ -36,10 +36,9 @@ static inline void mct_v_update(const mct_updater *u, const mct_v_factor *rate, 
                                 int32_t first, int32_t count, int8_t *w, uint8_t *residual) {
     const int32_t bits = u->rule->residual_bits;
     const int32_t one = 1 << bits;
-    const int64_t saturating = INT64_C(1) << 24; /* beyond any weight */
     const mct_v_fraction f = mct_v_scale_to_fraction(rate, sums);
     const mct_v32 delta =
-        mct_v_round_fraction(f, mct_v_random16(u->key, mct_v_count(first)), saturating);
+        mct_v_round_fraction(f, mct_v_random16(u->key, mct_v_count(first)), MCT_STEP_LIMIT * one);
     const mct_v32 old =
         mct_v_load_s8(w, count) * one + mct_v_residuals(residual, bits, first, count);
     const mct_v32 updated =
