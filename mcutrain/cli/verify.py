@@ -39,6 +39,7 @@ def verify(
     test_share: inputs.TestShare = 0.2,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
+    stride: inputs.Stride = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def verify(
     made = None
     if data is not None:
         normalized = inputs.normalization(mean, std)
-        source = inputs.Source(data, None, None, test_share, normalized, seed)
+        source = inputs.Source(data, None, None, test_share, normalized, seed, stride)
         made = partial(_real_inputs, source=source, most=samples)
     with count_bar(json) as bar:
         task = bar.add_task("")

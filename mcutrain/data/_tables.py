@@ -22,7 +22,8 @@ DELIMITERS = ",;\t"
 LABEL = ("label", "class", "activity", "target")
 SPLIT = ("split", "part")
 RECORDING = ("recording", "session", "subject")
-TIME = ("time", "timestamp")
+TIME = ("time", "timestamp", "index", "", "unnamed: 0")
+"""The last three are the row numbers that a table program writes; none of them is a channel."""
 PARTS = {"train": 0, "test": 1, "val": 2, "validation": 2}
 MAX_FILE_BYTES = 1 << 30
 MAX_LINE = 1 << 20
@@ -58,7 +59,7 @@ class Windows:
             raise DataError(
                 f"the CSV has {channels} columns of numbers, but the model takes "
                 f"{self.input_shape}, {values} values, which are no whole rows of them: keep the "
-                f"model's columns (those named {', '.join(TIME + RECORDING)} are left out)"
+                f"model's columns (those named {', '.join(TIME[:3] + RECORDING)} are left out)"
             )
         return values // channels
 

@@ -9,7 +9,7 @@ double precision by numpy and scipy:
    window, w[i] = 1/2 - 1/2 cos(2 pi i / 480); padded with zeros to 512; magnitudes of the 257 bins
    of the discrete Fourier transform.
 3. 40 triangular bands between 20 and 4,000 Hz, evenly spaced and linear on the mel scale,
-   mel(f) = 1127 ln(1 + f / 700), without bin 0; each band peaks at 1.
+   mel(f) = 1127 ln(1 + f / 700); bin 0 lies below all; each band peaks at 1.
 4. The natural logarithm of (band + 1e-6).
 5. The first 10 numbers of the DCT-II with HTK's scale: c[k] = sqrt(2 / 40) sum_m l[m]
    cos(pi k (m + 1/2) / 40).
@@ -53,7 +53,6 @@ def mel_bands() -> Real:
     rising = (bins - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - bins) / (edges[2:] - edges[1:-1])
     weights: Real = np.maximum(0, np.minimum(rising, falling))
-    weights[0] = 0
     return weights
 
 

@@ -86,6 +86,13 @@ def test_a_class_gets_its_share_and_at_least_one(labels: list[int], count: int, 
     assert set(drawn(y, max(count - 1, 1), seed).tolist()) <= set(index.tolist())
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rare_class_is_not_left_out(seed: int) -> None:
+    y = np.array([0] * 50 + [1] + [2] * 40 + [3])
+    assert set(y[drawn(y, 4, seed)].tolist()) == {0, 1, 2, 3}
+    assert np.bincount(y[drawn(y, 20, seed)]).tolist() == [10, 1, 8, 1]
+
+
 @pytest.mark.parametrize("count", [10, 15, 95])
 def test_equal_classes_get_equal_parts(count: int) -> None:
     found = np.bincount(SORTED[drawn(SORTED, count, 0)], minlength=CLASSES)

@@ -121,6 +121,7 @@ def test_rates_widths_and_channels_become_the_same_sound(
     assert found.shape == (16_000,)
     middle = slice(1000, 13_000)
     assert np.abs(found - np.append(tone(440, 0.9), np.zeros(1600)))[middle].max() < 0.02
+    assert abs(found[middle].mean()) < 0.002, "330 whole waves"
     assert not found[14_800:].any()
 
 

@@ -102,6 +102,13 @@ def test_three_parts_by_a_column_or_by_folders(tmp_path: Path) -> None:
     assert len(load_samples(tmp_path / "s.csv", 3, input_shape=MODEL)) == 3
 
 
+@pytest.mark.parametrize("name", ["", "index", "Unnamed: 0", "Time"])
+def test_row_numbers_are_no_channel(tmp_path: Path, name: str) -> None:
+    rows = [[f"{i},{row}" for i, row in enumerate(lines(5, 8, label))] for label in "ab"]
+    split = load(put(tmp_path / "s.csv", f"{name},x,y,label", *rows), input_shape=MODEL)
+    assert split.train.x[0, :, :, 0].tolist() == [[5, 5.5], [6, 6.5], [7, 7.5], [8, 8.5]]
+
+
 def test_numbers_as_labels_are_ordered_as_numbers(tmp_path: Path) -> None:
     rows = [lines(0, 8, label) for label in (10, 2, 1)]
     assert load(put(tmp_path / "s.csv", "a,b,label", *rows), input_shape=MODEL).names == (
