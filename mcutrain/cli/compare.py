@@ -63,6 +63,7 @@ def compare(
     warmup: inputs.Warmup = 0.1,
     flip: inputs.Flip = False,
     crop: inputs.Crop = 0,
+    augment: inputs.Augment = None,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
     test_share: inputs.TestShare = 0.2,
@@ -105,7 +106,9 @@ def compare(
     budget = Budget(None if board is None else load_target(board), sram)
     pixels = inputs.normalization(mean, std)
     source = inputs.Source(data, samples, test_samples, test_share, pixels, 0, stride)
-    settings = RunSettings(epochs, lr, schedule, warmup, 0, flip, crop)
+    settings = RunSettings(
+        epochs, lr, schedule, warmup, 0, flip, crop, augment=inputs.kinds(augment)
+    )
     graph = load(model)
     contributions = None if analysis is None else _analysis(analysis, graph)
     split = _read(graph, source)

@@ -54,6 +54,15 @@ Flip = Annotated[bool, typer.Option("--flip", help="Mirror half of the training 
 Crop = Annotated[
     int, typer.Option(min=0, metavar="N", help="Shift training images by up to N pixels.")
 ]
+Augment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND,…",
+        help="Vary training samples at random: crop (a part of the image, resized), colour "
+        "(brightness, contrast, saturation), flip, shift (in time, or rows), gain, noise.",
+        show_default=False,
+    ),
+]
 TrainingSamples = Annotated[
     int | None,
     typer.Option(
@@ -145,6 +154,13 @@ class Source:
         for note in input_notes(split, model, self.normalization or "auto"):
             say(f"mcutrain: note: {note}")
         return split
+
+
+def kinds(augment: str | None) -> tuple[str, ...]:
+    """Of --augment."""
+    from mcutrain.simulate.augment import parse_augment
+
+    return () if augment is None else parse_augment(augment)
 
 
 def normalization(mean: str | None, std: str | None) -> Normalization | None:

@@ -43,6 +43,7 @@ def simulate(
     seed: options.Seed = 0,
     flip: inputs.Flip = False,
     crop: inputs.Crop = 0,
+    augment: inputs.Augment = None,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
     test_share: inputs.TestShare = 0.2,
@@ -103,7 +104,9 @@ def simulate(
         check_can_build()  # a sentence before the data is read
     if tensorboard is not None:
         check_tensorboard(tensorboard)
-    settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop, test_every)
+    settings = RunSettings(
+        epochs, lr, schedule, warmup, seed, flip, crop, test_every, inputs.kinds(augment)
+    )
     flags = options.StepOptions(
         scheme,
         accumulate,

@@ -55,6 +55,7 @@ def train(
     seed: options.Seed = 0,
     flip: inputs.Flip = False,
     crop: inputs.Crop = 0,
+    augment: inputs.Augment = None,
     samples: inputs.TrainingSamples = None,
     test_samples: Annotated[
         int | None,
@@ -139,7 +140,9 @@ def train(
     if tensorboard is not None:
         check_tensorboard(tensorboard)
     manifest = Manifest.read(folder)
-    settings = RunSettings(epochs, lr, schedule, warmup, seed, flip, crop)
+    settings = RunSettings(
+        epochs, lr, schedule, warmup, seed, flip, crop, augment=inputs.kinds(augment)
+    )
     cut = test_samples or None
     pixels = inputs.normalization(mean, std)
     source = inputs.Source(data, samples, cut, test_share, pixels, seed, stride)

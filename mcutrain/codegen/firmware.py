@@ -12,6 +12,7 @@ from mcutrain.codegen.c_text import string
 from mcutrain.memplan import TrainingPlan
 from mcutrain.target import FIRMWARE, PAGE_BYTES, Region, Target
 
+LIBRARY_SOURCES = ("runtime/mct_augment.c", "runtime/mct_augment.h")
 APP_SOURCES = (
     "app/mct_app.c",
     "protocol/mct_frame.c",
@@ -118,6 +119,11 @@ def _places(folders: tuple[str, ...]) -> dict[str, str]:
         for folder in folders
         for path in (FIRMWARE / folder).rglob("*.[ch]")
     }
+
+
+def library_files() -> dict[str, str]:
+    """What a program of one's own may call beside the model."""
+    return {name: firmware_text(name) for name in LIBRARY_SOURCES}
 
 
 def board_files(target: Target) -> dict[str, str]:

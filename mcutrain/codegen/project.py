@@ -119,7 +119,9 @@ def generate(
         )
     program = Program(plan, interface.prefix)
     found = firmware_files(program, "portable" if target is None else target.isa)
-    if target is not None:
+    if target is None:  # a board's samples come from its host, which varies them
+        found |= firmware.with_includes(firmware.library_files())
+    else:
         found |= firmware.with_includes(firmware.board_files(target))
     files = {firmware.place_of(name): text for name, text in found.items()}
     values = template_values(plan, program, scheme, interface)

@@ -20,6 +20,7 @@ from mcutrain_host.files import write_whole
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
 from mcutrain.schedule import LearningRate, Schedule
+from mcutrain.simulate.augment import Augmentation, sample_key
 from mcutrain.simulate.reconstruction import Reconstruction, Tested
 
 Array = npt.NDArray[Any]
@@ -43,7 +44,8 @@ class RunSettings:
 
     learning_rate: per sample; None is to be found, see mcutrain.simulate.range_test. schedule:
     cosine or constant. warmup: share of all steps. seed: of the order of samples and of the
-    augmentation. flip, crop_pixels: random changes of images. test_every: epochs from one test to
+    augmentation. flip, crop_pixels: random changes of images. augment: more of them, see
+    mcutrain.simulate.augment. test_every: epochs from one test to
     the next; 0 tests only before the first and after the last. It changes nothing that is learnt.
     """
 
@@ -55,6 +57,7 @@ class RunSettings:
     flip: bool = False
     crop_pixels: int = 0
     test_every: int = 1
+    augment: tuple[str, ...] = ()
 
     def tests_after(self, epoch: int) -> bool:
         """Whether there is a test after an epoch, counted from 1; after the last always."""
@@ -132,6 +135,7 @@ class Samples:
     scale: float
     zero_point: int
     normalization: Any = "auto"
+    augmentation: Augmentation | None = None
 
     @staticmethod
     def prepare(
@@ -154,14 +158,21 @@ class Samples:
         height, width, channels = (*(1,) * (3 - len(input_shape)), *input_shape)
         transform = data.Transform(height, width, channels, settings.flip, settings.crop_pixels)
         parts = [_fitted(part, input_shape, transform) for part in (split.train, split.test)]
-        return Samples(data.Split(*parts), transform, scale, zero_point, normalization)
+        kinds = settings.augment
+        augmentation = Augmentation(kinds, input_shape, zero_point) if kinds else None
+        split = data.Split(*parts)
+        return Samples(split, transform, scale, zero_point, normalization, augmentation)
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The training samples `index` of an epoch as the model's int8 input."""
         x = self.split.train.x[index]
         if self.transform.flip or self.transform.crop_pixels:
             x = self.transform.augment(x, index, seed=seed, epoch=epoch)
-        return self._quantized(x)
+        if self.augmentation is None:
+            return self._quantized(x)
+        keys = [sample_key(seed, epoch, int(i)) for i in index]
+        codes = self._quantized(self.augmentation.pixels(x, keys))
+        return self.augmentation.codes(codes, keys)
 
     def test(self, first: int, last: int) -> Array:
         """Test samples as the model's int8 input."""
@@ -232,6 +243,8 @@ class Course:
         """A hash of all that determines the steps besides model and scheme."""
         settings = asdict(self.settings)
         del settings["test_every"]  # a run may go on with fewer or more tests
+        if not self.settings.augment:
+            del settings["augment"]  # so that it fits checkpoints from before it was there
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(_content(self.samples.split.train))
         return found.hexdigest()

@@ -18,7 +18,7 @@
  * mct_quantize_input writes it from real numbers.
  *
  * A learning rate is a number of the whole run, MCT_RATE(0.03), or follows a schedule:
- * mct_schedule_cosine. What was learnt is kept over a restart by mct_state_save and
+ * mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over a restart by mct_state_save and
  * mct_state_load. A whole program: ../example/main.c.
  *
  * SRAM: arena 64 + state 72 bytes, and the stack. Flash: 0 bytes of frozen
