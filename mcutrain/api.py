@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from mcutrain_host.protocol import Rate
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
+from mcutrain.arguments import Count, PathLike, Positive, Seed, checked
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
+from mcutrain.shown import Record, Shown
 from mcutrain.simulate import (
     CompiledSimulator,
     Course,
@@ -38,14 +41,15 @@ CHECKPOINT_SECONDS = 20.0
 """How often a running simulation writes its checkpoint."""
 
 
-@dataclass(frozen=True)
-class SimulationResult:
+@dataclass(frozen=True, repr=False)
+class SimulationResult(Shown):
     """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
 
     learning_rate: the run's, given or found.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
-    as mcutrain.simulate.Tested has them.
+    as mcutrain.simulate.Tested has them. recipe: how the step was made, as
+    JSON, for `export`.
     """
 
     before: float
@@ -61,6 +65,31 @@ class SimulationResult:
     auc_before: float | None = None
     auc: float | None = None
     learning_rate: float | None = None
+    recipe: str = ""
+
+    def summary(self) -> str:
+        """In a line."""
+        if self.loss is None or self.loss_before is None:
+            scores = f"accuracy {100 * self.before:.1f} → {100 * self.accuracy:.1f} %"
+        else:
+            scores = f"loss {self.loss_before:.3f} → {self.loss:.3f}"
+        return f"{scores} in {self.steps:,} steps, {self.sram_bytes:,} bytes of SRAM"
+
+    def records(self) -> list[Record]:
+        """A row for each epoch."""
+        return [asdict(epoch) for epoch in self.epochs]
+
+    def to_dict(self) -> Record:
+        """All of it but the saved state, of which there is the SHA-256."""
+        left_out = ("saved", "recipe", "epochs")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        return {
+            **values,
+            "epochs": self.records(),
+            "sram_bytes": self.sram_bytes,
+            "step_us": self.step_us,
+            "state_sha256": hashlib.sha256(self.saved).hexdigest(),
+        }
 
     @property
     def step_us(self) -> float:
@@ -85,33 +114,42 @@ class Watch:
     searching: Callable[[int, int], None] = lambda done, of: None
 
 
+@checked
 def train(
     step: TrainingStep,
-    data: datasets.Split | str | Path,
+    data: datasets.Data,
     settings: RunSettings | None = None,
     *,
-    epochs: int | None = None,
-    learning_rate: float | None = None,
-    seed: int | None = None,
-    checkpoint: str | Path | None = None,
+    validation: datasets.Data | None = None,
+    epochs: Count | None = None,
+    learning_rate: Positive | None = None,
+    seed: Seed | None = None,
+    normalization: datasets.Normalization | None = None,
+    checkpoint: PathLike | None = None,
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine; the same bits as on any other.
 
-    data: a Split, or a path that mcutrain.data.load reads. settings: all that determines the run;
-    epochs, learning_rate (per sample) and seed replace theirs. Without a learning rate one is found
-    by short trials on training samples, as `--lr auto` does; the result names it. checkpoint: a
-    file to continue from if it exists, and to save to. Raises McutrainError; warns of values that
-    the model's input clips.
+    data: a path that mcutrain.data.load reads, a Split, or arrays (x, y); validation: (x, y) to
+    test on, see mcutrain.data.of_arrays. settings: all that determines the run; epochs,
+    learning_rate (per sample) and seed replace theirs. Without a learning rate one is found by
+    short trials on training samples, as `--lr auto` does; the result names it. checkpoint: a file
+    to continue from if it exists, and to save to.
+
+    Warns of values that the model's input clips. Raises DataError if the data does not fit,
+    StateError for another run's checkpoint, BuildError, ArgumentError.
+
+    >>> train(prepare("model.int8.tflite", "last:3"), (x, y), epochs=2, learning_rate=0.03)
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    split = data if isinstance(data, datasets.Split) else load_data(step.graph, data)
+    split = load_data(step.graph, data, validation=validation)
     file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
     wanted = continued(replace(settings or RunSettings(), **changes), file)
-    run = prepare_run(step, split, wanted, report=watch.searching)
-    for note in datasets.input_notes(run.samples.split, model_input(step.graph)):
-        warnings.warn(note, stacklevel=2)
+    run = prepare_run(step, split, wanted, normalization=normalization, report=watch.searching)
+    taken = model_input(step.graph)
+    for note in datasets.input_notes(run.samples.split, taken, normalization or "auto"):
+        warnings.warn(note, stacklevel=3)
     return finish(step, run, file, watch)
 
 
@@ -124,15 +162,20 @@ def continued(settings: RunSettings, checkpoint: Path | None) -> RunSettings:
 
 def load_data(
     graph: Graph,
-    path: str | Path,
+    data: datasets.Data,
     test_share: float = 0.2,
     seed: int = 0,
     progress: datasets.Progress | None = None,
+    validation: datasets.Data | None = None,
 ) -> datasets.Split:
     """A data set for a model: files are made to fit as they are read."""
+    if not datasets.is_path(data):
+        return datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
+    if validation is not None:
+        raise DataError("validation goes with arrays; a file or folder has a test part of its own")
     shape = input_type(graph).shape[1:]
     return datasets.load(
-        path, test_share=test_share, seed=seed, input_shape=shape, progress=progress
+        data, test_share=test_share, seed=seed, input_shape=shape, progress=progress
     )
 
 
@@ -314,4 +357,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         auc_before=state.auc_before,
         auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
         learning_rate=run.settings.learning_rate,
+        recipe="" if step.recipe is None else step.recipe.to_json(),
     )

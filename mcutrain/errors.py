@@ -1,6 +1,7 @@
 """Every error a user can cause, in one tree.
 
     McutrainError
+    ├── ArgumentError         an argument of a function makes no sense
     ├── ModelError            the model file cannot be used
     │   └── UnsupportedError  it is sound, but uses something mcutrain does not know
     ├── DataError             the data set cannot be used, or does not fit the model
@@ -30,6 +31,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 class McutrainError(Exception):
     """Base of all errors caused by what the user gave."""
+
+
+class ArgumentError(McutrainError):
+    """An argument of a function is of a wrong type, out of range, or goes with another one."""
 
 
 class ModelError(McutrainError):

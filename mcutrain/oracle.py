@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from mcutrain.ir.verify import verify
 from mcutrain.oracle_onnx import check_onnxruntime, onnxruntime_outputs
 from mcutrain.oracle_tflite import as_installed, interpreter, tflite_outputs
 from mcutrain.pipeline import prepare
+from mcutrain.shown import Record, Shown
 
 Array = npt.NDArray[Any]
 Report = Callable[[str, int, int], None]
@@ -63,8 +64,8 @@ class Comparison:
         )
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(Shown):
     """exact: every comparison must be without difference. unchecked: what was not compared, why."""
 
     runtime: str
@@ -76,6 +77,25 @@ class Verdict:
     def is_right(self) -> bool:
         """Whether nothing that must be equal differs."""
         return not self.exact or all(c.differing == 0 for c in self.comparisons)
+
+    def summary(self) -> str:
+        """In a line."""
+        found = ", ".join(f"{c.of}: {c.differing:,} of {c.outputs:,}" for c in self.comparisons)
+        return f"outputs other than those of {self.runtime}: {found}"
+
+    def records(self) -> list[Record]:
+        """A row for each comparison."""
+        return [asdict(c) for c in self.comparisons]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain verify --json` prints it, without the file's name."""
+        return {
+            "runtime": self.runtime,
+            "exact": self.exact,
+            "is_right": self.is_right,
+            "comparisons": self.records(),
+            "unchecked": list(self.unchecked),
+        }
 
 
 def compare(

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from mcutrain import codegen, frontends
+from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.autodiff import LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
+from mcutrain.errors import ArgumentError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.verify import verify
 from mcutrain.losses import choose_loss, loss_of
@@ -21,6 +23,7 @@ from mcutrain.memplan import TrainingPlan, check_board, plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.recipe import Recipe
+from mcutrain.shown import Record, Shown
 from mcutrain.simulate import CompiledSimulator, Compiler, PlannedReference
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
 from mcutrain.target import Target
@@ -28,8 +31,8 @@ from mcutrain.target import Target
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
 
 
-@dataclass(frozen=True)
-class TrainingStep:
+@dataclass(frozen=True, repr=False)
+class TrainingStep(Shown):
     """A model, what of it is trained, and the planned step that does it.
 
     graph: as the model has it. order: how the step's graph orders the channels instead. recipe: how
@@ -41,6 +44,29 @@ class TrainingStep:
     plan: TrainingPlan
     order: ChannelOrder
     recipe: Recipe | None = None
+
+    def summary(self) -> str:
+        """In a line."""
+        learns = self.plan.training
+        what = f"{learns.classes} classes" if learns.has_labels else "its own input"
+        return (
+            f"{self.graph.name}, scheme {self.scheme.name}, {what}, {len(self.plan.nodes)} nodes, "
+            f"{self.plan.arena_bytes:,} bytes of arena, {self.plan.state_bytes:,} of state"
+        )
+
+    def records(self) -> list[Record]:
+        """A row for each node of the step, in the order of execution."""
+        tensors = self.plan.training.graph.tensors
+        return [
+            {
+                "node": node.name,
+                "operator": type(node.op).__name__,
+                "output": "×".join(map(str, tensors[node.outputs[0]].type.shape))
+                if node.outputs and node.outputs[0] in tensors
+                else "",
+            }
+            for node in self.plan.nodes
+        ]
 
     @cached_property
     def project(self) -> Project:
@@ -75,19 +101,26 @@ class TrainingStep:
         return PlannedReference(self.plan, seed)
 
 
-def load(path: str | Path) -> Graph:
-    """An int8 `.tflite` or QDQ `.onnx` file as a verified graph."""
+@checked
+def load(path: PathLike) -> Graph:
+    """An int8 `.tflite` or QDQ `.onnx` file as a verified graph.
+
+    path: a text or a path. Raises ModelError, UnsupportedError for what it does not know.
+
+    >>> load("model.int8.tflite")
+    """
     return verify(frontends.load(Path(path)))
 
 
+@checked
 def prepare(
-    model: Graph | str | Path,
-    scheme: UpdateScheme | str = "head",
+    model: Graph | PathLike,
+    scheme: UpdateScheme | PathLike = "head",
     *,
-    classes: int | None = None,
+    classes: Count | None = None,
     head_seed: int = 0,
     gradient_dtype: str = "int8",
-    accumulate: int = 1,
+    accumulate: Annotated[int, Within(1, 65535)] = 1,
     qas: bool = True,
     loss: str = "cross-entropy",
     added: Sequence[str] = (),
@@ -100,9 +133,15 @@ def prepare(
     loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
     mcutrain.losses. added: names of classes that the classifier learns in addition to its own,
     which stay as they are (see mcutrain.quant.add_classes).
+
+    Raises ModelError, SchemeError, PlanError, ArgumentError.
+
+    >>> prepare("model.int8.tflite", "last:3", classes=10).plan.sram_bytes
     """
+    if gradient_dtype not in ALIGN_BYTES:
+        raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
     graph = model if isinstance(model, Graph) else load(model)
-    chosen = parse_scheme(scheme) if isinstance(scheme, str) else scheme
+    chosen = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
     if not qas:
         chosen = replace(chosen, qas=False)
     if classes is not None:

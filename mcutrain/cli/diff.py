@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,21 +30,11 @@ def diff(
 
     Example: `mcutrain diff model.tflite trained.tflite`
     """
-    from mcutrain.export import compare_models
-    from mcutrain.pipeline import load
+    from mcutrain.functions.models import diff as changes_of
 
-    changes = compare_models(load(first), load(second))
+    changes = changes_of(first, second)
     if json:
-        show_json(
-            {
-                "first": str(first),
-                "second": str(second),
-                "are_equal": changes.are_equal,
-                "compared": changes.compared,
-                "tensors": [asdict(t) for t in changes.tensors],
-                "structure": list(changes.structure),
-            }
-        )
+        show_json({"first": str(first), "second": str(second), **changes.to_dict()})
     else:
         _print(changes)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_text
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +13,9 @@ from mcutrain.cli.output import check_writable, show, show_json
 
 if TYPE_CHECKING:
     from mcutrain.export import Export
+    from mcutrain.export.state import SavedRun
     from mcutrain.ir.graph import Graph
     from mcutrain.recipe import Recipe
-
-TRAINED = "trained.mcts"  # what `mcutrain train` leaves in a project
 
 
 def export(
@@ -69,6 +66,7 @@ def export(
     """
     from mcutrain.export import export as write
     from mcutrain.export import format_of, step_of, trained_graph
+    from mcutrain.export.state import read_state
     from mcutrain.pipeline import load
 
     format_of(output)
@@ -94,59 +92,6 @@ def export(
         show_json(_facts(model, trained, result))
     else:
         _print(model, trained, result)
-
-
-@dataclass(frozen=True)
-class SavedRun:
-    """A state, and how it was trained if that is known. where: for sentences."""
-
-    where: Path
-    saved: bytes
-    recipe: Recipe | None = None
-
-
-def read_state(path: Path) -> SavedRun:
-    """The state in a checkpoint, a state file, or a project. Raises StateError, McutrainError."""
-    from mcutrain.errors import StateError
-    from mcutrain.recipe import of_dict
-
-    file = path / TRAINED if path.is_dir() else path
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        hint = "; `mcutrain train` writes it there" if path.is_dir() else ""
-        raise StateError(f"cannot read {file}: {error.strerror or error}{hint}") from error
-    if content[:2] == b"PK":
-        return _read_checkpoint(file, content)
-    recipe = None
-    manifest = file.parent / "manifest.json"
-    if manifest.is_file():
-        try:
-            values = json_text.loads(manifest.read_text(encoding="utf-8"))
-            given = values.get("recipe")
-        except (OSError, ValueError, AttributeError) as error:
-            raise StateError(
-                f"{manifest} is damaged: {error}; generate the project anew"
-            ) from error
-        recipe = None if given is None else of_dict(given, str(manifest))
-    return SavedRun(file, content, recipe)
-
-
-def _read_checkpoint(path: Path, content: bytes) -> SavedRun:
-    import io
-
-    import numpy as np
-
-    from mcutrain.errors import StateError
-    from mcutrain.recipe import of_json
-
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            saved = file["saved"].astype(np.uint8).tobytes()
-            text = str(file["recipe"]) if "recipe" in file else ""
-    except Exception as error:
-        raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
-    return SavedRun(path, saved, of_json(text, str(path)) if text else None)
 
 
 def _recipe(run: SavedRun, flags: options.StepOptions, classes: int | None) -> Recipe:

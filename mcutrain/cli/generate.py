@@ -68,8 +68,8 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --classes 10 -o project`
     """
-    from mcutrain.cli.plan import facts
     from mcutrain.codegen import Interface
+    from mcutrain.functions.planning import write_project
     from mcutrain.pipeline import load
     from mcutrain.target import load_target
 
@@ -88,12 +88,11 @@ def generate(
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = _class_names(class_names, model, step)
     interface = Interface(prefix, names, normalization(mean, std))
-    project = step.library(interface) if target is None else step.firmware(target, interface)
     with writing(output):
-        project.write(output)
-    sizes = {name: len(text.encode()) for name, text in project.files.items()}
+        found = write_project(step, target, interface, output)
+    sizes = found.files
     if json:
-        show_json({"folder": str(output), "files": sizes, "plan": facts(step)})
+        show_json(found.to_dict())
         return
     parts = ("model.", "tables.", "constants.", "class_", "pixel_")
     own = (f"src/{prefix}_{part}" for part in parts)

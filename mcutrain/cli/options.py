@@ -221,14 +221,9 @@ def classes_for(graph: Graph, split: Split, text: str) -> int | None:
 
     Raises DataError for data without labels.
     """
-    from mcutrain.losses import choose_loss_for_data
+    from mcutrain.functions.learning import classes_for
 
-    if not split.is_labelled:
-        choose_loss_for_data(graph, "cross-entropy", None)
-    if text != AUTO:
-        return new_classes(text)
-    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
-    return len(split.names) if len(split.names) != outputs else None
+    return classes_for(graph, split, _classes(text))
 
 
 def fit_to_data(
@@ -238,26 +233,15 @@ def fit_to_data(
 
     Raises DataError where data, model, --loss and --add-class do not fit.
     """
-    from mcutrain.losses import choose_loss_for_data
-    from mcutrain.sparse import find_head
+    from mcutrain.functions.learning import fit_to_data
 
-    if flags.added:
-        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
-        own = outputs if classes in (AUTO, KEEP) else int(classes)
-        kept = None if classes == AUTO else new_classes(classes)
-        if not split.is_labelled:
-            choose_loss_for_data(graph, "cross-entropy", None)
-        ordered = split.with_classes_last(flags.added, own)
-        return kept, replace(flags, loss="cross-entropy"), ordered
-    if classes not in (AUTO, KEEP):
-        loss = "cross-entropy" if flags.loss == AUTO else flags.loss
-    else:
-        labels = len(split.names) if split.is_labelled else None
-        loss = choose_loss_for_data(graph, flags.loss, labels)
-    flags = replace(flags, loss=loss)
-    if loss == "mse":
-        return new_classes(classes) if classes != AUTO else None, flags, split.without_labels()
-    return classes_for(graph, split, classes), flags, split
+    fitted = fit_to_data(graph, split, _classes(classes), flags.loss, flags.added)
+    return fitted[0], replace(flags, loss=fitted[1]), fitted[2]
+
+
+def _classes(text: str) -> int | str:
+    """A number as one."""
+    return text if text in (AUTO, KEEP) else int(text)
 
 
 def added(names: list[str] | None) -> tuple[str, ...]:

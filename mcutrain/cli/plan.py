@@ -12,7 +12,6 @@ from mcutrain.cli.output import replace_file, show, show_json, show_table
 
 if TYPE_CHECKING:
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.target import Target
 
 BIGGEST = 8
 
@@ -50,13 +49,13 @@ def plan(
 
     Example: `mcutrain plan model.tflite --scheme last:6 --classes 10 --sram 256K --picture`
     """
-    from mcutrain.memplan import check_board, check_budget, to_csv
+    from mcutrain.functions.planning import plan as planned
     from mcutrain.memplan import picture as drawing
+    from mcutrain.memplan import to_csv
     from mcutrain.pipeline import load
     from mcutrain.target import load_target
 
     target = None if board is None else load_target(board)
-
     flags = options.StepOptions(
         scheme,
         accumulate,
@@ -68,64 +67,19 @@ def plan(
         options.added(add_class),
     )
     step = flags.prepare(load(model), options.new_classes(classes))
-    if sram is not None:
-        check_budget(step.plan, sram)
-    if target is not None:
-        check_board(step.plan, target)
+    found = planned(step, sram=sram, board=target)
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena).encode())
     if json:
-        on_board = {} if target is None else {"board": board_facts(step, target)}
-        show_json({"file": str(model), **facts(step), **on_board})
+        show_json({"file": str(model), **found.to_dict()})
         return
-    _print(step, None if target is None else board_facts(step, target))
+    _print(step, found.to_dict())
     if picture:
         show()
         show(drawing(step.plan.arena).rstrip())
 
 
-def facts(step: TrainingStep) -> dict[str, Any]:
-    """What a plan says, for --json."""
-    from mcutrain.memplan import state_parts
-
-    found, arena = step.plan, step.plan.arena
-    return {
-        "model": step.graph.name,
-        "scheme": step.scheme.name,
-        "classes": found.training.classes,
-        "arena_bytes": found.arena_bytes,
-        "arena_lower_bound_bytes": arena.lower_bound_bytes,
-        "state_bytes": found.state_bytes,
-        "state": state_parts(step.plan),
-        "sram_bytes": found.sram_bytes,
-        "constant_bytes": found.constant_bytes,
-        "steps": len(found.nodes),
-        "peak_step": arena.peak_step,
-        "peak_node": found.nodes[arena.peak_step].name,
-        "at_peak": [{"name": b.name, "bytes": b.size_bytes} for b in _at_peak(step)],
-    }
-
-
-def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
-    """What a plan needs of a board's SRAM in all; a program under Linux has no such limit."""
-    found = step.plan
-    total = target.sram_bytes(found.arena_bytes, found.state_bytes)
-    return {
-        "name": target.name,
-        "stack_bytes": target.stack_bytes,
-        "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
-        "sram_bytes": total,
-        "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
-    }
-
-
-def _at_peak(step: TrainingStep) -> list[Any]:
-    live = step.plan.arena.live_at(step.plan.arena.peak_step)
-    return sorted(live, key=lambda b: (-b.size_bytes, b.name))
-
-
-def _print(step: TrainingStep, board: dict[str, Any] | None) -> None:
-    found = facts(step)
+def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     over = found["arena_bytes"] - found["arena_lower_bound_bytes"]
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
     rows = [
@@ -135,7 +89,7 @@ def _print(step: TrainingStep, board: dict[str, Any] | None) -> None:
             f"lower bound {found['arena_lower_bound_bytes']:,}, {over:,} above it",
         ],
         ["trainable state", found["state_bytes"], ", ".join(parts)],
-        *_sram_rows(found["sram_bytes"], board),
+        *_sram_rows(found["sram_bytes"], found.get("board")),
         ["constants", found["constant_bytes"], "frozen weights and biases, in flash"],
     ]
     learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"

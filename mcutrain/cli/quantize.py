@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mcutrain.cli.calibration import Given, fixed_input, pixel_range
 from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
 from mcutrain.cli.output import check_writable, count_bar, say, show, show_json, show_table
-from mcutrain.cli.samples import Mean, Std, Stride
+from mcutrain.cli.samples import Mean, Std, Stride, normalization
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
-    from mcutrain.quant import FloatModel, LayerError, Quantized
+    from mcutrain.data import Normalization
+    from mcutrain.quant import FloatModel, LayerError, Quantization, Quantized
 
 FORMATS = (".tflite", ".onnx")
 HURTING = 3
@@ -106,6 +106,7 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
+    from mcutrain.functions.calibration import Given
     from mcutrain.quant import Settings, layer_errors, read_float
 
     path = output or Path(f"{model.stem}.int8.tflite")
@@ -120,7 +121,8 @@ def quantize(
             bar.update(task, description=what, completed=done, total=of)
             lines.tell(f"{what} {done} of {of}")
 
-        given = Given(calibration, samples, seed, pixel_range(pixels, mean, std), tell, stride)
+        taken = pixel_range(pixels, mean, std)
+        given = Given(calibration, samples, seed, taken, tell, _note, stride)
         fixed = fixed_input(input_scale, input_zero_point)
         x, input_quantization = given.read(found.network.input_shape, fixed)
         tell("comparing with the file's own runtime", 0, 1)
@@ -138,6 +140,10 @@ def quantize(
         show_json({**facts, "layers": [asdict(layer) for layer in layers]})
     else:
         _print(facts, layers)
+
+
+def _note(text: str) -> None:
+    say(f"mcutrain: note: {text}")
 
 
 def _poor(result: Quantized, x: Any, layers: tuple[LayerError, ...]) -> str:
@@ -222,3 +228,31 @@ def _print_layers(layers: tuple[LayerError, ...]) -> None:
     )
     names = ", ".join(layer.name for layer in ranked[:HURTING])
     show(f"hurt most       {names}")
+
+
+def pixel_range(pixels: str | None, mean: str | None, std: str | None) -> Normalization | None:
+    """Of --pixels, or of --mean and --std."""
+    from mcutrain.data import Normalization
+
+    if pixels is None:
+        return normalization(mean, std)
+    numbers = [parse_number(part) for part in pixels.split(",")]
+    if len(numbers) != 2 or not numbers[0] < numbers[1]:
+        raise typer.BadParameter("give two numbers, LOW below HIGH", param_hint="--pixels")
+    if mean is not None or std is not None:
+        raise typer.BadParameter("give --pixels, or --mean and --std", param_hint="--pixels")
+    low, high = numbers
+    return Normalization((-low / (high - low),), (1 / (high - low),))
+
+
+def fixed_input(scale: float | None, zero_point: int) -> Quantization | None:
+    """Of --input-scale and --input-zero-point."""
+    import numpy as np
+
+    from mcutrain.quant import Quantization
+
+    if scale is None:
+        return None
+    if not 1e-30 < scale < 1e30:
+        raise typer.BadParameter("a scale is positive and finite", param_hint="--input-scale")
+    return Quantization(float(np.float32(scale)), zero_point)

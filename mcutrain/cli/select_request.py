@@ -31,33 +31,19 @@ class Request:
 
     def read(self) -> tuple[Graph, int | None, Contributions, Target | None]:
         """The model with the head that is trained, its outputs if it is new, analysis, board."""
-        from mcutrain.errors import AnalysisError
+        from mcutrain.functions.choosing import analysis_for, classes_of
         from mcutrain.pipeline import load
         from mcutrain.quant import replace_head
         from mcutrain.sparse import find_head
-        from mcutrain.sparse.contribution import read_contributions
         from mcutrain.target import load_target
 
         target = None if self.board is None else load_target(self.board)
         graph = load(self.model)
         head = find_head(graph)
-        found = read_contributions(self.analysis, graph)
-        found.gain(self.measure)
-        if self.by_gradient and not found.channels:
-            raise AnalysisError(
-                f"the analysis {self.analysis} has no channels; make one with `mcutrain analyze "
-                "--by gradient`, or leave out --channels"
-            )
-        outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
-        if self.classes == options.AUTO:
-            wanted = None if found.classes == outputs else found.classes
-        else:
-            wanted = options.new_classes(self.classes)
-        if (wanted or outputs) != found.classes:
-            raise AnalysisError(
-                f"the analysis {self.analysis} was made with {found.classes} classes, not "
-                f"{wanted or outputs}; leave out --classes, or analyze with that many"
-            )
+        found = analysis_for(graph, self.analysis, self.measure, self.by_gradient)
+        keeps = self.classes in (options.AUTO, options.KEEP)
+        classes = self.classes if keeps else int(self.classes)
+        wanted = classes_of(graph, found, classes, f" {self.analysis}")
         if wanted is not None:
             graph = replace_head(graph, head.node, wanted, 0)
         return graph, wanted, found, target
@@ -99,25 +85,10 @@ def limits_of(
         if sram is None and not is_sweep:
             raise typer.BadParameter("give --board, --sram or --sweep: there must be a limit")
         return Limits(sram)
-    counts = [n for n in (instructions, _instructions(target, step_time)) if n is not None]
-    if counts and target.is_hosted:
-        raise typer.BadParameter(
-            f"nothing is known of the instructions of {target.name}; take a microcontroller"
-        )
-    return Limits(
-        sram if sram is not None or target.ram is None else target.ram.size_bytes,
-        flash if flash is not None or target.flash is None else target.flash.size_bytes,
-        min(counts, default=None),
-    )
+    from mcutrain.errors import ArgumentError
+    from mcutrain.functions.choosing import limits_of
 
-
-def _instructions(target: Target, step_time: float | None) -> int | None:
-    """How many a board executes in that time."""
-    if step_time is None:
-        return None
-    if target.clock_hz is None or target.cycles_per_instruction is None:
-        raise typer.BadParameter(
-            f"the clock or cycles_per_instruction of {target.name} is not known",
-            param_hint="--step-time",
-        )
-    return int(step_time * target.clock_hz / target.cycles_per_instruction)
+    try:
+        return limits_of(target, sram, flash, instructions, step_time)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,18 +66,8 @@ def verify(
 
         verdict = compare(model, samples, reference_samples, seed, report, made)
     if json:
-        comparisons = [asdict(c) for c in verdict.comparisons]
-        show_json(
-            {
-                "file": str(model),
-                "data": None if data is None else str(data),
-                "runtime": verdict.runtime,
-                "exact": verdict.exact,
-                "is_right": verdict.is_right,
-                "comparisons": comparisons,
-                "unchecked": list(verdict.unchecked),
-            }
-        )
+        of = None if data is None else str(data)
+        show_json({"file": str(model), "data": of, **verdict.to_dict()})
     else:
         _print(verdict)
     if not verdict.is_right:
@@ -87,25 +76,11 @@ def verify(
 
 def _real_inputs(graph: Graph, source: inputs.Source, most: int) -> Array:
     """Samples of a data set as the model's int8 input, at most so many."""
-    import numpy as np
+    from mcutrain.api import model_input
+    from mcutrain.functions.models import inputs_of
 
-    from mcutrain.api import model_input, prepare_samples
-    from mcutrain.simulate import RunSettings
-
-    x = model_input(graph)
-    made = prepare_samples(
-        source.read(x).without_labels(),
-        RunSettings(),
-        input_shape=x.shape,
-        scale=x.scale,
-        zero_point=x.zero_point,
-        classes=None,
-        normalization=source.normalization,
-    )
-    test = made.split.test
-    chosen = np.linspace(0, len(test) - 1, min(most, len(test))).round().astype(int)
-    parts = [made.test(int(i), int(i) + 1) for i in chosen]
-    return np.concatenate(parts)
+    split = source.read(model_input(graph))
+    return inputs_of(graph, split, source.normalization, most)
 
 
 def _print(verdict: Verdict) -> None:

@@ -1,6 +1,7 @@
 """Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
 
 from mcutrain.data._folders import Progress
+from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
 from mcutrain.data.dataset import Dataset, Split, as_names, drawn, order, stratified
 from mcutrain.data.layout import arranged, is_same_shape
@@ -11,6 +12,7 @@ from mcutrain.data.ranges import ModelInput, input_notes
 from mcutrain.data.transform import Transform
 
 __all__ = [
+    "Data",
     "Dataset",
     "ModelInput",
     "Normalization",
@@ -22,13 +24,16 @@ __all__ = [
     "check",
     "drawn",
     "input_notes",
+    "is_path",
     "is_same_shape",
     "load",
     "names_in_model",
+    "of_arrays",
     "order",
     "pixel_codes",
     "quantize_input",
     "read_names",
+    "samples_of",
     "stratified",
     "takes_pixels",
 ]

@@ -19,7 +19,7 @@ from mcutrain.data._folders import (
     kind_of,
     require_pillow,
 )
-from mcutrain.data._npz import given_split, read_arrays
+from mcutrain.data._npz import Arrays, given_split, read_arrays
 from mcutrain.data._place import read_place
 from mcutrain.data._tables import TABLES, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
@@ -81,7 +81,11 @@ def _some_files(root: Path, kind: Kind, count: int, seed: int) -> Listing:
 
 
 def _of_arrays(path: Path, count: int, seed: int) -> Samples:
-    arrays = read_arrays(path)
+    return drawn_samples(read_arrays(path), count, seed)
+
+
+def drawn_samples(arrays: Arrays, count: int, seed: int) -> Samples:
+    """The same of arrays by the names that they have in a file."""
     key = next((k for k in ("x_train", "x") if k in arrays), None)
     if key is None:
         raise DataError("there is no x and no x_train: save the samples as x")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph, Tensor, TensorType
 from mcutrain.ir.text import type_text
+from mcutrain.shown import Record, Shown
 
 Array = npt.NDArray[Any]
 
@@ -36,8 +37,8 @@ class TensorChange:
     structure: str = ""
 
 
-@dataclass(frozen=True)
-class Changes:
+@dataclass(frozen=True, repr=False)
+class Changes(Shown):
     """All differences of two models. compared: constants of the same name in both.
 
     structure: sentences on what is in one of them only, or computed differently.
@@ -51,6 +52,26 @@ class Changes:
     def are_equal(self) -> bool:
         """Whether nothing differs."""
         return not self.tensors and not self.structure
+
+    def summary(self) -> str:
+        """In a line."""
+        if self.are_equal:
+            return f"equal: {self.compared} weights and biases, and all operators"
+        more = "".join(f"; {sentence}" for sentence in self.structure)
+        return f"{len(self.tensors)} of {self.compared} weights and biases differ{more}"
+
+    def records(self) -> list[Record]:
+        """A row for each weight or bias that differs."""
+        return [asdict(tensor) for tensor in self.tensors]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain diff --json` prints it, without the files' names."""
+        return {
+            "are_equal": self.are_equal,
+            "compared": self.compared,
+            "tensors": self.records(),
+            "structure": list(self.structure),
+        }
 
 
 def compare_models(a: Graph, b: Graph) -> Changes:

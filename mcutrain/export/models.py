@@ -16,12 +16,13 @@ from mcutrain.frontends import load_tflite
 from mcutrain.frontends._tflite_file import BINDING_ERRORS
 from mcutrain.frontends.onnx import load_onnx
 from mcutrain.ir.graph import Graph
+from mcutrain.shown import Record, Shown
 
 SUFFIXES = (".tflite", ".onnx")
 
 
-@dataclass(frozen=True)
-class Export:
+@dataclass(frozen=True, repr=False)
+class Export(Shown):
     """What was written. changed: names of the constants that are other than the original's.
 
     reason: why the file was written anew; empty if it is the original's with other parameters.
@@ -38,6 +39,26 @@ class Export:
     def is_original(self) -> bool:
         """Whether it is the original's file with other parameters."""
         return not self.reason
+
+    def summary(self) -> str:
+        """In a line."""
+        how = f"written anew: {self.reason}" if self.reason else "all else is the original's"
+        return f"{self.path}, {self.size_bytes:,} bytes, {len(self.changed)} tensors new, {how}"
+
+    def records(self) -> list[Record]:
+        """The names of what changed."""
+        return [{"tensor": name} for name in self.changed]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain export --json` prints it, without what it was made from."""
+        return {
+            "file": str(self.path),
+            "bytes": self.size_bytes,
+            "changed": list(self.changed),
+            "kept_the_file": self.is_original,
+            "written_anew_because": self.reason or None,
+            "other_bits_because": self.other_bits or None,
+        }
 
 
 def export(source: Path, original: Graph, trained: Graph, path: Path) -> Export:

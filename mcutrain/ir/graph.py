@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from mcutrain.shown import Record, Shown
+
 if TYPE_CHECKING:
     from mcutrain.ir.op import Op
 
@@ -81,8 +83,8 @@ class Node:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Graph:
+@dataclass(frozen=True, repr=False)
+class Graph(Shown):
     """Nodes in execution order over named tensors, in single assignment form."""
 
     name: str
@@ -93,6 +95,30 @@ class Graph:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+
+    def summary(self) -> str:
+        """In a line."""
+        shapes = [
+            ", ".join(str(t.shape) for t in self.types(n)) for n in (self.inputs, self.outputs)
+        ]
+        return f"{self.name}, {len(self.nodes)} nodes, {shapes[0]} → {shapes[1]}"
+
+    def records(self) -> list[Record]:
+        """A row for each node, in the order of execution."""
+        found = []
+        for node in self.nodes:
+            inputs, outputs = self.types(node.inputs), self.types(node.outputs)
+            constants = (self.tensors[name] for name in node.inputs)
+            found.append(
+                {
+                    "node": node.name,
+                    "operator": type(node.op).__name__,
+                    "output": "×".join(map(str, outputs[0].shape[1:])),
+                    "macs": node.op.macs(inputs, outputs),
+                    "parameters": sum(t.type.elements for t in constants if t.is_constant),
+                }
+            )
+        return found
 
     def types(self, names: Iterable[str]) -> tuple[TensorType, ...]:
         """The types of the named tensors, in order."""

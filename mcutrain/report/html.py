@@ -43,10 +43,11 @@ def render(report: Report) -> str:
         "charts": style(),
         "has_charts": any(section.figures for section in sections),
     }
-    return _templates().get_template(TEMPLATE).render(values)
+    return templates().get_template(TEMPLATE).render(values)
 
 
-def _templates() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
+    """What reads the templates of reports."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
         undefined=jinja2.StrictUndefined,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
+from mcutrain.shown import Record, Shown
 from mcutrain.sparse.layers import find_head
 
 Array = npt.NDArray[Any]
@@ -70,8 +71,8 @@ def _not_falling(values: Array) -> Array:
     return fitted
 
 
-@dataclass(frozen=True)
-class Contributions:
+@dataclass(frozen=True, repr=False)
+class Contributions(Shown):
     """An analysis of one model on one data set.
 
     model_digest: of the graph without its head, so that an analysis is not used for another model.
@@ -107,10 +108,47 @@ class Contributions:
         """The same with smoothed gains, as selection takes them; see Gains.smoothed."""
         return replace(self, gains={name: gains.smoothed() for name, gains in self.gains.items()})
 
+    def summary(self) -> str:
+        """In a line."""
+        return (
+            f"{self.model}, {self.classes} classes, {len(self.layers)} layers, by {self.method}: "
+            f"{', '.join(self.gains)}"
+        )
+
+    def records(self) -> list[Record]:
+        """A row for each layer: what a share of its weights gains, and biases from it on."""
+        found = self.gain()
+        shares = sorted({share for by in found.weights.values() for share in by})
+        return [
+            {
+                "layer": i,
+                "name": name,
+                **{f"{share:g}": found.weights.get(i, {}).get(share) for share in shares},
+                "biases": found.bias[len(self.layers) - i],
+            }
+            for i, name in enumerate(self.layers)
+        ]
+
+    def to_dict(self) -> Record:
+        """What read_contributions reads, as values."""
+        return {"format": FORMAT, **asdict_mappings(self)}
+
     def to_json(self) -> str:
         """As read_contributions takes it."""
-        values = {"format": FORMAT, **asdict_mappings(self)}
-        return json.dumps(values, indent=1) + "\n"
+        return json.dumps(self.to_dict(), indent=1) + "\n"
+
+    def write(self, path: str | Path) -> Path:
+        """Write the file that `mcutrain select --analysis` takes, as a whole or not at all."""
+        file = Path(path)
+        part = file.with_name(f".{file.name}.part")
+        try:
+            part.write_text(self.to_json(), encoding="utf-8")
+            part.replace(file)
+        except OSError as error:
+            raise AnalysisError(f"cannot write {file}: {error.strerror or error}") from error
+        finally:
+            part.unlink(missing_ok=True)
+        return file
 
 
 def asdict_mappings(value: Contributions) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import SchemeError, did_you_mean
 
 if sys.version_info >= (3, 11):
@@ -86,8 +87,15 @@ class UpdateScheme:
         return "\n".join(lines) + "\n"
 
 
-def parse_scheme(text: str) -> UpdateScheme:
-    """A scheme from a short form, the name of a shipped scheme, or the path of a TOML file."""
+@checked
+def parse_scheme(text: PathLike) -> UpdateScheme:
+    """A scheme from a short form, the name of a shipped scheme, or the path of a TOML file.
+
+    Short forms are head, bias:K, last:K, full, and LAYER:SHARE,… Raises SchemeError.
+
+    >>> parse_scheme("22:0.5,bias:4")
+    """
+    text = str(text)
     if text.endswith(".toml") or _is_file(Path(text)):
         return _read_toml(Path(text))
     shipped = Path(_schemes_folder()) / f"{text}.toml"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from mcutrain.shown import Record, Shown
 from mcutrain.sparse.cost import Limits, Measured
 from mcutrain.sparse.scheme import UpdateScheme
 
@@ -37,8 +38,8 @@ class Next:
         return f"with {self.more_bytes:,} bytes more: {', '.join(self.changes)}"
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(Shown):
     """The scheme with the largest expected gain under limits that hold together.
 
     measure: what is gained. head: it with the head alone; expected: head + gain. bias_gain: the
@@ -70,6 +71,20 @@ class Selection:
     def expected(self) -> float:
         """The measure that training the scheme should reach."""
         return self.head + self.gain
+
+    def summary(self) -> str:
+        """In a line."""
+        proof = "the largest possible" if self.optimal else f"at most {self.bound:.4g}"
+        return (
+            f"the last {self.scheme.bias_depth} biases and weights of {len(self.layers)} layers, "
+            f"sum of {self.measure} {self.gain:.4g} ({proof}), {self.measured.sram_bytes:,} bytes "
+            "of SRAM"
+        )
+
+    def records(self) -> list[Record]:
+        """A row for each layer whose weights are trained."""
+        layers: list[Record] = self.to_dict()["layers"]
+        return layers
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; `scheme` is TOML text."""

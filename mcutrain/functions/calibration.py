@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
-
-from mcutrain.cli.options import parse_number
-from mcutrain.cli.output import say
-from mcutrain.cli.samples import normalization
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from mcutrain.data import Normalization
+    from mcutrain.data import Data, Normalization
     from mcutrain.quant import Quantization
 
 
 class Given:
-    """The calibration samples as the user has them."""
+    """The calibration samples as the user has them.
+
+    data: a path, or samples that are at hand. note: called with what the input will clip.
+    """
 
     def __init__(
         self,
-        path: Path,
+        data: Data,
         count: int,
         seed: int,
         pixels: Normalization | None,
         tell: Callable[[str, int, int], None],
+        note: Callable[[str], None],
         stride: int | None = None,
     ) -> None:
-        self.path, self.count, self.seed, self.pixels, self.tell = path, count, seed, pixels, tell
-        self.stride = stride
+        self.data, self.count, self.seed, self.pixels = data, count, seed, pixels
+        self.tell, self.note, self.stride = tell, note, stride
+
+    @property
+    def name(self) -> str:
+        """For sentences."""
+        from mcutrain.data import is_path
+
+        return str(self.data) if is_path(self.data) else "the calibration array"
 
     def read(
         self, shape: tuple[int, ...], fixed: Quantization | None
@@ -41,23 +45,15 @@ class Given:
         import numpy as np
 
         from mcutrain.data import Transform, arranged
-        from mcutrain.data.unlabelled import load_samples
         from mcutrain.errors import DataError
 
         image = (shape[1], shape[2], shape[3]) if len(shape) == 4 else None
-        x = load_samples(
-            self.path,
-            self.count,
-            seed=self.seed,
-            input_shape=shape[1:],
-            stride=self.stride,
-            progress=lambda done, of: self.tell("reading samples", done, of),
-        )
+        x = self._samples(shape[1:])
         x = arranged(x, shape[1:])
         if x.dtype == np.uint8:
             if self.pixels is None:
                 raise DataError(
-                    f"{self.path} holds pixels: say what numbers the model takes for them, "
+                    f"{self.name} holds pixels: say what numbers the model takes for them, "
                     "--pixels 0,1 (or -1,1, or 0,255), or --mean and --std"
                 )
             if image is not None and x.ndim == 4:
@@ -68,13 +64,13 @@ class Given:
             return real, chosen
         if self.pixels is not None:
             raise DataError(
-                f"{self.path} holds {x.dtype}, not pixels: leave out --pixels, --mean and --std if "
+                f"{self.name} holds {x.dtype}, not pixels: leave out --pixels, --mean and --std if "
                 "these are the numbers that the model takes, or save uint8"
             )
         if x.dtype == np.int8:
             if fixed is None:
                 raise DataError(
-                    f"{self.path} holds int8: say how it was quantized, --input-scale and "
+                    f"{self.name} holds int8: say how it was quantized, --input-scale and "
                     "--input-zero-point"
                 )
             real = (x.astype(np.float32) - fixed.zero_point) * np.float32(fixed.scale)
@@ -83,6 +79,22 @@ class Given:
             self._tell_range(x, fixed)
         return x, fixed
 
+    def _samples(self, input_shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """At most as many as asked for."""
+        from mcutrain.data import is_path, samples_of
+        from mcutrain.data.unlabelled import load_samples
+
+        if not is_path(self.data):
+            return samples_of(self.data, self.count, self.seed)
+        return load_samples(
+            self.data,
+            self.count,
+            seed=self.seed,
+            input_shape=input_shape,
+            stride=self.stride,
+            progress=lambda done, of: self.tell("reading samples", done, of),
+        )
+
     def _tell_range(self, real: npt.NDArray[Any], fixed: Quantization) -> None:
         """Say what the given quantization of the input clips. Raises DataError if it is wrong."""
         from mcutrain.data import ModelInput
@@ -90,8 +102,8 @@ class Given:
 
         taken = ModelInput(real.shape[1:], fixed.scale, fixed.zero_point)
         remedy = "give another --input-scale and --input-zero-point, or none"
-        for note in check_values(real, taken, f"the samples of {self.path}", remedy):
-            say(f"mcutrain: note: {note}")
+        for note in check_values(real, taken, f"the samples of {self.name}", remedy):
+            self.note(note)
 
 
 def _real_pixels(
@@ -112,31 +124,3 @@ def _real_pixels(
     real = ((x / 255 - mean) / std).astype(np.float32)
     span = Quantization.of_range(float((-mean / std).min()), float(((1 - mean) / std).max()))
     return real, fixed or span
-
-
-def pixel_range(pixels: str | None, mean: str | None, std: str | None) -> Normalization | None:
-    """Of --pixels, or of --mean and --std."""
-    from mcutrain.data import Normalization
-
-    if pixels is None:
-        return normalization(mean, std)
-    numbers = [parse_number(part) for part in pixels.split(",")]
-    if len(numbers) != 2 or not numbers[0] < numbers[1]:
-        raise typer.BadParameter("give two numbers, LOW below HIGH", param_hint="--pixels")
-    if mean is not None or std is not None:
-        raise typer.BadParameter("give --pixels, or --mean and --std", param_hint="--pixels")
-    low, high = numbers
-    return Normalization((-low / (high - low),), (1 / (high - low),))
-
-
-def fixed_input(scale: float | None, zero_point: int) -> Quantization | None:
-    """Of --input-scale and --input-zero-point."""
-    import numpy as np
-
-    from mcutrain.quant import Quantization
-
-    if scale is None:
-        return None
-    if not 1e-30 < scale < 1e30:
-        raise typer.BadParameter("a scale is positive and finite", param_hint="--input-scale")
-    return Quantization(float(np.float32(scale)), zero_point)

@@ -1,0 +1,152 @@
+"""Arguments of the public functions, checked against their annotations before work begins."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from mcutrain_host.errors import HostError
+
+from mcutrain.errors import ArgumentError, BuildError, McutrainError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+PathLike = str | os.PathLike[str]
+WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "True or False",
+    str: "a text",
+    os.PathLike: "a path",
+    Path: "a path",
+    Sequence: "a list or tuple",
+    type(None): "None",
+    Callable: "a function",
+}
+LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Within:
+    """A number's limits, both included, unless it is_above the lower one."""
+
+    low: float
+    high: float = math.inf
+    is_above: bool = False
+
+    def check(self, name: str, value: float) -> None:
+        """Raise ArgumentError for a number outside."""
+        too_low = value <= self.low if self.is_above else value < self.low
+        if too_low or not value <= self.high or not math.isfinite(value):
+            above = "above" if self.is_above else "at least"
+            most = "" if math.isinf(self.high) else f" and at most {self.high:g}"
+            raise ArgumentError(f"{name} is {value}: it must be {above} {self.low:g}{most}")
+
+
+Count = Annotated[int, Within(1)]
+Seed = Annotated[int, Within(0, 2**31 - 2)]
+Share = Annotated[float, Within(0, 1)]
+Positive = Annotated[float, Within(0, is_above=True)]
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, with McutrainError for all that a caller can give or a computer can lack.
+
+    Arguments are compared with their annotations: plain types, Literal, lists of them, and numbers
+    Annotated with Within. Missing and unknown arguments stay Python's TypeError.
+    """
+    signature = inspect.signature(function)
+
+    @cache
+    def hints() -> dict[str, Any]:
+        return get_type_hints(function, include_extras=True)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            _check(name, value, hints()[name])
+        try:
+            return function(*args, **kwargs)
+        except HostError as error:
+            raise BuildError(str(error)) from error
+        except OSError as error:
+            raise McutrainError(f"{error.filename or 'a file'}: {error.strerror or error}") from (
+                error
+            )
+
+    return call
+
+
+def _check(name: str, value: Any, hint: Any) -> None:
+    """Raise ArgumentError if the value is not as annotated."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    fitting = [kind for kind in kinds if _fits(value, kind)]
+    if not fitting:
+        words = list(dict.fromkeys(_words(kind) for kind in kinds))
+        raise ArgumentError(f"{name} is {_short(value)}, but it must be {_either(words)}")
+    kind = fitting[0]
+    if get_origin(kind) is Annotated:
+        kind.__metadata__[0].check(name, value)
+    if get_origin(kind) is Sequence:
+        for i, inner in enumerate(value):
+            _check(f"{name}[{i}]", inner, get_args(kind)[0])
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether the value is of the kind, not what it holds."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if kind is Any:
+        return True
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    plain = get_origin(kind) or kind
+    if plain in (int, float):
+        if isinstance(value, bool):
+            return False
+        return hasattr(value, "__index__") or (plain is float and isinstance(value, float))
+    if plain is Sequence and isinstance(value, str):
+        return False
+    if plain is Callable or not isinstance(plain, type):
+        return callable(value)
+    return isinstance(value, plain)
+
+
+def _words(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return _either([repr(word) for word in get_args(kind)])
+    plain = get_origin(kind) or kind
+    name = getattr(plain, "__name__", str(plain))
+    return WORDS.get(plain, f"a {name}")
+
+
+def _either(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _short(value: Any) -> str:
+    """A value for a sentence, of arrays their shape."""
+    shape = getattr(value, "shape", None)
+    if shape is not None and shape != ():
+        return f"an array of shape {shape}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -1,0 +1,147 @@
+"""The scheme that gains most within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from mcutrain.arguments import Count, PathLike, Positive, checked
+from mcutrain.autodiff import TrainOptions
+from mcutrain.costing import device, has_compiler
+from mcutrain.errors import AnalysisError, ArgumentError
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import load
+from mcutrain.quant import replace_head
+from mcutrain.sparse import find_head
+from mcutrain.sparse.contribution import Contributions, check_model, read_contributions
+from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.select import Selector
+from mcutrain.sparse.selection import Selection
+from mcutrain.target import Target, load_target
+
+
+@checked
+def select(
+    model: Graph | PathLike,
+    analysis: Contributions | PathLike,
+    *,
+    board: PathLike | Target | None = None,
+    sram: Count | None = None,
+    flash: Count | None = None,
+    instructions: Count | None = None,
+    step_seconds: Positive | None = None,
+    measure: Literal["accuracy", "probability", "loss", "dimension", "fisher", "first_order"]
+    | None = None,
+    classes: Count | Literal["auto", "keep"] = "auto",
+    accumulate: Count = 1,
+    channels: Literal["norm", "gradient"] = "norm",
+    build: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Selection:
+    """Select what to train: the scheme with the largest expected gain that fits.
+
+    The answer is exact: no other choice of bias depth, layers, shares and residual bits gains more
+    by this analysis within the limits. analysis: of `analyze`, or its file. board: a board's name
+    or folder, with all SRAM and flash that its firmware takes. sram, flash, instructions (of a
+    training step), step_seconds: other limits; without a board only sram, of arena and state.
+    measure: the analysis' first one by default. build: compile the winner, where there is a
+    compiler. progress: called with the costs done, of how many.
+
+    Raises PlanError if nothing fits; AnalysisError if the analysis is of another model or lacks the
+    measure; ModelError, TargetError, BuildError, ArgumentError.
+
+    >>> select("model.int8.tflite", found, board="nucleo-f446re", sram=48 * 1024).scheme
+    """
+    target = board if board is None or isinstance(board, Target) else load_target(str(board))
+    limits = limits_of(target, sram, flash, instructions, step_seconds)
+    graph = model if isinstance(model, Graph) else load(model)
+    found = analysis_for(graph, analysis, measure, channels == "gradient")
+    wanted = classes_of(graph, found, classes)
+    if wanted is not None:
+        graph = replace_head(graph, find_head(graph).node, wanted, 0)
+    can_build = build and target is not None and has_compiler(target)
+    costs = device(graph, target, TrainOptions(accumulate=accumulate), can_build)
+    selector = Selector(
+        graph, found.smoothed(), costs, measure, progress or (lambda done, of: None)
+    )
+    selector.by_gradient = channels == "gradient"
+    return selector.select(limits)
+
+
+def analysis_for(
+    graph: Graph, analysis: Contributions | PathLike, measure: str | None, by_gradient: bool
+) -> Contributions:
+    """An analysis of this model that has the measure, and channels if they are needed.
+
+    Raises AnalysisError.
+    """
+    if isinstance(analysis, Contributions):
+        check_model(analysis, graph)
+        found, name = analysis, ""
+    else:
+        found, name = read_contributions(Path(analysis), graph), f" {analysis}"
+    found.gain(measure)
+    if by_gradient and not found.channels:
+        raise AnalysisError(
+            f"the analysis{name} has no channels; make one with `mcutrain analyze --by gradient`, "
+            "or leave out --channels"
+        )
+    return found
+
+
+def classes_of(
+    graph: Graph, found: Contributions, classes: int | str, name: str = ""
+) -> int | None:
+    """The outputs of a new head, None to keep the model's own. Raises AnalysisError.
+
+    name: of the analysis, for sentences.
+    """
+    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+    if classes == "auto":
+        wanted = None if found.classes == outputs else found.classes
+    else:
+        wanted = classes if isinstance(classes, int) else None
+    if (wanted or outputs) != found.classes:
+        raise AnalysisError(
+            f"the analysis{name} was made with {found.classes} classes, not {wanted or outputs}; "
+            "leave out --classes, or analyze with that many"
+        )
+    return wanted
+
+
+def limits_of(
+    target: Target | None,
+    sram: int | None,
+    flash: int | None,
+    instructions: int | None,
+    step_seconds: float | None,
+) -> Limits:
+    """What all limits and the board together allow. Raises ArgumentError."""
+    if target is None:
+        others = {"flash": flash, "instructions": instructions, "step_seconds": step_seconds}
+        for name, value in others.items():
+            if value is not None:
+                raise ArgumentError(f"{name} needs a board: give board, too")
+        if sram is None:
+            raise ArgumentError("there must be a limit: give board, or sram in bytes")
+        return Limits(sram)
+    counts = [n for n in (instructions, _instructions(target, step_seconds)) if n is not None]
+    if counts and target.is_hosted:
+        raise ArgumentError(
+            f"nothing is known of the instructions of {target.name}; take a microcontroller"
+        )
+    return Limits(
+        sram if sram is not None or target.ram is None else target.ram.size_bytes,
+        flash if flash is not None or target.flash is None else target.flash.size_bytes,
+        min(counts, default=None),
+    )
+
+
+def _instructions(target: Target, step_seconds: float | None) -> int | None:
+    """How many a board executes in that time."""
+    if step_seconds is None:
+        return None
+    if target.clock_hz is None or target.cycles_per_instruction is None:
+        raise ArgumentError(f"the clock or cycles_per_instruction of {target.name} is not known")
+    return int(step_seconds * target.clock_hz / target.cycles_per_instruction)

@@ -1,0 +1,384 @@
+"""What trains: one scheme, many schemes beside each other, every part of a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from mcutrain.analysis.gradient import GradientSettings, by_gradient
+from mcutrain.analysis.problem import Problem, held_out
+from mcutrain.analysis.progress import Progress as Done
+from mcutrain.analysis.rate import found_rate
+from mcutrain.analysis.training import TrainingSettings, by_training
+from mcutrain.analysis.workers import Execution, check_backend
+from mcutrain.api import SimulationResult, Watch, load_data, train
+from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, checked
+from mcutrain.data import Data, Split
+from mcutrain.errors import ArgumentError, DataError
+from mcutrain.functions.models import normalization_of
+from mcutrain.ir.graph import Graph
+from mcutrain.losses import choose_loss_for_data
+from mcutrain.pipeline import load, prepare
+from mcutrain.report.collect import curve_of
+from mcutrain.report.compare import (
+    Budget,
+    Candidate,
+    selected,
+    trials,
+    usual,
+    with_results,
+)
+from mcutrain.report.learning import Compared, Curve
+from mcutrain.runs import Lesson, Status, train_all
+from mcutrain.schedule import LearningRate
+from mcutrain.shown import Record, Shown
+from mcutrain.simulate import RunSettings, find_compiler
+from mcutrain.sparse import UpdateScheme, find_head, parse_scheme
+from mcutrain.sparse.contribution import Contributions, read_contributions
+from mcutrain.target import Target, load_target
+
+Scheme = UpdateScheme | PathLike
+Classes = Count | Literal["auto", "keep"]
+TestShare = Annotated[float, Within(0, 1, is_above=True)]
+HEAD_EPOCHS = {"training": 0, "gradient": 10}
+
+
+@checked
+def simulate(
+    model: Graph | PathLike,
+    data: Data,
+    scheme: Scheme = "head",
+    *,
+    validation: Data | None = None,
+    classes: Classes = "auto",
+    added: Sequence[str] = (),
+    loss: Literal["cross-entropy", "mse", "auto"] = "auto",
+    epochs: Count = 4,
+    learning_rate: Positive | None = None,
+    schedule: Literal["cosine", "constant"] = "cosine",
+    warmup: Share = 0.1,
+    seed: Seed = 0,
+    flip: bool = False,
+    crop: Annotated[int, Within(0)] = 0,
+    samples: Count | None = None,
+    test_samples: Count | None = None,
+    test_share: TestShare = 0.2,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    accumulate: Count = 1,
+    gradient_dtype: Literal["int8", "int16"] = "int8",
+    qas: bool = True,
+    checkpoint: PathLike | None = None,
+    watch: Watch | None = None,
+) -> SimulationResult:
+    """Train in the generated C, compiled for this machine: the same bits as on the chip.
+
+    model: an int8 file's path, or a graph of `load`. data: a path (.npz file, folder of images), a
+    Split, or arrays (x, y): x (n, height, width, channels), (n, time, channels) or (n, features),
+    uint8 pixels, int8 as the model takes it, or real numbers; y (n,) class numbers. validation:
+    (x, y) to test on; without it the data's own test part, or test_share of every class. classes:
+    outputs of a new head, "keep" the model's, "auto" keeps it if the data has as many. added:
+    names of classes that the model's head learns in addition. learning_rate: per sample; without,
+    one is found by short trials, and the result names it. samples, test_samples: so many of each
+    part, drawn by seed. checkpoint: a file to continue from if it exists, and to save to.
+
+    Warns of values that the model's input clips. Raises DataError if the data does not fit;
+    ModelError, SchemeError, StateError, BuildError, ArgumentError.
+
+    >>> simulate("model.int8.tflite", (x, y), "last:3", epochs=2, learning_rate=0.03).accuracy
+    """
+    find_compiler()
+    graph = _graph(model)
+    split = _split(graph, data, validation, test_share, seed, samples, test_samples)
+    wanted, loss_name, split = fit_to_data(graph, split, classes, loss, tuple(added))
+    step = prepare(
+        graph,
+        scheme,
+        classes=wanted,
+        head_seed=seed,
+        gradient_dtype=gradient_dtype,
+        accumulate=accumulate,
+        qas=qas,
+        loss=loss_name,
+        added=added,
+    )
+    settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
+    return train(
+        step,
+        split,
+        settings,
+        normalization=normalization_of(mean, std),
+        checkpoint=checkpoint,
+        watch=watch,
+    )
+
+
+@checked
+def analyze(
+    model: Graph | PathLike,
+    data: Data,
+    by: Literal["training", "gradient"] = "training",
+    *,
+    classes: Classes = "auto",
+    samples: Count | None = None,
+    test_samples: Count | None = None,
+    test_share: TestShare = 0.2,
+    epochs: Count = 4,
+    head_epochs: Annotated[int, Within(0)] | None = None,
+    learning_rate: Positive | None = None,
+    seed: Seed = 0,
+    seeds: Annotated[int, Within(1, 100)] = 1,
+    gradient_samples: Annotated[int, Within(2)] = 256,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    jobs: Count | None = None,
+    backend: Literal["loky", "dask", "ray"] = "loky",
+    scheduler: str | None = None,
+    progress: Callable[[Done], None] | None = None,
+) -> Contributions:
+    """Measure what training each bias depth and each layer's weights gains.
+
+    model, data, classes: as `simulate` takes them; only training samples are looked at, of which
+    samples are trained on and test_samples tested on. by: "training" trains every candidate,
+    minutes to hours, results stay in the cache; "gradient" estimates in seconds. jobs:
+    candidates at once; backend, scheduler: a Dask or Ray cluster. progress: called with how far
+    it is.
+
+    The result goes to `select`; write(path) keeps it. Raises DataError, ModelError, AnalysisError,
+    BuildError, ArgumentError.
+
+    >>> analyze("model.int8.tflite", (x, y), by="gradient", learning_rate=0.03)
+    """
+    tell = progress or (lambda done: None)
+    execution = Execution(jobs, backend, scheduler)
+    check_backend(execution)
+    find_compiler()
+    graph = _graph(model)
+    whole = _labelled(_split(graph, data, None, test_share, seed, None, None))
+    split = held_out(whole.train, samples, test_samples, seed, whole.validation)
+    wanted = classes_for(graph, split, classes)
+    problem = Problem.of(graph, split, wanted, normalization_of(mean, std))
+    first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
+    rate = found_rate(problem, epochs, seed) if learning_rate is None else learning_rate
+    if by == "gradient":
+        settings = GradientSettings(gradient_samples, rate, seed, first, epochs)
+        return by_gradient(problem, settings, lambda what, n, of: tell(Done(what, n, of)))
+    return by_training(problem, TrainingSettings(epochs, rate, seed, seeds, first), execution, tell)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
+    """Schemes trained alike. rows: what each needs and reached. curves: how each learnt, seed 0."""
+
+    model: str
+    rows: tuple[Compared, ...]
+    curves: tuple[Curve, ...]
+
+    @property
+    def best(self) -> Compared:
+        """The most accurate row of those that fit."""
+        fitting = [row for row in self.rows if row.fits is not False]
+        return max(fitting or self.rows, key=lambda row: row.accuracy)
+
+    def summary(self) -> str:
+        """In a line."""
+        best = self.best
+        return (
+            f"{self.model}, {len(self.rows)} schemes; best that fits is {best.name} with "
+            f"{100 * best.accuracy:.1f} % in {best.sram_bytes:,} bytes of SRAM"
+        )
+
+    def records(self) -> list[Record]:
+        """A row for each scheme."""
+        return [
+            {
+                "name": row.name,
+                "scheme": row.scheme,
+                "accuracy": row.accuracy,
+                "spread": row.spread,
+                "sram_bytes": row.sram_bytes,
+                "fits": row.fits,
+                "flash_bytes": row.flash_bytes,
+                "instructions": row.instructions,
+            }
+            for row in self.rows
+        ]
+
+    def to_dict(self) -> Record:
+        """With the accuracies of every seed, and the curves."""
+        rows = [
+            {**asdict(row), "accuracy": row.accuracy, "spread": row.spread, "fits": row.fits}
+            for row in self.rows
+        ]
+        return {"model": self.model, "rows": rows, "curves": [asdict(c) for c in self.curves]}
+
+
+@checked
+def compare(
+    model: PathLike,
+    data: Data,
+    schemes: Sequence[Scheme] = (),
+    *,
+    validation: Data | None = None,
+    board: PathLike | Target | None = None,
+    sram: Count | None = None,
+    analysis: Contributions | PathLike | None = None,
+    classes: Classes = "auto",
+    seeds: Annotated[int, Within(1, 100)] = 3,
+    epochs: Count = 4,
+    learning_rate: Positive | None = None,
+    schedule: Literal["cosine", "constant"] = "cosine",
+    warmup: Share = 0.1,
+    flip: bool = False,
+    crop: Annotated[int, Within(0)] = 0,
+    samples: Count | None = None,
+    test_samples: Count | None = None,
+    test_share: TestShare = 0.2,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    jobs: Count | None = None,
+    progress: Callable[[Status], None] | None = None,
+) -> Comparison:
+    """Train head only, biases only, the last layers, everything, and given schemes.
+
+    model: the path of an int8 file, which every process reads. data … std: as `simulate` takes
+    them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
+    analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per CPU by
+    default.
+
+    An interrupted comparison continues from the cache. Raises DataError, ModelError, SchemeError,
+    AnalysisError, BuildError, ArgumentError.
+
+    >>> compare("model.int8.tflite", (x, y), ["22:0.5,bias:4"], board="nucleo-f446re").to_pandas()
+    """
+    if board is not None and sram is not None:
+        raise ArgumentError("board and sram say the same: give one of them")
+    if analysis is not None and board is None and sram is None:
+        raise ArgumentError("analysis needs board or sram, for a scheme to fit in")
+    find_compiler()
+    target = board if board is None or isinstance(board, Target) else load_target(str(board))
+    budget = Budget(target, sram)
+    graph = load(Path(model))
+    split = _labelled(_split(graph, data, validation, test_share, 0, samples, test_samples))
+    wanted = classes_for(graph, split, classes)
+    candidates = usual(graph, wanted, budget)
+    for scheme in schemes:
+        given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
+        candidates.append(Candidate(given.name, given))
+    if analysis is not None:
+        found = _contributions(analysis, graph)
+        chosen = selected(graph, wanted, budget, found)
+        candidates.append(Candidate("selected", chosen.scheme))
+    rows = [budget.row(c, prepare(graph, c.scheme, classes=wanted)) for c in candidates]
+    lesson = Lesson(
+        Path(model),
+        tuple(c.scheme for c in candidates),
+        wanted,
+        split,
+        _settings(epochs, learning_rate, schedule, warmup, 0, flip, crop),
+        normalization_of(mean, std),
+    )
+    runs = trials(len(rows), seeds)
+    tell = progress or (lambda status: None)
+    results = dict(
+        zip(runs, train_all(lesson, runs, jobs or os.cpu_count() or 1, tell), strict=True)
+    )
+    curves = [
+        curve_of(rows[run.scheme].name, result) for run, result in results.items() if run.seed == 0
+    ]
+    return Comparison(graph.name, tuple(with_results(rows, results)), tuple(curves))
+
+
+def fit_to_data(
+    graph: Graph, split: Split, classes: int | str, loss: str, added: tuple[str, ...]
+) -> tuple[int | None, str, Split]:
+    """The outputs of a new head (None: the model's own), the loss, and ordered labels.
+
+    classes: a number, keep or auto. Raises DataError where data, model, loss and added classes do
+    not fit.
+    """
+    if added:
+        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
+        if not split.is_labelled:
+            choose_loss_for_data(graph, "cross-entropy", None)
+        own = classes if isinstance(classes, int) else outputs
+        kept = classes if isinstance(classes, int) else None
+        return kept, "cross-entropy", split.with_classes_last(added, own)
+    if isinstance(classes, int):
+        loss = "cross-entropy" if loss == "auto" else loss
+    else:
+        loss = choose_loss_for_data(graph, loss, len(split.names) if split.is_labelled else None)
+    if loss == "mse":
+        return (classes if isinstance(classes, int) else None), loss, split.without_labels()
+    return classes_for(graph, split, classes), loss, split
+
+
+def classes_for(graph: Graph, split: Split, classes: int | str) -> int | None:
+    """The outputs of a new head for this data, None to keep the model's own.
+
+    Raises DataError for data without labels.
+    """
+    if not split.is_labelled:
+        choose_loss_for_data(graph, "cross-entropy", None)
+    if isinstance(classes, int):
+        return classes
+    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+    return None if classes == "keep" or len(split.names) == outputs else len(split.names)
+
+
+def _graph(model: Graph | PathLike) -> Graph:
+    """With a head, or a sentence before the data is read."""
+    graph = model if isinstance(model, Graph) else load(model)
+    find_head(graph)
+    return graph
+
+
+def _split(
+    graph: Graph,
+    data: Data,
+    validation: Data | None,
+    test_share: float,
+    seed: int,
+    samples: int | None,
+    test_samples: int | None,
+) -> Split:
+    """As many samples as asked for."""
+    split = load_data(graph, data, test_share, seed, validation=validation)
+    return split.drawn(samples, test_samples, seed)
+
+
+def _labelled(split: Split) -> Split:
+    if not split.is_labelled:
+        raise DataError(
+            "the data has no labels, which are needed to compare what is learnt: give (x, y), or "
+            "save y beside the samples"
+        )
+    return split
+
+
+def _contributions(analysis: Contributions | PathLike, graph: Graph) -> Contributions:
+    if isinstance(analysis, Contributions):
+        return analysis
+    return read_contributions(Path(analysis), graph)
+
+
+def _settings(
+    epochs: int,
+    learning_rate: float | None,
+    schedule: str,
+    warmup: float,
+    seed: int,
+    flip: bool,
+    crop: int,
+) -> RunSettings:
+    """Without a learning rate one is found when training begins."""
+    found = RunSettings(
+        epochs=epochs, schedule=schedule, warmup=warmup, seed=seed, flip=flip, crop_pixels=crop
+    )
+    if learning_rate is None:
+        return found
+    LearningRate.of(learning_rate)  # a sentence before the data is read
+    return replace(found, learning_rate=learning_rate)

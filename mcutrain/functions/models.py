@@ -1,0 +1,278 @@
+"""Model files: quantized, compared with their own runtime and with each other, written again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.api import SimulationResult, load_data, model_input, prepare_samples
+from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked
+from mcutrain.data import Data, Normalization, Split
+from mcutrain.errors import ArgumentError, ModelError, StateError
+from mcutrain.export import Changes, Export, compare_models, format_of, step_of, trained_graph
+from mcutrain.export import export as write_trained
+from mcutrain.export.onnx import write_onnx
+from mcutrain.export.state import read_state
+from mcutrain.export.tflite import write_tflite
+from mcutrain.functions.calibration import Given
+from mcutrain.ir.graph import Graph
+from mcutrain.oracle import Verdict
+from mcutrain.oracle import compare as compare_with_runtime
+from mcutrain.pipeline import TrainingStep, load
+from mcutrain.quant import LayerError, Quantization, Quantized, Settings, read_float, useful
+from mcutrain.quant import layer_errors as errors_of_layers
+from mcutrain.recipe import of_json
+from mcutrain.shown import Record, Shown
+from mcutrain.simulate import RunSettings
+
+Array = npt.NDArray[Any]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, repr=False)
+class QuantizedModel(Shown):
+    """An int8 model. graph: as `load` would read it. read_as: how the float file compares with its
+    own runtime. layers: the error of each, if it was asked for. path: where it was written."""
+
+    graph: Graph
+    result: Quantized
+    samples: int
+    read_as: str
+    layers: tuple[LayerError, ...] = ()
+    path: Path | None = None
+
+    @property
+    def snr_db(self) -> float:
+        """Signal to noise at the outputs, on the calibration samples."""
+        return self.result.chosen.snr_db
+
+    def write(self, output: PathLike) -> Path:
+        """Write it as .tflite or QDQ .onnx, as the name says. Raises ModelError."""
+        return _write(self.graph, Path(output))
+
+    def summary(self) -> str:
+        """In a line."""
+        return (
+            f"{self.graph.name}, ranges by {self.result.chosen.ranges}, {self.snr_db:.1f} dB "
+            f"signal to noise at the outputs, {self.samples:,} samples"
+        )
+
+    def records(self) -> list[Record]:
+        """Every layer's error, or, if they were not asked for, every way that was tried."""
+        rows = self.layers or self.result.trials
+        return [asdict(row) for row in rows]
+
+    def to_dict(self) -> Record:
+        """The choice, what was tried, the layers."""
+        return {
+            "model": self.graph.name,
+            "file": None if self.path is None else str(self.path),
+            "samples": self.samples,
+            "read_as": self.read_as,
+            "chosen": asdict(self.result.chosen),
+            "tried": [asdict(trial) for trial in self.result.trials],
+            "layers": [asdict(layer) for layer in self.layers],
+        }
+
+
+@checked
+def quantize(
+    model: PathLike,
+    calibration: Data,
+    output: PathLike | None = None,
+    *,
+    samples: Count = 200,
+    pixels: Sequence[float] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    input_scale: Positive | None = None,
+    input_zero_point: Annotated[int, Within(-128, 127)] = 0,
+    ranges: Literal["auto", "minmax", "percentile", "mse"] = "auto",
+    percentile: Annotated[float, Within(50, 100)] = 99.99,
+    equalize: Literal["auto", "on", "off"] = "auto",
+    bias_correction: Literal["auto", "on", "off"] = "auto",
+    layer_errors: bool = False,
+    seed: Seed = 0,
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """Quantize a float .onnx or .tflite file to int8, with weights per channel.
+
+    calibration: samples as the model was trained on: a path (.npz file or folder of images) or an
+    array (n, height, width, channels) or (n, features), channels last; also (x, y), whose labels
+    are not needed. uint8 are pixels, and `pixels=(low, high)` are the numbers that the model takes
+    for 0 and 255, or mean and std of pixel / 255, per channel or one; real numbers are taken as
+    they are. int8 needs input_scale and input_zero_point. samples: how many are used, drawn by
+    seed. output: a .tflite or .onnx file to write. layer_errors: each layer's error, too.
+
+    Warns of outputs that are poor. Raises DataError if they are noise or the samples do not fit;
+    ModelError, UnsupportedError, ArgumentError.
+
+    >>> quantize("model.onnx", x_train, "model.int8.tflite", pixels=(0, 1)).snr_db
+    """
+    tell = progress or (lambda what, done, of: None)
+    if output is not None:
+        format_of(Path(output))
+    found = read_float(Path(model))
+    normalization = _pixels(pixels, mean, std)
+    fixed = None
+    if input_scale is not None:
+        fixed = Quantization(float(np.float32(input_scale)), input_zero_point)
+    notes: list[str] = []
+    given = Given(calibration, samples, seed, normalization, tell, notes.append)
+    x, own = given.read(found.network.input_shape, fixed)
+    compared = found.compare(x)
+    settings = Settings(ranges, percentile, equalize, bias_correction, own)
+    result = found.quantize(x, settings, tell)
+    layers = errors_of_layers(result, x, tell) if layer_errors else ()
+    for note in filter(None, (*notes, useful(result, x))):
+        warnings.warn(note, stacklevel=3)
+    path = None if output is None else _write(result.graph, Path(output))
+    return QuantizedModel(result.graph, result, len(x), compared, layers, path)
+
+
+def _pixels(
+    pixels: Sequence[float] | None, mean: Sequence[float] | None, std: Sequence[float] | None
+) -> Normalization | None:
+    if pixels is None:
+        return normalization_of(mean, std)
+    if mean is not None or std is not None:
+        raise ArgumentError("pixels and mean say the same: give pixels, or mean and std")
+    if len(pixels) != 2 or not pixels[0] < pixels[1]:
+        raise ArgumentError(f"pixels is {tuple(pixels)}: give two numbers, the lower one first")
+    low, high = pixels
+    return Normalization((-low / (high - low),), (1 / (high - low),))
+
+
+def normalization_of(
+    mean: Sequence[float] | None, std: Sequence[float] | None
+) -> Normalization | None:
+    """Of both, or of none. Raises ArgumentError, DataError."""
+    if (mean is None) != (std is None):
+        raise ArgumentError("mean and std belong together: give both, or none")
+    return None if mean is None or std is None else Normalization(tuple(mean), tuple(std))
+
+
+def _write(graph: Graph, path: Path) -> Path:
+    if format_of(path) == ".onnx":
+        note = write_onnx(graph, path)
+        if note:
+            warnings.warn(note, stacklevel=4)
+    else:
+        write_tflite(graph, path, description="quantized by mcutrain")
+    return path
+
+
+@checked
+def verify(
+    model: PathLike,
+    data: Data | None = None,
+    *,
+    samples: Count = 200,
+    reference_samples: Annotated[int, Within(0)] = 20,
+    seed: Seed = 0,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Compare the forward pass, as numpy and as C, with TFLite's reference kernels or onnxruntime.
+
+    data: whose test samples are compared, as `simulate` takes it; without, samples are drawn at
+    random. samples: how many; reference_samples: how many of them numpy computes, too, which is
+    slow. The verdict's is_right is False if an output of a .tflite file differs.
+
+    Raises ModelError, DataError; McutrainError if the runtime is not installed.
+
+    >>> verify("model.int8.tflite").is_right
+    """
+    tell = progress or (lambda what, done, of: None)
+    normalization = normalization_of(mean, std)
+
+    def made(graph: Graph) -> Array:
+        return inputs_of(graph, load_data(graph, data, seed=seed), normalization, samples)
+
+    real = None if data is None else made
+    return compare_with_runtime(Path(model), samples, reference_samples, seed, tell, real)
+
+
+def inputs_of(graph: Graph, split: Split, normalization: Normalization | None, most: int) -> Array:
+    """Test samples as the model's int8 input, at most so many, evenly over all."""
+    x = model_input(graph)
+    made = prepare_samples(
+        split.without_labels(),
+        RunSettings(),
+        input_shape=x.shape,
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=None,
+        normalization=normalization,
+    )
+    test = made.split.test
+    chosen = np.linspace(0, len(test) - 1, min(most, len(test))).round().astype(int)
+    return np.concatenate([made.test(int(i), int(i) + 1) for i in chosen])
+
+
+@checked
+def diff(first: Graph | PathLike, second: Graph | PathLike) -> Changes:
+    """Which weights and biases of two models differ by name, and by how much.
+
+    first, second: paths of .tflite or .onnx files, or graphs. Largest and mean are differences of
+    the stored integers, in units of the scale. Raises ModelError.
+
+    >>> diff("model.int8.tflite", "trained.tflite").to_pandas()
+    """
+    a, b = (model if isinstance(model, Graph) else load(model) for model in (first, second))
+    return compare_models(a, b)
+
+
+@checked
+def export(
+    model: PathLike,
+    output: PathLike,
+    state: SimulationResult | PathLike | bytes | None = None,
+    *,
+    step: TrainingStep | None = None,
+) -> Export:
+    """Write the trained model: the original's file with its trained weights and biases.
+
+    model: the file that was trained. output: a .tflite or .onnx file. state: what `simulate` or
+    `train` returned, a checkpoint, a .mcts file, a project that a board was trained with, or the
+    saved bytes; None writes the model as it is. step: how it was trained, where the state does not
+    say so itself (bytes, and .mcts files outside of a project).
+
+    Raises StateError if the state is damaged or of another model or scheme; ModelError.
+
+    >>> export("model.int8.tflite", "trained.tflite", result)
+    """
+    source, path = Path(model), Path(output)
+    format_of(path)
+    original = load(source)
+    return write_trained(source, original, _trained(original, state, step), path)
+
+
+def _trained(
+    original: Graph, state: SimulationResult | PathLike | bytes | None, step: TrainingStep | None
+) -> Graph:
+    if state is None:
+        return original
+    where, recipe = "the state", None
+    if isinstance(state, SimulationResult):
+        saved = state.saved
+        recipe = of_json(state.recipe, where) if state.recipe else None
+    elif isinstance(state, bytes):
+        saved = state
+    else:
+        found = read_state(Path(state))
+        saved, recipe, where = found.saved, found.recipe, str(found.where)
+    if step is None and recipe is None:
+        raise StateError(f"{where} does not say how it was trained: give step, of `prepare`")
+    if step is not None:
+        recipe = step.recipe or recipe
+    if recipe is None:
+        raise ModelError("the step was not made by `prepare`, so there is no way back to the file")
+    return trained_graph(step_of(original, recipe), saved, original, where)

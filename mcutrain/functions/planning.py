@@ -1,0 +1,248 @@
+"""What a training step needs, and the C of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mcutrain.arguments import Count, PathLike, Seed, checked
+from mcutrain.codegen import Interface
+from mcutrain.data import Normalization
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import check_board, check_budget, state_parts
+from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.shown import Record, Shown
+from mcutrain.sparse import UpdateScheme
+from mcutrain.target import Target, load_target
+
+Model = Graph | TrainingStep | PathLike
+Scheme = UpdateScheme | PathLike
+
+
+@dataclass(frozen=True, repr=False)
+class Planned(Shown):
+    """The memory of a training step, and of a board's firmware that runs it (board: if given)."""
+
+    step: TrainingStep
+    board: Target | None = None
+
+    @property
+    def arena_bytes(self) -> int:
+        """Activations, gradients and scratch."""
+        return self.step.plan.arena_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        """What training changes."""
+        return self.step.plan.state_bytes
+
+    @property
+    def sram_bytes(self) -> int:
+        """Arena and state; with a board all that its firmware takes, stack included."""
+        if self.board is None or self.board.ram is None:
+            return self.step.plan.sram_bytes
+        return self.board.sram_bytes(self.arena_bytes, self.state_bytes)
+
+    def summary(self) -> str:
+        """In a line."""
+        of = ""
+        if self.board is not None and self.board.ram is not None:
+            of = f" of the {self.board.ram.size_bytes:,} of {self.board.name}"
+        return (
+            f"{self.step.graph.name}, scheme {self.step.scheme.name}: {self.sram_bytes:,} bytes of "
+            f"SRAM{of}, arena {self.arena_bytes:,}, state {self.state_bytes:,}"
+        )
+
+    def records(self) -> list[Record]:
+        """Every buffer of the arena, with its life and place."""
+        arena = self.step.plan.arena
+        return [
+            {
+                "buffer": b.name,
+                "bytes": b.size_bytes,
+                "offset": arena.offsets[b.name],
+                "first_step": b.first,
+                "last_step": b.last,
+            }
+            for b in arena.buffers
+        ]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain plan --json` prints it, without the file's name."""
+        on_board = {} if self.board is None else {"board": board_facts(self.step, self.board)}
+        return {**facts(self.step), **on_board}
+
+
+@checked
+def plan(
+    model: Model,
+    scheme: Scheme = "head",
+    *,
+    classes: Count | None = None,
+    loss: Literal["cross-entropy", "mse", "auto"] = "auto",
+    added: Sequence[str] = (),
+    accumulate: Count = 1,
+    gradient_dtype: Literal["int8", "int16"] = "int8",
+    qas: bool = True,
+    sram: Count | None = None,
+    board: PathLike | Target | None = None,
+) -> Planned:
+    """What a training step of a model needs in SRAM, byte by byte.
+
+    model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
+    scheme … qas: as `prepare` takes them. sram: bytes that arena and state may take. board: a
+    board's name or folder, whose firmware and stack count, too.
+
+    Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
+    TargetError, ArgumentError.
+
+    >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
+    """
+    target = _target(board)
+    step = _step(model, scheme, classes, 0, loss, added, accumulate, gradient_dtype, qas)
+    if sram is not None:
+        check_budget(step.plan, sram)
+    if target is not None:
+        check_board(step.plan, target)
+    return Planned(step, target)
+
+
+@dataclass(frozen=True, repr=False)
+class Generated(Shown):
+    """A C project that was written. files: name → bytes of it."""
+
+    folder: Path
+    files: dict[str, int]
+    plan: Planned
+
+    def summary(self) -> str:
+        """In a line."""
+        size = sum(self.files.values())
+        return f"{self.folder}, {len(self.files)} files of {size:,} bytes; {self.plan.summary()}"
+
+    def records(self) -> list[Record]:
+        """Every file."""
+        return [{"file": name, "bytes": size} for name, size in self.files.items()]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain generate --json` prints it."""
+        return {
+            "folder": str(self.folder), "files": self.files, "plan": facts(self.plan.step)
+        }  # fmt: skip
+
+
+@checked
+def generate(
+    model: Model,
+    output: PathLike,
+    scheme: Scheme = "head",
+    *,
+    board: PathLike | Target | None = None,
+    classes: Count | None = None,
+    loss: Literal["cross-entropy", "mse", "auto"] = "auto",
+    added: Sequence[str] = (),
+    seed: Seed = 0,
+    accumulate: Count = 1,
+    gradient_dtype: Literal["int8", "int16"] = "int8",
+    qas: bool = True,
+    prefix: str = "mct",
+    class_names: Sequence[str] = (),
+    normalization: Normalization | None = None,
+) -> Generated:
+    """Write a C project that infers and trains: C11, static memory, no dependencies.
+
+    model: as `plan` takes it. output: the folder; an earlier project there is replaced. board:
+    whose whole firmware it is; without, a library for firmware of your own. seed: of a new head.
+    prefix: what the library's names begin with. class_names, normalization: of the classes and of
+    pixels, for the program.
+
+    Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
+    ArgumentError; McutrainError if the folder cannot be written.
+
+    >>> generate("model.int8.tflite", "project", "last:3", classes=10)
+    """
+    target = _target(board)
+    step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas)
+    return write_project(
+        step, target, Interface(prefix, tuple(class_names), normalization), Path(output)
+    )
+
+
+def write_project(
+    step: TrainingStep, target: Target | None, interface: Interface, folder: Path
+) -> Generated:
+    """The same of a step that is planned."""
+    project = step.library(interface) if target is None else step.firmware(target, interface)
+    project.write(folder)
+    sizes = {name: len(text.encode()) for name, text in project.files.items()}
+    return Generated(folder, sizes, Planned(step, target))
+
+
+def facts(step: TrainingStep) -> dict[str, Any]:
+    """What a plan says, for JSON."""
+    found, arena = step.plan, step.plan.arena
+    live = arena.live_at(arena.peak_step)
+    return {
+        "model": step.graph.name,
+        "scheme": step.scheme.name,
+        "classes": found.training.classes,
+        "arena_bytes": found.arena_bytes,
+        "arena_lower_bound_bytes": arena.lower_bound_bytes,
+        "state_bytes": found.state_bytes,
+        "state": state_parts(step.plan),
+        "sram_bytes": found.sram_bytes,
+        "constant_bytes": found.constant_bytes,
+        "steps": len(found.nodes),
+        "peak_step": arena.peak_step,
+        "peak_node": found.nodes[arena.peak_step].name,
+        "at_peak": [
+            {"name": b.name, "bytes": b.size_bytes}
+            for b in sorted(live, key=lambda b: (-b.size_bytes, b.name))
+        ],
+    }
+
+
+def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
+    """What a plan needs of a board's SRAM in all; a program under Linux has no such limit."""
+    found = step.plan
+    total = target.sram_bytes(found.arena_bytes, found.state_bytes)
+    return {
+        "name": target.name,
+        "stack_bytes": target.stack_bytes,
+        "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
+        "sram_bytes": total,
+        "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
+    }
+
+
+def _target(board: PathLike | Target | None) -> Target | None:
+    return board if board is None or isinstance(board, Target) else load_target(str(board))
+
+
+def _step(
+    model: Model,
+    scheme: Scheme,
+    classes: int | None,
+    seed: int,
+    loss: str,
+    added: Sequence[str],
+    accumulate: int,
+    gradient_dtype: str,
+    qas: bool,
+) -> TrainingStep:
+    """The model's own, if it is one."""
+    if isinstance(model, TrainingStep):
+        return model
+    return prepare(
+        model if isinstance(model, Graph) else load(model),
+        scheme,
+        classes=classes,
+        head_seed=seed,
+        gradient_dtype=gradient_dtype,
+        accumulate=accumulate,
+        qas=qas,
+        loss=loss,
+        added=added,
+    )

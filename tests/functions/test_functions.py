@@ -1,0 +1,302 @@
+"""mcutrain's functions: what is there, what they take, that they do what the commands do."""
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mcutrain
+from mcutrain import demo
+from mcutrain.errors import ArgumentError, McutrainError
+from mcutrain.shown import Shown
+from tests.cli.conftest import Run, images, model, run
+
+__all__ = ["images", "model", "run"]
+
+FUNCTIONS = (
+    *("analyze", "compare", "diff", "export", "generate", "load", "parse_scheme", "plan"),
+    *("prepare", "quantize", "select", "simulate", "train", "verify"),
+)
+RATE = 0.03
+
+
+def test_dir_shows_what_there_is_and_nothing_else() -> None:
+    assert set(dir(mcutrain)) == {*mcutrain.__all__, "__version__"}
+    assert mcutrain.__all__ == sorted(mcutrain.__all__)
+    for name in mcutrain.__all__:
+        assert not isinstance(getattr(mcutrain, name), ModuleType), name
+    assert set(FUNCTIONS) <= set(mcutrain.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'quantise'"):
+        mcutrain.quantise  # noqa: B018
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_has_types_and_a_docstring_with_errors_and_an_example(name: str) -> None:
+    function = getattr(mcutrain, name)
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    for parameter in signature.parameters.values():
+        assert parameter.annotation is not inspect.Parameter.empty, parameter
+        where = (signature.parameters, parameter.name)
+        assert not parameter.name.startswith("_"), where
+    text = inspect.getdoc(function) or ""
+    assert "Raises" in text
+    assert f">>> {name}(" in text
+
+
+def test_export_and_simulate_stay_functions_after_their_packages_are_imported() -> None:
+    import mcutrain.export.compare
+    import mcutrain.simulate.run
+    from mcutrain.export import compare_models
+    from mcutrain.simulate import Run as RunOfPackage
+
+    assert inspect.isfunction(mcutrain.export)
+    assert inspect.isfunction(mcutrain.simulate)
+    assert inspect.isfunction(compare_models)
+    assert inspect.isclass(RunOfPackage)
+
+
+def test_import_loads_nothing_large() -> None:
+    code = (
+        "import sys, mcutrain; dir(mcutrain); print(','.join(m.split('.')[0] for m in sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "scipy", "onnx", "jinja2", "typer", "rich"} & set(out.stdout.split(","))
+
+
+# ----------------------------------------------------------------------------- the same as commands
+
+
+@pytest.fixture(scope="module")
+def arrays() -> tuple[np.ndarray, np.ndarray]:
+    with np.load(Path(demo.MODEL).parent / "fashion.npz") as file:
+        return file["x_train"][:60], file["y_train"][:60]
+
+
+def test_arrays_lists_and_files_of_the_same_samples_learn_the_same(
+    model: Path, arrays: tuple[Any, Any], tmp_path: Path, run: Run
+) -> None:
+    x, y = arrays
+    test = (x[40:], y[40:])
+    file = tmp_path / "data.npz"
+    np.savez(file, x_train=x[:40], y_train=y[:40], x_test=test[0], y_test=test[1])
+    kinds: list[dict[str, Any]] = [
+        {"data": file},
+        {"data": str(file)},
+        {"data": (x[:40], y[:40]), "validation": test},
+        {"data": ((x[:40], y[:40]), test)},
+        {"data": {"x_train": x[:40], "y_train": y[:40], "x_test": test[0], "y_test": test[1]}},
+        {"data": (x[:40], y[:40].tolist()), "validation": test},
+    ]
+    keep = {"classes": "keep", "epochs": 1, "learning_rate": RATE}
+    found = [mcutrain.simulate(model, **kind, **keep) for kind in kinds]
+    assert len({result.saved for result in found}) == 1
+    flags = ("--classes", "keep", "--epochs", 1, "--lr", RATE, "--json")
+    printed = run("simulate", model, "--data", file, *flags).json
+    assert found[0].to_dict()["state_sha256"] == printed["state_sha256"]
+    assert found[0].accuracy == printed["accuracy"]
+
+
+def test_plan_generate_verify_and_diff_say_what_the_commands_print(
+    model: Path, run: Run, tmp_path: Path
+) -> None:
+    planned = mcutrain.plan(model, "last:3", board="nucleo-f446re")
+    printed = run("plan", model, "--scheme", "last:3", "--board", "nucleo-f446re", "--json").json
+    assert json.loads(json.dumps({"file": str(model), **planned.to_dict()})) == printed
+    assert planned.sram_bytes == printed["board"]["sram_bytes"]
+    made = mcutrain.generate(model, tmp_path / "a", "last:3")
+    printed = run("generate", model, "--scheme", "last:3", "-o", "b", "--json").json
+    assert {"folder": "b", "files": made.files} == {k: printed[k] for k in ("folder", "files")}
+    for name in made.files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    changes = mcutrain.diff(model, mcutrain.load(model))
+    assert changes.are_equal
+    printed = run("diff", model, model, "--json").json
+    assert {k: printed[k] for k in changes.to_dict()} == changes.to_dict()
+
+
+def test_what_was_trained_is_exported_from_the_result(
+    model: Path, arrays: tuple[Any, Any], tmp_path: Path
+) -> None:
+    result = mcutrain.simulate(model, arrays, "last:2", epochs=1, learning_rate=RATE)
+    from_result = mcutrain.export(model, tmp_path / "a.tflite", result)
+    step = mcutrain.prepare(model, "last:2", classes=None)
+    from_bytes = mcutrain.export(model, tmp_path / "b.tflite", result.saved, step=step)
+    assert (tmp_path / "a.tflite").read_bytes() == (tmp_path / "b.tflite").read_bytes()
+    assert from_result.changed == from_bytes.changed != ()
+    with pytest.raises(McutrainError, match="does not say how it was trained: give step"):
+        mcutrain.export(model, tmp_path / "c.tflite", result.saved)
+    assert not (tmp_path / "c.tflite").exists()
+
+
+def test_analysis_selection_and_comparison_from_arrays(
+    model: Path, arrays: tuple[Any, Any], tmp_path: Path
+) -> None:
+    few = {"samples": 20, "test_samples": 20, "gradient_samples": 4, "head_epochs": 1}
+    found = mcutrain.analyze(model, arrays, by="gradient", learning_rate=RATE, **few)
+    file = found.write(tmp_path / "analysis.json")
+    limits = {"sram": 40_000}
+    chosen = mcutrain.select(model, found, **limits)
+    assert chosen.scheme == mcutrain.select(model, str(file), **limits).scheme
+    assert chosen.measured.sram_bytes <= 40_000
+    compared = mcutrain.compare(
+        model, arrays, [chosen.scheme], seeds=1, epochs=1, learning_rate=RATE, samples=10, jobs=1
+    )
+    names = ["head only", "biases only", "last 6", "full", chosen.scheme.name]
+    assert [row["name"] for row in compared.records()] == names
+    assert compared.rows[-1].arena_bytes == chosen.measured.arena_bytes
+    shown(found, chosen, compared)
+
+
+def test_quantize_takes_arrays_and_says_the_layers(tmp_path: Path) -> None:
+    float_model = Path(demo.MODEL).parent / "fashion.onnx"
+    with np.load(Path(demo.MODEL).parent / "fashion.npz") as file:
+        x = file["x_train"][:24]
+    path = tmp_path / "q.tflite"
+    quick = {"ranges": "minmax", "equalize": "off", "bias_correction": "off", "samples": 16}
+    found = mcutrain.quantize(float_model, x, path, pixels=(0, 1), layer_errors=True, **quick)
+    assert mcutrain.diff(found.graph, path).are_equal
+    assert found.snr_db > 10
+    assert len(found.records()) == len(found.layers) > 10
+    shown(found)
+
+
+def shown(*results: Shown) -> None:
+    """Each is frozen, short as text, and drawn in a notebook without anything from elsewhere."""
+    for result in results:
+        assert is_dataclass(result)
+        assert type(result).__dataclass_params__.frozen  # type: ignore[attr-defined]
+        assert repr(result).startswith(f"<{type(result).__name__}: ")
+        assert len(repr(result)) < 250
+        assert "\n" not in repr(result)
+        page = result._repr_html_()
+        assert page.startswith('<div class="mct">')
+        assert "<script" not in page
+        assert len(page) < 200_000
+        records = result.records()
+        assert records
+        assert all(row.keys() == records[0].keys() for row in records)
+        json.dumps(result.to_dict())
+
+
+def test_results_are_short_and_drawn(model: Path, arrays: tuple[Any, Any], tmp_path: Path) -> None:
+    result = mcutrain.simulate(model, arrays, "last:2", epochs=2, learning_rate=RATE)
+    trained = tmp_path / "a.tflite"
+    step = mcutrain.prepare(model, "last:2")
+    export = mcutrain.export(model, trained, result)
+    shown(
+        mcutrain.load(model),
+        step,
+        mcutrain.plan(step),
+        mcutrain.generate(step, tmp_path / "p"),
+        result,
+        export,
+        mcutrain.diff(model, trained),
+    )
+    assert "accuracy, %" in result._repr_html_()  # drawn
+    assert "bytes of the arena" in mcutrain.plan(step)._repr_html_()
+    assert mcutrain.plan(step).records()[0].keys() >= {"buffer", "bytes", "offset"}
+
+
+def test_to_pandas_is_a_sentence_without_pandas_and_a_table_with_it(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = mcutrain.load(model)
+    stand_in = ModuleType("pandas")
+    stand_in.DataFrame = list  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", stand_in)
+    assert graph.to_pandas() == graph.records()
+    monkeypatch.setitem(sys.modules, "pandas", None)  # type: ignore[arg-type]
+    with pytest.raises(McutrainError, match="pip install pandas"):
+        graph.to_pandas()
+
+
+# --------------------------------------------------------------------------------------- bad input
+
+X, Y = np.zeros((6, 28, 28), np.uint8), np.arange(6) % 2
+MODEL = demo.MODEL
+BAD: list[tuple[Callable[[], object], str]] = [
+    (lambda: mcutrain.load(7), "path is 7, but it must be a text or a path"),  # type: ignore[arg-type]
+    (lambda: mcutrain.load("nowhere.tflite"), "nowhere.tflite"),
+    (lambda: mcutrain.load("."), "."),
+    (lambda: mcutrain.prepare(MODEL, 3), "scheme is 3, but it must be a"),  # type: ignore[arg-type]
+    (lambda: mcutrain.prepare(MODEL, "last:x"), "'last:x' is not an update scheme"),
+    (lambda: mcutrain.prepare(MODEL, classes=0), "classes is 0: it must be at least 1"),
+    (lambda: mcutrain.prepare(MODEL, gradient_dtype="int4"), "gradient_dtype is 'int4'"),
+    (lambda: mcutrain.plan(MODEL, sram=1000), "bytes of SRAM"),
+    (lambda: mcutrain.plan(MODEL, sram="64K"), "sram is '64K', but it must be an integer or None"),  # type: ignore[arg-type]
+    (lambda: mcutrain.plan(MODEL, board="toaster"), "there is no board 'toaster'"),
+    (lambda: mcutrain.plan(MODEL, loss="hinge"), "loss is 'hinge', but it must be 'cross-entropy'"),  # type: ignore[arg-type]
+    (lambda: mcutrain.generate(MODEL, "/proc/nowhere"), "/proc/.*nowhere.*: No such file"),
+    (lambda: mcutrain.simulate(MODEL, "nowhere.npz"), "nowhere.npz"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y[:3])), "x has 6 samples but y has 3 labels"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y, Y)), "data is a tuple of 3: give"),
+    (lambda: mcutrain.simulate(MODEL, 5), "x is int, no array of numbers"),
+    (lambda: mcutrain.simulate(MODEL, None), "x is NoneType, no array of numbers"),
+    (lambda: mcutrain.simulate(MODEL, ([[1, 2], [3]], Y)), "x is no array"),
+    (lambda: mcutrain.simulate(MODEL, {"X": X}), "data has the key 'X': known are x, y"),
+    (lambda: mcutrain.simulate(MODEL, (X * np.nan, Y)), "NaN"),
+    (lambda: mcutrain.simulate(MODEL, X), "no labels"),
+    (lambda: mcutrain.simulate(MODEL, "d.npz", validation=(X, Y)), "validation goes with arrays"),
+    (lambda: mcutrain.simulate(MODEL, ((X, Y), (X, Y)), validation=(X, Y)), "leave out validation"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), epochs=0), "epochs is 0: it must be at least 1"),
+    (
+        lambda: mcutrain.simulate(MODEL, (X, Y), epochs=1.5),
+        "epochs is 1.5, but it must be an integer",
+    ),  # type: ignore[arg-type]
+    (lambda: mcutrain.simulate(MODEL, (X, Y), flip=1), "flip is 1, but it must be True or False"),  # type: ignore[arg-type]
+    (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=float("nan")), "learning_rate is nan"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=-1.0), "it must be above 0"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=1e30), "learning rate"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), test_share=2.0), "test_share is 2.0"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), mean=(0.5,)), "mean and std belong together"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), mean=0.5), "mean is 0.5, but it must be a list"),  # type: ignore[arg-type]
+    (lambda: mcutrain.simulate(MODEL, (X, Y), added=["a", 3]), "added\\[1\\] is 3"),  # type: ignore[list-item]
+    (lambda: mcutrain.analyze(MODEL, (X, Y), "magic"), "by is 'magic', but it must be 'training'"),  # type: ignore[arg-type]
+    (lambda: mcutrain.analyze(MODEL, (X, Y), samples=50), "too few"),
+    (lambda: mcutrain.select(MODEL, "nowhere.json", sram=1000), "nowhere.json"),
+    (lambda: mcutrain.select(MODEL, "nowhere.json"), "there must be a limit"),
+    (lambda: mcutrain.select(MODEL, "nowhere.json", flash=5), "flash needs a board"),
+    (lambda: mcutrain.compare(MODEL, (X, Y), board="rpi-pico", sram=5), "say the same"),
+    (lambda: mcutrain.compare(mcutrain.load(MODEL), (X, Y)), "but it must be a text or a path"),  # type: ignore[arg-type]
+    (lambda: mcutrain.quantize(MODEL, X), "an int8 model needs no quantization"),
+    (lambda: mcutrain.quantize("nowhere.onnx", X), "nowhere.onnx"),
+    (lambda: mcutrain.quantize(MODEL, X, "a.txt"), "must end with .tflite or .onnx"),
+    (lambda: mcutrain.export(MODEL, "a.txt"), "must end with .tflite or .onnx"),
+    (
+        lambda: mcutrain.export(MODEL, "a.tflite", b"junk", step=mcutrain.prepare(MODEL)),
+        "no trained state",
+    ),
+    (lambda: mcutrain.export(MODEL, "a.tflite", "nowhere.mcts"), "cannot read nowhere.mcts"),
+    (lambda: mcutrain.verify("nowhere.tflite"), "nowhere.tflite"),
+    (lambda: mcutrain.diff(MODEL, "nowhere.tflite"), "nowhere.tflite"),
+    (lambda: mcutrain.train("step", (X, Y)), "step is 'step', but it must be a TrainingStep"),  # type: ignore[arg-type]
+    (lambda: mcutrain.parse_scheme(5), "is 5, but it must be a text"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_bad_input_is_a_mcutrain_error_and_prints_nothing(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call, says = BAD[number]
+    with pytest.raises(McutrainError, match=says):
+        call()
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_large_array_is_not_dumped_into_a_sentence() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        mcutrain.load(np.zeros((3, 4)))  # type: ignore[arg-type]
+    assert str(caught.value) == "path is an array of shape (3, 4), but it must be a text or a path"
