@@ -383,7 +383,8 @@ static mct_outcome mct_write_state(mct_protocol *p, mct_body body) {
     if (p->written_bytes == MCT_SAVED_BYTES) {
         mct_protocol_send_working(p);
         p->written_bytes = 0;
-        if (mct_state_check(p->written_header, mct_state_bytes(), MCT_STATE_BYTES) != MCT_OK) {
+        if (mct_state_check(p->written_header, mct_state_bytes(), MCT_STATE_BYTES) != MCT_OK ||
+            mct_state_check_biases(mct_state_bytes(), MCT_BIASES) != MCT_OK) {
             return mct_refuse(MCT_ANSWER_CHECKSUM);
         }
         mct_state_replaced(p);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mct_bytes.h"
+#include "mct_update.h"
 
 /* Where the parts of the header stand. */
 enum {
@@ -11,6 +12,9 @@ enum {
     MCT_AT_SIZE = 16,
     MCT_AT_CRC = 20,
 };
+
+/* What a state begins with: random state, updates, samples. */
+#define MCT_COUNTER_BYTES 12
 
 uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count) {
     static const uint32_t quarter[16] = {
@@ -57,4 +61,15 @@ mct_status mct_state_check(const uint8_t header[MCT_STATE_HEADER_BYTES], const u
                            uint32_t state_bytes) {
     const uint32_t crc = mct_state_crc(header, state, state_bytes);
     return crc == mct_get32(header + MCT_AT_CRC) ? MCT_OK : MCT_ERROR_CHECKSUM;
+}
+
+mct_status mct_state_check_biases(const uint8_t *state, uint32_t biases) {
+    const uint8_t *at = state + MCT_COUNTER_BYTES;
+    for (uint32_t i = 0; i < biases; i++, at += sizeof(uint32_t)) {
+        /* as many below 0 as above it, and 0 */
+        if (mct_get32(at) + (uint32_t)MCT_BIAS_LIMIT > 2u * (uint32_t)MCT_BIAS_LIMIT) {
+            return MCT_ERROR_RANGE;
+        }
+    }
+    return MCT_OK;
 }

@@ -18,6 +18,7 @@ typedef enum {
     MCT_ERROR_FORMAT = 3,   /* no saved state, or of another version of mcutrain */
     MCT_ERROR_MODEL = 4,    /* of another model or scheme */
     MCT_ERROR_CHECKSUM = 5, /* damaged */
+    MCT_ERROR_RANGE = 6, /* a bias is beyond what sums allow; training never makes such a state */
 } mct_status;
 
 /* "MCTS", version, model hash (8 bytes), state bytes, CRC-32 of all before it and of the state;
@@ -42,6 +43,9 @@ mct_status mct_state_check_header(uint64_t model_hash, uint32_t state_bytes,
 /* Whether a header's checksum is that of the header and the state. */
 mct_status mct_state_check(const uint8_t header[MCT_STATE_HEADER_BYTES], const uint8_t *state,
                            uint32_t state_bytes);
+
+/* Whether the first `biases` numbers of a state, all that it has, are within ±MCT_BIAS_LIMIT. */
+mct_status mct_state_check_biases(const uint8_t *state, uint32_t biases);
 
 /* CRC-32 as in zlib, continued from `crc` (0 to begin). */
 uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count);

@@ -15,6 +15,7 @@ from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
 from mcutrain.memplan import TrainingPlan
+from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,16 @@ class Program:
             for name, offset in self.plan.state_offsets.items()
             if tensors[name].type.dtype == "exponent"
         )
+
+    @property
+    def biases(self) -> int:
+        """How many numbers of trained biases the state begins with."""
+        state = {n: np.asarray(self.training.state[n]) for n in self.training.parameters}
+        sizes = {n: value.size for n, value in state.items() if value.dtype == np.int32}
+        places = sorted(self.plan.state_offsets[n] for n in sizes)
+        last = STATE_HEADER_BYTES + 4 * sum(sizes.values())
+        assert all(STATE_HEADER_BYTES <= place < last for place in places)
+        return sum(sizes.values())
 
     @cached_property
     def model_hash(self) -> str:

@@ -232,6 +232,7 @@ def template_values(
         "tables": program.tables,
         "params": program.params,
         "initial": program.initial,
+        "biases": program.biases,
         "exponents": list(lines(program.exponents)),
         "input": program.expression(training.forward, training.x),
         "output": program.expression(training.forward, output),

@@ -27,6 +27,7 @@ STATUS_TEXT = {
     3: "it is no saved state of this version of mcutrain",
     4: "it belongs to another model or scheme",
     5: "it is damaged: the checksum differs",
+    6: "a bias in it is beyond ±2^30, which no training makes",
 }
 
 

@@ -16,8 +16,9 @@ from mcutrain.codegen.program import Program
 from mcutrain.errors import StateError
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
+from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.schedule import LearningRate
-from mcutrain.simulate.compiled import unpack_state
+from mcutrain.simulate.compiled import STATUS_TEXT, unpack_state
 
 Array = npt.NDArray[Any]
 
@@ -122,8 +123,12 @@ class PlannedReference(ReferenceSimulator):
         raw = saved[SAVED_HEADER_BYTES:]
         if len(raw) != self.plan.state_bytes or self._header(raw) != saved[:SAVED_HEADER_BYTES]:
             raise StateError("the saved state cannot be used: it is damaged, or of another model")
+        state = unpack_state(self.plan, raw)
+        biases = [state[name] for name in self.training.parameters if state[name].itemsize == 4]
+        if any((np.abs(b.astype(np.int64)) > BIAS_LIMIT).any() for b in biases):
+            raise StateError(f"the saved state cannot be used: {STATUS_TEXT[6]}")
         self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
-        self.state = unpack_state(self.plan, raw)
+        self.state = state
 
     def _header(self, raw: bytes | bytearray) -> bytes:
         """As firmware/runtime/mct_state.h has it."""

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from mcutrain.errors import DataError, StateError
 from mcutrain.ir.graph import Graph
-from mcutrain.simulate import CompiledSimulator
+from mcutrain.simulate import CompiledSimulator, PlannedReference
 from mcutrain.simulate.compiled import SAVED_HEADER_BYTES, STATUS_TEXT
 from mcutrain.sparse import UpdateScheme
 from tests.simulate.networks import planned, rates, residual_network, samples, training_graph
 
 QUICK = ("-O1",)
 CLASSES = 4
-SIZE, FORMAT, MODEL, CHECKSUM = 2, 3, 4, 5
+SIZE, FORMAT, MODEL, CHECKSUM, RANGE = 2, 3, 4, 5, 6
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,32 @@ def test_the_header_is_what_the_documentation_says(simulator: CompiledSimulator)
     magic, version, _, size, _ = struct.unpack_from("<4sIQII", saved)
     assert (magic, version, size) == (b"MCTS", 1, len(saved) - SAVED_HEADER_BYTES)
     assert with_checksum(saved) == saved
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("value", [2**30 + 1, -(2**30) - 1, 2**31 - 1, -(2**31)])
+def test_a_bias_beyond_its_limit_is_refused_though_the_checksum_is_right(
+    value: int, place: str, simulator: CompiledSimulator
+) -> None:
+    """With such a one sums could overflow; at the limit itself nothing can."""
+    reference = PlannedReference(simulator.plan)
+    biases = [n for n in simulator.plan.training.parameters if simulator.state[n].itemsize == 4]
+    name = biases[0 if place == "first" else -1]
+    at = SAVED_HEADER_BYTES + simulator.plan.state_offsets[name]
+    at += 0 if place == "first" else 4 * (simulator.state[name].size - 1)
+    saved = simulator.save()
+
+    def forged(bias: int) -> bytes:
+        return with_checksum(saved[:at] + struct.pack("<i", bias) + saved[at + 4 :])
+
+    assert_refused(simulator, forged(value), RANGE)
+    with pytest.raises(StateError, match="beyond"):
+        reference.load(forged(value))
+    allowed = forged(2**30 if value > 0 else -(2**30))
+    for either in (simulator, reference):
+        either.load(allowed)
+        assert either.save() == allowed
+    simulator.load(saved)
 
 
 def test_every_truncation_is_refused(simulator: CompiledSimulator) -> None:

@@ -242,6 +242,15 @@ def test_a_damaged_state_is_refused_and_leaves_none(talk):
     assert talk.ask(SAVE).status == STATE_INCOMPLETE
 
 
+def test_a_state_with_a_bias_beyond_its_limit_is_refused_though_its_checksum_is_right(talk):
+    state = talk.device.state()
+    for bias, answer in ((2**30 + 1, CHECKSUM), (-(2**30) - 1, CHECKSUM), (-(2**30), OK)):
+        content = state[24:36] + bytes(4) + struct.pack("<i", bias) + state[44:]
+        crc = zlib.crc32(content, zlib.crc32(state[:20]))
+        assert write(talk, state[:20] + struct.pack("<I", crc) + content)[-1] == answer
+    assert talk.device.state()[24:] == content
+
+
 def test_a_state_of_another_model_is_refused_before_anything_changes(talk):
     state = bytearray(talk.device.state())
     state[8] ^= 1

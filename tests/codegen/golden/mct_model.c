@@ -197,7 +197,9 @@ mct_status mct_state_verify(const uint8_t *saved, size_t saved_bytes)
     if (saved_bytes != MCT_SAVED_BYTES) {
         return MCT_ERROR_SIZE;
     }
-    return mct_state_check(saved, saved + MCT_STATE_HEADER_BYTES, MCT_STATE_BYTES);
+    const uint8_t *content = saved + MCT_STATE_HEADER_BYTES;
+    const mct_status sound = mct_state_check(saved, content, MCT_STATE_BYTES);
+    return sound == MCT_OK ? mct_state_check_biases(content, MCT_BIASES) : sound;
 }
 
 mct_status mct_state_load(const uint8_t *saved, size_t saved_bytes)

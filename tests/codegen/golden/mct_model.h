@@ -57,6 +57,7 @@ extern "C" {
 
 #define MCT_ARENA_BYTES 64
 #define MCT_STATE_BYTES 72
+#define MCT_BIASES 4 /* that are trained; they stand first in the state */
 #define MCT_SAMPLES_PER_UPDATE 1u
 
 /* Tells this model, scheme and layout of the state from any other. */
