@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 INTEGER_BITS = 5  # of the scaled differences: exp(-32) is below the output's resolution
 SUM_INTEGER_BITS = 12
-LARGEST_LEFT_SHIFT = 30
+LARGEST_LEFT_SHIFT = 31
 
 # exp(-2**k) for k = -2 … 4 in Q0.31 (gemmlowp, exp_on_negative_values).
 EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
@@ -96,7 +96,7 @@ class Softmax(Op):
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's shape."""
         if not 0 <= self.left_shift <= LARGEST_LEFT_SHIFT:
-            raise ValueError("its input's scale is too far from 1: quantize the model again")
+            raise ValueError("its input's scale is too small: quantize the model again")
         return (TensorType(inputs[0].shape),)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:

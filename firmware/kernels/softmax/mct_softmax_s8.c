@@ -57,7 +57,8 @@ static void mct_softmax_row(const mct_softmax_s8_params *p, const int8_t *x, int
     for (int32_t c = 0; c < p->classes; c++) {
         const int32_t diff = x[c] - largest;
         if (diff >= p->diff_min) {
-            const int32_t scaled = mct_high_mul(diff * (1 << p->left_shift), p->mult_q31);
+            const int32_t scaled =
+                mct_high_mul((int32_t)((uint32_t)diff << p->left_shift), p->mult_q31);
             sum += (uint32_t)mct_rounding_shift(mct_exp_negative(scaled), MCT_SUM_INTEGER_BITS);
         }
     }
@@ -68,7 +69,8 @@ static void mct_softmax_row(const mct_softmax_s8_params *p, const int8_t *x, int
         const int32_t diff = x[c] - largest;
         int32_t probability = 0;
         if (diff >= p->diff_min) {
-            const int32_t scaled = mct_high_mul(diff * (1 << p->left_shift), p->mult_q31);
+            const int32_t scaled =
+                mct_high_mul((int32_t)((uint32_t)diff << p->left_shift), p->mult_q31);
             probability = mct_rounding_shift(mct_high_mul(factor, mct_exp_negative(scaled)), shift);
         }
         y[c] = (int8_t)mct_clamp(probability - 128, -128, 127);
