@@ -270,6 +270,19 @@ def test_models_of_different_versions_do_not_become_one_program(tmp_path: Path) 
     assert "multiple definition" in done.stderr
 
 
+def test_what_is_of_one_model_has_no_symbol_that_another_may_have(tmp_path: Path) -> None:
+    wake, alarm = two_projects()
+    assert "alarm_constant_" in alarm.files["src/alarm_constants.c"]
+    for project, prefix in ((wake, "wake"), (alarm, "alarm")):
+        folder = tmp_path / prefix
+        build_archive(project, folder)
+        own = sorted(folder.glob(f"src/{prefix}_*.o"))
+        symbols = run(["nm", "-g", "--defined-only", *own])
+        names = re.findall(r"^[0-9a-f]+ [A-Z] _?(\w+)$", symbols, re.MULTILINE)
+        assert len(names) > 10
+        assert not [name for name in names if not name.startswith(f"{prefix}_")]
+
+
 def test_the_headers_say_the_version_of_the_package() -> None:
     text = (FIRMWARE / "runtime" / "mct_types.h").read_text()
     (found,) = re.findall(r"#define MCT_VERSION (\d+)", text)
