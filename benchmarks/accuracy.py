@@ -68,7 +68,7 @@ def train(shared: Path, case: Case, seed: int, samples: int) -> tuple[float, int
     step = pipeline.prepare(shared / MODEL, case.scheme, classes=10, head_seed=seed, qas=case.qas)
     split = data.load(shared / DATA)
     split = data.Split(split.train.subset(samples), split.test)
-    settings = RunSettings(epochs=4, seed=seed, flip=True)
+    settings = RunSettings(4, 0.1 / 256, seed=seed, flip=True)
     x = step.graph.tensors[step.graph.inputs[0]].type
     prepared = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, settings)
     run = Run(step.simulator(seed=seed + 1), prepared, settings)

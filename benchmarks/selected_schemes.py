@@ -89,7 +89,7 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
 def finalist(shared: Path, proposals: list[Proposal]) -> Selection:
     """As `mcutrain select --finalists` chooses, trained as all schemes here, on training images."""
     train_images = part(data.load(shared / DATA).train, TRAIN_IMAGES)
-    settings = RunSettings(flip=True)
+    settings = RunSettings(learning_rate=0.1 / 256, flip=True)
     lesson = Lesson(shared / MODEL, (), CLASSES, train_images, settings)
     found = trained(proposals, lesson, os.cpu_count() or 1)
     for one in found:

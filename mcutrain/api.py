@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulate import (
+    FEWEST_STEPS,
     CompiledSimulator,
     Course,
     EpochResult,
@@ -32,7 +34,9 @@ from mcutrain.simulate import (
     Samples,
     Search,
     Simulator,
+    loss_sign,
     rate_of_checkpoint,
+    warning,
 )
 
 Array = npt.NDArray[Any]
@@ -218,20 +222,53 @@ def prepare_run(
     )
     made = simulator() if simulator else step.simulator(settings.seed + 1)
     if settings.learning_rate is None:
-        search = Search(
-            samples,
-            settings,
-            step.project.model_hash,
-            step.plan.training.accumulate,
-            lambda: (
-                made if isinstance(made, CompiledSimulator) else step.simulator(settings.seed + 1)
-            ),
-        )
-        settings = replace(settings, learning_rate=search.rate(report))
+        compiled = made if isinstance(made, CompiledSimulator) else None
+        rate = _search(step, samples, settings, compiled).rate(report)
+        settings = replace(settings, learning_rate=rate)
     recipe = "" if step.recipe is None else step.recipe.to_json()
     y = step.graph.tensors[step.graph.outputs[0]].type
     compared = None if has_labels else Reconstruction.of(x, y)
     return Run(made, samples, settings, step.project.digest, recipe=recipe, reconstruction=compared)
+
+
+def _search(
+    step: TrainingStep,
+    samples: Samples,
+    settings: RunSettings,
+    simulator: CompiledSimulator | None = None,
+) -> Search:
+    return Search(
+        samples,
+        settings,
+        step.project.model_hash,
+        step.plan.training.accumulate,
+        lambda: simulator or step.simulator(settings.seed + 1),
+    )
+
+
+def rate_warning(
+    step: TrainingStep, run: Run, report: Callable[[int, int], None] = lambda done, of: None
+) -> str:
+    """A sentence if a run that is over knows nothing because its learning rate is too large.
+
+    It is compared with what trials find, which takes a while; runs that did learn are not. Empty if
+    there is nothing to say.
+    """
+    if run.state.trained < FEWEST_STEPS or not run.state.epochs:
+        return ""
+    return warning(_search(step, run.samples, run.settings), _bad_sign(step, run), report)
+
+
+def _bad_sign(step: TrainingStep, run: Run) -> str:
+    """That a run learnt nothing, or forgot; else ""."""
+    state, last = run.state, run.state.epochs[-1]
+    if not step.plan.training.has_labels:
+        before = state.loss_before
+        return "" if before is None else loss_sign(last.loss, before, "the begin")
+    before, after = state.before, last.test_accuracy
+    if before is not None and after is not None and after < before:
+        return f"the test accuracy fell from {100 * before:.1f} to {100 * after:.1f} %"
+    return loss_sign(last.loss, math.log(step.plan.training.classes), "guessing")
 
 
 def prepare_samples(

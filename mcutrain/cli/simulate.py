@@ -97,7 +97,7 @@ def simulate(
     """
     from mcutrain_host.log import check_tensorboard
 
-    from mcutrain.api import continued
+    from mcutrain.api import continued, rate_warning
     from mcutrain.simulate import RunSettings, check_can_build
 
     if not reference:
@@ -133,9 +133,13 @@ def simulate(
         result = _train(step, run, checkpoint, watch)
     if save_state is not None:
         replace_file(save_state, result.saved)
+    with searching() as report:
+        warning = rate_warning(step, run, report)
     if json:
-        show_json(facts(step, run, result))
+        show_json({**facts(step, run, result), "warning": warning or None})
     else:
+        if warning:
+            say(f"mcutrain: {warning}")
         _print(step, run, result)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcutrain_host.protocol import Identity, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
 
-    from mcutrain.simulate import Course, Reconstruction, RunSettings, Samples
+    from mcutrain.simulate import Course, Reconstruction, RunSettings, Samples, Search
 
 STATE, LOG = "trained.mcts", "train.jsonl"
 
@@ -166,8 +166,11 @@ def train(
     where = _Where(
         boards.find_port(manifest, port), boards.find_baud(manifest, baud), patience, log
     )
-    outcome = _run(where, lessons, how, tensorboard, json)
-    _tell(outcome, how, log, json)
+    outcome, loss = _run(where, lessons, how, tensorboard, json)
+    warning = _warning(manifest, course, outcome, loss)
+    if warning and not json:
+        say(f"mcutrain: {warning}")
+    _tell(outcome, how, log, json, warning)
 
 
 @dataclass(frozen=True)
@@ -210,22 +213,40 @@ def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) ->
     return Course(samples, _with_rate(manifest, samples, settings))
 
 
+def _warning(manifest: Manifest, course: Course, outcome: Outcome, loss: float) -> str:
+    """What `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
+    from mcutrain.simulate import FEWEST_STEPS, loss_sign, warning
+
+    if outcome.steps < FEWEST_STEPS or manifest.values.get("loss") == "mse":
+        return ""
+    sign = loss_sign(loss, math.log(manifest.values["classes"]), "guessing")
+    before, after = outcome.before, outcome.accuracy
+    if before is not None and after is not None and after < before:
+        sign = f"the test accuracy fell from {100 * before:.1f} to {percent(after)}"
+    with searching() as report:
+        return warning(_search(manifest, course.samples, course.settings), sign, report)
+
+
 def _with_rate(manifest: Manifest, samples: Samples, settings: RunSettings) -> RunSettings:
     """The rate that `mcutrain simulate` would find, if none is given."""
-    from mcutrain.simulate import Search, simulator_of_folder
-
     if settings.learning_rate is not None:
         return settings
+    with searching() as report:
+        rate = _search(manifest, samples, settings).rate(report)
+    return replace(settings, learning_rate=rate)
+
+
+def _search(manifest: Manifest, samples: Samples, settings: RunSettings) -> Search:
+    from mcutrain.simulate import Search, simulator_of_folder
+
     facts = manifest.values
-    search = Search(
+    return Search(
         samples,
         settings,
         str(facts["model_hash"]),
         int(facts["samples_per_update"]),
         lambda: simulator_of_folder(manifest.folder, facts, settings.seed + 1),
     )
-    with searching() as report:
-        return replace(settings, learning_rate=search.rate(report))
 
 
 def _reconstruction(manifest: Manifest) -> Reconstruction | None:
@@ -244,7 +265,8 @@ def _reconstruction(manifest: Manifest) -> Reconstruction | None:
 
 def _run(
     where: _Where, lessons: Lessons, how: Settings, tensorboard: Path | None, quiet: bool
-) -> Outcome:
+) -> tuple[Outcome, float]:
+    """What the run did, and the mean loss of its last steps."""
     from mcutrain_host.client import Device, Patience
     from mcutrain_host.errors import HostError, LinkError, LogError
     from mcutrain_host.link import SerialLink
@@ -257,7 +279,7 @@ def _run(
             screen.is_other_course = earlier not in (None, (how.facts or {})["course"])
             training = Training(device, lessons, how, log, screen, stop)
             try:
-                return training.run()
+                return training.run(), screen.loss
             except LogError as error:
                 raise HostError(
                     f"{error}; {training.saved_position:,} steps are done and saved, and the same "
@@ -333,6 +355,11 @@ class _Screen:
         self._first, self._since = 0, 0.0
         self._sram = ""
 
+    @property
+    def loss(self) -> float:
+        """Of the last steps."""
+        return self._smoothed.loss
+
     def connected(self, identity: Identity, first: int) -> None:
         """Say what the board is, and from where training goes on."""
         self._lines = Lines(identity.board)
@@ -383,9 +410,9 @@ class _Screen:
 # ---- the end ----
 
 
-def _tell(outcome: Outcome, how: Settings, log: Path, json: bool) -> None:
+def _tell(outcome: Outcome, how: Settings, log: Path, json: bool, warning: str) -> None:
     if json:
-        show_json(_facts(outcome, how, log))
+        show_json({**_facts(outcome, how, log), "warning": warning or None})
     elif not outcome.interrupted:
         _show_outcome(outcome, how, log)
     if outcome.interrupted:

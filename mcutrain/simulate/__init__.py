@@ -3,7 +3,7 @@
 from mcutrain.simulate.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulate.compiled import CompiledSimulator
 from mcutrain.simulate.folder import simulator_of_folder
-from mcutrain.simulate.range_test import Search
+from mcutrain.simulate.range_test import FEWEST_STEPS, Search, loss_sign, warning
 from mcutrain.simulate.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulate.reference import PlannedReference, ReferenceSimulator
 from mcutrain.simulate.run import (
@@ -18,6 +18,7 @@ from mcutrain.simulate.run import (
 )
 
 __all__ = [
+    "FEWEST_STEPS",
     "CompiledSimulator",
     "Compiler",
     "Course",
@@ -35,6 +36,8 @@ __all__ = [
     "area_under_roc",
     "check_can_build",
     "find_compiler",
+    "loss_sign",
     "rate_of_checkpoint",
     "simulator_of_folder",
+    "warning",
 ]

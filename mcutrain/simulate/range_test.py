@@ -50,6 +50,10 @@ FEW_SAMPLES = 200
 MOST_REPEATS = 4
 NEARLY = 1.02
 """Times the least loss is as good."""
+TOO_LARGE = 4
+"""A rate so many times the one that trials find is why a run ended badly."""
+FEWEST_STEPS = 200
+"""A shorter run may well end with a large loss."""
 FORMAT = 1
 """Raised when the same run would find another rate."""
 _STILL = LearningRate(0, 0)
@@ -95,6 +99,28 @@ def _read(path: Path) -> float | None:
     except (ValueError, KeyError, TypeError):
         return None
     return known if known in RATES else None
+
+
+def warning(search: Search, sign: str, report: Report = lambda done, of: None) -> str:
+    """A sentence if a run's rate is why it ended badly, else "".
+
+    search: its settings have the rate. sign: what is bad, in words; if nothing is, no trials are
+    made to compare the rate with.
+    """
+    rate = search.settings.learning_rate
+    if rate is None or not sign:
+        return ""
+    found = search.rate(report)
+    if rate < TOO_LARGE * found:
+        return ""
+    return f"the learning rate {rate:g} is too large: {sign}; short trials find --lr {found:g}"
+
+
+def loss_sign(loss: float, usual: float, of: str) -> str:
+    """What is bad about a loss. of: what has the usual one."""
+    if loss <= usual:
+        return ""
+    return f"the loss ended at {loss:.3g}, above the {usual:.3g} of {of}"
 
 
 def find_rate(search: Search, report: Report = lambda done, of: None) -> float:

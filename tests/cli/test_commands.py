@@ -290,3 +290,18 @@ def test_generate_refuses_names_that_do_not_fit(
 ) -> None:
     assert says in run("generate", model, "-o", "c", *arguments).sentence
     assert not (tmp_path / "c").exists()
+
+
+def test_simulate_names_a_smaller_rate_where_much_was_forgotten(
+    run: Run, model: Path, images: Path
+) -> None:
+    flags = ("--data", images, "--scheme", "bias:2", "--samples", 200, "--test-samples", 10)
+    flags = (*flags, "--epochs", 1, "--schedule", "constant")
+    absurd = run("simulate", model, *flags, "--lr", 1000)
+    says = r"mcutrain: the learning rate 1000 is too large: the test accuracy fell from "
+    assert re.search(
+        says + r"[\d.]+ to [\d.]+ %; short trials find --lr [\d.e-]+$", absurd.err, re.MULTILINE
+    )
+    warning = run("simulate", model, *flags, "--lr", 1000, "--json").json["warning"]
+    assert f"mcutrain: {warning}" in absurd.err.splitlines()
+    assert run("simulate", model, *flags, "--lr", 0.01, "--json").json["warning"] is None

@@ -14,8 +14,8 @@ from mcutrain_host import cache
 
 from mcutrain.data import Dataset, Split
 from mcutrain.schedule import LearningRate
-from mcutrain.simulate import RunSettings, Samples, Search
-from mcutrain.simulate.range_test import RATES, Trials, cautious, find_rate
+from mcutrain.simulate import RunSettings, Samples, Search, loss_sign, warning
+from mcutrain.simulate.range_test import RATES, TOO_LARGE, Trials, cautious, find_rate
 
 Array = npt.NDArray[Any]
 NAMES = tuple("abcd")
@@ -81,6 +81,27 @@ def test_the_rate_is_nearly_the_best_of_all(steepness: float) -> None:
     least = min(losses.values())
     assert losses[found] <= 1.02 * least
     assert found <= min(rate for rate, loss in losses.items() if loss == least)
+
+
+def test_a_rate_that_is_too_large_is_said_where_a_run_ended_badly() -> None:
+    def said(rate: float | None, sign: str) -> str:
+        run = search(lambda: Hill(1.0), 20, RunSettings(epochs=3, learning_rate=rate))
+        return warning(run, sign)
+
+    found = find_rate(search(lambda: Hill(1.0), 20))
+    assert said(100 * found, "all is lost") == (
+        f"the learning rate {100 * found:g} is too large: all is lost; "
+        f"short trials find --lr {found:g}"
+    )
+    assert said(TOO_LARGE * found, "all is lost")
+    assert said(0.99 * TOO_LARGE * found, "all is lost") == ""  # something else is the reason
+    assert said(None, "all is lost") == said(100 * found, "") == ""
+
+
+def test_a_loss_is_bad_above_the_usual_one() -> None:
+    assert loss_sign(2.3, 2.3, "guessing") == ""
+    sign = "the loss ended at 45.2, above the 2.3 of guessing"
+    assert loss_sign(45.23, 2.3026, "guessing") == sign
 
 
 def test_of_rates_that_are_as_good_a_smaller_one_is_taken() -> None:
