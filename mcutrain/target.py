@@ -46,7 +46,8 @@ class Target:
 
     isa: whose kernel bodies are taken: portable, dsp (SMLAD …) or host (SIMD of the compiler's
     CPU). driver_bytes: static RAM of start-up and drivers. slots: first addresses of the two places
-    that keep the trained state, of slot_bytes each; none where a board cannot.
+    that keep the trained state, of slot_bytes each; none where a board cannot. erase_bytes: of them
+    that are erased at once. erasures: that each bears; None where flash does not wear out.
     cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
     hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
     map, flash is then None.
@@ -65,6 +66,8 @@ class Target:
     driver_bytes: int
     slots: tuple[int, ...]
     slot_bytes: int
+    erase_bytes: int
+    erasures: int | None = None
     cycles_per_instruction: float | None = None
 
     @property
@@ -109,6 +112,16 @@ class Target:
         if self.is_hosted:
             return True
         return bool(self.slots) and PAGE_BYTES + saved_bytes <= self.slot_bytes
+
+    def saves(self, saved_bytes: int) -> int | None:
+        """How many saves of a state the slots outlive; None where that is not known.
+
+        They go round through both slots (store/mct_store.h); a round erases all of them once.
+        """
+        if self.erasures is None or not self.can_save(saved_bytes):
+            return None
+        record_bytes = PAGE_BYTES + _align(saved_bytes, PAGE_BYTES)
+        return 2 * (self.slot_bytes // record_bytes) * self.erasures
 
 
 def board_names() -> tuple[str, ...]:
@@ -164,6 +177,8 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         driver_bytes=int(memory.get("driver_bytes", 0)),
         slots=tuple(int(origin) for origin in slots.get("origins", ())),
         slot_bytes=int(slots.get("bytes", 0)),
+        erase_bytes=int(slots.get("erase_bytes", slots.get("bytes", 0))),
+        erasures=int(slots["erasures"]) if "erasures" in slots else None,
         cycles_per_instruction=_rate(values),
     )
 

@@ -33,12 +33,13 @@ bool mct_board_bootloader(void);
 /* Slot 0 and slot 1: memory that keeps MCT_SLOT_BYTES without power. Only where the generated
  * mct_board_config.h says MCT_SLOT_BYTES > 0.
  *
- * erase: all bytes become 0xFF. write: to erased bytes; offset and count are multiples of
- * MCT_PAGE_BYTES, bytes lie in SRAM. Both return false if the flash reports an error; the caller
- * reads back what was written. */
+ * erase: the bytes become 0xFF; offset and count are multiples of MCT_SLOT_ERASE_BYTES, the slot's
+ * unit of erasing. write: to erased bytes; offset and count are multiples of MCT_PAGE_BYTES, bytes
+ * lie in SRAM. Both return false if the flash reports an error; the caller reads back what was
+ * written. */
 #define MCT_PAGE_BYTES 256u
 const uint8_t *mct_board_slot(int32_t slot);
-bool mct_board_slot_erase(int32_t slot);
+bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count);
 bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count);
 
 #endif

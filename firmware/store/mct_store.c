@@ -11,13 +11,24 @@
 
 #define MCT_STORE_NUMBER 4u /* where the number of the save stands in page 0 */
 #define MCT_STORE_CRC 8u
-#define MCT_STORE_HEADER_BYTES 12u
 
-_Static_assert(MCT_PAGE_BYTES + MCT_SAVED_BYTES <= MCT_SLOT_BYTES, "the state must fit in a slot");
+/* A save takes whole pages. */
+#define MCT_RECORD_BYTES                                                                           \
+    (MCT_PAGE_BYTES + (MCT_SAVED_BYTES + MCT_PAGE_BYTES - 1u) / MCT_PAGE_BYTES * MCT_PAGE_BYTES)
+#define MCT_RECORDS (MCT_SLOT_BYTES / MCT_RECORD_BYTES)
 
-/* The number of the save in a slot whose page 0 was written to its end, else 0. */
-static uint32_t mct_store_number(int32_t slot) {
-    const uint8_t *page = mct_board_slot(slot);
+_Static_assert(MCT_RECORDS >= 1u, "the state must fit in a slot");
+_Static_assert(MCT_RECORDS <= UINT16_MAX, "a record's number has 16 bits");
+_Static_assert(MCT_SLOT_BYTES % MCT_SLOT_ERASE_BYTES == 0 &&
+                   MCT_SLOT_ERASE_BYTES % MCT_PAGE_BYTES == 0,
+               "a slot has whole erase units, these have whole pages");
+
+static const uint8_t *mct_store_record(int32_t slot, uint32_t record) {
+    return mct_board_slot(slot) + record * MCT_RECORD_BYTES;
+}
+
+/* The number of the save in a record whose page 0 was written to its end, else 0. */
+static uint32_t mct_store_number(const uint8_t *page) {
     if (memcmp(page, "MCTF", 4) != 0 ||
         mct_crc32(0, page, MCT_STORE_CRC) != mct_get32(page + MCT_STORE_CRC)) {
         return 0;
@@ -29,20 +40,29 @@ bool mct_store_exists(void) {
     return true;
 }
 
+/* Takes note of a record. Those that are no newer are not read through, but for each slot's first. */
+static void mct_store_look(mct_store *store, int32_t slot, uint32_t record) {
+    const uint8_t *page = mct_store_record(slot, record);
+    const uint32_t number = mct_store_number(page);
+    const bool is_newer = store->slot < 0 || (int32_t)(number - store->number) > 0;
+    if (number == 0 || (!is_newer && record != 0)) {
+        return;
+    }
+    const mct_status status = mct_state_verify(page + MCT_PAGE_BYTES, MCT_SAVED_BYTES);
+    if (status == MCT_OK && is_newer) {
+        store->slot = (int16_t)slot;
+        store->record = (uint16_t)record;
+        store->number = number;
+    }
+    store->foreign |= status == MCT_ERROR_MODEL;
+}
+
 void mct_store_start(mct_store *store) {
     *store = (mct_store){.slot = -1};
     for (int32_t slot = 0; slot < 2; slot++) {
-        const uint32_t number = mct_store_number(slot);
-        if (number == 0) {
-            continue;
+        for (uint32_t record = MCT_RECORDS; record-- > 0;) {
+            mct_store_look(store, slot, record);
         }
-        const mct_status status =
-            mct_state_verify(mct_board_slot(slot) + MCT_PAGE_BYTES, MCT_SAVED_BYTES);
-        if (status == MCT_OK && (store->slot < 0 || (int32_t)(number - store->number) > 0)) {
-            store->slot = slot;
-            store->number = number;
-        }
-        store->foreign |= status == MCT_ERROR_MODEL;
     }
 }
 
@@ -50,7 +70,7 @@ bool mct_store_load(mct_store *store) {
     if (store->slot < 0) {
         return false;
     }
-    const uint8_t *saved = mct_board_slot(store->slot) + MCT_PAGE_BYTES;
+    const uint8_t *saved = mct_store_record(store->slot, store->record) + MCT_PAGE_BYTES;
     return mct_state_load(saved, MCT_SAVED_BYTES) == MCT_OK;
 }
 
@@ -59,36 +79,87 @@ static bool mct_store_write(int32_t slot, uint32_t offset, const uint8_t *page) 
            memcmp(mct_board_slot(slot) + offset, page, MCT_PAGE_BYTES) == 0;
 }
 
-/* The saved form from page 1 on. */
-static bool mct_store_write_state(int32_t slot, uint8_t *page) {
+/* The saved form from page 1 of a record on. */
+static bool mct_store_write_state(int32_t slot, uint32_t record, uint8_t *page) {
+    const uint32_t from = record * MCT_RECORD_BYTES + MCT_PAGE_BYTES;
     for (uint32_t offset = 0; offset < MCT_SAVED_BYTES; offset += MCT_PAGE_BYTES) {
         memset(page, 0xFF, MCT_PAGE_BYTES);
         mct_state_read(offset, MCT_PAGE_BYTES, page);
-        if (!mct_store_write(slot, MCT_PAGE_BYTES + offset, page)) {
+        if (!mct_store_write(slot, from + offset, page)) {
             return false;
         }
     }
     return true;
 }
 
+/* Where the first erase unit begins that does not begin before a place. */
+static uint32_t mct_store_border(uint32_t offset) {
+    return (offset + MCT_SLOT_ERASE_BYTES - 1u) / MCT_SLOT_ERASE_BYTES * MCT_SLOT_ERASE_BYTES;
+}
+
+static bool mct_store_is_blank(int32_t slot, uint32_t from, uint32_t to) {
+    const uint8_t *bytes = mct_board_slot(slot);
+    while (from < to && bytes[from] == 0xFF) {
+        from++;
+    }
+    return from >= to;
+}
+
+/* Whether a record can be written when what begins within it is erased. */
+static bool mct_store_has_room(const mct_store *store, uint32_t record) {
+    const uint32_t from = record * MCT_RECORD_BYTES, border = mct_store_border(from);
+    const uint32_t end = from + MCT_RECORD_BYTES;
+    if (!store->saved && record == store->record + 1u && border != from) {
+        return false; /* the power may have failed while it was written, and left weak bits */
+    }
+    return mct_store_is_blank(store->slot, from, border < end ? border : end);
+}
+
+/* Where the next save goes: the record behind the newest that can be written, else the first one of
+ * the other slot. */
+static void mct_store_next(const mct_store *store, int32_t *slot, uint32_t *record) {
+    *slot = store->slot == 0 ? 1 : 0;
+    *record = 0;
+    if (store->slot < 0) {
+        return;
+    }
+    for (uint32_t next = store->record + 1u; next < MCT_RECORDS; next++) {
+        if (mct_store_has_room(store, next)) {
+            *slot = store->slot;
+            *record = next;
+            return;
+        }
+    }
+}
+
+static bool mct_store_erase(int32_t slot, uint32_t record) {
+    const uint32_t from = mct_store_border(record * MCT_RECORD_BYTES);
+    const uint32_t end = mct_store_border((record + 1u) * MCT_RECORD_BYTES);
+    return from >= end || mct_board_slot_erase(slot, from, end - from);
+}
+
 bool mct_store_save(mct_store *store, uint8_t *page) {
-    const int32_t slot = store->slot == 0 ? 1 : 0;
+    int32_t slot;
+    uint32_t record;
+    mct_store_next(store, &slot, &record);
     uint32_t number = store->number + 1;
     if (number == 0) {
         number = 1;
     }
-    if (!mct_board_slot_erase(slot) || !mct_store_write_state(slot, page)) {
+    if (!mct_store_erase(slot, record) || !mct_store_write_state(slot, record, page)) {
         return false;
     }
     memset(page, 0xFF, MCT_PAGE_BYTES);
     memcpy(page, "MCTF", 4);
     mct_put32(page + MCT_STORE_NUMBER, number);
     mct_put32(page + MCT_STORE_CRC, mct_crc32(0, page, MCT_STORE_CRC));
-    if (!mct_store_write(slot, 0, page)) {
+    if (!mct_store_write(slot, record * MCT_RECORD_BYTES, page)) {
         return false;
     }
-    store->slot = slot;
+    store->slot = (int16_t)slot;
+    store->record = (uint16_t)record;
     store->number = number;
+    store->saved = true;
     return true;
 }
 

@@ -1,9 +1,15 @@
 /* The trained state in two slots of flash: a power cut at any moment leaves the last saved state or
  * the new one.
  *
- * A slot: page 0 with "MCTF", the number of the save and a CRC-32 of these; from page 1 on what
- * mct_state_save writes, which has a checksum of its own. A save erases the slot that does not hold
- * the newest state, writes from page 1 on, and page 0 last: before that the slot is invalid. */
+ * A slot has as many records as fit, one behind the other. A record: page 0 with "MCTF", the number
+ * of the save and a CRC-32 of these; from page 1 on what mct_state_save writes, which has a checksum
+ * of its own. A save writes from page 1 on, and page 0 last: before that the record is invalid.
+ *
+ * Saves go round through the records of both slots, so that all of the flash wears alike: each save
+ * takes the record behind the newest, or the first of the other slot. It erases the units of
+ * MCT_SLOT_ERASE_BYTES that begin within the record, and no other: they hold the oldest saves. What
+ * of a record lies before them was erased for the one before. If that part is not blank, or may
+ * have been written when the power failed, the record is passed over. */
 #ifndef MCT_STORE_H
 #define MCT_STORE_H
 
@@ -11,9 +17,11 @@
 #include <stdint.h>
 
 typedef struct {
-    int32_t slot;    /* that holds the newest valid state of this model, -1 if none does */
+    int16_t slot;    /* that holds the newest valid state of this model, -1 if none does */
+    uint16_t record; /* of that state, in its slot */
     uint32_t number; /* of that save, counted from 1; 0 if there is none */
     bool foreign;    /* a slot holds a state of another model or scheme */
+    bool saved;      /* since the start */
 } mct_store;
 
 /* Looks into both slots. */

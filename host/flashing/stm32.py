@@ -28,6 +28,8 @@ RESTART_SECONDS = 0.3
 ASK = Patience(answer_seconds=0.3, attempts=2)
 PIECE_BYTES = 256
 """The most that WRITE MEMORY and READ MEMORY take."""
+VECTOR_BYTES = 8
+"""The initial stack pointer and the start address; the other vectors come with the rest."""
 
 
 class Stm32:
@@ -51,13 +53,17 @@ class Stm32:
         """Erase, write, read back, start."""
         assert job.port is not None, "missing() asked for it"
         segments = load_segments(job.manifest.built_elf())
-        sectors = sectors_of(segments, job.facts["origin"], list(job.facts["sector_bytes"]))
+        first, rest = _vectors_apart(segments, _start(job, segments))
+        origin, sizes = job.facts["origin"], list(job.facts["sector_bytes"])
+        sectors = sectors_of(segments, origin, sizes)
+        sectors.sort(key=lambda number: number not in sectors_of(first, origin, sizes))
         with _bootloader(job) as loader:
             for done, sector in enumerate(sectors):
                 job.progress("erasing", done, len(sectors))
                 loader.erase_memory([sector])
-            _write(loader, segments, job)
-            _verify(loader, segments, job)
+            for part in (rest, first):
+                _write(loader, part, job)
+                _verify(loader, part, job)
             loader.go(_start(job, segments))
         size = sum(len(s.data) for s in segments)
         return f"{size:,} bytes in {len(sectors)} sectors were written, read back and started"
@@ -163,6 +169,20 @@ def _start(job: Job, segments: list[Segment]) -> int:
     memory = job.manifest.board["memory"]
     region = memory.get("vectors") or memory.get("flash") or {}
     return int(region.get("origin", segments[0].address))
+
+
+def _vectors_apart(segments: list[Segment], start: int) -> tuple[list[Segment], list[Segment]]:
+    """The begin of the vector table, and all the rest.
+
+    Its sector is erased first and it is written last, when the rest was read back: so a chip whose
+    flashing broke off has no start address, and does not run half of a program.
+    """
+    first = [Segment(start, s.data[:VECTOR_BYTES]) for s in segments if s.address == start]
+    rest = [
+        Segment(start + VECTOR_BYTES, s.data[VECTOR_BYTES:]) if s.address == start else s
+        for s in segments
+    ]
+    return first, [segment for segment in rest if segment.data]
 
 
 def _pieces(segments: list[Segment]) -> Iterator[Segment]:

@@ -95,6 +95,12 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
     show(f"{found['model']}, scheme {found['scheme']}, {learns}")
     show_rows(rows)
+    board = found.get("board")
+    if board is not None and board["saves"] is not None:
+        show(
+            f"  {'saves':16}{board['saves']:>10,}     until the slots have borne the "
+            f"{board['erasures']:,} erasures that the flash of {board['name']} is specified for"
+        )
     show(
         f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
         "Alive then:"

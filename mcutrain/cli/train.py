@@ -75,8 +75,8 @@ def train(
         typer.Option(
             min=0,
             metavar="STEPS",
-            help="How often the board saves into its flash, which wears (10,000 erasures); 0 saves "
-            "only at the end.",
+            help="How often the board saves into its flash, which wears (`mcutrain plan --board` "
+            "says how many saves it outlives); 0 saves only at the end.",
         ),
     ] = 500,
     state: Annotated[

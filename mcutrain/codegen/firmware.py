@@ -184,6 +184,7 @@ def board_values(target: Target, plan: TrainingPlan, scheme: str) -> dict[str, A
         "PROTOCOL_BYTES": 0 if target.is_hosted else target.firmware_bytes() - target.driver_bytes,
         "HAS_BOOTLOADER": int(bool(target.values.get("bootloader", False))),
         "SLOT_BYTES": slot_bytes,
+        "SLOT_ERASE_BYTES": PAGE_BYTES if target.is_hosted else target.erase_bytes,
     }
     for i, origin in enumerate(target.slots):
         defines[f"SLOT_{i}"] = f"0x{origin:08X}u"

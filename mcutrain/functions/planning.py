@@ -205,7 +205,12 @@ def facts(step: TrainingStep) -> dict[str, Any]:
 
 
 def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
-    """What a plan needs of a board's SRAM in all; a program under Linux has no such limit."""
+    """What a plan needs of a board's SRAM in all; a program under Linux has no such limit.
+
+    saves: how many the flash outlives, if nothing restarts between them; a restart may cost one.
+    """
+    from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
+
     found = step.plan
     total = target.sram_bytes(found.arena_bytes, found.state_bytes)
     return {
@@ -214,6 +219,8 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
         "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
         "sram_bytes": total,
         "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
+        "saves": target.saves(SAVED_HEADER_BYTES + found.state_bytes),
+        "erasures": target.erasures,
     }
 
 

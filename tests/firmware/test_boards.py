@@ -99,3 +99,19 @@ def test_no_name_of_a_c_file_can_be_that_of_a_file_of_the_users_program() -> Non
     names = {path.name for path in FIRMWARE.rglob("*") if path.suffix in (".c", ".h", ".S", ".inc")}
     assert len(names) > 150
     assert {name for name in names if not name.startswith("mct_")} <= FOREIGN
+
+
+@pytest.mark.parametrize("board", CHIPS, ids=named)
+def test_slots_say_what_is_erased_at_once_and_how_often(board):
+    assert board.slot_bytes % board.erase_bytes == 0
+    assert board.erase_bytes % 256 == 0
+    assert (board.erasures is None) == board.name.startswith("mps2")  # whose slots are in RAM
+
+
+def test_saves_go_round_through_both_slots():
+    assert load_target("rpi-pico").saves(412) == 2 * (0x30000 // 768) * 100_000
+    assert load_target("nucleo-f446re").saves(412) == 2 * (0x20000 // 768) * 10_000
+    assert load_target("nucleo-f446re").saves(0x20000 - 256) == 2 * 10_000
+    assert load_target("nucleo-f446re").saves(0x20000) is None
+    assert load_target("mps2-an386").saves(412) is None
+    assert load_target("native").saves(412) is None

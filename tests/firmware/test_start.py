@@ -23,7 +23,7 @@ int main(void) {
         arena[i] = (uint8_t)mct_board_receive();
         mct_board_send(arena, (uint32_t)mct_board_cycles() % 2 + mct_board_clock_hz() % 2);
         if (mct_board_slot(0)[0] != 0xFF) {
-            (void)mct_board_slot_erase(0);
+            (void)mct_board_slot_erase(0, 0, 4096);
             (void)mct_board_slot_write(1, 256, arena, 256);
         }
         if (mct_board_stack_used() > 100 && !mct_board_bootloader()) {
@@ -167,7 +167,7 @@ def test_second_boot_stage_has_the_checksum_that_the_boot_rom_wants(firmware):
 def test_routine_that_is_copied_to_the_stack_refers_to_nothing(firmware):
     for built in firmware(load_target("rpi-pico")).values():
         assert 0 < sections(built.elf)[".ramfunc"].size <= 256
-        names = sections(built.elf.with_name("flash.o"))
+        names = sections(built.elf.with_name("mct_flash.o"))
         assert ".rel.ramfunc" not in names
         assert ".rela.ramfunc" not in names
 

@@ -254,11 +254,11 @@ static bool mct_linux_put(off_t offset, const uint8_t *bytes, size_t count) {
     return true;
 }
 
-bool mct_board_slot_erase(int32_t slot) {
+bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
     uint8_t erased[MCT_PAGE_BYTES];
     memset(erased, 0xFF, sizeof erased);
-    for (off_t at = 0; at < (off_t)MCT_SLOT_BYTES; at += (off_t)sizeof erased) {
-        if (!mct_linux_put((off_t)slot * MCT_SLOT_BYTES + at, erased, sizeof erased)) {
+    for (uint32_t at = offset; at < offset + count; at += (uint32_t)sizeof erased) {
+        if (!mct_linux_put((off_t)slot * MCT_SLOT_BYTES + (off_t)at, erased, sizeof erased)) {
             return false;
         }
     }

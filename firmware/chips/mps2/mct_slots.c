@@ -12,8 +12,8 @@ const uint8_t *mct_board_slot(int32_t slot) {
     return slot_bytes(slot);
 }
 
-bool mct_board_slot_erase(int32_t slot) {
-    memset(slot_bytes(slot), 0xFF, MCT_SLOT_BYTES);
+bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
+    memset(slot_bytes(slot) + offset, 0xFF, count);
     return true;
 }
 

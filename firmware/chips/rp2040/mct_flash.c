@@ -73,8 +73,8 @@ const uint8_t *mct_board_slot(int32_t slot) {
 }
 
 /* The ROM reports no errors; whoever reads back finds them. */
-bool mct_board_slot_erase(int32_t slot) {
-    run_on_stack(slot_address(slot) - XIP_BASE, NULL, MCT_SLOT_BYTES);
+bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
+    run_on_stack(slot_address(slot) - XIP_BASE + offset, NULL, count);
     return true;
 }
 

@@ -50,7 +50,10 @@ static bool erase_sector(uint32_t sector) {
     return finished();
 }
 
-bool mct_board_slot_erase(int32_t slot) {
+/* The unit of erasing is the slot, for its sectors may differ in size from the other's. */
+bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t bytes) {
+    (void)offset;
+    (void)bytes;
     const uint32_t first = slot == 0 ? MCT_SLOT_0_SECTOR : MCT_SLOT_1_SECTOR;
     const uint32_t count = slot == 0 ? MCT_SLOT_0_SECTORS : MCT_SLOT_1_SECTORS;
     bool good = true;

@@ -11,6 +11,7 @@
 
 static mct_protocol protocol;
 static uint8_t slots[2][MCT_SLOT_BYTES];
+static uint32_t erasures[2][MCT_SLOT_BYTES / MCT_SLOT_ERASE_BYTES];
 static uint8_t sent[1 << 16];
 static uint32_t sent_count, restarts;
 static int32_t operations_left = -1;
@@ -57,14 +58,21 @@ const uint8_t *mct_board_slot(int32_t slot) {
     return slots[slot];
 }
 
-bool mct_board_slot_erase(int32_t slot) {
-    if (fails()) {
-        for (uint32_t i = 0; i < MCT_SLOT_BYTES; i += 3) {
-            slots[slot][i] = 0xFF;
-        }
+bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
+    if (count == 0 || offset % MCT_SLOT_ERASE_BYTES != 0 || count % MCT_SLOT_ERASE_BYTES != 0 ||
+        offset + count > MCT_SLOT_BYTES) {
+        abort();
+    }
+    const bool cut = fails();
+    for (uint32_t i = offset; i < offset + count; i += cut ? 3 : 1) {
+        slots[slot][i] = 0xFF;
+    }
+    if (cut) {
         longjmp(power, 2);
     }
-    memset(slots[slot], 0xFF, MCT_SLOT_BYTES);
+    for (uint32_t i = offset; i < offset + count; i += MCT_SLOT_ERASE_BYTES) {
+        erasures[slot][i / MCT_SLOT_ERASE_BYTES]++;
+    }
     return true;
 }
 
@@ -91,6 +99,7 @@ void fake_begin(void) {
 
 void fake_erase_flash(void) {
     memset(slots, 0xFF, sizeof slots);
+    memset(erasures, 0, sizeof erasures);
     operations_left = -1;
     restarts = 0;
     fake_steps = 0;
@@ -151,6 +160,15 @@ int32_t fake_save(void) {
 
 uint32_t fake_saved_bytes(void) {
     return MCT_SAVED_BYTES;
+}
+
+uint32_t fake_most_erased(void) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < sizeof erasures / sizeof erasures[0][0]; i++) {
+        const uint32_t count = (&erasures[0][0])[i];
+        most = count > most ? count : most;
+    }
+    return most;
 }
 
 void fake_flip_flash(uint32_t offset, uint8_t bits) {

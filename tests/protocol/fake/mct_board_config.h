@@ -8,6 +8,11 @@
 #define MCT_SRAM_BYTES 4096
 #define MCT_PROTOCOL_BYTES 0
 #define MCT_HAS_BOOTLOADER 1
+#ifndef MCT_SLOT_BYTES
 #define MCT_SLOT_BYTES 1024
+#endif
+#ifndef MCT_SLOT_ERASE_BYTES
+#define MCT_SLOT_ERASE_BYTES MCT_SLOT_BYTES
+#endif
 
 #endif
