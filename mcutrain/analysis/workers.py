@@ -1,4 +1,4 @@
-"""Trials in processes of this machine, or on a Dask or Ray cluster, through joblib."""
+"""Trials in processes of this machine or on a Dask cluster, through joblib, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import contextlib
 import importlib
 import os
 import signal
+import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent import futures
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from mcutrain_host.packages import OPTIONAL
@@ -66,36 +70,51 @@ def workers(execution: Execution) -> Iterator[Workers]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_connected(execution))
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcutrain-analysis-"))
-        stack.enter_context(joblib.parallel_config(backend=execution.backend, n_jobs=jobs))
-        yield Workers(joblib.effective_n_jobs(), scratch, execution.backend == "loky")
+        if execution.backend == "ray":
+            count = _ray_count(execution)
+        else:
+            stack.enter_context(joblib.parallel_config(backend=execution.backend, n_jobs=jobs))
+            count = joblib.effective_n_jobs()
+        if count < 1:
+            raise AnalysisError(
+                f"the {execution.backend} cluster {_place(execution)} has no worker: start one"
+            )
+        yield Workers(count, scratch, execution)
 
 
 @dataclass(frozen=True)
 class Workers:
-    """count: how many trials run at once. scratch: a folder on this machine for their files.
-
-    is_local: whether they see the files of this machine.
-    """
+    """count: how many trials run at once. scratch: a folder on this machine for their files."""
 
     count: int
     scratch: str
-    is_local: bool
+    execution: Execution
     _contents: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether they see the files of this machine."""
+        return self.execution.backend == "loky"
 
     def results(self, calls: Iterable[Call]) -> Iterator[tuple[str, Any]]:
         """Key and result of each call as it is ready, in any order.
 
-        Leaving the iteration early ends what still runs.
+        Leaving the iteration early ends what still runs. Raises AnalysisError if a process or the
+        cluster is lost.
         """
         import joblib
 
-        parallel = joblib.Parallel(
-            return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs"
-        )
-        found = parallel(
-            joblib.delayed(_call)(os.getpid(), self.scratch, key, function, *self._sent(arguments))
+        whole = (
+            (os.getpid(), self.scratch, key, function, *self._sent(arguments))
             for key, function, arguments in calls
         )
+        if self.execution.backend == "ray":
+            found = _ray_results(whole, 2 * self.count)
+        else:
+            parallel = joblib.Parallel(
+                return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs"
+            )
+            found = parallel(joblib.delayed(_call)(*arguments) for arguments in whole)
         try:
             yield from found
         except joblib.externals.loky.process_executor.TerminatedWorkerError as error:
@@ -103,8 +122,17 @@ class Workers:
                 "a worker process was ended, perhaps because there is too little memory for so "
                 f"many at once: give --jobs a smaller number, the same command continues ({error})"
             ) from error
+        except Exception as error:
+            if not _is_of_a_cluster(error):
+                raise
+            raise AnalysisError(
+                f"the {self.execution.backend} cluster {_place(self.execution)} lost a worker, or "
+                f"its scheduler ({_first_line(error)}); what is done is kept, and the same command "
+                "continues"
+            ) from error
         finally:
-            found.close()
+            with suppress(Exception):  # of a cluster that is gone
+                found.close()
 
     def _sent(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Mapped files go to processes of this machine by name, elsewhere by content.
@@ -114,6 +142,23 @@ class Workers:
         if self.is_local:
             return arguments
         return tuple(self._contents.setdefault(id(a), sendable(a)) for a in arguments)
+
+
+def _is_of_a_cluster(error: Exception) -> bool:
+    """Whether it was not a trial that failed, but what runs it."""
+    package = type(error).__module__.partition(".")[0]
+    lost = (TimeoutError, ConnectionError, futures.CancelledError, futures.TimeoutError)
+    return package in ("distributed", "dask", "ray", "tornado") or isinstance(error, lost)
+
+
+def _place(execution: Execution) -> str:
+    return execution.scheduler or "on this machine"
+
+
+def _first_line(error: Exception) -> str:
+    """Without the advice to programmers that follows."""
+    line = next(iter(str(error).strip().splitlines()), "")
+    return line.removesuffix(":")[:300] or type(error).__name__
 
 
 def sendable(value: Any) -> Any:
@@ -162,21 +207,57 @@ def _dask(execution: Execution) -> Iterator[None]:
 @contextmanager
 def _ray(execution: Execution) -> Iterator[None]:
     ray = importlib.import_module("ray")
-    register = importlib.import_module("ray.util.joblib")
+    cpus = execution.jobs if execution.scheduler is None else None  # a cluster has its own
     try:
-        ray.init(address=execution.scheduler, num_cpus=execution.jobs, log_to_driver=False)
-    except (OSError, ValueError, ConnectionError, RuntimeError) as error:
+        _check_listening(execution.scheduler)
+        ray.init(address=execution.scheduler, num_cpus=cpus, log_to_driver=False)
+    except Exception as error:  # ray's own share no base with Python's
         raise _unreachable(execution, error) from error
-    register.register_ray()
     try:
         yield
     finally:
         ray.shutdown()
 
 
+def _check_listening(address: str | None) -> None:
+    """Raise OSError if nothing does: ray itself waits for minutes."""
+    where = urlsplit(address if address and "://" in address else f"//{address or ''}")
+    if where.hostname and where.port:
+        socket.create_connection((where.hostname, where.port), CONNECT_SECONDS).close()
+
+
+def _ray_count(execution: Execution) -> int:
+    """How many trials run at once there."""
+    ray = importlib.import_module("ray")
+    cpus = int(ray.cluster_resources().get("CPU", 0))
+    return cpus if execution.jobs is None else min(cpus, execution.jobs)
+
+
+def _ray_results(
+    calls: Iterator[tuple[Any, ...]], most: int
+) -> Generator[tuple[str, Any], None, None]:
+    """As they are ready, at most so many sent ahead; joblib's way to ray gives them in order only.
+
+    A trial's own exception is raised as it was.
+    """
+    ray = importlib.import_module("ray")
+    task = ray.remote(max_retries=0)(_call)
+    sent = [task.remote(*arguments) for arguments in islice(calls, most)]
+    try:
+        while sent:
+            (ready, *_), sent = ray.wait(sent, num_returns=1)
+            sent += [task.remote(*arguments) for arguments in islice(calls, 1)]
+            try:
+                yield ray.get(ready)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from error
+    finally:
+        for waiting in sent:
+            ray.cancel(waiting, force=True)
+
+
 def _unreachable(execution: Execution, error: Exception) -> AnalysisError:
-    where = execution.scheduler or "on this machine"
     return AnalysisError(
-        f"the {execution.backend} cluster {where} does not answer: {error}; every worker needs "
-        "the same version of mcutrain and a C compiler"
+        f"the {execution.backend} cluster {_place(execution)} does not answer: "
+        f"{_first_line(error)}; every worker needs the same version of mcutrain and a C compiler"
     )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.machinery
 import json
+import os
 import socket
 import sys
+import types
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from mcutrain_host.cache import is_sound
 
 from mcutrain import data, pipeline
 from mcutrain.analysis import candidates, training, workers
@@ -196,11 +201,12 @@ def test_a_damaged_result_is_computed_again(tmp_path: Path) -> None:
         assert store.get("abcd") is None
 
 
-def test_a_dask_cluster_gives_the_same_numbers(
+def test_a_dask_cluster_with_an_empty_cache_gives_the_same_numbers(
     found: Contributions, small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Both workers build the same objects at the same time."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(training, "analysis_folder", lambda: tmp_path)
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # dask's own
         with distributed.LocalCluster(
@@ -208,6 +214,106 @@ def test_a_dask_cluster_gives_the_same_numbers(
         ) as cluster:
             execution = Execution(backend="dask", scheduler=cluster.scheduler_address)
             assert by_training(small, SETTINGS, execution).gains == found.gains
+    objects = list((tmp_path / "objects").glob("*.o"))
+    assert objects
+    assert all(map(is_sound, objects))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError("no worker after 10 seconds. Make sure that\n\nparallel_config(x=20)"),
+        type("KilledWorker", (Exception,), {"__module__": "distributed.scheduler"})("no worker"),
+        type("CommClosedError", (OSError,), {"__module__": "distributed.comm"})("no worker"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_cluster_that_is_lost_is_a_sentence(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As joblib raised when workers, or the scheduler, of a local Dask cluster were killed."""
+
+    def lost(*_: object) -> Any:
+        raise error
+        yield
+
+    execution = Execution(backend="ray", scheduler="tcp://10.0.0.1:8786")
+    pool = workers.Workers(2, "", execution)
+    monkeypatch.setattr(workers, "_ray_results", lost)
+    said = r"the ray cluster tcp://10.0.0.1:8786 lost a worker, .*no worker[^\n]*continues$"
+    with pytest.raises(AnalysisError, match=said):
+        list(pool.results([]))
+
+
+class _TaskError(Exception):
+    """As ray wraps what a task raised."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+
+
+@pytest.fixture
+def fake_ray(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Ray's calls that are used, in this process; `pip install ray` takes 250 MB."""
+    ray = types.ModuleType("ray")
+    ray.__spec__ = importlib.machinery.ModuleSpec("ray", None)
+    ray.ahead = 0  # the most tasks that waited at once
+
+    def remote(max_retries: int) -> Any:
+        return lambda function: types.SimpleNamespace(remote=lambda *given: (function, given))
+
+    def wait(tasks: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+        ray.ahead = max(ray.ahead, len(tasks))
+        return tasks[-1:], tasks[:-1]
+
+    def get(task: Any) -> Any:
+        try:
+            return task[0](*task[1])
+        except ValueError as error:
+            raise _TaskError(error) from error
+
+    ray.remote, ray.wait, ray.get, ray.cancel = remote, wait, get, lambda task, force: None
+    ray.init, ray.shutdown = lambda **_: None, lambda: None
+    ray.cluster_resources = lambda: {"CPU": 3.0}
+    ray.exceptions = types.SimpleNamespace(RayTaskError=_TaskError)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray
+
+
+def test_ray_is_given_a_few_trials_ahead_and_returns_all(fake_ray: Any) -> None:
+    with workers.workers(Execution(backend="ray", jobs=2)) as pool:
+        assert (pool.count, pool.is_local) == (2, False)
+        found = dict(pool.results([(str(i), int, (i,)) for i in range(20)]))
+        assert found == {str(i): i for i in range(20)}
+        assert fake_ray.ahead == 4
+        with pytest.raises(ValueError, match="abc"):
+            list(pool.results([("key", int, ("abc",))]))
+
+
+@pytest.mark.usefixtures("fake_ray")
+def test_a_ray_cluster_that_is_not_there_is_named() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    for where in (address, f"ray://{address}"):
+        with (
+            pytest.raises(AnalysisError, match=f"the ray cluster {where} does not answer"),
+            workers.workers(Execution(backend="ray", scheduler=where)),
+        ):
+            pass
+
+
+def test_a_lost_process_of_this_machine_is_a_sentence() -> None:
+    with (
+        pytest.raises(AnalysisError, match="a worker process was ended"),
+        workers.workers(Execution(jobs=2)) as pool,
+    ):
+        list(pool.results([("key", os._exit, (1,))]))
+
+
+def test_what_a_trial_raises_is_not_called_a_lost_worker() -> None:
+    with pytest.raises(ValueError, match="abc"), workers.workers(Execution(jobs=1)) as pool:
+        list(pool.results([("key", int, ("abc",))]))
 
 
 def test_samples_go_to_a_cluster_by_content(small: Problem, cache: Path) -> None:
