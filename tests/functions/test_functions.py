@@ -254,6 +254,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     ),  # type: ignore[arg-type]
     (lambda: mcutrain.simulate(MODEL, (X, Y), flip=1), "flip is 1, but it must be True or False"),  # type: ignore[arg-type]
     (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=float("nan")), "learning_rate is nan"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=0.0), "it must be above 0"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=-1.0), "it must be above 0"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=1e30), "learning rate"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), test_share=2.0), "test_share is 2.0"),
