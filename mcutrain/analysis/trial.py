@@ -15,6 +15,7 @@ from mcutrain.analysis.cut_step import CutStep, cut_step
 from mcutrain.analysis.front import Cut
 from mcutrain.codegen import generate
 from mcutrain.ir.graph import Graph
+from mcutrain.quant import scale_outputs
 from mcutrain.schedule import LearningRate, Schedule
 from mcutrain.simulate import CompiledSimulator
 from mcutrain.simulate.build import build_library
@@ -99,7 +100,7 @@ def train(
 def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) -> dict[str, float]:
     """accuracy; probability: mean softmax of the right class; loss: mean, in nats.
 
-    The logits are the integers that the device computes, times their scale.
+    The logits are the integers that the device computes, times the scale they have by now.
     """
     forward = simulator.plan.training.forward
     scale = forward.tensors[forward.outputs[0]].type.scale
@@ -108,7 +109,7 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
         for first in range(0, len(x), 4 * CHUNK)
     ]
     outputs = np.concatenate(chunks)
-    logits = outputs.astype(np.float64) * scale
+    logits = outputs.astype(np.float64) * scale * 2.0 ** output_exponent(simulator)
     logits -= logits.max(axis=1, keepdims=True)
     log_probability = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     right = log_probability[np.arange(len(y)), y]
@@ -128,4 +129,11 @@ def trained_head(graph: Graph, cut: Cut, x: Array, y: Array, settings: TrialSett
     tensors = {
         name: replace(graph.tensors[name], data=state[name]) for name in (head.weight, head.bias)
     }
-    return replace(graph, tensors={**graph.tensors, **tensors})
+    trained = replace(graph, tensors={**graph.tensors, **tensors})
+    return scale_outputs(trained, find_head(trained).node, output_exponent(simulator))
+
+
+def output_exponent(simulator: CompiledSimulator) -> int:
+    """By which power of two training made the outputs' scale larger."""
+    name = simulator.plan.training.output_exponent
+    return 0 if name is None else int(simulator.state[name][0])

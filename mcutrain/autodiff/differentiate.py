@@ -21,10 +21,12 @@ from mcutrain.ir.op import Gradient, Op, ParameterUpdate
 from mcutrain.ir.verify import verify
 from mcutrain.ops import training
 from mcutrain.ops.gradient_sum import GradientSum
-from mcutrain.ops.loss import LossOp
+from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
 from mcutrain.ops.merge_columns import MergeColumns
+from mcutrain.ops.scale_sums import ScaleSums
 
 Array = npt.NDArray[Any]
+NEW_EXPONENT = (fixedpoint.INITIAL_EXPONENT, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT)
 LossFactory = Callable[[tuple[float, ...], str, bool, int], LossOp]
 
 
@@ -57,6 +59,15 @@ def differentiate(
     builder.add_loss(head, loss)
     builder.add_backward(head)
     return builder.finish()
+
+
+@dataclass(frozen=True)
+class _Following:
+    """Outputs whose scale follows the logits: of which head, by which state, up to which limit."""
+
+    head: Node
+    exponent: str
+    limit: int
 
 
 class _Builder:
@@ -181,16 +192,70 @@ class _Builder:
         scales = self.source.tensors[node.inputs[2]].type.scales
         uniform = scales[:1] if len(set(scales)) == 1 else scales
         op = loss(uniform, self.gradient_dtype, self.options.accumulate == 1, self.salt())
+        reach = self._output_range(node)
+        if reach is not None:
+            op = op.followed_by(reach)
         exponent = self._add_exponent("loss")
         target = self.source.inputs[0] if op.target_is_input else self.label
-        inputs = (self.step, self.logits, target, exponent)
+        inputs: tuple[str, ...] = (self.step, self.logits, target, exponent)
         wanted = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
         names = tuple(self._unique(name) for name in wanted)
+        self.following: _Following | None = None
+        if reach is not None and op.is_followed:
+            followed = self._add_exponent("output", [0, 0, 0])
+            self.following = _Following(node, followed, reach.exponent_limit)
+            self.updated[followed] = self._unique(f"{followed}.new")
+            inputs, names = (*inputs, followed), (*names, self.updated[followed])
         self._append(op, inputs, names, "loss")
         self.updated[exponent] = names[1]
-        self.loss, self.prediction = names[2:]
+        self.loss, self.prediction = names[2:4]
         self.has_labels = not op.target_is_input
         self.gradients[self.logits] = [Gradient(names[0], names[1], op.gradient_scale)]
+
+    def _output_range(self, head: Node) -> OutputRange | None:
+        """How far the head's int8 outputs reach, if they can have another scale."""
+        stage = head.op.requantize  # type: ignore[attr-defined]
+        behind = [node.op for node in self._behind(head) if not node.op.is_view]
+        room = min([LARGEST_EXPONENT, *(op.exponent_room for op in behind)])
+        return OutputRange.of(self.source.tensors[head.outputs[0]].type, stage, room)
+
+    def _behind(self, head: Node) -> tuple[Node, ...]:
+        """What follows the head."""
+        return self.source.nodes[self.source.nodes.index(head) + 1 :]
+
+    def _forward(self) -> Graph:
+        """The network with the state as inputs."""
+        tensors = {k: self._as_state(v) for k, v in self.source.tensors.items()}
+        forward = replace(
+            self.source, tensors=tensors, inputs=(*self.source.inputs, *self.parameters)
+        )
+        return forward if self.following is None else self._followed(forward, self.following)
+
+    def _followed(self, forward: Graph, following: _Following) -> Graph:
+        """The network with the head's sums of their own, scaled by the outputs' exponent."""
+        head, exponent, limit = following.head, following.exponent, following.limit
+        y = head.outputs[0]
+        stage = head.op.requantize  # type: ignore[attr-defined]
+        scaling = _unused(f"{head.name}/scaled", self.node_names)
+        behind = [
+            replace(n, op=n.op.with_input_exponent(limit), inputs=(*n.inputs, exponent))
+            if n.op.is_probability
+            else n
+            for n in self._behind(head)
+        ]
+        nodes = (
+            *forward.nodes[: forward.nodes.index(head)],
+            Node(head.name, head.op.as_sums(), head.inputs, (self.logits,)),
+            Node(scaling, ScaleSums(stage, limit), (self.logits, exponent), (y,)),
+            *behind,
+        )
+        known = {name: self.tensors[name] for name in (self.logits, exponent)}
+        return replace(
+            forward,
+            tensors={**forward.tensors, **known},
+            nodes=nodes,
+            inputs=(*forward.inputs, exponent),
+        )
 
     def add_backward(self, head: str) -> None:
         """Every node's gradient rule, last node first."""
@@ -219,15 +284,10 @@ class _Builder:
             inputs,
             tuple(n for n in outputs if n not in applied),
         )
-        forward = replace(
-            self.source,
-            tensors={k: self._as_state(v) for k, v in self.source.tensors.items()},
-            inputs=(*self.source.inputs, *self.parameters),
-        )
         training_graph = TrainGraph(
             graph=graph,
             apply=tuple(self.apply),
-            forward=forward,
+            forward=self._forward(),
             state=self.state,
             updated=self.updated,
             parameters=self.parameters,
@@ -239,6 +299,7 @@ class _Builder:
             accumulate=self.options.accumulate,
             classes=self.tensors[self.logits].type.elements if self.has_labels else 1,
             has_labels=self.has_labels,
+            output_exponent=self.following.exponent if self.following else None,
         )
         fused = _with_fitting_sums(fuse_rescales(fuse_sums(training_graph)))
         verify(fused.graph)
@@ -280,8 +341,7 @@ class _Builder:
         self.state[name] = value
         return name
 
-    def _add_exponent(self, name: str) -> str:
-        first = [fixedpoint.INITIAL_EXPONENT, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT]
+    def _add_exponent(self, name: str, first: Sequence[int] = NEW_EXPONENT) -> str:
         full = self._unique(f"{name}.exponent")
         self.state[full] = np.array(first, np.int8)
         self.tensors[full] = Tensor(full, training.EXPONENT)

@@ -27,6 +27,8 @@ class TrainGraph:
     parameters: the state names that are trained weights and biases.
     classes: how many logits there are. accumulate: samples per update. has_labels: False for a
         network that is to reproduce its input; then there is one class, 0, which nothing reads.
+    output_exponent: the state by whose power of two the int8 outputs' scale is larger than their
+        tensor says, so that they hold the logits however large they become; None if it is not.
     """
 
     graph: Graph
@@ -43,6 +45,7 @@ class TrainGraph:
     classes: int
     accumulate: int = 1
     has_labels: bool = True
+    output_exponent: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))

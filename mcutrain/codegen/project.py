@@ -227,6 +227,7 @@ def template_values(
         "output_bytes": y.size_bytes,
         "output_scale": f"{y.scale:.9g}",
         "output_zero_point": y.zero_point,
+        "output_exponent": _output_exponent(program),
         "accumulate": f"{training.accumulate}u",
         "headers": headers_of(program.kernels),
         "tables": program.tables,
@@ -271,6 +272,14 @@ def _pixel_codes(x: TensorType, norm: data.Normalization | None) -> list[Sequenc
         )
     pairs = zip(norm.mean, norm.std, strict=True)
     return [lines(data.pixel_codes(mean, std, x.scale, x.zero_point)) for mean, std in pairs]
+
+
+def _output_exponent(program: Program) -> str | None:
+    """The C pointer to the outputs' exponent; None if they have none, as probabilities."""
+    forward, name = program.training.forward, program.training.output_exponent
+    if name not in forward.inputs or any(n.op.is_probability for n in forward.nodes):
+        return None
+    return program.expression(forward, name)
 
 
 def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:

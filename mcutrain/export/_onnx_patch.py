@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from mcutrain.export._onnx_head import resize_outputs
 from mcutrain.export._onnx_sums import columns_channels_first
-from mcutrain.export.trained import changed
+from mcutrain.export.trained import changed, is_rescaled
 from mcutrain.frontends._onnx_external import has_data_beside
 from mcutrain.frontends._onnx_file import read_model, tensor_to_array
 from mcutrain.frontends._tflite_file import Names
@@ -47,7 +47,7 @@ def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
         content = path.read_bytes()
         return read_model(path).SerializeToString() if has_data_beside(content) else content
     file = _File(read_model(path))
-    resized = False
+    resized = is_rescaled(original, trained)
     for name in names:
         node, *others = (n for n in trained.nodes if name in n.inputs)
         layer = file.layers.get(node.name)

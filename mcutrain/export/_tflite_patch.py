@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import tflite
 
 from mcutrain.export._flatbuffer import Table, read_model
 from mcutrain.export._tflite_writer import TENSOR_TYPES, as_bytes, quantization
-from mcutrain.export.trained import changed
+from mcutrain.export.trained import changed, is_rescaled
 from mcutrain.frontends._tflite_file import MISSING, FileModel, FileOperator, read_file
 from mcutrain.ir.graph import Graph, Tensor, TensorType
 from mcutrain.sparse import find_head
@@ -31,6 +31,8 @@ VIEWS = (
     tflite.BuiltinOperator.EXPAND_DIMS,
 )
 DATA_SLOT = 4  # of Buffer.data in the table's vtable
+SCALE_SLOT = 8  # of QuantizationParameters.scale
+UINT8_OFFSET = 128
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,12 @@ def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
     if changes is None:
         return None
     content = path.read_bytes()
-    return _in_place(content, model, changes) or _rewritten(
-        content, model, changes, (original, trained)
-    )
+    in_place = _in_place(content, model, changes)
+    if in_place is not None and is_rescaled(original, trained):
+        first = _operators(model, original)[find_head(original).name]
+        kind = trained.tensors[find_head(trained).node.outputs[0]].type
+        in_place = _with_scale(in_place, set(_same_integers(model, first)), kind.scale)
+    return in_place or _rewritten(content, model, changes, (original, trained))
 
 
 def _changes(model: FileModel, original: Graph, trained: Graph) -> list[Change] | None:
@@ -128,6 +133,46 @@ def _in_place(content: bytes, model: FileModel, changes: list[Change]) -> bytes 
     return bytes(result)
 
 
+def _with_scale(content: bytes, tensors: set[int], scale: float) -> bytes | None:
+    """The same bytes but for the scale of the tensors; None if others may share it."""
+    graph = tflite.Model.GetRootAs(content, 0).Subgraphs(0)
+    tables = [graph.Tensors(i).Quantization() for i in range(graph.TensorsLength())]
+    places = [_scale_place(table) for table in tables]
+    uses = Counter(places)
+    result = bytearray(content)
+    for index in tensors:
+        table, place = tables[index], places[index]
+        if table is None or table.ScaleLength() != 1 or uses[place] != 1 or table.MinLength():
+            return None
+        result[place : place + 4] = np.array(scale, "<f4").tobytes()
+    return bytes(result)
+
+
+def _scale_place(table: Any) -> int:
+    """Where the scales begin; 0 if there are none."""
+    if table is None or not table.ScaleLength():
+        return 0
+    return int(table._tab.Vector(table._tab.Offset(SCALE_SLOT)))
+
+
+def _same_integers(model: FileModel, first: int) -> dict[int, int]:
+    """The tensors that hold the outputs of the operator `first`, and what is added to them.
+
+    128 in an uint8 tensor at the end of the model, otherwise 0.
+    """
+    found = dict.fromkeys(model.operators[first].outputs, 0)
+    for operator in model.operators[first + 1 :]:
+        source = next((i for i in operator.inputs[:1] if i in found), None)
+        if source is None or operator.code not in (*VIEWS, tflite.BuiltinOperator.QUANTIZE):
+            continue
+        for output in operator.outputs:
+            if operator.code in VIEWS:
+                found[output] = found[source]
+            elif model.tensors[output].dtype == "uint8":
+                found[output] = UINT8_OFFSET
+    return found
+
+
 def _tensor_uses(model: FileModel) -> Counter[int]:
     return Counter(i for operator in model.operators for i in operator.inputs)
 
@@ -160,8 +205,8 @@ def _rewritten(
     editor = _Editor(root, model)
     for change in sorted(changes, key=lambda c: _owns_name(model, c)):
         editor.set_parameter(change)
-    if any(c.is_resized for c in changes):
-        original, trained = graphs
+    original, trained = graphs
+    if any(c.is_resized for c in changes) or is_rescaled(original, trained):
         old, new = find_head(original), find_head(trained)
         first = _operators(model, original)[old.name]
         classes = (
@@ -235,19 +280,19 @@ class _Editor:
         first: the head's operator. kind: of its new output.
         """
         reached = {int(i) for i in self.graph["Operators"][first]["Outputs"]}
-        quantized = set(reached)
+        same = _same_integers(self.model, first)
         for index in range(first, len(self.model.operators)):
             operator, table = self.model.operators[index], self.graph["Operators"][index]
             if index > first and not reached.intersection(operator.inputs):
                 continue
-            if index > first and operator.code in VIEWS and quantized & set(operator.inputs):
-                quantized.update(operator.outputs)
+            if index > first and operator.code in VIEWS and same.keys() & set(operator.inputs):
                 self._resize_view(table, classes)
             reached.update(operator.outputs)
             for output in operator.outputs:
                 self._resize(self.tensors[output], classes)
-                if output in quantized:
-                    self.tensors[output]["Quantization"] = quantization(kind)
+                if output in same:
+                    moved = replace(kind, zero_point=kind.zero_point + same[output])
+                    self.tensors[output]["Quantization"] = quantization(moved)
 
     def _resize(self, tensor: Table, classes: tuple[int, int]) -> None:
         for field in ("Shape", "ShapeSignature"):

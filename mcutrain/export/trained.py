@@ -15,9 +15,11 @@ from mcutrain_host.saved import HEADER_BYTES, SavedState
 from mcutrain.codegen.program import Program
 from mcutrain.errors import StateError, UnsupportedError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.op import Op
 from mcutrain.ir.verify import verify
 from mcutrain.ops.reshape import Reshape
 from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.quant import scale_outputs
 from mcutrain.recipe import Recipe
 from mcutrain.simulate.compiled import unpack_state
 from mcutrain.sparse import find_head
@@ -43,8 +45,9 @@ def trained_graph(
 ) -> Graph:
     """The original with what was trained in it; a new head is followed by what followed the old.
 
-    saved: as mct_state_save writes it. where: it is, for sentences. The graph computes the bits of
-    the step's forward pass; if a softmax follows a new head, those of the softmax of them. Raises
+    saved: as mct_state_save writes it. where: it is, for sentences. The output's scale is as large
+    as training made it (see TrainGraph.output_exponent). The graph computes the bits of the step's
+    forward pass; if a softmax follows a new head, those of the softmax of them. Raises
     StateError if the state is damaged, or of another model or scheme.
     """
     check_state(step, saved, where)
@@ -53,7 +56,20 @@ def trained_graph(
         name: replace(tensor, data=values[name]) if name in values else tensor
         for name, tensor in step.graph.tensors.items()
     }
-    return with_original_tail(verify(replace(step.graph, tensors=tensors)), original)
+    graph = replace(step.graph, tensors=tensors)
+    scaled = scale_outputs(graph, find_head(graph).node, output_exponent(step, saved))
+    return with_original_tail(verify(scaled), original)
+
+
+def output_exponent(step: TrainingStep, saved: bytes) -> int:
+    """By which power of two the outputs' scale is larger than that of the step's graph.
+
+    saved: of this step (see check_state). 0 where outputs keep their scale.
+    """
+    name = step.plan.training.output_exponent
+    if name is None:
+        return 0
+    return int(unpack_state(step.plan, saved[HEADER_BYTES:])[name][0])
 
 
 def trained_tensors(step: TrainingStep, saved: bytes) -> dict[str, Array]:
@@ -87,7 +103,8 @@ def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
         raise StateError(
             f"{where} was trained with another model, or with other flags than these: "
             f"--scheme {step.scheme.name}, {step.plan.training.classes} classes, "
-            f"{step.plan.training.accumulate} samples per update; give those of the training"
+            f"{step.plan.training.accumulate} samples per update; give those of the "
+            "training, and the version of mcutrain that it was made with"
         )
 
 
@@ -126,11 +143,7 @@ def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:
         )
     x = tensors[source].type
     old = original.tensors[source].type
-    if x.scales != old.scales:
-        raise UnsupportedError(
-            f"node {node.name!r} was made for another scale than the new head's outputs have"
-        )
-    op = node.op
+    op = node.op if x.scales == old.scales or node.op.is_view else _rescaled(node, x, old)
     if isinstance(op, Reshape):
         op = Reshape(_reshaped(op.shape, old.elements, x.elements))
     (inferred,) = op.infer(*(tensors[n].type for n in node.inputs))
@@ -141,12 +154,29 @@ def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:
     return replace(node, op=op)
 
 
+def _rescaled(node: Node, x: TensorType, old: TensorType) -> Op:
+    """The operator for an input whose scale is another by a power of two."""
+    mantissa, exponent = math.frexp(x.scale / old.scale)
+    if mantissa != 0.5 or not node.op.is_probability:
+        raise UnsupportedError(
+            f"node {node.name!r} was made for another scale than the new head's outputs have"
+        )
+    return node.op.scaled(exponent - 1)
+
+
 def _reshaped(shape: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
     """The shape for another number of classes: one axis is as long as there are classes."""
     axes = [i for i, n in enumerate(shape) if n == old]
     if not axes or math.prod(shape) != old:
         raise UnsupportedError(f"the outputs are reshaped to {shape}, which fits no new head")
     return tuple(new if i == axes[-1] else n for i, n in enumerate(shape))
+
+
+def is_rescaled(original: Graph, trained: Graph) -> bool:
+    """Whether something that is computed has another type: the outputs' scale, or their number."""
+    known = original.tensors
+    computed = [t for n, t in trained.tensors.items() if t.data is None and n in known]
+    return any(known[t.name].type != t.type for t in computed)
 
 
 def _names(head: Node) -> tuple[str, ...]:

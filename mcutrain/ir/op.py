@@ -253,6 +253,19 @@ class Op(ABC):
         """Whether the output is a monotone function of logits that training leaves out."""
         return False
 
+    def scaled(self, exponent: int) -> Op:
+        """The same function of real numbers, of an input whose scale is times 2**exponent."""
+        raise ValueError(f"{type(self).__name__} belongs to the scale of its input")
+
+    @property
+    def exponent_room(self) -> int:
+        """The largest exponent for `scaled` and `with_input_exponent`."""
+        return 0
+
+    def with_input_exponent(self, limit: int) -> Op:
+        """`scaled` by an exponent that is read as a second input, and held in 0 to limit."""
+        raise ValueError(f"{type(self).__name__} belongs to the scale of its input")
+
     @property
     def is_view(self) -> bool:
         """Whether the output is the first input under another shape: no code, no memory."""

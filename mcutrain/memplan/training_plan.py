@@ -191,7 +191,9 @@ def _head_step(training: TrainGraph, tail: tuple[Node, ...]) -> int:
     """When training runs its head: the step at which inference turns off."""
     if not tail:
         return len(training.graph.nodes) - 1
-    return next(i for i, node in enumerate(training.graph.nodes) if node.inputs == tail[0].inputs)
+    first = tail[0]
+    nodes = enumerate(training.graph.nodes)
+    return next(i for i, n in nodes if n.inputs == first.inputs or n.outputs[0] in first.inputs[:1])
 
 
 def _tail_buffers(

@@ -51,6 +51,8 @@ from mcutrain.ops.training import (
 
 Array = npt.NDArray[Any]
 
+LEAST_SHIFT = -31
+
 
 @dataclass(frozen=True)
 class Requantize:
@@ -100,6 +102,14 @@ class Requantize:
             return self
         mult, shift = (tuple(v[i] for i in order) for v in (self.mult_q31, self.shift))
         return replace(self, mult_q31=mult, shift=shift)
+
+    def scaled(self, exponent: int) -> Requantize:
+        """For an output whose scale is times 2**exponent."""
+        shift = tuple(
+            max(s - exponent, LEAST_SHIFT) if m else s
+            for m, s in zip(self.mult_q31, self.shift, strict=True)
+        )
+        return replace(self, shift=shift)
 
     def params(self) -> tuple[Param, ...]:
         """The fields of `mct_requantize` in firmware/runtime/mct_types.h."""

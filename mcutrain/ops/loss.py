@@ -2,14 +2,68 @@
 
 from __future__ import annotations
 
-from mcutrain.ir.op import Op
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import Op, Param
+from mcutrain.ops.conv_2d import LEAST_SHIFT, Requantize
+
+LARGEST_EXPONENT = 15
+"""Of outputs. 2**15 times its range is beyond what any logit needs."""
+
+
+@dataclass(frozen=True)
+class OutputRange:
+    """How far from 0 the int8 outputs of a classifier reach while their exponent is 0.
+
+    high_q16, low_q16: above and below, as logits * log2(e) in Q16. exponent_limit: the outputs'
+    scale is its own times 2**exponent, 0 <= exponent <= exponent_limit.
+    """
+
+    high_q16: int
+    low_q16: int
+    exponent_limit: int
+
+    @staticmethod
+    def of(y: TensorType, stage: Requantize, exponent_limit: int) -> OutputRange | None:
+        """Of a head's output and how its sums become it; None if that must stay as it is.
+
+        An activation's limits (a ReLU6) are real numbers, which another scale would move; and sums
+        that are multiplied by more than 1 may overflow without the layer's own check.
+        """
+        used = [s for m, s in zip(stage.mult_q31, stage.shift, strict=True) if m]
+        limit = min([exponent_limit, *(s - LEAST_SHIFT for s in used)])
+        step_q16 = y.scale * float(np.log2(np.e)) * 65536
+        high, low = (math.floor(n * step_q16) for n in (127 - y.zero_point, y.zero_point + 128))
+        is_free = (stage.low, stage.high) == (-128, 127)
+        if (
+            not is_free
+            or limit <= 0
+            or max(used, default=0) > 0
+            or not 0 < high < 2**31
+            or not 0 <= low < 2**31
+        ):
+            return None
+        return OutputRange(high, low, limit)
+
+    def params(self) -> tuple[Param, ...]:
+        """The fields of `mct_output_range` in mct_softmax_cross_entropy.h."""
+        return (
+            Param("output.high_q16", self.high_q16),
+            Param("output.low_q16", self.low_q16),
+            Param("output.exponent_limit", self.exponent_limit),
+        )
 
 
 class LossOp(Op):
     """A loss of the last layer's sums, and its gradient by them.
 
     Inputs: step, sums int32, target, exponent. Outputs: gradient, exponent, loss as Q16 int32 [1],
-    prediction int32 [1]. The target is the label, int32 [1], unless `target_is_input`.
+    prediction int32 [1]. The target is the label, int32 [1], unless `target_is_input`. A loss that
+    the outputs follow has one exponent more, of the outputs, as its last input and output.
     """
 
     @property
@@ -22,7 +76,19 @@ class LossOp(Op):
         """Whether the target is the network's own input, so that there are no labels."""
         return False
 
+    def followed_by(self, outputs: OutputRange) -> LossOp:
+        """The same loss, which also chooses the outputs' exponent; itself if it has no use for it.
+
+        Then `is_followed`.
+        """
+        return self
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it chooses the outputs' exponent."""
+        return False
+
     @property
     def updates(self) -> dict[int, int]:
-        """The exponent is updated where it lies."""
-        return {1: 3}
+        """The exponents are updated where they lie."""
+        return {1: 3, 4: 4} if self.is_followed else {1: 3}

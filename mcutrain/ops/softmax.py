@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import NULL, Bound, KernelCall, Op, Param, inputs, outputs
 
 Array = npt.NDArray[Any]
 
@@ -70,17 +70,25 @@ def _reciprocal(total: Array) -> tuple[Array, Array]:
     return np.minimum(x << 1, 2**31 - 1), SUM_INTEGER_BITS - headroom
 
 
+def _diff_min(left_shift: int) -> int:
+    """What is further below the largest than 31 in real numbers is left out."""
+    radius = ((1 << INTEGER_BITS) - 1) * 2.0 ** (31 - INTEGER_BITS) / 2.0**left_shift
+    return -math.floor(radius)
+
+
 @dataclass(frozen=True)
 class Softmax(Op):
     """y = exp(beta * scale * (x - max x)) / sum, as int8 of scale 1/256 and zero point -128.
 
     mult_q31, left_shift: beta * input scale * 2**26 (PreprocessSoftmaxScaling); differences below
-    diff_min are 0. x, y: [..., classes].
+    diff_min are 0. x, y: [..., classes]. With an exponent as the second input, the input's scale is
+    times 2**exponent; what is not in 0 to exponent_limit counts as the nearest that is.
     """
 
     mult_q31: int
     left_shift: int
     diff_min: int
+    exponent_limit: int = 0
 
     @staticmethod
     def from_scale(scale: float, beta: float = 1.0) -> Softmax:
@@ -90,13 +98,29 @@ class Softmax(Op):
         mult = math.floor(mantissa * 2**31 + 0.5)
         if mult == 2**31:
             mult, shift = mult // 2, shift + 1
-        radius = ((1 << INTEGER_BITS) - 1) * 2.0 ** (31 - INTEGER_BITS) / 2.0**shift
-        return Softmax(mult, shift, -math.floor(radius))
+        return Softmax(mult, shift, _diff_min(shift))
+
+    def scaled(self, exponent: int) -> Softmax:
+        """The operator for an input of a scale times 2**exponent."""
+        shift = self.left_shift + exponent
+        return replace(self, left_shift=shift, diff_min=_diff_min(shift))
+
+    @property
+    def exponent_room(self) -> int:
+        """The largest exponent of the input that the shift has room for."""
+        return LARGEST_LEFT_SHIFT - self.left_shift
+
+    def with_input_exponent(self, limit: int) -> Op:
+        """Reads the exponent as a second input."""
+        return replace(self, exponent_limit=limit)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's shape."""
         if not 0 <= self.left_shift <= LARGEST_LEFT_SHIFT:
             raise ValueError("its input's scale is too small: quantize the model again")
+        if len(inputs) > 1 and self.exponent_limit > self.exponent_room:
+            room = self.exponent_room
+            raise ValueError(f"an exponent of {self.exponent_limit}, there is room for {room}")
         return (TensorType(inputs[0].shape),)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
@@ -108,6 +132,9 @@ class Softmax(Op):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Every row by itself."""
+        if len(inputs) > 1:
+            exponent = min(max(int(inputs[1][0]), 0), self.exponent_limit)
+            return self.scaled(exponent).reference(inputs[0])
         x = inputs[0].astype(np.int64)
         diff = x - x.max(axis=-1, keepdims=True)
         kept = diff >= self.diff_min
@@ -127,8 +154,9 @@ class Softmax(Op):
             Param("mult_q31", self.mult_q31),
             Param("left_shift", self.left_shift),
             Param("diff_min", self.diff_min),
+            Param("exponent_limit", self.exponent_limit),
         )
-        operands = (*inputs(0), *outputs(0))
+        operands = (*inputs(0), inputs(1)[0] if len(types) > 1 else NULL, *outputs(0))
         return KernelCall("softmax", "mct_softmax_s8", ("softmax_s8",), params, operands)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import SCRATCH, KernelCall, Param, inputs, outputs
-from mcutrain.ops.loss import LossOp
+from mcutrain.ir.op import NULL, SCRATCH, KernelCall, Param, inputs, outputs
+from mcutrain.ops.loss import LossOp, OutputRange
 from mcutrain.ops.training import EXPONENT, GRADIENT_BITS, SUFFIX
 
 Array = npt.NDArray[Any]
@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 EXP2_Q30 = (1073741765, -744256846, 257890763, -59377501, 9890102, -1017428)
 LN2_Q16 = 45426
 CUTOFF_Q16 = 30 << 16  # 2**-30 and less counts as 0
+NEAR_Q16 = 16 << 16  # a class with less than 2**-16 of the largest's probability may clip
+OUTPUT_WINDOW = 1024  # updates after which the older half of what outputs needed is dropped
 
 
 def exp2_negative_q30(x_q16: Array) -> Array:
@@ -53,12 +55,26 @@ class SoftmaxCrossEntropy(LossOp):
     scale: of the sums, one per class or one for all; the gradient's constant scale is the largest.
     exact: the exponent is the best for this sample; otherwise it is that of the largest possible
     gradient, so that samples can be added up.
+    outputs: if the int8 outputs follow the logits, how far they reach. Then there is a last input
+    and output, their exponent: the largest that a sample needed in the last OUTPUT_WINDOW to
+    2 * OUTPUT_WINDOW updates, this one included. A sample needs its largest logit not to clip, nor
+    any other that is within NEAR_Q16 of it.
     """
 
     scale: tuple[float, ...]
     dtype: str
     exact: bool
     salt: int
+    outputs: OutputRange | None = None
+
+    def followed_by(self, outputs: OutputRange) -> SoftmaxCrossEntropy:
+        """Also chooses the outputs' exponent."""
+        return replace(self, outputs=outputs)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it was told how far they reach."""
+        return self.outputs is not None
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """A gradient per sum."""
@@ -72,11 +88,12 @@ class SoftmaxCrossEntropy(LossOp):
         if len(self.scale) not in (1, sums.elements):
             raise ValueError(f"logits {sums.shape} with {len(self.scale)} scales")
         scalar = TensorType((1,), "int32")
-        return TensorType(sums.shape, self.dtype), EXPONENT, scalar, scalar
+        followed = (EXPONENT,) if self.is_followed else ()
+        return TensorType(sums.shape, self.dtype), EXPONENT, scalar, scalar, *followed
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Softmax in Q30, then the gradient in the chosen format."""
-        step, sums, label, _ = inputs
+        step, sums, label, _, *followed = inputs
         mult, shift = self._logit_multipliers()
         logits = fixedpoint.scale_to_fraction(sums.ravel(), mult, shift)
         logits = np.clip(logits, -(2**31), 2**31 - 1)
@@ -93,7 +110,24 @@ class SoftmaxCrossEntropy(LossOp):
             exponent,
             np.array([loss], np.int32),
             np.array([logits.argmax()], np.int32),
+            *(self._followed(exponent, logits, step) for exponent in followed),
         )
+
+    def _followed(self, exponent: Array, logits: Array, step: Array) -> Array:
+        """The outputs' exponent after this sample: [now, recent, older]."""
+        assert self.outputs is not None
+        top = int(logits.max())
+        bottom = max(int(logits.min()), top - NEAR_Q16)
+        high, low, needed = self.outputs.high_q16, self.outputs.low_q16, 0
+        while needed < self.outputs.exponent_limit and (
+            top > high << needed or -bottom > low << needed
+        ):
+            needed += 1
+        _, recent, older = (int(v) for v in exponent)
+        if step[2] == 0 and step[1] % OUTPUT_WINDOW == 0:
+            recent, older = 0, recent
+        recent = max(recent, needed)
+        return np.array([max(recent, older), recent, older], np.int8)
 
     def _quantize(self, error: Array, step: Array) -> tuple[Array, Array]:
         """Q30 errors times their relative scale, stochastically rounded."""
@@ -132,9 +166,11 @@ class SoftmaxCrossEntropy(LossOp):
             Param("per_class", int(len(self.scale) > 1)),
             Param("exact", int(self.exact)),
             Param("salt", self.salt),
+            *(self.outputs or OutputRange(0, 0, 0)).params(),
         )
         name = f"softmax_cross_entropy_{SUFFIX[self.dtype]}"
-        operands = (*inputs(0, 1, 2, 3), *outputs(0, 2, 3), SCRATCH)
+        followed = inputs(4) if self.is_followed else (NULL,)
+        operands = (*inputs(0, 1, 2, 3), *outputs(0, 2, 3), *followed, SCRATCH)
         return KernelCall(
             "softmax_cross_entropy", f"mct_{name}", (name,), params, operands, 4 * types[1].elements
         )

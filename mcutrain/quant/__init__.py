@@ -2,7 +2,7 @@
 
 from mcutrain.quant.float_model import FloatModel, quantize, read_float
 from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.head import add_classes, replace_head
+from mcutrain.quant.head import add_classes, replace_head, scale_outputs
 from mcutrain.quant.quantizer import Quantized, Settings, useful
 from mcutrain.quant.report import LayerError, layer_errors
 
@@ -17,5 +17,6 @@ __all__ = [
     "quantize",
     "read_float",
     "replace_head",
+    "scale_outputs",
     "useful",
 ]

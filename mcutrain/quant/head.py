@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +14,17 @@ from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.verify import verify
 from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 
 Array = npt.NDArray[Any]
 
 MAX_CLASSES = 65536
 HEAD_SUFFIX = "new"
+OUTPUT_ZERO_POINT = -64
+"""Of a new head: the logits of a softmax are 0 in the mean, and what is far below the largest may
+clip, so three quarters of the range are above 0."""
+FIRST_LOGIT = 8.0
+"""A new head's outputs reach at least so far above 0, and less than twice as far."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,8 @@ def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph
     """The graph with a classifier of `classes` outputs, randomly initialised, and no softmax.
 
     The weights are uniform in ±1/sqrt(features), the biases 0. All classes share one weight scale,
-    the largest of the old classifier's, and the old output scale, with zero point 0: both fit the
-    features, which stay the same.
+    the largest of the old classifier's, which fits the features, as they stay the same. The output
+    scale is a power of two of the old one; it grows with the logits (see autodiff.TrainGraph).
     """
     _check_count(classes)
     old = _Head.of(graph, head)
@@ -78,15 +85,24 @@ def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph
     drawn = np.random.default_rng(seed).uniform(-limit, limit, (classes, 1, 1, features))
     w = np.clip(np.rint(drawn / weight_scale), -127, 127).astype(np.int8)
     b = np.zeros(classes, np.int32)
-    mult, shift = quantize_multiplier(sum_scale / old.y.scale)
+    y_scale = _first_output_scale(old.y.scale, sum_scale)
+    mult, shift = quantize_multiplier(sum_scale / y_scale)
+    rounds_once = old.requantize.rounds_once
+    stage = Requantize((mult,), (shift,), OUTPUT_ZERO_POINT, rounds_once=rounds_once)
     new = _Head(
-        replace(old.op, requantize=Requantize((mult,), (shift,), 0)),
+        replace(old.op, requantize=stage),
         old.x,
         replace(old.w, type=TensorType(w.shape, "int8", (weight_scale,)), data=w),
         replace(old.b, type=TensorType(b.shape, "int32", (sum_scale,)), data=b),
-        TensorType((*old.y.shape[:-1], classes), "int8", (old.y.scale,)),
+        TensorType((*old.y.shape[:-1], classes), "int8", (y_scale,), OUTPUT_ZERO_POINT),
     )
     return new.in_place_of(head, graph)
+
+
+def _first_output_scale(old: float, sum_scale: float) -> float:
+    """The old scale times a power of two, with which FIRST_LOGIT does not clip."""
+    least = max(FIRST_LOGIT / (127 - OUTPUT_ZERO_POINT), sum_scale)
+    return math.ldexp(old, math.ceil(math.log2(least / old)))
 
 
 def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
@@ -119,6 +135,34 @@ def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
         replace(old.y, shape=(*old.y.shape[:-1], classes)),
     )
     return new.in_place_of(head, graph)
+
+
+def scale_outputs(graph: Graph, head: Node, exponent: int) -> Graph:
+    """The graph with an output scale times 2**exponent, and the same parameters.
+
+    A softmax that follows takes the new scale. Multipliers stay: only shifts change.
+    """
+    if exponent == 0:
+        return graph
+    place, tensors = graph.nodes.index(head), dict(graph.tensors)
+    op = head.op
+    assert isinstance(op, Conv2D | DepthwiseConv2D)
+    assert op.requantize is not None
+    nodes = [replace(head, op=replace(op, requantize=op.requantize.scaled(exponent)))]
+    same = {head.outputs[0]}  # what holds the head's own integers
+    for node in graph.nodes[place + 1 :]:
+        is_reader = not same.isdisjoint(node.inputs)
+        if is_reader and node.op.is_view:
+            same.update(node.outputs)
+        elif is_reader:
+            node = replace(node, op=node.op.scaled(exponent))
+        nodes.append(node)
+    for name in same:
+        kind = tensors[name].type
+        tensors[name] = replace(
+            tensors[name], type=replace(kind, scales=(math.ldexp(kind.scale, exponent),))
+        )
+    return verify(replace(graph, tensors=tensors, nodes=(*graph.nodes[:place], *nodes)))
 
 
 def _check_count(classes: int) -> None:

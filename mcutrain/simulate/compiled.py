@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 STATUS_TEXT = {
     2: "it has the wrong size",
     3: "it is no saved state of this version of mcutrain",
-    4: "it belongs to another model or scheme",
+    4: "it belongs to another model or scheme, or to another version of mcutrain",
     5: "it is damaged: the checksum differs",
     6: "a bias in it is beyond ±2^30, which no training makes",
 }

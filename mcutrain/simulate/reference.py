@@ -54,11 +54,11 @@ class ReferenceSimulator:
     def infer(self, x: Array) -> Array:
         """The outputs for int8 samples [n, …]."""
         forward = self.training.forward
-        parameters = {name: self.state[name] for name in self.training.parameters}
+        known = (*self.training.parameters, self.training.output_exponent)
+        state = {name: self.state[name] for name in known if name is not None}
         shape = forward.tensors[self.training.x].type.shape
         outputs = [
-            interpret(forward, {self.training.x: sample.reshape(shape), **parameters})
-            for sample in x
+            interpret(forward, {self.training.x: sample.reshape(shape), **state}) for sample in x
         ]
         return np.concatenate([o[forward.outputs[0]].reshape(1, -1) for o in outputs])
 

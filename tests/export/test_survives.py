@@ -16,7 +16,7 @@ from mcutrain.export.trained import with_original_tail
 from mcutrain.ir.graph import Graph
 from mcutrain.oracle_onnx import onnxruntime_outputs
 from mcutrain.pipeline import load, prepare
-from mcutrain.quant import replace_head
+from mcutrain.quant import replace_head, scale_outputs
 from mcutrain.sparse import find_head
 from tests.export.networks import Layers, classifier, onnx_classifier
 from tests.frontends.onnx_builder import QdqModel
@@ -182,12 +182,17 @@ def test_types_of_inputs_and_outputs_stay(tmp_path):
     source = tmp_path / "edges.tflite"
     source.write_bytes(b.content([given], [out]))
     original = load(source)
-    trained = changed_everywhere(original)
-    done = export(source, original, trained, tmp_path / "out.tflite")
-    assert done.is_original, done.reason
-    graph = tflite.Model.GetRootAs(done.path.read_bytes(), 0).Subgraphs(0)
-    types = [graph.Tensors(i).Type() for i in (graph.Inputs(0), graph.Outputs(0))]
-    assert types == [tflite.TensorType.FLOAT32, tflite.TensorType.UINT8]
+    for exponent in (0, 3):
+        trained = changed_everywhere(original)
+        trained = scale_outputs(trained, find_head(trained).node, exponent)
+        done = export(source, original, trained, tmp_path / "out.tflite")
+        assert done.is_original, done.reason
+        graph = tflite.Model.GetRootAs(done.path.read_bytes(), 0).Subgraphs(0)
+        types = [graph.Tensors(i).Type() for i in (graph.Inputs(0), graph.Outputs(0))]
+        assert types == [tflite.TensorType.FLOAT32, tflite.TensorType.UINT8]
+        end = graph.Tensors(graph.Outputs(0)).Quantization()
+        assert end.Scale(0) == np.float32(scale * 2**exponent)
+        assert end.ZeroPoint(0) == zero_point + 128
 
 
 def test_a_reshaped_head_without_a_softmax_is_resized(tmp_path):

@@ -27,7 +27,7 @@ NODE_ERROR = 0.5  # of any node: its data may take rare paths
 NEGLIGIBLE = 1e-3  # of the step: a copy of bytes or words, as the memory plan has it
 MOST_NODES_ERROR = 0.3
 MOST_NODES = 0.9
-NOT_TRAINED_WITH = {"mct_softmax_s8"}  # a training step ends at the logits
+NOT_TRAINED_WITH = {"mct_softmax_s8", "mct_scale_sums_s8"}  # a training step ends at the logits
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("arm-none-eabi-gcc") is None,

@@ -28,6 +28,7 @@ from mcutrain.ops.depthwise_conv_2d import (
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.lookup import Lookup, LookupGradInput
+from mcutrain.ops.loss import OutputRange
 from mcutrain.ops.mean_squared_error import MeanSquaredError
 from mcutrain.ops.merge_columns import MergeColumns
 from mcutrain.ops.mul import Mul, MulGradInput
@@ -41,6 +42,7 @@ from mcutrain.ops.pooling import (
 )
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.scale_sums import ScaleSums
 from mcutrain.ops.select_channels import SelectChannels
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
@@ -344,7 +346,25 @@ def select_channels(s: Source) -> Sample:
 
 def softmax(s: Source) -> Sample:
     op = Softmax.from_scale(factor(s, -8, 1), s.choice((1.0, 0.5)))
-    return Sample.of(op, tensor(s, (s.integer(1, 2), s.integer(1, 12))))
+    x = tensor(s, (s.integer(1, 2), s.integer(1, 12)))
+    if s.boolean():
+        return Sample.of(op, x)
+    limit = s.integer(0, op.exponent_room)
+    return Sample.of(op.with_input_exponent(limit), x, output_exponent(s))
+
+
+def output_exponent(s: Source) -> Typed:
+    """As training leaves it, or as no training would."""
+    return EXPONENT, np.array([s.integer(0, 8), 0, s.choice((0, 3))], np.int8) - s.choice((0, 5))
+
+
+def scale_sums(s: Source) -> Sample:
+    """Sums that clip at exponent 0, and some that do not fill the range."""
+    c = channels(s)
+    stage = requantize(s, c)
+    limit = s.integer(0, min(15, min(stage.shift) + 31))
+    sums = tensor(s, (1, s.integer(1, 2), 1, c), "int32", 2 ** s.integer(4, 24))
+    return Sample.of(ScaleSums(stage, limit), sums, output_exponent(s))
 
 
 # -------------------------------------------------------------------------------------- gradients
@@ -477,7 +497,11 @@ def softmax_cross_entropy(s: Source) -> Sample:
     op = SoftmaxCrossEntropy(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
     sums = tensor(s, (1, 1, 1, classes), "int32", 2 ** s.integer(4, 22))
     label = TensorType((1,), "int32"), np.array([s.integer(0, classes - 1)], np.int32)
-    return Sample.of(op, step(s), sums, label, exponent(s))
+    read = (step(s), sums, label, exponent(s))
+    if s.boolean():
+        return Sample.of(op, *read)
+    reach = OutputRange(s.integer(1, 2**22), s.integer(0, 2**22), s.integer(1, 15))
+    return Sample.of(op.followed_by(reach), *read, output_exponent(s))
 
 
 def mean_squared_error(s: Source) -> Sample:
@@ -636,6 +660,7 @@ CASES = (
     Case("max_pool_2d_grad_input", max_pool_grad_input),
     Case("merge_columns", merge_columns),
     Case("select_channels", select_channels),
+    Case("scale_sums", scale_sums),
     Case("softmax", softmax),
     Case("softmax_cross_entropy", softmax_cross_entropy),
     Case("mean_squared_error", mean_squared_error),

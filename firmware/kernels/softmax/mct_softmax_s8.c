@@ -48,7 +48,10 @@ static int32_t mct_reciprocal(uint32_t sum, int32_t *headroom) {
     return (int32_t)mct_clamp64((int64_t)x * 2, INT32_MIN, INT32_MAX);
 }
 
-static void mct_softmax_row(const mct_softmax_s8_params *p, const int8_t *x, int8_t *y) {
+static void mct_softmax_row(const mct_softmax_s8_params *p, int32_t exponent, const int8_t *x,
+                            int8_t *y) {
+    const int32_t left_shift = p->left_shift + exponent;
+    const int32_t diff_min = -(-p->diff_min >> exponent);
     int32_t largest = x[0];
     for (int32_t c = 1; c < p->classes; c++) {
         largest = mct_max(largest, x[c]);
@@ -56,9 +59,9 @@ static void mct_softmax_row(const mct_softmax_s8_params *p, const int8_t *x, int
     uint32_t sum = 0;
     for (int32_t c = 0; c < p->classes; c++) {
         const int32_t diff = x[c] - largest;
-        if (diff >= p->diff_min) {
+        if (diff >= diff_min) {
             const int32_t scaled =
-                mct_high_mul((int32_t)((uint32_t)diff << p->left_shift), p->mult_q31);
+                mct_high_mul((int32_t)((uint32_t)diff << left_shift), p->mult_q31);
             sum += (uint32_t)mct_rounding_shift(mct_exp_negative(scaled), MCT_SUM_INTEGER_BITS);
         }
     }
@@ -68,17 +71,20 @@ static void mct_softmax_row(const mct_softmax_s8_params *p, const int8_t *x, int
     for (int32_t c = 0; c < p->classes; c++) {
         const int32_t diff = x[c] - largest;
         int32_t probability = 0;
-        if (diff >= p->diff_min) {
+        if (diff >= diff_min) {
             const int32_t scaled =
-                mct_high_mul((int32_t)((uint32_t)diff << p->left_shift), p->mult_q31);
+                mct_high_mul((int32_t)((uint32_t)diff << left_shift), p->mult_q31);
             probability = mct_rounding_shift(mct_high_mul(factor, mct_exp_negative(scaled)), shift);
         }
         y[c] = (int8_t)mct_clamp(probability - 128, -128, 127);
     }
 }
 
-void mct_softmax_s8(const mct_softmax_s8_params *p, const int8_t *x, int8_t *y) {
+void mct_softmax_s8(const mct_softmax_s8_params *p, const int8_t *x, const mct_exponent *x_exponent,
+                    int8_t *y) {
+    const int32_t exponent =
+        x_exponent != NULL ? mct_clamp(x_exponent->now, 0, p->exponent_limit) : 0;
     for (int32_t row = 0; row < p->rows; row++) {
-        mct_softmax_row(p, x + row * p->classes, y + row * p->classes);
+        mct_softmax_row(p, exponent, x + row * p->classes, y + row * p->classes);
     }
 }

@@ -7,6 +7,11 @@
  * logit_mult_q31, logit_shift: scale[c] * log2(e); error_mult_q31, error_shift: scale[c] / largest
  * scale; one entry if per_class is 0. exact: 1 chooses the exponent for this sample alone, 0 the one
  * that fits every sample, so that gradients can be added.
+ *
+ * output_exponent: NULL, or of the int8 outputs, whose scale follows the logits. At exponent 0 they
+ * reach from -output.low_q16 to output.high_q16 (logits * log2(e), Q16). It is the largest that a
+ * sample needed in the last 1024 to 2048 updates, this one included, 0 to output.exponent_limit; a
+ * sample needs its largest logit not to clip, nor any other of more than 2^-16 of its probability.
  * sums, dy: [classes]   scratch: classes int32   0 <= label < classes */
 #ifndef MCT_SOFTMAX_CROSS_ENTROPY_H
 #define MCT_SOFTMAX_CROSS_ENTROPY_H
@@ -18,6 +23,10 @@ extern "C" {
 #endif
 
 typedef struct {
+    int32_t high_q16, low_q16, exponent_limit;
+} mct_output_range;
+
+typedef struct {
     int32_t classes;
     const int32_t *logit_mult_q31;
     const int8_t *logit_shift;
@@ -26,17 +35,20 @@ typedef struct {
     int32_t per_class;
     int32_t exact;
     uint32_t salt;
+    mct_output_range output;
 } mct_softmax_cross_entropy_s8_params;
 typedef mct_softmax_cross_entropy_s8_params mct_softmax_cross_entropy_s16_params;
 
 void mct_softmax_cross_entropy_s8(const mct_softmax_cross_entropy_s8_params *p,
                                   const mct_step *step, const int32_t *sums, const int32_t *label,
                                   mct_exponent *exponent, int8_t *dy, int32_t *loss_q16,
-                                  int32_t *prediction, int32_t *scratch);
+                                  int32_t *prediction, mct_exponent *output_exponent,
+                                  int32_t *scratch);
 void mct_softmax_cross_entropy_s16(const mct_softmax_cross_entropy_s16_params *p,
                                    const mct_step *step, const int32_t *sums, const int32_t *label,
                                    mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
-                                   int32_t *prediction, int32_t *scratch);
+                                   int32_t *prediction, mct_exponent *output_exponent,
+                                   int32_t *scratch);
 
 #ifdef __cplusplus
 }

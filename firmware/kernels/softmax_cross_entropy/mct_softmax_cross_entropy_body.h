@@ -3,6 +3,8 @@
 
 #define MCT_LN2_Q16 45426
 #define MCT_EXP2_CUTOFF_Q16 (INT64_C(30) << 16)
+#define MCT_NEAR_Q16 (INT64_C(16) << 16)
+#define MCT_OUTPUT_WINDOW 1024u
 
 /* 2^-x in Q30 for x >= 0 in Q16: a polynomial of degree 5 for the fraction, error below 2^-24. */
 static int32_t mct_exp2_negative_q30(int64_t x_q16) {
@@ -46,6 +48,30 @@ static int32_t mct_scaled_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
     return best;
 }
 
+/* The outputs' exponent after this sample. */
+static void mct_follow_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p, const mct_step *step,
+                              const int32_t *logits, int32_t best, mct_exponent *exponent) {
+    const int64_t top = logits[best];
+    int64_t bottom = top;
+    for (int32_t c = 0; c < p->classes; c++) {
+        bottom = logits[c] < bottom ? logits[c] : bottom;
+    }
+    bottom = bottom < top - MCT_NEAR_Q16 ? top - MCT_NEAR_Q16 : bottom;
+    const int64_t high = p->output.high_q16;
+    const int64_t low = p->output.low_q16;
+    int32_t needed = 0;
+    while (needed < p->output.exponent_limit &&
+           (top > (high << needed) || -bottom > (low << needed))) {
+        needed++;
+    }
+    if (step->sample == 0 && step->update % MCT_OUTPUT_WINDOW == 0) {
+        exponent->older = exponent->recent;
+        exponent->recent = 0;
+    }
+    exponent->recent = (int8_t)mct_max(exponent->recent, needed);
+    exponent->now = (int8_t)mct_max(exponent->recent, exponent->older);
+}
+
 /* Errors in Q30 → gradient. Returns its exponent. */
 static int32_t mct_write_errors(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
                                 const mct_step *step, const int32_t *errors, MCT_GRAD *dy) {
@@ -69,8 +95,12 @@ static int32_t mct_write_errors(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
 void MCT_NAME(mct_softmax_cross_entropy)(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
                                          const mct_step *step, const int32_t *sums,
                                          const int32_t *label, mct_exponent *exponent, MCT_GRAD *dy,
-                                         int32_t *loss_q16, int32_t *prediction, int32_t *scratch) {
+                                         int32_t *loss_q16, int32_t *prediction,
+                                         mct_exponent *output_exponent, int32_t *scratch) {
     const int32_t best = mct_scaled_logits(p, sums, scratch);
+    if (output_exponent != NULL) {
+        mct_follow_logits(p, step, scratch, best, output_exponent);
+    }
     const int64_t largest = scratch[best];
     const int64_t label_below = largest - scratch[*label];
     uint64_t total = 0;

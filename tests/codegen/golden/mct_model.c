@@ -7,6 +7,7 @@
 #include "mct_bias.h"
 #include "mct_conv_2d.h"
 #include "mct_pooling.h"
+#include "mct_scale_sums.h"
 #include "mct_softmax_cross_entropy.h"
 #include "mct_constants.h"
 #include "mct_tables.h"
@@ -52,10 +53,10 @@ void mct_reset(uint32_t seed)
     memcpy(state.bytes + 28, mct_initial_w2, 4); /* w2 */
     memcpy(state.bytes + 32, mct_initial_w0, 18); /* w0 */
     memcpy(state.bytes + 50, mct_initial_loss_exponent, 3); /* loss.exponent */
-    memcpy(state.bytes + 53, mct_initial_node2_sums_dx_exponent, 3); /* node2/sums/dx.exponent */
-    memcpy(state.bytes + 56, mct_initial_w2_residual, 4); /* w2.residual */
-    memcpy(state.bytes + 60, mct_initial_node1_dx2_exponent, 3); /* node1/dx2.exponent */
-    memcpy(state.bytes + 63, mct_initial_w0_residual, 9); /* w0.residual */
+    memcpy(state.bytes + 56, mct_initial_node2_sums_dx_exponent, 3); /* node2/sums/dx.exponent */
+    memcpy(state.bytes + 59, mct_initial_w2_residual, 4); /* w2.residual */
+    memcpy(state.bytes + 63, mct_initial_node1_dx2_exponent, 3); /* node1/dx2.exponent */
+    memcpy(state.bytes + 66, mct_initial_w0_residual, 9); /* w0.residual */
 }
 
 int8_t *mct_input(void)
@@ -70,9 +71,12 @@ const int8_t *mct_infer(void)
         ARENA(int8_t, 16), NULL);
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), NULL);
-    /* node2: int8[1,1,1,2] = 0.00941963 * (q - 15) */
-    mct_conv_2d_s8(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 28), STATE(int32_t, 12),
-        ARENA(int8_t, 16), NULL);
+    /* node2: int32[1,1,1,2] */
+    mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 28), STATE(int32_t, 12),
+        ARENA(int32_t, 32));
+    /* node2/scaled: int8[1,1,1,2] = 0.00941963 * (q - 15) */
+    mct_scale_sums_s8(&node2_scaled_params, ARENA(int32_t, 32), STATE(mct_exponent, 53),
+        ARENA(int8_t, 16));
     return ARENA(int8_t, 16);
 }
 
@@ -87,7 +91,7 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), ARENA(uint8_t, 24));
     /* node2/sums: int32[1,1,1,2] */
-    mct_conv_2d_s32(&node2_sums_params, ARENA(int8_t, 8), STATE(int8_t, 28), STATE(int32_t, 12),
+    mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 28), STATE(int32_t, 12),
         ARENA(int32_t, 32));
 
     /* ---- loss, and backward with updates ---- */
@@ -95,28 +99,28 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
     /* loss: int8[1,1,1,2] */
     mct_softmax_cross_entropy_s8(&loss_params, step, ARENA(int32_t, 32), &label,
         STATE(mct_exponent, 50), ARENA(int8_t, 16), &result->loss_q16, &result->prediction,
-        (void *)(arena.bytes + 56));
+        STATE(mct_exponent, 53), (void *)(arena.bytes + 56));
     /* node2/sums/dx: int8[1,1,1,2] */
     mct_conv_2d_grad_input_s8(&node2_sums_dx_params, step, ARENA(int8_t, 16),
         STATE(mct_exponent, 50), STATE(int8_t, 28), NULL, NULL, ARENA(uint8_t, 24),
-        STATE(mct_exponent, 53), ARENA(int8_t, 32), (void *)(arena.bytes + 56));
+        STATE(mct_exponent, 56), ARENA(int8_t, 32), (void *)(arena.bytes + 56));
     /* w2.update: int8[2,1,1,2], 2 scales */
     mct_conv_2d_update_weight_s8(&w2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent,
-        50), ARENA(int8_t, 8), STATE(int8_t, 28), STATE(uint8_t, 56), (void *)(arena.bytes +
+        50), ARENA(int8_t, 8), STATE(int8_t, 28), STATE(uint8_t, 59), (void *)(arena.bytes +
         24));
     /* b2.update: int32[2], 2 scales */
     mct_bias_update_s8(&b2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent, 50),
         STATE(int32_t, 12));
     /* node1/dx2: int8[1,2,2,2] */
     mct_average_pool_2d_grad_input_s8(&node1_dx2_params, step, ARENA(int8_t, 32),
-        STATE(mct_exponent, 53), ARENA(uint8_t, 0), STATE(mct_exponent, 60), ARENA(int8_t, 56),
+        STATE(mct_exponent, 56), ARENA(uint8_t, 0), STATE(mct_exponent, 63), ARENA(int8_t, 56),
         (void *)(arena.bytes + 8));
     /* w0.update: int8[2,3,3,1], 2 scales */
     mct_conv_2d_update_weight_s8(&w0_update_params, step, ARENA(int8_t, 56), STATE(mct_exponent,
-        60), ARENA(int8_t, 40), STATE(int8_t, 32), STATE(uint8_t, 63), (void *)(arena.bytes +
+        63), ARENA(int8_t, 40), STATE(int8_t, 32), STATE(uint8_t, 66), (void *)(arena.bytes +
         0));
     /* b0.update: int32[2], 2 scales */
-    mct_bias_update_s8(&b0_update_params, step, ARENA(int8_t, 56), STATE(mct_exponent, 60),
+    mct_bias_update_s8(&b0_update_params, step, ARENA(int8_t, 56), STATE(mct_exponent, 63),
         STATE(int32_t, 20));
 }
 
@@ -142,6 +146,11 @@ mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result)
     return MCT_OK;
 }
 
+int32_t mct_output_exponent(void)
+{
+    return STATE(mct_exponent, 53)->now;
+}
+
 uint8_t *mct_state_bytes(void)
 {
     return state.bytes;
@@ -155,7 +164,7 @@ uint32_t mct_position(void)
 uint32_t mct_saturations(void)
 {
     static const uint32_t offsets[] = {
-        50, 53, 60,
+        50, 53, 56, 63,
     };
     uint32_t count = 0;
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {

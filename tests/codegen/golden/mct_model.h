@@ -21,8 +21,8 @@
  * mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over a restart by mct_state_save and
  * mct_state_load. A whole program: ../example/main.c.
  *
- * SRAM: arena 64 + state 72 bytes, and the stack. Flash: 0 bytes of frozen
- * weights, 72 of initial state, and code. Where the two lie is up to you:
+ * SRAM: arena 64 + state 76 bytes, and the stack. Flash: 0 bytes of frozen
+ * weights, 76 of initial state, and code. Where the two lie is up to you:
  * MCT_ARENA_ATTRIBUTES and MCT_STATE_ATTRIBUTES, defined for the compiler or in a file
  * mct_config.h of yours, stand before their definitions, as
  *
@@ -49,19 +49,20 @@ extern "C" {
 #define MCT_INPUT_SCALE 0.02
 #define MCT_INPUT_ZERO_POINT -3
 
-/* Output: int8 scores of the classes. */
+/* Output: int8 scores of the classes; real = (value - zero point) * scale *
+ * 2^mct_output_exponent(). */
 #define MCT_CLASSES 2
 #define MCT_OUTPUT_BYTES 2
 #define MCT_OUTPUT_SCALE 0.00941963069
 #define MCT_OUTPUT_ZERO_POINT 15
 
 #define MCT_ARENA_BYTES 64
-#define MCT_STATE_BYTES 72
+#define MCT_STATE_BYTES 76
 #define MCT_BIASES 4 /* that are trained; they stand first in the state */
 #define MCT_SAMPLES_PER_UPDATE 1u
 
 /* Tells this model, scheme and layout of the state from any other. */
-#define MCT_MODEL_HASH UINT64_C(0x58d6359ed9baca70)
+#define MCT_MODEL_HASH UINT64_C(0xfc2ef9bb77c26944)
 
 /* Restores the weights the model came with; seed starts the rounding's random numbers. */
 void mct_reset(uint32_t seed);
@@ -71,6 +72,9 @@ int8_t *mct_input(void);
 
 /* The scores for the sample in mct_input(), valid until the next call of any function here. */
 const int8_t *mct_infer(void);
+
+/* By which power of two the outputs' scale has grown with the logits; a part of the trained state. */
+int32_t mct_output_exponent(void);
 
 /* One step of training on the sample in mct_input(): forward, loss, backward, update.
  * MCT_ERROR_LABEL, and nothing changes, unless 0 <= label < MCT_CLASSES.

@@ -7,6 +7,7 @@
 #include "mct_bias.h"
 #include "mct_conv_2d.h"
 #include "mct_pooling.h"
+#include "mct_scale_sums.h"
 #include "mct_softmax_cross_entropy.h"
 
 static const int32_t node0_mult_q31[] = {
@@ -15,10 +16,10 @@ static const int32_t node0_mult_q31[] = {
 static const int8_t node0_shift[] = {
     -7, -8,
 };
-static const int32_t node2_mult_q31[] = {
+static const int32_t node2_scaled_mult_q31[] = {
     1612637634, 1502595781,
 };
-static const int8_t node2_shift[] = {
+static const int8_t node2_scaled_shift[] = {
     -6, -7,
 };
 static const int32_t loss_logit_mult_q31[] = {
@@ -82,21 +83,19 @@ static const mct_mean_s8_params node1_params = {
     .low = -128,
     .high = 127,
 };
-static const mct_conv_2d_s8_params node2_params = {
+static const mct_conv_2d_s32_params node2_params = {
     .x = {.h = 1, .w = 1, .c = 2},
     .y = {.h = 1, .w = 1, .c = 2},
     .window = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1,
         .dilation_w = 1, .pad_top = 0, .pad_left = 0},
     .x_zero_point = 4,
-    .requantize = {.mult_q31 = node2_mult_q31, .shift = node2_shift, .per_channel = 1,
-        .rounds_once = 1, .zero_point = 15, .low = -128, .high = 127},
 };
-static const mct_conv_2d_s32_params node2_sums_params = {
-    .x = {.h = 1, .w = 1, .c = 2},
-    .y = {.h = 1, .w = 1, .c = 2},
-    .window = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1,
-        .dilation_w = 1, .pad_top = 0, .pad_left = 0},
-    .x_zero_point = 4,
+static const mct_scale_sums_s8_params node2_scaled_params = {
+    .positions = 1,
+    .channels = 2,
+    .requantize = {.mult_q31 = node2_scaled_mult_q31, .shift = node2_scaled_shift, .per_channel
+        = 1, .rounds_once = 1, .zero_point = 15, .low = -128, .high = 127},
+    .exponent_limit = 15,
 };
 static const mct_softmax_cross_entropy_s8_params loss_params = {
     .classes = 2,
@@ -107,6 +106,7 @@ static const mct_softmax_cross_entropy_s8_params loss_params = {
     .per_class = 1,
     .exact = 1,
     .salt = 1,
+    .output = {.high_q16 = 99748, .low_q16 = 127357, .exponent_limit = 15},
 };
 static const mct_conv_2d_grad_input_s8_params node2_sums_dx_params = {
     .dx = {.h = 1, .w = 1, .c = 2},
