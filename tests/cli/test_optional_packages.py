@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from mcutrain import demo
 from mcutrain.cli.doctor import required_packages
 from mcutrain.demo import MODEL
 from mcutrain.demo import board as demo_board
+from mcutrain.oracle_tflite import find_interpreter
 from tests.cli.conftest import Run
 
 if sys.version_info >= (3, 11):
@@ -30,15 +31,17 @@ Without = Callable[..., None]
 
 
 @pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> Without:
-    """Makes packages absent for this process."""
+def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Without]:
+    """Makes packages absent for this process, also for what remembers what it has found."""
+    find_interpreter.cache_clear()
 
     def forget(*names: str) -> None:
         for name in names:
             for module in OPTIONAL[name].modules:
                 monkeypatch.setitem(sys.modules, module, None)
 
-    return forget
+    yield forget
+    find_interpreter.cache_clear()
 
 
 @pytest.fixture

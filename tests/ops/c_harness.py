@@ -120,11 +120,17 @@ def _source(samples: Sequence[Sample]) -> str:
     for i, (sample, call) in enumerate(zip(samples, calls, strict=True)):
         code = declarations.call(call, lambda operand, s=sample: _pointer(s, operand))
         functions.append(f"static void call_{i}(uint8_t *const *b)\n{{\n    {code}\n}}\n")
-    declared = {"tables": declarations.tables, "params": declarations.params}
-    headers = "".join(f'#include "mct_{name}.h"\n' for name in sorted({c.kernel for c in calls}))
+    headers = [f"mct_{name}.h" for name in sorted({c.kernel for c in calls})]
+    declared = {
+        "prefix": "mct",
+        "PREFIX": "MCT",
+        "headers": headers,
+        "tables": declarations.tables,
+        "params": declarations.params,
+    }
     table = ", ".join(f"call_{i}" for i in range(len(samples)))
     return (
-        f"{headers}\n{render('mct_declarations.j2', declared)}\n{''.join(functions)}\n"
+        f"{render('mct_tables.h.j2', declared)}\n{''.join(functions)}\n"
         f"extern void (*const calls[])(uint8_t *const *b);\n"
         f"void (*const calls[])(uint8_t *const *b) = {{{table}}};\n"
     )
