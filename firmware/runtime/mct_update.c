@@ -118,8 +118,8 @@ void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first
     for (int32_t j = 0; j < count; j++) {
         const int32_t c = first + j;
         const mct_rate rate = mct_rate_of(u, c);
-        const int64_t delta = mct_clamp64(mct_delta(u, &rate, sums[j], c), -MCT_BIAS_STEP_LIMIT,
-                                          MCT_BIAS_STEP_LIMIT);
+        const int64_t delta =
+            mct_clamp64(mct_delta(u, &rate, sums[j], c), -MCT_BIAS_STEP_LIMIT, MCT_BIAS_STEP_LIMIT);
         b[j] = (int32_t)mct_clamp64(b[j] - delta, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
     }
 }

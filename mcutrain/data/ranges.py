@@ -101,7 +101,8 @@ def check_values(x: Samples, model: ModelInput, what: str, remedy: str) -> list[
         f"{model.low:.4g} to {model.high:.4g}"
     )
     if found.share >= TOLD_SHARE:
-        said = f"{ranges}: {100 * found.share:.2g} % of the values are clipped"
+        share = f"{found.share:.0%}" if found.share >= 0.1 else f"{found.share:.1%}"
+        said = f"{ranges}: {share.replace('%', ' %')} of the values are clipped"
         if found.is_wrong:
             raise DataError(f"{said}; {remedy}")
         return [f"{said}; if that is more than outliers, {remedy}"]

@@ -38,7 +38,9 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Without]:
     def forget(*names: str) -> None:
         for name in names:
             for module in OPTIONAL[name].modules:
-                monkeypatch.setitem(sys.modules, module, None)
+                loaded = [known for known in sys.modules if known.startswith(f"{module}.")]
+                for forgotten in (module, *loaded):
+                    monkeypatch.setitem(sys.modules, forgotten, None)
 
     yield forget
     find_interpreter.cache_clear()

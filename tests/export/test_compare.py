@@ -64,7 +64,7 @@ def test_a_new_head_is_a_difference_in_words(tmp_path):
         "output 0 int8[1,4] = 0.00390625 * (q + 128) is int8[1,7] = 0.00390625 * (q + 128)"
     )
     assert changes.structure[1] == (
-        "1 of 8 operators differ, first 'head/conv': Conv2D has other numbers"
+        "2 of 8 operators differ, first 'head/conv': Conv2D has other numbers"
     )
 
 

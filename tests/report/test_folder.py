@@ -190,7 +190,7 @@ def test_nothing_is_left_half_written(
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(ReportError, match=r"cannot write .*report\.json: No space left"):
         write(report, tmp_path)
     assert (tmp_path / "report.html").read_bytes() == before
