@@ -128,9 +128,8 @@ class Generated(Shown):
 
     def to_dict(self) -> Record:
         """As `mcutrain generate --json` prints it."""
-        return {
-            "folder": str(self.folder), "files": self.files, "plan": facts(self.plan.step)
-        }  # fmt: skip
+        plan = facts(self.plan.step)
+        return {"folder": str(self.folder), "files": self.files, "plan": plan}
 
 
 @checked
