@@ -74,7 +74,8 @@ class NoAnswerError(LinkError):
     def __init__(self, port: str, command: str, seconds: float) -> None:
         super().__init__(
             f"{port} gave no answer to {command} in {seconds:.3g} seconds; is a board with "
-            "mcutrain's firmware connected there, and its baud rate the one of --baud?"
+            "mcutrain's firmware connected there, its baud rate the one of --baud, and no other "
+            "program using it?"
         )
         self.port, self.command, self.seconds = port, command, seconds
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 import serial
-from mcutrain_host.errors import PortError, UnpluggedError
+from mcutrain_host.errors import HostError, PortError, UnpluggedError
 
 BAUD = 115_200
 WRITE_SECONDS = 5.0
@@ -36,10 +36,13 @@ class Link(Protocol):
         """For sentences."""
 
     def write(self, data: bytes) -> None:
-        """Send all, or lose it. Raises UnpluggedError."""
+        """Send all, or lose it. Raises UnpluggedError or PortError."""
 
     def read(self, seconds: float) -> bytes:
-        """What has come, waiting for its first byte at most `seconds`. Raises UnpluggedError."""
+        """What has come, waiting for its first byte at most `seconds`.
+
+        Raises UnpluggedError or PortError.
+        """
 
     def clear(self) -> None:
         """Forget what has come."""
@@ -57,6 +60,7 @@ class SerialLink:
     def __init__(self, url: str, baud: int = BAUD) -> None:
         self.url, self.baud = url, baud
         self._port: serial.SerialBase | None = None
+        self._heard = False
         self.open()
 
     @property
@@ -67,35 +71,39 @@ class SerialLink:
     def open(self) -> None:
         """Take the port for this program alone. Raises PortError."""
         self.close()
-        self._port = open_port(self.url, self.baud)
+        self._port, self._heard = open_port(self.url, self.baud), False
 
     def write(self, data: bytes) -> None:
-        """Send all, or lose it if nobody takes it. Raises UnpluggedError."""
+        """Send all, or lose it if nobody takes it. Raises UnpluggedError or PortError."""
         try:
             with suppress(serial.SerialTimeoutException):  # as if lost on the way
                 self._opened().write(data)
         except GONE as error:
-            raise UnpluggedError(self.url) from error
+            raise self._gone() from error
 
     def read(self, seconds: float) -> bytes:
-        """What has come, waiting for its first byte at most `seconds`. Raises UnpluggedError."""
+        """What has come, waiting for its first byte at most `seconds`.
+
+        Raises UnpluggedError; PortError if a connection was closed before anything came.
+        """
         port = self._opened()
         until = time.monotonic() + seconds
         try:
             first = bytes(port.read(1))
             while not first and time.monotonic() < until:
                 first = bytes(port.read(1))
+            self._heard = self._heard or bool(first)
             waiting = min(port.in_waiting, READ_BYTES) if first else 0
             return first + bytes(port.read(waiting)) if waiting else first
         except GONE as error:
-            raise UnpluggedError(self.url) from error
+            raise self._gone() from error
 
     def clear(self) -> None:
-        """Forget what has come. Raises UnpluggedError."""
+        """Forget what has come. Raises UnpluggedError or PortError."""
         try:
             self._opened().reset_input_buffer()
         except GONE as error:
-            raise UnpluggedError(self.url) from error
+            raise self._gone() from error
 
     def close(self) -> None:
         """Give the port free."""
@@ -121,6 +129,9 @@ class SerialLink:
             raise UnpluggedError(self.url)
         return self._port
 
+    def _gone(self) -> HostError:
+        return UnpluggedError(self.url) if self._heard else turned_away(self.url)
+
 
 def open_port(url: str, baud: int, parity: str = serial.PARITY_NONE) -> serial.SerialBase:
     """A pyserial port that no other program shares, where the system can see to that.
@@ -140,12 +151,21 @@ def open_port(url: str, baud: int, parity: str = serial.PARITY_NONE) -> serial.S
         raise PortError(url, _reason(url, error)) from error
 
 
+def turned_away(url: str) -> HostError:
+    """Why a port is gone that nothing ever came from."""
+    if not url.startswith("socket://"):
+        return UnpluggedError(url)
+    return PortError(
+        url, f"{IN_USE} (it closed the connection at once, as a tunnel to nowhere does too)"
+    )
+
+
 def _reason(url: str, error: Exception) -> str:
     """Why a port cannot be opened, in few words."""
     if url.startswith("socket://") and not _has_port(url):
         return "give it as socket://HOST:PORT"
     if "exclusively lock" in str(error):
-        return "another program uses it"
+        return IN_USE
     cause = error.__context__ or error
     number = getattr(error, "errno", None) or getattr(cause, "errno", None) or _first(cause)
     if number in REASONS:
@@ -154,10 +174,11 @@ def _reason(url: str, error: Exception) -> str:
     return str(text).rpartition("ould not open port ")[2] or type(error).__name__
 
 
+IN_USE = "it is in use by another program; end that one, or wait for it"
 REASONS = {
     errno.EACCES: "permission denied; on Linux, add yourself to the group dialout",
-    errno.EAGAIN: "another program uses it",
-    errno.EBUSY: "another program uses it",
+    errno.EAGAIN: IN_USE,
+    errno.EBUSY: IN_USE,
     errno.ECONNREFUSED: "nothing listens there",
     errno.ENOENT: "there is no such port; `mcutrain ports` lists them",
     errno.EISDIR: "it is no serial port",

@@ -17,7 +17,7 @@ from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import FlashError, HostError, PortError, RefusedError
 from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
 from mcutrain_host.flashing.job import Job
-from mcutrain_host.link import GONE, SerialLink, open_port
+from mcutrain_host.link import GONE, SerialLink, open_port, turned_away
 from mcutrain_host.packages import OPTIONAL, install
 
 BOOTLOADER_BAUD = 115_200
@@ -134,6 +134,9 @@ def _synchronised(job: Job) -> Any | None:
     except Stm32LoaderError:
         port.close()
         return None
+    except GONE as error:
+        port.close()
+        raise turned_away(str(job.port)) from error
     except BaseException:
         port.close()
         raise

@@ -231,7 +231,10 @@ class PtyLink(FileLink):
 
 
 class TcpLink(FileLink):
-    """A TCP port of this computer, for one client at a time, any number one after another."""
+    """A TCP port of this computer, for one client at a time, any number one after another.
+
+    Who comes while another is there is turned away: the connection is closed at once.
+    """
 
     def __init__(self, port: int = 0) -> None:
         super().__init__()
@@ -273,29 +276,55 @@ class TcpLink(FileLink):
         self.unplug()
 
     def receive(self) -> bytes:
-        """All bytes that came for the board; also takes a new client."""
-        self._accept()
+        """All bytes that came for the board; also takes a new client, or turns it away."""
+        if self._client is None:
+            self._client = self._accept()
         if self._client is not None and hasattr(socket, "TCP_QUICKACK"):
             # Linux forgets it; without, a client that writes in small pieces waits 40 ms for each
             with suppress(OSError):
                 self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        return super().receive()
+        data = super().receive()
+        if not data:
+            self._look_for_others()
+        return data
 
-    def _accept(self) -> None:
-        if self._client is not None or self._server is None:
+    def _look_for_others(self) -> None:
+        other = self._accept()
+        if other is None:
             return
+        if self._client_is_there():
+            other.close()
+        else:
+            self._lost()
+            self._client = other
+
+    def _client_is_there(self) -> bool:
+        """It may have left since it was read last, and before the next one came."""
+        if self._client is None:
+            return False
+        try:
+            return bool(self._client.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def _accept(self) -> socket.socket | None:
+        if self._server is None:
+            return None
         with suppress(OSError):
-            self._client, _ = self._server.accept()
-            self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._client.setblocking(False)
+            client, _ = self._server.accept()
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.setblocking(False)
+            return client
+        return None
 
     def _reader(self) -> int | None:
         return None if self._client is None else self._client.fileno()
 
     def _awaited(self) -> list[int]:
-        if self._client is None and self._server is not None:
-            return [self._server.fileno()]
-        return super()._awaited()
+        newcomers = [] if self._server is None else [self._server.fileno()]
+        return super()._awaited() + newcomers
 
     def _lost(self) -> None:
         if self._client is not None:

@@ -31,7 +31,7 @@ def monitor(
 ) -> None:
     """Watch a board: position, loss, cycles, stack, the line's faults. It changes nothing.
 
-    A port has one user: this ends another program's session with the board. Ctrl-C ends it.
+    A port has one user: while another program uses it, this is refused. Ctrl-C ends it.
 
     Example: `mcutrain monitor --port /dev/ttyACM0`
     """

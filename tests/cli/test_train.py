@@ -312,6 +312,21 @@ def test_a_noisy_line_trains_to_the_same_bits(folder: Path, board: Board) -> Non
     assert states[0] == states[1]
 
 
+def test_a_second_program_is_told_that_the_board_is_in_use(
+    run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    first = started(folder, *TESTED, "--port", board.url)
+    wait_for_steps(folder, 5)
+    first.send_signal(signal.SIGSTOP)  # so that it is not done meanwhile
+    says = f"cannot open {board.url}: it is in use by another program; end that one, or wait for it"
+    for other in (("monitor", "--once"), ("pull", folder), ("train", folder, "--data", IMAGES)):
+        assert run(*other, "--port", board.url).sentence.startswith(says)
+    first.send_signal(signal.SIGCONT)
+    outcome = ended(first)
+    assert outcome.code == 0, outcome.err
+    assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [

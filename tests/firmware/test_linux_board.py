@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from mcutrain_host.client import Device
+from mcutrain_host.errors import PortError
 from mcutrain_host.link import SerialLink
 from mcutrain_host.protocol import Rate
 
@@ -102,6 +103,20 @@ def test_without_room_for_the_slots_it_says_so_and_leaves_no_file(
     sentence = refused(program, state, room)
     assert sentence == f"cannot keep the state in {state}: File too large"
     assert not state.exists()
+
+
+def test_a_second_host_is_turned_away_and_the_first_one_goes_on(
+    program: Path, tmp_path: Path
+) -> None:
+    says = "it is in use by another program; end that one, or wait for it"
+    with running(program, tmp_path / "slots") as device:
+        device.identify()
+        for _ in range(3):
+            with SerialLink(device.link.name) as second, pytest.raises(PortError, match=says):
+                Device(second).identify()
+            teach(device, 1)
+        device.reopen()  # the next one is let in as soon as the first has left
+        assert device.identity.position == 3
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Real lines: a pseudo-terminal, TCP, what goes wrong with them, and who is there."""
 
 import errno
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -40,13 +41,23 @@ def test_a_line_where_nobody_answers_is_given_up() -> None:
 
 
 def test_a_port_belongs_to_one_program() -> None:
-    says = "cannot open .*: another program uses it"
+    says = "cannot open .*: it is in use by another program; end that one, or wait for it$"
     with (
         on_pty(lambda data: b"") as path,
         SerialLink(path),
         pytest.raises(PortError, match=says),
     ):
         SerialLink(path)
+
+
+def test_a_connection_that_is_closed_at_once_belongs_to_another_program() -> None:
+    says = "cannot open socket://.*: it is in use by another program; end that one, or wait for it"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        link = SerialLink(f"socket://127.0.0.1:{listener.getsockname()[1]}")
+        listener.accept()[0].close()
+        with pytest.raises(PortError, match=says):
+            Device(link, SHORT).identify()
+        link.close()
 
 
 def test_a_connection_that_ends_is_unplugged() -> None:

@@ -3,12 +3,14 @@
  *
  *     firmware                              a new pseudo-terminal, whose path is printed
  *     firmware --port /dev/ttyS0[:115200]   a serial device
- *     firmware --port tcp:5000              one TCP connection after the other, from this machine
+ *     firmware --port tcp:5000              one TCP connection after the other, from this machine;
+ *                                           a second one at the same time is closed at once
  *     firmware --state FILE                 where the slots are; mcutrain.slots if not given */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,12 +122,39 @@ static void mct_linux_listen(const char *number) {
     printf("port socket://127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
 }
 
+static int mct_linux_accept(void) {
+    const int now = 1; /* answers are small and waited for: do not gather them */
+    const int line = accept(linux_board.listener, NULL, NULL);
+    setsockopt(line, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
+    return line;
+}
+
+/* Until there is something to read. Who connects meanwhile is turned away, its connection closed at
+ * once; but the host may have left between the two looks, and then the newcomer has the line. */
+static void mct_linux_wait(void) {
+    for (;;) {
+        struct pollfd lines[] = {
+            {.fd = linux_board.line, .events = POLLIN},
+            {.fd = linux_board.listener, .events = POLLIN}, /* overlooked if -1 */
+        };
+        if (poll(lines, 2, -1) < 0 || lines[0].revents != 0) {
+            return;
+        }
+        char byte;
+        int leaves = mct_linux_accept();
+        if (recv(linux_board.line, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+            const int stays = leaves;
+            leaves = linux_board.line;
+            linux_board.line = stays;
+        }
+        close(leaves);
+    }
+}
+
 int32_t mct_board_receive(void) {
     for (;;) {
         if (linux_board.line < 0) {
-            const int now = 1; /* answers are small and waited for: do not gather them */
-            linux_board.line = accept(linux_board.listener, NULL, NULL);
-            setsockopt(linux_board.line, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
+            linux_board.line = mct_linux_accept();
             continue;
         }
         static uint8_t bytes[4096];
@@ -134,6 +163,7 @@ int32_t mct_board_receive(void) {
             return bytes[next++];
         }
         next = 0;
+        mct_linux_wait();
         count = read(linux_board.line, bytes, sizeof bytes);
         if (count > 0 || (count < 0 && errno == EINTR)) {
             continue;

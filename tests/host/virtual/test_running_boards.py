@@ -2,15 +2,17 @@
 
 import json
 import shutil
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcutrain_host.virtual.board import DirectLink, VirtualBoard, load_machine
 from mcutrain_host.virtual.errors import BoardFault
-from mcutrain_host.virtual.link import FaultyLink, LinkFaults, LoopbackLink, TcpLink
+from mcutrain_host.virtual.link import FaultyLink, FileLink, LinkFaults, LoopbackLink, TcpLink
 from mcutrain_host.virtual.machine import Machine, Stop
 from mcutrain_host.virtual.qemu import QemuBoard
 
@@ -143,6 +145,78 @@ def test_nobody_else_can_take_the_tcp_port_meanwhile() -> None:
             TcpLink(link.port)
     finally:
         link.close()
+
+
+def test_a_second_client_is_turned_away_and_the_first_one_hears_nothing_of_it() -> None:
+    link = TcpLink()
+    address = ("127.0.0.1", link.port)
+    try:
+        with socket.create_connection(address, 5) as first:
+            first.sendall(b"one")
+            assert received(link, 3) == b"one"
+            for _ in range(3):
+                with socket.create_connection(address, 5) as second:
+                    second.sendall(b"two")
+                    assert link.receive() == b""
+                    assert_closed(second)
+            first.sendall(b"three")
+            assert received(link, 5) == b"three"
+            link.send(b"four")
+            assert first.recv(100) == b"four"
+    finally:
+        link.close()
+
+
+def test_a_client_that_has_left_makes_room_for_the_next_at_once() -> None:
+    link = TcpLink()
+    address = ("127.0.0.1", link.port)
+    try:
+        for last in (b"", b"a request without an answer"):
+            with socket.create_connection(address, 5) as first:
+                first.sendall(b"one")
+                assert received(link, 3) == b"one"
+                first.sendall(last)
+            with socket.create_connection(address, 5) as second:
+                second.sendall(b"two")
+                assert received(link, len(last) + 3) == last + b"two"
+                link.send(b"three")
+                assert second.recv(100) == b"three"
+            assert received(link, 0) == b""
+    finally:
+        link.close()
+
+
+def test_a_client_that_leaves_between_two_looks_is_not_taken_for_present(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = TcpLink()
+    address = ("127.0.0.1", link.port)
+    try:
+        with socket.create_connection(address, 5) as first:
+            first.sendall(b"one")
+            assert received(link, 3) == b"one"
+        with socket.create_connection(address, 5) as second:
+            second.sendall(b"two")
+            with monkeypatch.context() as before_it_left:
+                before_it_left.setattr(FileLink, "receive", lambda self: b"")
+                link.receive()
+            assert received(link, 3) == b"two"
+    finally:
+        link.close()
+
+
+def received(link: TcpLink, count: int) -> bytes:
+    """So many bytes for the board, or what came of them in 5 seconds; 0: until nothing waits."""
+    data, until = bytearray(), time.monotonic() + 5
+    while len(data) < count and time.monotonic() < until:
+        link.wait(0.01)
+        data += link.receive()
+    return bytes(data) if count else link.receive()
+
+
+def assert_closed(client: socket.socket) -> None:
+    with suppress(ConnectionResetError):
+        assert client.recv(100) == b""
 
 
 def loader(port: str) -> Any:
