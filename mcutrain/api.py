@@ -137,7 +137,7 @@ def train(
     data: a path that mcutrain.data.load reads, a Split, or arrays (x, y); validation: (x, y) to
     test on, see mcutrain.data.of_arrays. settings: all that determines the run; epochs,
     learning_rate (per sample) and seed replace theirs. Without a learning rate one is found by
-    short trials on training samples, as `--lr auto` does; the result names it. checkpoint: a file
+    short trials, as `--lr auto` does; the result names it. checkpoint: a file
     to continue from if it exists, and to save to.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit,
@@ -286,9 +286,9 @@ def prepare_samples(
     input_shape: without the batch; scale, zero_point: the input's. classes: that are told apart;
     None for a network that learns without labels. normalization: see prepare_run.
     """
-    for dataset in (split.train, split.test):
-        if len(dataset) == 0:
-            raise DataError("the data set has no training or no test sample")
+    for dataset in (split.train, split.test, split.validation):
+        if dataset is not None and len(dataset) == 0:
+            raise DataError("the data set has no training, no test or no validation sample")
     samples = Samples.prepare(
         split, input_shape, scale, zero_point, settings, normalization or "auto"
     )

@@ -34,6 +34,8 @@ TOLD_SECONDS = 0.3
 STOP_SECONDS = 60.0
 """How long a process may take to write its checkpoint before it is ended."""
 STOP = "stop"
+PARTS = ("train", "test", "validation")
+"""Of a split, in its order; there may be no validation part."""
 KEPT_SECONDS = 30 * 24 * 3600
 """How long a checkpoint that nobody continues stays in the cache."""
 
@@ -218,9 +220,10 @@ def _steps(folder: Path, count: int) -> int:
 
 def _save(split: Split, folder: Path) -> None:
     """Where every process maps the samples from, so that they are in memory once."""
-    for name, part in (("train", split.train), ("test", split.test)):
-        np.save(folder / f"{name}-x.npy", part.x)
-        np.save(folder / f"{name}-y.npy", part.y)
+    for name, part in zip(PARTS, (split.train, split.test, split.validation), strict=True):
+        if part is not None:
+            np.save(folder / f"{name}-x.npy", part.x)
+            np.save(folder / f"{name}-y.npy", part.y)
     (folder / "names").write_text("\0".join(split.train.names), encoding="utf-8")
 
 
@@ -240,7 +243,8 @@ def _split(folder: Path) -> Split:
             np.load(folder / f"{name}-y.npy"),
             names,
         )
-        for name in ("train", "test")
+        for name in PARTS
+        if (folder / f"{name}-x.npy").exists()
     ]
     return Split(*parts)
 

@@ -42,7 +42,7 @@ Rate = Annotated[
         parser=parse_rate,
         metavar="X",
         help="Learning rate per sample, or a fraction; auto finds one by short trials on training "
-        "samples, and prints it.",
+        "samples, judged by the data's validation part if there is one, and prints it.",
     ),
 ]
 RATE = "auto"

@@ -128,7 +128,7 @@ def simulate(
     backend = _Backend(reference, portable)
     run = _prepare(step, split, continued(settings, checkpoint), source, backend)
     if not json and lr is None:
-        say(rate_line(run.settings.learning_rate))
+        say(rate_line(run.settings.learning_rate, run.samples.split))
     with logged(step, run, log, tensorboard) as watch:
         result = _train(step, run, checkpoint, watch)
     if save_state is not None:

@@ -150,7 +150,7 @@ def train(
     check_writable(state)
     course = _course(manifest, source, settings)
     if lr is None and not json:
-        say(rate_line(course.settings.learning_rate))
+        say(rate_line(course.settings.learning_rate, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
     lessons = board_lessons(course, tests, _reconstruction(manifest))
     how = Settings(

@@ -12,6 +12,7 @@ from mcutrain.cli.output import err, percent, training_bar
 
 if TYPE_CHECKING:
     from mcutrain.api import Watch
+    from mcutrain.data import Split
     from mcutrain.simulate import EpochResult, Progress, Run
 
 SMOOTHING = 0.005
@@ -65,9 +66,10 @@ def searching(before: str = "") -> Iterator[Callable[[int, int], None]]:
         yield report
 
 
-def rate_line(rate: float | None) -> str:
-    """The rate that was found, as it can be given again."""
-    return f"learning rate found on training samples: --lr {rate:g}"
+def rate_line(rate: float | None, split: Split | None = None) -> str:
+    """The rate that was found, as it can be given again. split: whose trials found it."""
+    judged = "" if split is None or split.validation is None else ", judged by validation samples"
+    return f"learning rate found on training samples{judged}: --lr {rate:g}"
 
 
 def score_lines(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[str]:

@@ -19,7 +19,10 @@ def check(
     model that learns without labels.
     transform: what will be applied to the samples; none leaves them as they are.
     """
-    for part, dataset in (("training", split.train), ("test", split.test)):
+    known = {"training": split.train, "test": split.test, "validation": split.validation}
+    for part, dataset in known.items():
+        if dataset is None:
+            continue
         shape = _shape_after(dataset, transform)
         if not is_same_shape(shape, input_shape):
             raise DataError(

@@ -1,10 +1,11 @@
 """The learning rate of a run, found by short trial runs on some of its training samples.
 
 A trial is the run itself in small: the same step in the device's integers, the same schedule, order
-and augmentation, on samples drawn per class; what is left of the drawn ones tells the loss that it
-ends with. Test samples are not looked at. L. Smith, "Cyclical Learning Rates for Training Neural
-Networks", WACV 2017, section 3.3, lets the rate grow within one run; whole runs compare better,
-because a rate that is too large shows late.
+and augmentation, on samples drawn per class. Samples of the data's validation part tell the loss
+that it ends with; without such a part, training samples that are held out. Test samples are not
+looked at. L. Smith, "Cyclical Learning Rates for Training Neural Networks", WACV 2017, section 3.3,
+lets the rate grow within one run; whole runs compare better, because a rate that is too large shows
+late.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mcutrain_host import cache
 from mcutrain import data
 from mcutrain.errors import DataError
 from mcutrain.schedule import LearningRate
-from mcutrain.simulate.run import Course, RunSettings, Samples, Simulator
+from mcutrain.simulate.run import Course, RunSettings, Samples, Simulator, content_of
 
 Array = npt.NDArray[Any]
 Report = Callable[[int, int], None]
@@ -38,7 +39,7 @@ FIRST = RATES.index(0.01)
 COARSE = 2
 """Steps in RATES between the first trials; later ones go to the neighbours."""
 SAMPLES = 400
-"""Training samples that are looked at, at most."""
+"""That are looked at, at most."""
 HELD_OUT = 0.4
 """Share of them that tells the loss."""
 USUAL_TRIALS = 6
@@ -63,7 +64,7 @@ _STILL = LearningRate(0, 0)
 class Search:
     """A run whose rate is to be found.
 
-    samples: of the run; only their training part is used. settings: its learning_rate does not
+    samples: of the run; their test part is not used. settings: its learning_rate does not
     matter. model_hash: of model, scheme and layout, as a saved state names it. accumulate: samples
     per update. simulator: makes one that has not learnt; it is not made if the rate is known.
     """
@@ -89,7 +90,10 @@ class Search:
         settings = replace(self.settings, learning_rate=None)
         course = Course(self.samples, settings).digest
         facts = (FORMAT, version("mcutrain"), self.model_hash, self.accumulate, course)
-        return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+        found = hashlib.sha256(repr(facts).encode())
+        if self.samples.split.validation is not None:
+            found.update(content_of(self.samples.split.validation))
+        return found.hexdigest()[:32]
 
 
 def _read(path: Path) -> float | None:
@@ -171,11 +175,8 @@ class Trials:
     def __init__(self, search: Search) -> None:
         self._simulator = search.simulator()
         self._begin = self._simulator.save()
-        train = search.samples.split.train
-        drawn = _drawn(train, search.settings.seed)
-        self._parts = [
-            replace(search.samples, split=split) for split in _parted(drawn, search.settings.seed)
-        ]
+        parts = _parts(search.samples.split, search.settings.seed)
+        self._parts = [replace(search.samples, split=part) for part in parts]
         self._settings = replace(search.settings, epochs=self._epochs(search))
 
     def _epochs(self, search: Search) -> int:
@@ -210,6 +211,16 @@ class Trials:
             done += len(index)
 
 
+def _parts(split: data.Split, seed: int) -> list[data.Split]:
+    """What trials train on, and what tells the loss that they end with."""
+    if split.validation is None:
+        return _parted(_drawn(split.train, seed), seed)
+    held_out = round(SAMPLES * HELD_OUT)
+    trained = min(SAMPLES - held_out, len(split.train))
+    tested = min(held_out, len(split.validation))
+    return [data.Split(split.train.drawn(trained, seed), split.validation.drawn(tested, seed))]
+
+
 def _drawn(train: data.Dataset, seed: int) -> data.Dataset:
     """SAMPLES of them, per class where classes have two samples or more."""
     if len(train) <= SAMPLES:
@@ -218,7 +229,7 @@ def _drawn(train: data.Dataset, seed: int) -> data.Dataset:
 
 
 def _parted(drawn: data.Dataset, seed: int) -> list[data.Split]:
-    """What trials train on, and what is held out; several times where there is little."""
+    """Some to train on, and others held out; several times where there is little."""
     if len(drawn) == 1:
         return [data.Split(drawn, drawn)]
     repeats = min(math.ceil(FEW_SAMPLES * HELD_OUT / (len(drawn) * HELD_OUT)), MOST_REPEATS)

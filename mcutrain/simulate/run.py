@@ -157,10 +157,9 @@ class Samples:
             )
         height, width, channels = (*(1,) * (3 - len(input_shape)), *input_shape)
         transform = data.Transform(height, width, channels, settings.flip, settings.crop_pixels)
-        parts = [_fitted(part, input_shape, transform) for part in (split.train, split.test)]
         kinds = settings.augment
         augmentation = Augmentation(kinds, input_shape, zero_point) if kinds else None
-        split = data.Split(*parts)
+        split = split.each(lambda part: _fitted(part, input_shape, transform))
         return Samples(split, transform, scale, zero_point, normalization, augmentation)
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
@@ -246,7 +245,7 @@ class Course:
         if not self.settings.augment:
             del settings["augment"]  # so that it fits checkpoints from before it was there
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
-        found.update(_content(self.samples.split.train))
+        found.update(content_of(self.samples.split.train))
         return found.hexdigest()
 
 
@@ -260,7 +259,8 @@ def rate_of_checkpoint(path: Path) -> float | None:
     return rate if isinstance(rate, float) else None
 
 
-def _content(part: data.Dataset) -> bytes:
+def content_of(part: data.Dataset) -> bytes:
+    """Samples and labels."""
     return np.ascontiguousarray(part.x).tobytes() + part.y.tobytes()
 
 
@@ -448,5 +448,5 @@ class Run:
     def _identity(self) -> str:
         """What a checkpoint must agree with."""
         digest = hashlib.sha256((self.fingerprint + self.course.digest).encode())
-        digest.update(_content(self.samples.split.test))
+        digest.update(content_of(self.samples.split.test))
         return digest.hexdigest()

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from mcutrain_host import saved
 from mcutrain_host.client import Device, Patience
@@ -23,6 +24,7 @@ from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.protocol import Rate
 
+from mcutrain import data as datasets
 from mcutrain.demo import IMAGES, MODEL
 from tests.cli.conftest import Outcome, Run
 from tests.host.fake_device import Noise
@@ -115,6 +117,15 @@ def ended(process: subprocess.Popen[str]) -> Outcome:
     return Outcome(process.returncode, out, err)
 
 
+def three_parts(path: Path) -> Path:
+    """The images with a validation part."""
+    whole = datasets.load(IMAGES)
+    parts = {"train": whole.train, "val": whole.test.part(0, 30), "test": whole.test.part(30, 60)}
+    arrays = {f"{key}_{name}": getattr(p, key) for name, p in parts.items() for key in "xy"}
+    np.savez(path, **arrays, names=np.array(whole.names))
+    return path
+
+
 def wait_for_steps(folder: Path, steps: int) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while len(events(folder, "step")) < steps:
@@ -152,13 +163,16 @@ def test_a_board_ends_with_the_bits_of_the_simulation(
     assert (folder / "trained.mcts").read_bytes() == state
 
 
+@pytest.mark.parametrize("judged", ["", ", judged by validation samples"])
 def test_a_board_learns_at_the_rate_that_the_simulation_finds(
-    run: Run, folder: Path, board: Board, tmp_path: Path
+    run: Run, folder: Path, board: Board, tmp_path: Path, judged: str
 ) -> None:
-    few = ("--data", IMAGES, "--samples", 20, "--test-samples", 2, "--epochs", 1)
+    data = three_parts(tmp_path / "parts.npz") if judged else IMAGES
+    few = ("--data", data, "--samples", 20, "--test-samples", 2, "--epochs", 1)
     state = tmp_path / "state.mcts"
     simulated = run("simulate", MODEL, "--scheme", SCHEME, *few, "--save-state", state)
-    (line,) = [text for text in simulated.err.splitlines() if text.startswith("learning rate")]
+    found = f"learning rate found on training samples{judged}: --lr "
+    (line,) = [text for text in simulated.err.splitlines() if text.startswith(found)]
     (tmp_path / "cache").mkdir()
     environment = {**os.environ, "MCUTRAIN_CACHE": str(tmp_path / "cache")}  # it finds its own
     command = (*MCUTRAIN, "train", folder, *few, "--port", board.url)

@@ -1,5 +1,6 @@
 """Labels as people have them, splits of three parts, and axes in another order."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from mcutrain.analysis.finalists import part
 from mcutrain.analysis.problem import held_out
-from mcutrain.data import Dataset, Split, arranged, load
+from mcutrain.data import Dataset, Split, arranged, check, load
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
 from mcutrain.simulate import RunSettings, Samples
@@ -147,6 +148,19 @@ def test_analysis_and_finalists_test_on_the_validation_part() -> None:
         assert found.test.x.tolist() == X[18:].tolist()
     few = held_out(split.train, 6, 3, 0, split.validation)
     assert (len(few.train), len(few.test)) == (6, 3)
+
+
+def test_a_validation_part_that_does_not_fit_the_model_is_a_sentence() -> None:
+    split = whole(True)
+    assert split.validation is not None
+    shape = split.train.x.shape[1:]
+    beyond = replace(split.validation, y=np.full(6, 2))
+    narrow = Split(*(replace(p, y=p.y % 2) for p in (split.train, split.test)), beyond)
+    with pytest.raises(DataError, match="the validation labels go up to 2"):
+        check(narrow, input_shape=shape, classes=2)
+    wide = replace(split, validation=replace(split.validation, x=np.zeros((6, 9, 9, 1), np.uint8)))
+    with pytest.raises(DataError, match="the validation samples have the shape"):
+        check(wide, input_shape=shape, classes=3)
 
 
 def test_whatever_changes_a_split_keeps_its_validation_part() -> None:

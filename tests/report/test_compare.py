@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mcutrain import api, demo, runs
 from mcutrain import data as datasets
-from mcutrain import demo, runs
 from mcutrain.api import load_data
 from mcutrain.data import Split
 from mcutrain.errors import AnalysisError
@@ -24,7 +24,7 @@ from mcutrain.report.folder import with_selection
 from mcutrain.report.html import sections_of
 from mcutrain.report.json_values import from_json
 from mcutrain.report.training_sections import accuracy_text
-from mcutrain.runs import Lesson, train_all
+from mcutrain.runs import Lesson, Trial, train_all
 from mcutrain.simulate import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import Contributions, Gains, digest
@@ -139,6 +139,24 @@ def test_checkpoints_that_nobody_continues_go_after_a_month(
     split = load_data(load(model), images)
     assert train_all(Lesson(model, (), None, split, RunSettings()), [], 1) == []
     assert [path.name for path in folder.iterdir()] == ["new.npz"]
+
+
+def test_the_rate_of_a_row_is_judged_by_the_validation_part(model: Path, images: Path) -> None:
+    graph, whole = load(model), load_data(load(model), images)
+    parts = Split(whole.train.subset(24), whole.test.part(0, 8))
+    wrong = whole.test.part(8, 40)
+    wrong = replace(wrong, y=(wrong.y + 1) % wrong.classes)
+    settings = RunSettings(epochs=1)
+    rates = []
+    for split in (parts, replace(parts, validation=wrong)):
+        (result,) = train_all(
+            Lesson(model, (UpdateScheme(),), None, split, settings), [Trial(0, 0)], 1
+        )
+        assert (
+            result.learning_rate == api.train(prepare(graph, "head"), split, settings).learning_rate
+        )
+        rates.append(result.learning_rate)
+    assert rates[1] < rates[0]  # there, whatever is learnt is wrong
 
 
 @pytest.mark.parametrize("kind", ["empty", "short", "flipped"])

@@ -61,9 +61,13 @@ def numbered(count: int, first: int = 0) -> Dataset:
 
 
 def search(
-    simulator: Callable[[], Any], count: int = 100, settings: RunSettings | None = None
+    simulator: Callable[[], Any],
+    count: int = 100,
+    settings: RunSettings | None = None,
+    validation: int = 0,
 ) -> Search:
-    split = Split(numbered(count), numbered(20, first=10_000))
+    judges = numbered(validation, first=5_000) if validation else None
+    split = Split(numbered(count), numbered(20, first=10_000), judges)
     samples = Samples.prepare(split, (FIRST_IS_NUMBER,), 1.0, 0, RunSettings())
     return Search(samples, settings or RunSettings(epochs=3), "0123456789abcdef", 1, simulator)
 
@@ -131,6 +135,30 @@ def test_a_few_hundred_samples_are_looked_at_of_many() -> None:
     assert max(len(part) for part in hill.seen) == 240
 
 
+@pytest.mark.parametrize(("count", "validation"), [(100, 30), (1000, 300), (1, 1)])
+def test_a_validation_part_tells_the_loss_and_all_training_samples_train(
+    count: int, validation: int
+) -> None:
+    hill = Hill(1.0)
+    find_rate(search(lambda: hill, count, RunSettings(epochs=50), validation))
+    trained, held = numbers(hill.seen), numbers(hill.held)
+    assert trained <= set(range(count))
+    assert held <= set(range(5_000, 5_000 + validation))  # those of the test begin at 10,000
+    assert (len(trained), len(held)) == (min(count, 240), min(validation, 160))
+    for part in (trained, held):
+        assert np.ptp(np.bincount([n % len(NAMES) for n in part], minlength=len(NAMES))) <= 1
+
+
+def test_a_validation_part_is_made_to_fit_as_the_others() -> None:
+    images = [
+        Dataset(np.full((4, size, size, 3), size, np.uint8), np.arange(4), NAMES)
+        for size in (4, 6, 8)
+    ]
+    samples = Samples.prepare(Split(*images), (2, 2, 3), 1.0, 0, RunSettings())
+    assert samples.split.validation is not None
+    assert samples.split.validation.x.tolist() == np.full((4, 2, 2, 3), 8).tolist()
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_very_few_samples_are_enough(count: int) -> None:
     assert find_rate(search(lambda: Hill(1.0), count)) in RATES
@@ -192,5 +220,7 @@ def test_all_that_matters_is_in_the_key() -> None:
         replace(one, settings=RunSettings(epochs=3, schedule="constant")),
     ]
     assert len({search.key for search in (one, *others)}) == 1 + len(others)
+    judged = [search(lambda: Hill(1.0), validation=count).key for count in (0, 7, 8)]
+    assert len(set(judged)) == 3
     tests = Split(one.samples.split.train, numbered(7))
     assert replace(one, samples=replace(one.samples, split=tests)).key == one.key
