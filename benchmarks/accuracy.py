@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, pipeline
-from mcutrain.simulate import Run, RunSettings, Samples
+from mcutrain.simulation import Run, RunSettings, Samples
 
 MODEL = "models/mcunet-5fps.int8.tflite"
 DATA = "data/cifar10_10k2k.npz"

@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, pipeline
-from mcutrain.api import prepare_run
-from mcutrain.export import trained_graph
 from mcutrain.pipeline import TrainingStep
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.training import prepare_run
+from mcutrain.simulation import RunSettings
+from mcutrain.trained import trained_graph
 
 MODEL = "models/kws_ref_model.tflite"
 DATA = "data/kws01.npz"

@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, pipeline
-from mcutrain.api import prepare_run
 from mcutrain.ir.graph import TensorType
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.training import prepare_run
+from mcutrain.simulation import RunSettings
 
 MODEL = "models/ad01_int8.tflite"
 SCHEMES = ("head", "6:1,7:1,8:1,bias:4", "full")

@@ -6,7 +6,7 @@ Every kernel body is compiled at -O3 for every board, with arm-none-eabi-gcc and
 are installed; the largest size counts. Firmware of the demo's network is linked, too: what its ELF
 has in flash beyond weights, tables, parameters and kernels is the code of the generated calls (per
 call) and of everything else (fixed). Both are rounded up, so that the estimate is an upper bound.
---write puts the result into firmware/costs/code.toml, which mcutrain.memplan.flash reads.
+--write puts the result into firmware/costs/code.toml, which mcutrain.cost.flash reads.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mcutrain_host.memory import measure
 
 from mcutrain import demo
 from mcutrain.codegen import firmware
+from mcutrain.cost.flash import CODE_FILE, flash_parts, kernel_calls, source_files
 from mcutrain.errors import PlanError
 from mcutrain.memplan import check_board
-from mcutrain.memplan.flash import CODE_FILE, flash_parts, kernel_calls, source_files
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.target import FIRMWARE, Target, load_target
 
@@ -163,7 +163,7 @@ def _toml(
 ) -> str:
     lines = [
         "# Bytes of compiled code at -O3, the largest over boards and compilers;",
-        "# written by benchmarks/code_bytes.py, read by mcutrain/memplan/flash.py.",
+        "# written by benchmarks/code_bytes.py, read by mcutrain/cost/flash.py.",
     ]
     for isa in sorted(kernels):
         call = math.ceil(calls[isa] / CALL_ROUNDS_TO) * CALL_ROUNDS_TO

@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import pipeline
-from mcutrain.schedule import LearningRate
-from mcutrain.simulate import find_compiler
+from mcutrain.simulation import find_compiler
+from mcutrain.simulation.rates import LearningRate
 
 MOST_TIMES = {"inference": 4, "training step": 8}
 """What the ratios must not exceed."""

@@ -1,4 +1,4 @@
-"""Fits the instruction model of mcutrain.instructions to what virtual boards execute.
+"""Fits the instruction model of mcutrain.cost.instructions to what virtual boards execute.
 
     .venv/bin/python benchmarks/instruction_model.py --shared ../shared --keep rows --write
 
@@ -30,11 +30,12 @@ import numpy as np
 from instruction_features import OTHER, features_of
 from scipy.optimize import nnls
 
-from mcutrain import demo, instructions
+from mcutrain import demo
 from mcutrain.codegen.firmware import FIRMWARE
+from mcutrain.cost import instructions
+from mcutrain.cost.measure import measure
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import Graph
-from mcutrain.measure import measure
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import BOARDS, Target, load_target
@@ -191,17 +192,17 @@ def network(name: str, shared: Path) -> Graph:
         return demo.network()
     if name.startswith("made-"):
         sys.path.insert(0, str(REPOSITORY))
-        from tests.instructions.networks import made
+        from tests.cost.networks import made
 
         return made(int(name.removeprefix("made-")))
     if name.startswith("reproducing-"):
         sys.path.insert(0, str(REPOSITORY))
-        from tests.instructions.networks import reproducing
+        from tests.cost.networks import reproducing
 
         return reproducing(int(name.removeprefix("reproducing-")))
     if name.startswith("modern-"):
         sys.path.insert(0, str(REPOSITORY))
-        from tests.instructions.networks import modern
+        from tests.cost.networks import modern
 
         return modern(int(name.removeprefix("modern-")))
     return load(shared / "models" / f"{name}.tflite")
@@ -337,7 +338,7 @@ def print_m7(rows: list[Row], costs: Mapping[str, Mapping[str, float]]) -> None:
 def write(costs: Mapping[str, Mapping[str, float]], isa: str) -> None:
     """firmware/costs/<isa>.toml."""
     lines = [
-        f"# Instructions of each kernel function, {isa} bodies, for mcutrain/instructions.py:",
+        f"# Instructions of each kernel function, {isa} bodies, for mcutrain/cost/instructions.py:",
         "# feature = coefficient. Written by benchmarks/instruction_model.py, not by hand.",
     ]
     for function, terms in sorted(costs.items()):

@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, demo, pipeline
-from mcutrain.api import prepare_run
 from mcutrain.pipeline import TrainingStep
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.training import prepare_run
+from mcutrain.simulation import RunSettings
 
 GRID = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 

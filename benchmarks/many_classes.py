@@ -31,8 +31,8 @@ from mcutrain.analysis.trial import TrialSettings, train
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
-from mcutrain.schedule import LearningRate
-from mcutrain.simulate import CompiledSimulator, RunSettings, Samples
+from mcutrain.simulation import CompiledSimulator, RunSettings, Samples
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, arrange, find_head, parse_scheme
 
 Array = npt.NDArray[Any]

@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, pipeline
-from mcutrain.api import prepare_run
-from mcutrain.export import trained_graph
+from mcutrain.formats import read_float
 from mcutrain.ir.graph import Graph
-from mcutrain.quant import quantize
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.training import prepare_run
+from mcutrain.simulation import RunSettings
+from mcutrain.trained import trained_graph
 
 LENGTH, AXES, STRIDE = 100, 6, 50
 CHANNELS = (24, 32, 48)
@@ -114,7 +114,7 @@ def random_network(x: Array, classes: int, seed: int) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "motion.onnx"
         onnx.save(float_model(classes, seed), path)
-        return quantize(path, some)
+        return read_float(path).quantize(some).graph
 
 
 def float_model(classes: int, seed: int) -> onnx.ModelProto:

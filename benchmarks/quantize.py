@@ -31,12 +31,12 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from mcutrain.data import Transform
-from mcutrain.export import write_tflite
-from mcutrain.frontends import load
+from mcutrain.formats import load, read_float
+from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.graph import Graph
-from mcutrain.oracle_tflite import tflite_outputs
+from mcutrain.oracle.tflite import tflite_outputs
 from mcutrain.pipeline import prepare
-from mcutrain.quant import Quantization, Quantized, Settings, read_float
+from mcutrain.quant import Quantization, Quantized, Settings
 from mcutrain.quant.fake import judged_graph, snr_db
 from mcutrain.quant.float_graph import FloatGraph
 

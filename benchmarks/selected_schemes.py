@@ -24,10 +24,10 @@ from rich.table import Table
 
 from mcutrain import data, pipeline
 from mcutrain.analysis.finalists import part, trained
-from mcutrain.costing import device
+from mcutrain.cost.schemes import device
 from mcutrain.quant import replace_head
-from mcutrain.runs import Lesson
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.parallel import Lesson
+from mcutrain.simulation import RunSettings
 from mcutrain.sparse import find_head, parse_scheme
 from mcutrain.sparse.contribution import read_contributions
 from mcutrain.sparse.cost import Limits

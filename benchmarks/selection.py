@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import demo
-from mcutrain.costing import device
+from mcutrain.cost.schemes import device
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load
 from mcutrain.quant import replace_head

@@ -22,10 +22,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain.api import input_type, load_data, prepare_samples
-from mcutrain.oracle_tflite import interpreter
+from mcutrain.oracle.tflite import interpreter
 from mcutrain.pipeline import load
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.training import input_type, load_data, prepare_samples
+from mcutrain.simulation import RunSettings
 
 Array = npt.NDArray[Any]
 

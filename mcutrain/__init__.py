@@ -10,14 +10,11 @@ input can cause are McutrainError. Reference: docs/python.md.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mcutrain.api import SimulationResult, train
     from mcutrain.data import Normalization, Split
     from mcutrain.errors import McutrainError
     from mcutrain.functions.choosing import select
@@ -26,7 +23,8 @@ if TYPE_CHECKING:
     from mcutrain.functions.planning import Generated, Planned, generate, plan
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep, load, prepare
-    from mcutrain.simulate.run import RunSettings
+    from mcutrain.runs.training import SimulationResult, train
+    from mcutrain.simulation.run import RunSettings
     from mcutrain.sparse import UpdateScheme, parse_scheme
 
 __all__ = [
@@ -61,7 +59,7 @@ __all__ = [
 __version__ = version("mcutrain")
 
 _NAMES = {
-    "mcutrain.api": ("SimulationResult", "train"),
+    "mcutrain.runs.training": ("SimulationResult", "train"),
     "mcutrain.data": ("Normalization", "Split"),
     "mcutrain.errors": ("McutrainError",),
     "mcutrain.functions.choosing": ("select",),
@@ -70,7 +68,7 @@ _NAMES = {
     "mcutrain.functions.planning": ("Generated", "Planned", "generate", "plan"),
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.pipeline": ("TrainingStep", "load", "prepare"),
-    "mcutrain.simulate.run": ("RunSettings",),
+    "mcutrain.simulation.run": ("RunSettings",),
     "mcutrain.sparse": ("UpdateScheme", "parse_scheme"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
@@ -85,31 +83,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
-
-
-class _Face(ModuleType):
-    """`export` and `simulate` are packages and functions; as attributes they are the functions.
-
-    The import system sets a package's attributes to its subpackages; a property is not replaced.
-    """
-
-    @property
-    def export(self) -> object:
-        """mcutrain.functions.models.export."""
-        return __getattr__("export")
-
-    @export.setter
-    def export(self, value: object) -> None:
-        """The subpackage, which `from mcutrain.export import …` finds all the same."""
-
-    @property
-    def simulate(self) -> object:
-        """mcutrain.functions.learning.simulate."""
-        return __getattr__("simulate")
-
-    @simulate.setter
-    def simulate(self, value: object) -> None:
-        """The subpackage."""
-
-
-sys.modules[__name__].__class__ = _Face

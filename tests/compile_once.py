@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from mcutrain.simulate.objects import needed
+from mcutrain.simulation.objects import needed
 
 Run = Callable[[Sequence[str], Path, str], None]
 """Of a command, the folder that it runs in, and what it is in messages: as host/build.py has it."""

@@ -78,7 +78,7 @@ def c_compilers() -> list[tuple[str, ...]]:
 @pytest.fixture(scope="session")
 def sanitizing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, ...]]:
     """The compilers, gcc and clang, that can link with the sanitizers of build.SANITIZE."""
-    from mcutrain.simulate.build import SANITIZE
+    from mcutrain.simulation.build import SANITIZE
 
     source = tmp_path_factory.mktemp("sanitize") / "main.c"
     source.write_text("int main(void) { return 0; }\n", encoding="utf-8")

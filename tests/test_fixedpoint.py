@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from mcutrain import fixedpoint
 from mcutrain.errors import McutrainError
-from mcutrain.schedule import LearningRate, Schedule
-from mcutrain.simulate.build import WARNINGS
+from mcutrain.simulation.build import WARNINGS
+from mcutrain.simulation.rates import LearningRate, Schedule
 
 Array = npt.NDArray[Any]
 

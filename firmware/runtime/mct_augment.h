@@ -1,5 +1,5 @@
 /* Training samples varied at random, in the model's int8 input: the same bits as on the host
- * (mcutrain/simulate/augment.py). What happens to a sample follows from its key alone.
+ * (mcutrain/simulation/augment.py). What happens to a sample follows from its key alone.
  *
  *     const uint32_t key = mct_augment_key(seed, epoch, index);
  *     mct_augment_flip(key, MCT_INPUT_HEIGHT, MCT_INPUT_WIDTH, MCT_INPUT_CHANNELS, mct_input());

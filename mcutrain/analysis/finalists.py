@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import DataError
-from mcutrain.runs import Lesson, Status, Trial, train_all
+from mcutrain.runs.parallel import Lesson, Status, Trial, train_all
 from mcutrain.sparse.proposals import Proposal
 
 MOST_TESTS = 2000

@@ -26,7 +26,7 @@ from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
-from mcutrain.simulate import CompiledSimulator
+from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import find_head
 
 Array = npt.NDArray[Any]

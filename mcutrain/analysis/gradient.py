@@ -36,8 +36,8 @@ from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
-from mcutrain.schedule import LearningRate
-from mcutrain.simulate import CompiledSimulator
+from mcutrain.simulation import CompiledSimulator
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, resolve
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains
 

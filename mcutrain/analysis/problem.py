@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from mcutrain import data
 from mcutrain.analysis.front import content_digest, trunk
-from mcutrain.api import input_type, prepare_samples
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
 from mcutrain.quant import replace_head
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.training import input_type, prepare_samples
+from mcutrain.simulation import RunSettings
 from mcutrain.sparse import Layer, find_head, layers_of
 from mcutrain.sparse.contribution import digest
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from mcutrain import data
 from mcutrain.analysis.problem import Problem
-from mcutrain.api import input_type, prepare_run
 from mcutrain.pipeline import prepare
-from mcutrain.simulate import RunSettings
+from mcutrain.runs.training import input_type, prepare_run
+from mcutrain.simulation import RunSettings
 
 
 def found_rate(

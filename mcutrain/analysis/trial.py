@@ -16,9 +16,9 @@ from mcutrain.analysis.front import Cut
 from mcutrain.codegen import generate
 from mcutrain.ir.graph import Graph
 from mcutrain.quant import scale_outputs
-from mcutrain.schedule import LearningRate, Schedule
-from mcutrain.simulate import CompiledSimulator
-from mcutrain.simulate.build import build_library
+from mcutrain.simulation import CompiledSimulator
+from mcutrain.simulation.build import build_library
+from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.sparse import find_head
 
 Array = npt.NDArray[Any]

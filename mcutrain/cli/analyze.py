@@ -140,8 +140,8 @@ def analyze(
     Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
     """
     from mcutrain.analysis.workers import Execution, check_backend
-    from mcutrain.schedule import LearningRate
-    from mcutrain.simulate import check_can_build
+    from mcutrain.simulation import check_can_build
+    from mcutrain.simulation.rates import LearningRate
 
     execution = Execution(jobs, backend, scheduler)
     check_backend(execution)
@@ -186,8 +186,8 @@ def _load(model: Path, source: inputs.Source, classes: str) -> Problem:
     from dataclasses import replace
 
     from mcutrain.analysis.problem import Problem, held_out
-    from mcutrain.api import model_input
     from mcutrain.pipeline import load
+    from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
     graph: Graph = load(model)

@@ -15,14 +15,14 @@ from mcutrain.cli.output import count_bar, err, show, show_json, show_table
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
-    from mcutrain.api import SimulationResult
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.report.compare import Budget, Candidate
     from mcutrain.report.content import Report
     from mcutrain.report.learning import Compared
-    from mcutrain.runs import Lesson, Trial
-    from mcutrain.simulate import RunSettings
+    from mcutrain.runs.parallel import Lesson, Trial
+    from mcutrain.runs.training import SimulationResult
+    from mcutrain.simulation import RunSettings
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.selection import Selection
 
@@ -94,8 +94,8 @@ def compare(
     from mcutrain.report.compare import Budget, with_results
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
-    from mcutrain.runs import Lesson
-    from mcutrain.simulate import RunSettings, check_can_build
+    from mcutrain.runs.parallel import Lesson
+    from mcutrain.simulation import RunSettings, check_can_build
     from mcutrain.target import load_target
 
     if board is not None and sram is not None:
@@ -141,7 +141,7 @@ def compare(
 
 
 def _read(graph: Graph, source: inputs.Source) -> Split:
-    from mcutrain.api import model_input
+    from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
     find_head(graph)  # a sentence before the data is read
@@ -195,7 +195,7 @@ def _train(
 ) -> dict[Trial, SimulationResult]:
     """Every row from every seed, with progress and a line for each that is done."""
     from mcutrain.report.compare import trials
-    from mcutrain.runs import train_all
+    from mcutrain.runs.parallel import train_all
 
     wanted = trials(len(rows), seeds)
     with watching_trials("compare", [row.name for row in rows], len(wanted)) as report:

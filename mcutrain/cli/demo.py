@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from mcutrain_host.memory import Memory
     from mcutrain_host.packages import Package
 
-    from mcutrain.api import SimulationResult
     from mcutrain.demo import Size
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.simulate import Run
+    from mcutrain.runs.training import SimulationResult
+    from mcutrain.simulation import Run
 
 
 def demo(
@@ -60,7 +60,7 @@ def demo(
     from mcutrain.demo import board
     from mcutrain.demo.report import write_report
     from mcutrain.report.collect import curve_of
-    from mcutrain.simulate import check_can_build
+    from mcutrain.simulation import check_can_build
 
     if files is not None:
         with writing(files):
@@ -165,7 +165,7 @@ def _accuracy_upright(graph: Any, images: Any, size: Size, seed: int) -> float:
 
 
 def _train(step: TrainingStep, run: Run) -> SimulationResult:
-    from mcutrain.api import finish
+    from mcutrain.runs.training import finish
 
     with watching(run, f"{step.scheme.name:14}") as watch:
         return finish(step, run, None, watch)

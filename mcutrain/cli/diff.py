@@ -11,7 +11,7 @@ from mcutrain.cli.options import Json
 from mcutrain.cli.output import percent, show, show_json, show_table
 
 if TYPE_CHECKING:
-    from mcutrain.export import Changes, TensorChange
+    from mcutrain.trained import Changes, TensorChange
 
 
 def diff(

@@ -123,7 +123,7 @@ def _optional(package: Package) -> Finding:
 
 def _compiler() -> Finding:
     """The compiler that simulations use, tried on a small program."""
-    from mcutrain.simulate.build import find_compiler
+    from mcutrain.simulation.build import find_compiler
 
     advice = f"apt-get install gcc, or {install((OPTIONAL['ziglang'],))}"
     try:

@@ -12,10 +12,10 @@ from mcutrain.cli import options
 from mcutrain.cli.output import check_writable, show, show_json
 
 if TYPE_CHECKING:
-    from mcutrain.export import Export
-    from mcutrain.export.state import SavedRun
     from mcutrain.ir.graph import Graph
-    from mcutrain.recipe import Recipe
+    from mcutrain.pipeline.recipe import Recipe
+    from mcutrain.trained import Export
+    from mcutrain.trained.state import SavedRun
 
 
 def export(
@@ -64,10 +64,10 @@ def export(
 
     Example: `mcutrain export model.tflite --state project -o trained.tflite`
     """
-    from mcutrain.export import export as write
-    from mcutrain.export import format_of, step_of, trained_graph
-    from mcutrain.export.state import read_state
     from mcutrain.pipeline import load
+    from mcutrain.trained import export as write
+    from mcutrain.trained import format_of, step_of, trained_graph
+    from mcutrain.trained.state import read_state
 
     format_of(output)
     check_writable(output)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mcutrain.cli.samples import Source
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
-    from mcutrain.runs import Lesson
-    from mcutrain.simulate import RunSettings
+    from mcutrain.runs.parallel import Lesson
+    from mcutrain.simulation import RunSettings
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.cost import Device, Limits
     from mcutrain.sparse.proposals import Proposal
@@ -41,7 +41,7 @@ class Training:
 
     def read(self, graph: Graph) -> Split:
         """The whole data set."""
-        from mcutrain.api import model_input
+        from mcutrain.runs.training import model_input
 
         return self.source.read_labelled(model_input(graph))
 
@@ -58,7 +58,7 @@ class Training:
 
     def lesson(self, model: Path, classes: int | None, split: Split) -> Lesson:
         """Without schemes yet. classes: outputs of a new head, None keeps the model's own."""
-        from mcutrain.runs import Lesson
+        from mcutrain.runs.parallel import Lesson
 
         normalization = self.source.normalization
         return Lesson(model, (), classes, split, self.settings, normalization, self.accumulate)

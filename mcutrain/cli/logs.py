@@ -16,9 +16,9 @@ import typer
 if TYPE_CHECKING:
     from mcutrain_host.log import Log, Logs
 
-    from mcutrain.api import Watch
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.simulate import Progress, Run
+    from mcutrain.runs.training import Watch
+    from mcutrain.simulation import Progress, Run
 
 HERE = "this computer"
 """In the place of the board's name."""
@@ -54,7 +54,7 @@ def logged(
     step: TrainingStep, run: Run, path: Path | None, tensorboard: Path | None
 ) -> Iterator[Watch]:
     """What logs a simulation while it lasts. Raises LogError."""
-    from mcutrain.api import Watch
+    from mcutrain.runs.training import Watch
 
     if path is None and tensorboard is None:
         yield Watch()

@@ -21,7 +21,7 @@ def operators(
 
     Example: `mcutrain operators`
     """
-    from mcutrain import operators as found
+    from mcutrain.formats import operators as found
 
     if markdown:
         show(found.markdown().rstrip())

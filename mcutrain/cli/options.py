@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.recipe import Recipe
+    from mcutrain.pipeline.recipe import Recipe
     from mcutrain.sparse import UpdateScheme
 
 UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
@@ -191,7 +191,7 @@ class StepOptions:
 
     def recipe(self, classes: int | None) -> Recipe:
         """The same as a recipe."""
-        from mcutrain.recipe import Recipe
+        from mcutrain.pipeline.recipe import Recipe
 
         scheme = self._scheme()
         if self.no_qas:

@@ -15,7 +15,8 @@ from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
     from mcutrain.data import Normalization
-    from mcutrain.quant import FloatModel, LayerError, Quantization, Quantized
+    from mcutrain.formats import FloatModel
+    from mcutrain.quant import LayerError, Quantization, Quantized
 
 FORMATS = (".tflite", ".onnx")
 HURTING = 3
@@ -106,8 +107,10 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
+    from mcutrain.formats import read_float
     from mcutrain.functions.calibration import Given
-    from mcutrain.quant import Settings, layer_errors, read_float
+    from mcutrain.oracle.original import compare_with_original
+    from mcutrain.quant import Settings, layer_errors
 
     path = output or Path(f"{model.stem}.int8.tflite")
     if path.suffix.lower() not in FORMATS:
@@ -126,7 +129,7 @@ def quantize(
         fixed = fixed_input(input_scale, input_zero_point)
         x, input_quantization = given.read(found.network.input_shape, fixed)
         tell("comparing with the file's own runtime", 0, 1)
-        compared = found.compare(x)
+        compared = compare_with_original(found, x)
         settings = Settings(ranges, percentile, equalize, bias_correction, input_quantization)
         result = found.quantize(x, settings, tell)
         layers = layer_errors(result, x, tell) if report else ()
@@ -161,7 +164,8 @@ def _poor(result: Quantized, x: Any, layers: tuple[LayerError, ...]) -> str:
 
 def _write(result: Quantized, path: Path) -> str:
     """Write the file; why mcutrain reads other bits from it, if it does (only .onnx)."""
-    from mcutrain.export import write_onnx, write_tflite
+    from mcutrain.formats.onnx.write import write_onnx
+    from mcutrain.formats.tflite.write import write_tflite
 
     if path.suffix.lower() == ".onnx":
         return write_onnx(result.graph, path)

@@ -158,7 +158,7 @@ class Source:
 
 def kinds(augment: str | None) -> tuple[str, ...]:
     """Of --augment."""
-    from mcutrain.simulate.augment import parse_augment
+    from mcutrain.simulation.augment import parse_augment
 
     return () if augment is None else parse_augment(augment)
 

@@ -18,7 +18,7 @@ from mcutrain.cli.training import Lines
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
     from mcutrain.ir.graph import Graph
-    from mcutrain.runs import Lesson
+    from mcutrain.runs.parallel import Lesson
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.cost import Device, Limits
     from mcutrain.sparse.select import Selector
@@ -187,7 +187,7 @@ def select(
 
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
-    from mcutrain.simulate import RunSettings
+    from mcutrain.simulation import RunSettings
 
     by_gradient = channels == "gradient"
     request = Request(model, analysis, board, classes, measure, accumulate, by_gradient)

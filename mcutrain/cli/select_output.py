@@ -25,7 +25,7 @@ from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
-    from mcutrain.runs import Lesson
+    from mcutrain.runs.parallel import Lesson
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.cost import Limits
     from mcutrain.sparse.select import Selector
@@ -230,7 +230,7 @@ def _marked(points: Sequence[Point]) -> list[Point]:
 
 def _trained(points: Sequence[Point], lesson: Lesson, processes: int) -> list[Point]:
     """Those on the Pareto front with the accuracy that training reaches."""
-    from mcutrain.runs import Trial, train_all
+    from mcutrain.runs.parallel import Trial, train_all
 
     worth = [point for point in points if point.is_pareto and point.found is not None]
     schemes = tuple(point.found.scheme for point in worth if point.found is not None)

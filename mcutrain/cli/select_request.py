@@ -51,7 +51,7 @@ class Request:
     def device(self, graph: Graph, target: Target | None, builds: bool) -> Device:
         """What schemes cost. builds: the winner is compiled, if there is a compiler."""
         from mcutrain.autodiff import TrainOptions
-        from mcutrain.costing import device, has_compiler
+        from mcutrain.cost.schemes import device, has_compiler
 
         can_build = builds and target is not None and has_compiler(target)
         return device(graph, target, TrainOptions(accumulate=self.accumulate), can_build)

@@ -23,10 +23,10 @@ from mcutrain.cli.output import (
 from mcutrain.cli.training import rate_line, score_lines, searching, watching
 
 if TYPE_CHECKING:
-    from mcutrain.api import SimulationResult, Watch
     from mcutrain.data import Split
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.simulate import Run, RunSettings, Simulator
+    from mcutrain.runs.training import SimulationResult, Watch
+    from mcutrain.simulation import Run, RunSettings, Simulator
 
 
 def simulate(
@@ -97,8 +97,8 @@ def simulate(
     """
     from mcutrain_host.log import check_tensorboard
 
-    from mcutrain.api import continued, rate_warning
-    from mcutrain.simulate import RunSettings, check_can_build
+    from mcutrain.runs.training import continued, rate_warning
+    from mcutrain.simulation import RunSettings, check_can_build
 
     if not reference:
         check_can_build()  # a sentence before the data is read
@@ -159,8 +159,8 @@ def _load(
     settings: RunSettings,
 ) -> tuple[TrainingStep, Split]:
     """The step, with a head that suits the data."""
-    from mcutrain.api import model_input
     from mcutrain.pipeline import load
+    from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
     graph = load(model)
@@ -187,7 +187,7 @@ def _prepare(
     source: inputs.Source,
     backend: _Backend,
 ) -> Run:
-    from mcutrain.api import prepare_run
+    from mcutrain.runs.training import prepare_run
 
     def simulator() -> Simulator:
         if backend.reference:
@@ -211,7 +211,7 @@ def _prepare(
 def _train(
     step: TrainingStep, run: Run, checkpoint: Path | None, logging: Watch
 ) -> SimulationResult:
-    from mcutrain.api import finish
+    from mcutrain.runs.training import finish
 
     try:
         with watching(run, step.scheme.name) as shown:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcutrain_host.protocol import Identity, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
 
-    from mcutrain.simulate import Course, Reconstruction, RunSettings, Samples, Search
+    from mcutrain.simulation import Course, Reconstruction, RunSettings, Samples, Search
 
 STATE, LOG = "trained.mcts", "train.jsonl"
 
@@ -132,8 +132,8 @@ def train(
     from mcutrain_host.manifest import Manifest
     from mcutrain_host.trainer import Begin, Settings
 
-    from mcutrain.api import board_lessons
-    from mcutrain.simulate import RunSettings
+    from mcutrain.runs.training import board_lessons
+    from mcutrain.simulation import RunSettings
 
     if fresh and begin_from is not None:
         raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
@@ -155,7 +155,7 @@ def train(
     lessons = board_lessons(course, tests, _reconstruction(manifest))
     how = Settings(
         firmware=manifest.firmware,
-        seed=seed + 1,  # as mcutrain.api.prepare_run begins a simulation
+        seed=seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
         state=state,
         save_every=save_every,
         begin=Begin.FRESH if fresh else Begin.FILE if begin_from else Begin.BOARD,
@@ -188,9 +188,9 @@ class _Where:
 
 def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) -> Course:
     """Samples and learning rates as `mcutrain simulate` takes them."""
-    from mcutrain.api import prepare_samples
     from mcutrain.data import ModelInput
-    from mcutrain.simulate import Course
+    from mcutrain.runs.training import prepare_samples
+    from mcutrain.simulation import Course
 
     facts = manifest.values
     has_labels = facts.get("loss") != "mse"
@@ -215,7 +215,7 @@ def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) ->
 
 def _warning(manifest: Manifest, course: Course, outcome: Outcome, loss: float) -> str:
     """What `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
-    from mcutrain.simulate import FEWEST_STEPS, loss_sign, warning
+    from mcutrain.simulation import FEWEST_STEPS, loss_sign, warning
 
     if outcome.steps < FEWEST_STEPS or manifest.values.get("loss") == "mse":
         return ""
@@ -237,7 +237,7 @@ def _with_rate(manifest: Manifest, samples: Samples, settings: RunSettings) -> R
 
 
 def _search(manifest: Manifest, samples: Samples, settings: RunSettings) -> Search:
-    from mcutrain.simulate import Search, simulator_of_folder
+    from mcutrain.simulation import Search, simulator_of_folder
 
     facts = manifest.values
     return Search(
@@ -251,7 +251,7 @@ def _search(manifest: Manifest, samples: Samples, settings: RunSettings) -> Sear
 
 def _reconstruction(manifest: Manifest) -> Reconstruction | None:
     """Of a network that reproduces its input; None for a classifier."""
-    from mcutrain.simulate import Reconstruction
+    from mcutrain.simulation import Reconstruction
 
     facts = manifest.values
     if facts.get("loss") != "mse":
@@ -378,7 +378,7 @@ class _Screen:
 
     def trained(self, step: Step, label: int) -> None:
         """Show running means of loss and accuracy, and the speed."""
-        from mcutrain.simulate import Progress
+        from mcutrain.simulation import Progress
 
         now = time.monotonic()
         if not self._since:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from mcutrain.cli.output import err, percent, training_bar
 
 if TYPE_CHECKING:
-    from mcutrain.api import Watch
     from mcutrain.data import Split
-    from mcutrain.simulate import EpochResult, Progress, Run
+    from mcutrain.runs.training import Watch
+    from mcutrain.simulation import EpochResult, Progress, Run
 
 SMOOTHING = 0.005
 """Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
@@ -24,7 +24,7 @@ LINE_SECONDS = 10.0
 @contextmanager
 def watching(run: Run, title: str) -> Iterator[Watch]:
     """Show a run while it lasts."""
-    from mcutrain.api import Watch
+    from mcutrain.runs.training import Watch
 
     with training_bar() as bar:
         task = bar.add_task(title, total=run.total, facts="")

@@ -12,7 +12,7 @@ from mcutrain.cli.output import INTERRUPTED, count_bar, err, percent, say
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
-    from mcutrain.runs import Status
+    from mcutrain.runs.parallel import Status
 
 
 @contextmanager

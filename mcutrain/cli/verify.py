@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from mcutrain.ir.graph import Graph
-    from mcutrain.oracle import Verdict
+    from mcutrain.oracle.forward import Verdict
 
     Array = npt.NDArray[Any]
 
@@ -51,7 +51,7 @@ def verify(
 
     Example: `mcutrain verify model.tflite --data images/ --samples 500`
     """
-    from mcutrain.oracle import compare
+    from mcutrain.oracle.forward import compare
 
     made = None
     if data is not None:
@@ -76,8 +76,8 @@ def verify(
 
 def _real_inputs(graph: Graph, source: inputs.Source, most: int) -> Array:
     """Samples of a data set as the model's int8 input, at most so many."""
-    from mcutrain.api import model_input
     from mcutrain.functions.models import inputs_of
+    from mcutrain.runs.training import model_input
 
     split = source.read(model_input(graph))
     return inputs_of(graph, split, source.normalization, most)

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import data
-from mcutrain.api import prepare_run
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load, prepare
-from mcutrain.simulate import Run, RunSettings
+from mcutrain.runs.training import prepare_run
+from mcutrain.simulation import Run, RunSettings
 
 Array = npt.NDArray[Any]
 

@@ -19,11 +19,11 @@ from mcutrain_host.protocol import Identity, Step
 from mcutrain_host.trainer import Lessons, Outcome, Settings, Training
 
 from mcutrain import data
-from mcutrain.api import board_lessons, prepare_run
-from mcutrain.costing import has_compiler
+from mcutrain.cost.schemes import has_compiler
 from mcutrain.demo import SETTINGS
 from mcutrain.pipeline import TrainingStep
-from mcutrain.simulate import Run
+from mcutrain.runs.training import board_lessons, prepare_run
+from mcutrain.simulation import Run
 from mcutrain.target import load_target
 
 BOARD = "nucleo-f446re"

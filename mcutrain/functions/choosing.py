@@ -8,7 +8,7 @@ from typing import Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, checked
 from mcutrain.autodiff import TrainOptions
-from mcutrain.costing import device, has_compiler
+from mcutrain.cost.schemes import device, has_compiler
 from mcutrain.errors import AnalysisError, ArgumentError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load

@@ -14,14 +14,13 @@ from mcutrain.analysis.progress import Progress as Done
 from mcutrain.analysis.rate import found_rate
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution, check_backend
-from mcutrain.api import SimulationResult, Watch, load_data, train
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, checked
 from mcutrain.data import Data, Split
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.functions.models import normalization_of
 from mcutrain.ir.graph import Graph
-from mcutrain.losses import choose_loss_for_data
 from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline.losses import choose_loss_for_data
 from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
     Budget,
@@ -32,10 +31,11 @@ from mcutrain.report.compare import (
     with_results,
 )
 from mcutrain.report.learning import Compared, Curve
-from mcutrain.runs import Lesson, Status, train_all
-from mcutrain.schedule import LearningRate
+from mcutrain.runs.parallel import Lesson, Status, train_all
+from mcutrain.runs.training import SimulationResult, Watch, load_data, train
 from mcutrain.shown import Record, Shown
-from mcutrain.simulate import RunSettings, find_compiler
+from mcutrain.simulation import RunSettings, find_compiler
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, parse_scheme
 from mcutrain.sparse.contribution import Contributions, read_contributions
 from mcutrain.target import Target, load_target

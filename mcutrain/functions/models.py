@@ -11,25 +11,27 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.api import SimulationResult, load_data, model_input, prepare_samples
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked
 from mcutrain.data import Data, Normalization, Split
 from mcutrain.errors import ArgumentError, ModelError, StateError
-from mcutrain.export import Changes, Export, compare_models, format_of, step_of, trained_graph
-from mcutrain.export import export as write_trained
-from mcutrain.export.onnx import write_onnx
-from mcutrain.export.state import read_state
-from mcutrain.export.tflite import write_tflite
+from mcutrain.formats import read_float
+from mcutrain.formats.onnx.write import write_onnx
+from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.functions.calibration import Given
 from mcutrain.ir.graph import Graph
-from mcutrain.oracle import Verdict
-from mcutrain.oracle import compare as compare_with_runtime
+from mcutrain.oracle.forward import Verdict
+from mcutrain.oracle.forward import compare as compare_with_runtime
+from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.quant import LayerError, Quantization, Quantized, Settings, read_float, useful
+from mcutrain.pipeline.recipe import of_json
+from mcutrain.quant import LayerError, Quantization, Quantized, Settings, useful
 from mcutrain.quant import layer_errors as errors_of_layers
-from mcutrain.recipe import of_json
+from mcutrain.runs.training import SimulationResult, load_data, model_input, prepare_samples
 from mcutrain.shown import Record, Shown
-from mcutrain.simulate import RunSettings
+from mcutrain.simulation import RunSettings
+from mcutrain.trained import Changes, Export, compare_models, format_of, step_of, trained_graph
+from mcutrain.trained import export as write_trained
+from mcutrain.trained.state import read_state
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
@@ -126,7 +128,7 @@ def quantize(
     notes: list[str] = []
     given = Given(calibration, samples, seed, normalization, tell, notes.append)
     x, own = given.read(found.network.input_shape, fixed)
-    compared = found.compare(x)
+    compared = compare_with_original(found, x)
     settings = Settings(ranges, percentile, equalize, bias_correction, own)
     result = found.quantize(x, settings, tell)
     layers = errors_of_layers(result, x, tell) if layer_errors else ()

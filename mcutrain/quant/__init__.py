@@ -1,21 +1,17 @@
-"""Float models become int8 graphs; and changes of an int8 graph that keep it one."""
+"""Float graphs become int8 graphs; and changes of an int8 graph that keep it one."""
 
-from mcutrain.quant.float_model import FloatModel, quantize, read_float
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import add_classes, replace_head, scale_outputs
 from mcutrain.quant.quantizer import Quantized, Settings, useful
 from mcutrain.quant.report import LayerError, layer_errors
 
 __all__ = [
-    "FloatModel",
     "LayerError",
     "Quantization",
     "Quantized",
     "Settings",
     "add_classes",
     "layer_errors",
-    "quantize",
-    "read_float",
     "replace_head",
     "scale_outputs",
     "useful",

@@ -1,7 +1,7 @@
 """A simplified float graph and the quantization of its tensors become the int8 graph.
 
-The nodes are those that the int8 frontends make, with the same multipliers, so that the graph is
-one that a .tflite file of the same network would give.
+The nodes are those that the readers of int8 files make, with the same multipliers, so that the
+graph is one that a .tflite file of the same network would give.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError
-from mcutrain.frontends import multipliers
-from mcutrain.frontends._tflite_file import Names
-from mcutrain.frontends.canonical import canonical
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.lookup import lookup
+from mcutrain.quant import multipliers
+from mcutrain.quant.canonical import canonical
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import Quantization, Shape
 from mcutrain.quant.float_sums import Conv, Sums

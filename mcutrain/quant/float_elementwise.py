@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.frontends import multipliers
 from mcutrain.ops.add import Add
+from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
 if TYPE_CHECKING:

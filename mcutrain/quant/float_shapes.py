@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError
-from mcutrain.frontends import multipliers
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.transpose import Transpose
+from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape, bordered
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ from typing import Any
 
 from mcutrain_host.memory import Memory as Linked
 
-from mcutrain.api import SimulationResult
-from mcutrain.instructions import estimate
+from mcutrain.cost.flash import code_sizes, flash_parts
+from mcutrain.cost.instructions import estimate
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.memplan import TrainingPlan, state_parts
-from mcutrain.memplan.flash import code_sizes, flash_parts
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
 from mcutrain.pipeline import TrainingStep
 from mcutrain.report.content import (
@@ -30,6 +29,7 @@ from mcutrain.report.content import (
     Usage,
 )
 from mcutrain.report.learning import Curve, Point
+from mcutrain.runs.training import SimulationResult
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, resolve
 from mcutrain.target import Target
 
@@ -42,7 +42,7 @@ FLASH_PARTS = {
     "call": CODE,
     "code": CODE,
 }
-"""The kinds of mcutrain.memplan.flash."""
+"""The kinds of mcutrain.cost.flash."""
 
 SECTIONS = {
     ".vectors": "vectors (.vectors)",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcutrain.api import SimulationResult
-from mcutrain.costing import device
-from mcutrain.instructions import estimate
+from mcutrain.cost.instructions import estimate
+from mcutrain.cost.schemes import device
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.runs import Trial
+from mcutrain.runs.parallel import Trial
+from mcutrain.runs.training import SimulationResult
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions, check_model
 from mcutrain.sparse.cost import Limits

@@ -8,7 +8,7 @@ import pytest
 from mcutrain.analysis.problem import Problem
 from mcutrain.analysis.training import TrainingSettings
 from mcutrain.ir.graph import Graph
-from tests.simulate.networks import Network, residual_network, same, samples
+from tests.simulation.networks import Network, residual_network, same, samples
 
 CLASSES = 4
 SETTINGS = TrainingSettings(epochs=1, learning_rate=0.05, head_epochs=2)

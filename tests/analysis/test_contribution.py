@@ -20,7 +20,7 @@ from mcutrain.sparse.contribution import (
     read_contributions,
 )
 from tests.analysis.conftest import two_layers
-from tests.simulate.networks import residual_network
+from tests.simulation.networks import residual_network
 
 GRAPH = two_layers()
 GAINS = Gains((0.0, 0.1, 0.2), {i: dict.fromkeys(SHARES, 0.1 * i) for i in range(2)})

@@ -23,7 +23,7 @@ from mcutrain.analysis.front import (
 from mcutrain.analysis.problem import Problem
 from mcutrain.analysis.trial import compiled
 from mcutrain.ir.interpret import interpret
-from tests.simulate.networks import rates
+from tests.simulation.networks import rates
 
 STEPS = 20
 LAYERS = 6

@@ -13,11 +13,11 @@ from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
-from mcutrain.schedule import LearningRate
-from mcutrain.simulate import ReferenceSimulator
+from mcutrain.simulation import ReferenceSimulator
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
 from tests.autodiff.float_model import derivatives
-from tests.simulate.networks import raw_updates
+from tests.simulation.networks import raw_updates
 
 Array = npt.NDArray[Any]
 

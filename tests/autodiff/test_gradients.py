@@ -19,7 +19,7 @@ from tests.autodiff.measure import (
     raw_training,
     size_ratio,
 )
-from tests.simulate.networks import Network, residual_network, same, samples
+from tests.simulation.networks import Network, residual_network, same, samples
 
 LEAST_COSINE = {"int16": 0.999, "int8": 0.99}
 """int16 keeps 15 bits of the largest element, 7 of them in the sums of biases; int8 keeps 7, and

@@ -15,9 +15,9 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import plan_training
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.pooling import Mean
-from mcutrain.simulate import CompiledSimulator, ReferenceSimulator
+from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.sparse import UpdateScheme
-from tests.simulate import networks
+from tests.simulation import networks
 
 FULL = UpdateScheme("full", None, {}, None)
 STEPS = 4

@@ -23,8 +23,8 @@ from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.training import BiasGradient, GradientOp, UpdateRule, unpack_residual
 from mcutrain.sparse import UpdateScheme, find_head
 from tests.ops.drawing import drawn
-from tests.simulate.networks import residual_network, training_graph
-from tests.simulate.test_training_steps import draw_training
+from tests.simulation.networks import residual_network, training_graph
+from tests.simulation.test_training_steps import draw_training
 
 LAYERS = 6  # of residual_network, before its head
 WEIGHT_GRADIENTS = (Conv2DGradWeight, DepthwiseConv2DGradWeight)

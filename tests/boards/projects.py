@@ -16,9 +16,9 @@ from mcutrain_host.manifest import Manifest
 
 from mcutrain import demo
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.schedule import LearningRate
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import load_target
-from tests.simulate.networks import residual_network, samples
+from tests.simulation.networks import residual_network, samples
 
 CHIPS = (
     "mps2-an386",

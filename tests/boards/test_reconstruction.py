@@ -10,9 +10,9 @@ from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 
 from mcutrain.pipeline import prepare
-from mcutrain.schedule import LearningRate
+from mcutrain.simulation.rates import LearningRate
 from tests.boards.projects import SEED, built
-from tests.simulate.autoencoders import dense, normal
+from tests.simulation.autoencoders import dense, normal
 
 STEPS = 8
 RATE = LearningRate.of(0.3)

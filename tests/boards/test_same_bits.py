@@ -33,7 +33,7 @@ from tests.boards.projects import (
     lessons,
     simulated_state,
 )
-from tests.simulate.networks import modern_network, samples
+from tests.simulation.networks import modern_network, samples
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 STEPS = 1000 if IS_STRESS else 6

@@ -167,7 +167,7 @@ def test_a_file_that_is_no_checkpoint_is_kept(
 def test_without_the_interpreter_verify_says_what_to_install(
     run: Run, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcutrain import oracle_tflite
+    from mcutrain.oracle import tflite as oracle_tflite
 
     monkeypatch.setattr(oracle_tflite, "find_interpreter", lambda: None)
     assert "pip install 'mcutrain[oracle]'" in run("verify", model).sentence

@@ -13,7 +13,7 @@ import pytest
 import mcutrain
 from mcutrain import demo
 from mcutrain.demo import board as demo_board
-from mcutrain.oracle_tflite import find_interpreter
+from mcutrain.oracle.tflite import find_interpreter
 from tests.cli.conftest import Run
 
 COMMANDS = (
@@ -187,7 +187,7 @@ def test_verify_finds_no_difference_and_says_what_it_compared(run: Run, model: P
 def test_verify_fails_where_an_output_differs(
     run: Run, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcutrain import oracle
+    from mcutrain.oracle import forward as oracle
 
     right = oracle.tflite_outputs
 

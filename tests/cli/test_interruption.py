@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from mcutrain import api, data, demo
+from mcutrain import data, demo
 from mcutrain.demo import Size
 from mcutrain.errors import StateError
-from mcutrain.simulate import Progress, Run
+from mcutrain.runs import training
+from mcutrain.simulation import Progress, Run
 from tests.cli.conftest import Run as Call
 from tests.host.test_files import full_disk
 
@@ -37,8 +38,8 @@ def begun(step: Any, images: data.Split) -> Run:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(step: Any, images: data.Split) -> api.SimulationResult:
-    return api.finish(step, begun(step, images))
+def uninterrupted(step: Any, images: data.Split) -> training.SimulationResult:
+    return training.finish(step, begun(step, images))
 
 
 class Interruption:
@@ -47,9 +48,9 @@ class Interruption:
     def __init__(self, after: int, what: str) -> None:
         self.left = after
         self.watch = (
-            api.Watch(training=self.count)
+            training.Watch(training=self.count)
             if what == "training"
-            else api.Watch(evaluating=self.count)
+            else training.Watch(evaluating=self.count)
         )
 
     def count(self, _: Progress | int) -> None:
@@ -58,7 +59,7 @@ class Interruption:
             raise KeyboardInterrupt
 
 
-def without_times(result: api.SimulationResult) -> tuple[Any, ...]:
+def without_times(result: training.SimulationResult) -> tuple[Any, ...]:
     epochs = [(e.epoch, e.loss, e.train_accuracy, e.test_accuracy) for e in result.epochs]
     return result.saved, result.before, result.accuracy, result.steps, epochs
 
@@ -70,15 +71,15 @@ def without_times(result: api.SimulationResult) -> tuple[Any, ...]:
 def test_a_continued_run_ends_with_the_same_bits(
     step: Any,
     images: data.Split,
-    uninterrupted: api.SimulationResult,
+    uninterrupted: training.SimulationResult,
     tmp_path: Path,
     what: str,
     after: int,
 ) -> None:
     checkpoint = tmp_path / "run.npz"
     with pytest.raises(KeyboardInterrupt):
-        api.finish(step, begun(step, images), checkpoint, Interruption(after, what).watch)
-    continued = api.finish(step, begun(step, images), checkpoint)
+        training.finish(step, begun(step, images), checkpoint, Interruption(after, what).watch)
+    continued = training.finish(step, begun(step, images), checkpoint)
     assert without_times(continued) == without_times(uninterrupted)
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
 
@@ -97,20 +98,20 @@ def test_a_checkpoint_on_a_full_disk_is_named_and_the_one_before_stays(
 
 
 def test_an_interrupted_run_continues_in_the_same_process(
-    step: Any, images: data.Split, uninterrupted: api.SimulationResult
+    step: Any, images: data.Split, uninterrupted: training.SimulationResult
 ) -> None:
     run = begun(step, images)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
-            api.finish(step, run, None, Interruption(2, "training").watch)
-    assert without_times(api.finish(step, run)) == without_times(uninterrupted)
+            training.finish(step, run, None, Interruption(2, "training").watch)
+    assert without_times(training.finish(step, run)) == without_times(uninterrupted)
 
 
 def test_a_finished_checkpoint_gives_the_result_again(
-    step: Any, images: data.Split, uninterrupted: api.SimulationResult, tmp_path: Path
+    step: Any, images: data.Split, uninterrupted: training.SimulationResult, tmp_path: Path
 ) -> None:
-    first = api.finish(step, begun(step, images), tmp_path / "run.npz")
-    again = api.finish(step, begun(step, images), tmp_path / "run.npz")
+    first = training.finish(step, begun(step, images), tmp_path / "run.npz")
+    again = training.finish(step, begun(step, images), tmp_path / "run.npz")
     assert first == again
     assert without_times(again) == without_times(uninterrupted)
 

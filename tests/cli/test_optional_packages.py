@@ -14,7 +14,7 @@ from mcutrain import demo
 from mcutrain.cli.doctor import required_packages
 from mcutrain.demo import MODEL
 from mcutrain.demo import board as demo_board
-from mcutrain.oracle_tflite import find_interpreter
+from mcutrain.oracle.tflite import find_interpreter
 from tests.cli.conftest import Run
 
 if sys.version_info >= (3, 11):
@@ -90,7 +90,7 @@ def test_a_missing_package_is_a_sentence_before_work_begins(
     (tmp_path / "images" / "cat" / "1.png").touch()
     without(name)
     if name == "ai-edge-litert":
-        from mcutrain import oracle_tflite
+        from mcutrain.oracle import tflite as oracle_tflite
 
         oracle_tflite.find_interpreter.cache_clear()
     sentence = run(*NEEDED[name]).sentence

@@ -14,8 +14,8 @@ from mcutrain_host.manifest import Manifest
 from mcutrain import pipeline
 from mcutrain.ir.graph import Graph
 from tests.cli.conftest import Run
-from tests.simulate.autoencoders import dense, normal
-from tests.simulate.networks import residual_network
+from tests.simulation.autoencoders import dense, normal
+from tests.simulation.networks import residual_network
 
 LEARN = ("--scheme", "2:1,bias:2", "--epochs", 2, "--lr", 0.3)
 NAMES = ("cat", "left", "dog", "bird", "right", "fish")

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from mcutrain import api
 from mcutrain.cli import logs
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import DataError
 from mcutrain.pipeline import prepare
 from mcutrain.report.board_log import read_log
-from mcutrain.simulate import Run as TrainingRun
-from mcutrain.simulate import RunSettings
+from mcutrain.runs import training
+from mcutrain.simulation import Run as TrainingRun
+from mcutrain.simulation import RunSettings
 from tests.cli.conftest import Run
 
 COUNT, EPOCHS = 40, 3
@@ -26,7 +26,7 @@ COMMAND = ("simulate", MODEL, *FEW, "--json")
 
 @pytest.fixture(scope="module")
 def split() -> Any:
-    whole = api.load_data(prepare(MODEL).graph, IMAGES)
+    whole = training.load_data(prepare(MODEL).graph, IMAGES)
     return replace(whole, train=whole.train.subset(COUNT), test=whole.test.subset(10))
 
 
@@ -74,7 +74,7 @@ def test_a_checkpoint_goes_on_with_fewer_or_more_tests(split: Any, tmp_path: Pat
 
 
 def new_run(step: Any, split: Any, every: int, seed: int = 0) -> TrainingRun:
-    return api.prepare_run(step, split, replace(SETTINGS, test_every=every, seed=seed))
+    return training.prepare_run(step, split, replace(SETTINGS, test_every=every, seed=seed))
 
 
 class Stopped(Exception):  # noqa: N818  # as Ctrl-C
@@ -179,8 +179,8 @@ def test_verify_takes_the_inputs_that_training_would_take(monkeypatch: pytest.Mo
     step = prepare(MODEL)
     source = inputs.Source(IMAGES, None, None, 0.2, None)
     x = _real_inputs(step.graph, source, 7)
-    whole = api.load_data(step.graph, IMAGES)
-    made = api.prepare_run(step, whole, SETTINGS).samples
+    whole = training.load_data(step.graph, IMAGES)
+    made = training.prepare_run(step, whole, SETTINGS).samples
     count = len(whole.test)
     chosen = [round(i * (count - 1) / 6) for i in range(7)]
     np.testing.assert_array_equal(x, np.concatenate([made.test(i, i + 1) for i in chosen]))

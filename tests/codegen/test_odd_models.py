@@ -14,11 +14,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, note, settings
 
 from mcutrain.errors import McutrainError
-from mcutrain.frontends import load
+from mcutrain.formats import load
 from mcutrain.ir.verify import verify
 from mcutrain.pipeline import prepare
-from mcutrain.schedule import LearningRate
-from tests.frontends.onnx_builder import QdqModel
+from mcutrain.simulation.rates import LearningRate
+from tests.formats.onnx_builder import QdqModel
 from tests.ops.drawing import Source, drawn
 
 EXAMPLES = int(os.environ.get("MCUTRAIN_ODD_MODELS", "40"))

@@ -18,13 +18,13 @@ from mcutrain import data
 from mcutrain.codegen import Interface, Project, generate
 from mcutrain.codegen.project import version_number
 from mcutrain.errors import DataError, McutrainError
-from mcutrain.schedule import LearningRate
-from mcutrain.simulate import ReferenceSimulator
-from mcutrain.simulate.compiled import unpack_state
+from mcutrain.simulation import ReferenceSimulator
+from mcutrain.simulation.compiled import unpack_state
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE, load_target
 from tests.codegen.test_project import plan_of, tiny
-from tests.simulate.networks import rates, samples, states_differ
+from tests.simulation.networks import rates, samples, states_differ
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror", "-O0")
 LANGUAGES = {
@@ -107,7 +107,7 @@ def test_the_example_compiles_without_a_warning_and_runs(
 def test_a_flat_folder_compiles_as_it_is(loss: str, tmp_path: Path) -> None:
     """As a sketch's folder is, or that of a firmware without folders."""
     from mcutrain.pipeline import prepare
-    from tests.simulate.test_reconstruction import GRAPHS
+    from tests.simulation.test_reconstruction import GRAPHS
 
     project = (
         generate(plan_of(tiny()), "last:1")

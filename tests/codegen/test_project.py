@@ -20,11 +20,11 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.simulate import CompiledSimulator, ReferenceSimulator, build
+from mcutrain.simulation import CompiledSimulator, ReferenceSimulator, build
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE
 from tests.autodiff.test_structure import renamed
-from tests.simulate.networks import (
+from tests.simulation.networks import (
     Network,
     planned,
     rates,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from mcutrain.errors import DataError, StateError
 from mcutrain.ir.graph import Graph
-from mcutrain.simulate import CompiledSimulator, PlannedReference
-from mcutrain.simulate.compiled import SAVED_HEADER_BYTES, STATUS_TEXT
+from mcutrain.simulation import CompiledSimulator, PlannedReference
+from mcutrain.simulation.compiled import SAVED_HEADER_BYTES, STATUS_TEXT
 from mcutrain.sparse import UpdateScheme
-from tests.simulate.networks import planned, rates, residual_network, samples, training_graph
+from tests.simulation.networks import planned, rates, residual_network, samples, training_graph
 
 QUICK = ("-O1",)
 CLASSES = 4

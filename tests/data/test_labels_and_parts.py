@@ -12,7 +12,7 @@ from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split, arranged, check, load
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
-from mcutrain.simulate import RunSettings, Samples
+from mcutrain.simulation import RunSettings, Samples
 
 X = np.arange(24 * 4, dtype=np.uint8).reshape(24, 4)
 Y = np.arange(24) % 3

@@ -7,7 +7,7 @@ import pytest
 
 from mcutrain.data import Dataset, Split, check
 from mcutrain.errors import DataError
-from mcutrain.simulate import RunSettings, Samples
+from mcutrain.simulation import RunSettings, Samples
 
 X = np.arange(12 * 5 * 3, dtype=np.uint8).reshape(12, 5, 3)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mcutrain import operators
+from mcutrain.formats import operators
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
@@ -17,7 +17,7 @@ def test_the_page_has_the_tables_of_the_code() -> None:
 def test_the_readme_has_the_summary_of_the_code() -> None:
     readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
     assert operators.summary() in readme, (
-        "README.md has other operators than mcutrain.operators.summary() returns"
+        "README.md has other operators than mcutrain.formats.operators.summary() returns"
     )
 
 

@@ -53,10 +53,10 @@ def test_a_function_has_types_and_a_docstring_with_errors_and_an_example(name: s
 
 
 def test_export_and_simulate_stay_functions_after_their_packages_are_imported() -> None:
-    import mcutrain.export.compare
-    import mcutrain.simulate.run
-    from mcutrain.export import compare_models
-    from mcutrain.simulate import Run as RunOfPackage
+    import mcutrain.simulation.run
+    import mcutrain.trained.compare
+    from mcutrain.simulation import Run as RunOfPackage
+    from mcutrain.trained import compare_models
 
     assert inspect.isfunction(mcutrain.export)
     assert inspect.isfunction(mcutrain.simulate)

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 
 from mcutrain import demo
-from mcutrain.export import export, write_tflite
+from mcutrain.formats import read_float
+from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
-from mcutrain.oracle_tflite import as_installed, find_interpreter, tflite_outputs
+from mcutrain.oracle.tflite import as_installed, find_interpreter, tflite_outputs
 from mcutrain.pipeline import load, prepare
-from mcutrain.quant import read_float
-from mcutrain.schedule import LearningRate
-from tests.export.training import RATE, train
+from mcutrain.simulation.rates import LearningRate
+from mcutrain.trained import export
+from tests.trained.training import RATE, train
 
 INTERPRETER = find_interpreter()
 ROUNDS_ONCE = INTERPRETER is None or INTERPRETER.rounds_once

@@ -22,7 +22,7 @@ from mcutrain.cli import output
 from mcutrain.cli.select_output import write_all
 from mcutrain.codegen.project import Project
 from mcutrain.errors import McutrainError, ReportError
-from mcutrain.export._file import replace_checked
+from mcutrain.formats.replacing import replace_checked
 from mcutrain.report.write import replace_file
 
 OLD, NEW = b"what was there before", b"new " * 1000

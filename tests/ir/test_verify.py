@@ -12,7 +12,7 @@ from mcutrain.ir.graph import Graph, Tensor, TensorType
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.text import dump
 from mcutrain.ir.verify import verify
-from tests.simulate.networks import residual_network, samples
+from tests.simulation.networks import residual_network, samples
 
 
 @pytest.fixture

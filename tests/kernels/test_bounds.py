@@ -35,7 +35,7 @@ from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import EXPONENT, STEP, BiasGradient, OutputStage, UpdateRule
-from mcutrain.simulate.build import SANITIZE
+from mcutrain.simulation.build import SANITIZE
 from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, expected, kernel_call
 from tests.ops.cases import Sample
 

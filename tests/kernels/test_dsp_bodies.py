@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.spatial import Window
-from mcutrain.simulate.build import SANITIZE
+from mcutrain.simulation.build import SANITIZE
 from tests.kernels.test_host_bodies import WIDE, assert_same_bits
 from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, kernel_call
 from tests.ops.cases import CASES, Sample, tensor, weight

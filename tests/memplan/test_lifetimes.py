@@ -6,7 +6,7 @@ import pytest
 
 from mcutrain.memplan import TrainingPlan
 from mcutrain.sparse import UpdateScheme
-from tests.simulate import networks
+from tests.simulation import networks
 
 SCHEMES = {"head": UpdateScheme(), "full": UpdateScheme("full", None, {}, None)}
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import mcutrain.ops
 from mcutrain.ir.op import Axis, Op, expanded_order
-from mcutrain.simulate.build import SANITIZE
+from mcutrain.simulation.build import SANITIZE
 from tests.ops.c_harness import (
     FIRMWARE,
     Toolchain,

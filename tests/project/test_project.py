@@ -1,5 +1,6 @@
 """The project as a whole: what an installation and a wheel hold, and who imports whom."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -69,3 +70,34 @@ def test_import_directions_hold() -> None:
     if not lint_imports.exists():
         pytest.skip("import-linter is absent: pip install -e '.[dev]'")
     run(str(lint_imports), "--no-cache", cwd=REPOSITORY)
+
+
+def private_modules_from_elsewhere(package: str, source: str) -> list[str]:
+    """The modules with an underscore that a module of `package` imports from other packages."""
+    found = []
+    for statement in ast.walk(ast.parse(source)):
+        if not isinstance(statement, ast.ImportFrom):
+            continue
+        module = statement.module or ""
+        names = [module, *(f"{module}.{alias.name}" for alias in statement.names)]
+        for name in names:
+            parent, _, last = name.rpartition(".")
+            is_module = (REPOSITORY / Path(*parent.split(".")) / f"{last}.py").is_file()
+            if last.startswith("_") and is_module and parent != package:
+                found.append(name)
+    return found
+
+
+def test_no_package_imports_a_private_module_of_another() -> None:
+    found = {
+        str(path): private
+        for path in (REPOSITORY / "mcutrain").rglob("*.py")
+        if (
+            private := private_modules_from_elsewhere(
+                ".".join(path.parent.relative_to(REPOSITORY).parts), path.read_text("utf-8")
+            )
+        )
+    }
+    assert found == {}
+    source = "from mcutrain.data._npz import load\nfrom mcutrain.data import _folders"
+    assert len(private_modules_from_elsewhere("mcutrain.cli", source)) == 2

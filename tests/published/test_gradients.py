@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mcutrain import frontends
+from mcutrain import formats
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.memplan import plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
 from mcutrain.quant import replace_head
-from mcutrain.schedule import LearningRate
-from mcutrain.simulate import CompiledSimulator
+from mcutrain.simulation import CompiledSimulator
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head, layers_of, parse_scheme, resolve
 
 Array = npt.NDArray[Any]
@@ -43,7 +43,7 @@ def golden(shared: Path) -> dict[str, Array]:
 @pytest.fixture(scope="module")
 def network(shared: Path, golden: dict[str, Array]) -> Graph:
     """mcunet-5fps with the reference's float head, quantized per class."""
-    graph = frontends.load(shared / "models/mcunet-5fps.int8.tflite")
+    graph = formats.load(shared / "models/mcunet-5fps.int8.tflite")
     graph = replace_head(graph, find_head(graph).node, 10)
     head = find_head(graph)
     scale = np.abs(golden["head_weight"]).max(axis=1) / 127

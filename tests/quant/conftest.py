@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcutrain.quant import Quantized, read_float
+from mcutrain.formats import read_float
+from mcutrain.quant import Quantized
 from tests.cli.conftest import run
 from tests.quant.networks import mobilenet_v3, resnet8
 

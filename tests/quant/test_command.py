@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mcutrain.frontends import load
-from mcutrain.oracle_tflite import find_interpreter
+from mcutrain.formats import load
+from mcutrain.oracle.tflite import find_interpreter
 from mcutrain.quant import useful
 from mcutrain.quant.fake import LARGEST_DB, _varying_db
 from mcutrain.quant.quantizer import Trial
@@ -18,7 +18,7 @@ from tests.quant.networks import OnnxNetwork
 def _without_runtime(request, monkeypatch):
     """Starting onnxruntime takes longer than all else here."""
     if "compared" not in request.node.name:
-        monkeypatch.setattr("mcutrain.quant.original._original_outputs", lambda *_: None)
+        monkeypatch.setattr("mcutrain.oracle.original._original_outputs", lambda *_: None)
 
 
 @pytest.fixture

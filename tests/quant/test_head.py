@@ -13,7 +13,7 @@ from mcutrain.ir.interpret import interpret
 from mcutrain.pipeline import prepare
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.sparse import find_head
-from tests.simulate.networks import Network, rates, residual_network, samples
+from tests.simulation.networks import Network, rates, residual_network, samples
 
 CLASSES, ADDED = 4, 3
 

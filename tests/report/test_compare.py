@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcutrain import api, demo, runs
 from mcutrain import data as datasets
-from mcutrain.api import load_data
+from mcutrain import demo
 from mcutrain.data import Split
 from mcutrain.errors import AnalysisError
 from mcutrain.pipeline import load, prepare
@@ -24,8 +23,11 @@ from mcutrain.report.folder import with_selection
 from mcutrain.report.html import sections_of
 from mcutrain.report.json_values import from_json
 from mcutrain.report.training_sections import accuracy_text
-from mcutrain.runs import Lesson, Trial, train_all
-from mcutrain.simulate import RunSettings
+from mcutrain.runs import parallel as runs
+from mcutrain.runs import training as api
+from mcutrain.runs.parallel import Lesson, Trial, train_all
+from mcutrain.runs.training import load_data
+from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import Contributions, Gains, digest
 from mcutrain.target import load_target
@@ -166,7 +168,7 @@ def test_a_damaged_checkpoint_in_the_cache_is_begun_anew(
     whole = load_data(load(model), images)
     split = Split(whole.train.subset(16), whole.test.subset(8))
     lesson = Lesson(model, (UpdateScheme(),), None, split, RunSettings(epochs=1))
-    monkeypatch.setattr("mcutrain.runs.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("mcutrain.runs.parallel.cache_folder", lambda: tmp_path)
     folder = tmp_path / "samples"
     folder.mkdir()
     runs._save(split, folder)

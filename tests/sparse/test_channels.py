@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcutrain import demo
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
 from mcutrain.errors import SchemeError
-from mcutrain.frontends import load
+from mcutrain.formats import load
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.op import expanded_order
@@ -26,7 +26,7 @@ from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
 from mcutrain.pipeline import prepare
-from mcutrain.simulate import ReferenceSimulator
+from mcutrain.simulation import ReferenceSimulator
 from mcutrain.sparse import (
     ChannelOrder,
     UpdateScheme,
@@ -42,7 +42,7 @@ from mcutrain.sparse.contribution import Contributions
 from mcutrain.sparse.groups import channel_groups
 from mcutrain.sparse.resolution import wanted_channels
 from tests.ops.drawing import Source, drawn
-from tests.simulate.networks import (
+from tests.simulation.networks import (
     Network,
     draw_network,
     modern_network,
@@ -52,7 +52,7 @@ from tests.simulate.networks import (
     samples,
     training_graph,
 )
-from tests.simulate.test_training_steps import assert_same_bits, draw_scheme
+from tests.simulation.test_training_steps import assert_same_bits, draw_scheme
 
 MODELS = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 ROUNDING = 1e-9

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcutrain.errors import SchemeError, UnsupportedError
-from mcutrain.frontends import load
+from mcutrain.formats import load
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of, parse_scheme, resolve
 from mcutrain.sparse.channels import Wish
 from mcutrain.sparse.layers import channel_count, channel_norms
 from mcutrain.sparse.scheme import shipped_schemes
-from tests.simulate.networks import residual_network
+from tests.simulation.networks import residual_network
 
 MODELS = {"mcunet-5fps": 42, "mbv2-w0.35": 51, "proxyless-w0.3": 60}
 """Convolutions before the head, as the issue counts them."""

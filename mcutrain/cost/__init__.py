@@ -1,0 +1,1 @@
+"""What a training step costs on a board: memory, flash, instructions; estimated, planned, built."""

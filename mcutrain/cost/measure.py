@@ -1,0 +1,123 @@
+"""Instructions of a training step, node by node, counted on the virtual board."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.build import build
+from mcutrain_host.client import Device
+from mcutrain_host.manifest import Manifest
+from mcutrain_host.protocol import Rate
+from mcutrain_host.virtual.errors import VirtualBoardError, check_installed
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.cost.instructions import nodes_of
+from mcutrain.errors import TargetError
+from mcutrain.pipeline import TrainingStep
+from mcutrain.target import Target, load_target
+
+Array = npt.NDArray[Any]
+Report = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it, and of how much."""
+
+ROOT = "mct_train"
+RATE = Rate(1 << 30, -4)
+SETTLING_UPDATES = 2
+"""Before these the gradients' exponents do not fit, and rare paths of the code are common."""
+COUNTED_UPDATES = 4
+MOST_CALLS = 1022
+"""Rows that counter.c has for a root, less its own code and the last, which collects the rest."""
+
+
+def measure(
+    step: TrainingStep,
+    board: str | Path | Target,
+    folder: Path | None = None,
+    samples: tuple[Array, Array] | None = None,
+    report: Report = lambda what, done, of: None,
+) -> Mapping[str, int]:
+    """Executed instructions of one training step by the node's name, as `estimate` gives them.
+
+    The mean of COUNTED_UPDATES steps: what a gradient's zeros and the sums' sizes save differs a
+    little from sample to sample. folder: where the project is generated and built, unless it lies
+    there built already; None is a temporary one. samples: int8 inputs [n, …] and their labels,
+    used in turn; None is noise.
+
+    Raises TargetError for a board without an emulator, PlanError if the step does not fit it,
+    and mcutrain_host's HostError (no compiler, no emulator: the sentence says which).
+    """
+    target = board if isinstance(board, Target) else load_target(board)
+    training = step.plan.training
+    if "unicorn" not in target.values.get("emulate", {}):
+        raise TargetError(
+            f"{target.name} has no virtual board to count instructions on; use one whose "
+            "board.toml has `unicorn` under [emulate], as nucleo-f446re"
+        )
+    check_installed()
+    if folder is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            return measure(step, target, Path(scratch) / "project", samples, report)
+    _built(step, target, folder, report)
+    return _counts(training, folder, samples or _noise(training), report)
+
+
+def _built(step: TrainingStep, target: Target, folder: Path, report: Report) -> None:
+    """Generate and build, unless that is what lies there."""
+    project = step.firmware(target)
+    manifest = folder / "manifest.json"
+    is_same = manifest.is_file() and manifest.read_text() == project.files[manifest.name]
+    if not is_same or not Manifest.read(folder).elf.is_file():
+        project.write(folder)
+        build(folder, progress=lambda done, of: report("compiling for the board", done, of))
+
+
+def _noise(training: TrainGraph) -> tuple[Array, Array]:
+    """Eight samples without meaning."""
+    random = np.random.default_rng(0)
+    shape = (8, *training.graph.tensors[training.x].type.shape[1:])
+    return random.integers(-128, 128, shape).astype(np.int8), np.arange(8) % training.classes
+
+
+def _counts(
+    training: TrainGraph, folder: Path, samples: tuple[Array, Array], report: Report
+) -> Mapping[str, int]:
+    """Run a built project."""
+    from mcutrain_host.virtual.board import DirectLink, load_machine
+    from mcutrain_host.virtual.link import LoopbackLink
+
+    machine = load_machine(folder, LoopbackLink())
+    device = Device(DirectLink(machine))
+    device.identify()
+    settling = SETTLING_UPDATES * training.accumulate
+    counted = COUNTED_UPDATES * training.accumulate
+    x, labels = samples
+    for i in range(settling + counted):
+        if i == settling:
+            machine.counter.clear()
+        device.send_sample(x[i % len(x)].tobytes())
+        device.train(int(labels[i % len(x)]), i, RATE)
+        report("counting instructions", i + 1, settling + counted)
+    rows = [row for row in machine.operators() if row.root == ROOT and row.index > 0]
+    return _by_node(training, [(row.function, row.instructions) for row in rows], counted)
+
+
+def _by_node(training: TrainGraph, calls: list[tuple[str, int]], steps: int) -> Mapping[str, int]:
+    """The n-th call is the n-th node that has code: how mct_train is generated."""
+    nodes = nodes_of(training)
+    called = [name for name, function in nodes.items() if function]
+    if len(called) > MOST_CALLS:
+        raise TargetError(f"the step makes {len(called)} calls; at most {MOST_CALLS} are counted")
+    expected, found = [nodes[name] for name in called], [function for function, _ in calls]
+    if expected != found:
+        raise VirtualBoardError(
+            "the firmware's calls are not those of the training step; was the folder built from "
+            "another one?"
+        )
+    total = dict.fromkeys(nodes, 0)
+    total.update((name, round(n / steps)) for name, (_, n) in zip(called, calls, strict=True))
+    return total

@@ -1,0 +1,153 @@
+"""What update schemes take of a board: fast sums for selection, plans and builds for its winners.
+
+mcutrain.sparse.select asks these functions; it knows neither the planner nor a compiler.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import TypeVar
+
+from mcutrain_host.build import build, find_toolchain
+from mcutrain_host.errors import BuildError
+from mcutrain_host.memory import measure
+
+from mcutrain.autodiff import TrainOptions
+from mcutrain.codegen.firmware import compile_facts
+from mcutrain.cost import instructions
+from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.memory import cost_of, flash_bytes
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
+from mcutrain.pipeline import ALIGN_BYTES, TrainingStep, differentiated, prepare
+from mcutrain.sparse import UpdateScheme
+from mcutrain.sparse.cost import CostFunction, Device, Measured, SchemeCost
+from mcutrain.target import Target
+
+DEFAULTS = TrainOptions()
+T = TypeVar("T")
+
+
+def scheme_cost(
+    graph: Graph, isa: str | None = None, options: TrainOptions = DEFAULTS
+) -> CostFunction:
+    """What an update scheme of a model takes, without the search for offsets.
+
+    graph: with the head that is trained. isa: a board's instruction set; without it flash and
+    instructions are not counted.
+    """
+    align_bytes = ALIGN_BYTES[options.gradient_dtype]
+    code = None if isa is None else code_sizes(isa)
+
+    @_remembered
+    def cost(scheme: UpdateScheme) -> SchemeCost:
+        _, training = differentiated(graph, scheme, options)
+        counts = None if isa is None else instructions.estimate(training, isa)
+        return cost_of(training, align_bytes, code, counts)
+
+    return cost
+
+
+def device(
+    graph: Graph,
+    target: Target | None = None,
+    options: TrainOptions = DEFAULTS,
+    builds: bool = False,
+) -> Device:
+    """How update schemes of a model are costed for selection.
+
+    graph: with the head that is trained. target: without one, SRAM is arena and state only, and
+    there is neither flash nor instructions. builds: a selected scheme's firmware is compiled, too.
+    """
+    isa = None if target is None else target.isa
+    code = None if isa is None else code_sizes(isa)
+    fixed = 0 if target is None else target.stack_bytes + target.firmware_bytes()
+
+    @_remembered
+    def planned(scheme: UpdateScheme) -> Measured:
+        return _measured(_planned(graph, scheme, options), target)
+
+    @_remembered
+    def compiled(scheme: UpdateScheme) -> Measured | None:
+        assert target is not None
+        return _built(_planned(graph, scheme, options), target)
+
+    return Device(
+        cost=scheme_cost(graph, isa, options),
+        measure=planned,
+        build=compiled if builds and target is not None and not target.is_hosted else None,
+        fixed_sram_bytes=STATE_HEADER_BYTES + fixed,
+        fixed_flash_bytes=0 if code is None else code.fixed,
+    )
+
+
+def has_compiler(target: Target) -> bool:
+    """Whether firmware for the board can be compiled here."""
+    try:
+        find_toolchain(compile_facts(target, ()))
+    except BuildError:
+        return False
+    return True
+
+
+def _remembered(function: Callable[[UpdateScheme], T]) -> Callable[[UpdateScheme], T]:
+    """The same, but each scheme is worked out once; selections by several measures ask again."""
+    known: dict[str, T] = {}
+
+    @wraps(function)
+    def remembering(scheme: UpdateScheme) -> T:
+        key = scheme.to_toml()
+        if key not in known:
+            known[key] = function(scheme)
+        return known[key]
+
+    return remembering
+
+
+def _planned(graph: Graph, scheme: UpdateScheme, options: TrainOptions) -> TrainingStep:
+    return prepare(
+        graph, scheme, gradient_dtype=options.gradient_dtype, accumulate=options.accumulate
+    )
+
+
+def _measured(step: TrainingStep, target: Target | None) -> Measured:
+    """What the plan says of memory, and estimates of the rest."""
+    plan = step.plan
+    code = None if target is None else code_sizes(target.isa)
+    counts = {} if target is None else instructions.estimate(plan.training, target.isa)
+    sram = target.sram_bytes if target is not None else lambda arena, state: arena + state
+    return Measured(
+        sram_bytes=sram(plan.arena_bytes, plan.state_bytes),
+        arena_bytes=plan.arena_bytes,
+        state_bytes=plan.state_bytes,
+        flash_bytes=0 if code is None else flash_bytes(plan.training, code),
+        instructions=sum(counts.values()),
+        peak_step=plan.arena.peak_step,
+        peak_node=plan.nodes[plan.arena.peak_step].name,
+    )
+
+
+def _built(step: TrainingStep, target: Target) -> Measured | None:
+    """The same as the linked ELF has it; None if the linker has too little memory."""
+    estimated = _measured(step, target)
+    with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:
+        project = Path(folder) / "project"
+        step.firmware(target).write(project)
+        try:
+            build(project)
+        except BuildError as error:
+            if "bytes too many" in str(error):
+                return None
+            raise
+        memory = measure(project)
+    assert memory is not None
+    return replace(
+        estimated,
+        sram_bytes=memory.linked_bytes,
+        flash_bytes=memory.flash_bytes,
+        was_built=True,
+    )

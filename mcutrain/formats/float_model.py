@@ -1,0 +1,57 @@
+"""A float model, read from a file of either format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.formats.foreign import is_saved_model, not_a_model
+from mcutrain.formats.tflite.file import is_tflite
+from mcutrain.formats.tflite.read_float import is_hybrid, read_tflite
+from mcutrain.quant.calibrate import Progress
+from mcutrain.quant.float_graph import FloatGraph
+from mcutrain.quant.quantizer import Quantized, Settings, quantize_network
+from mcutrain.quant.simplify import simplify
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FloatModel:
+    """A float model as read. rounds_weights: whether the file has int8 weights already."""
+
+    path: Path
+    network: FloatGraph
+    rounds_weights: bool = False
+
+    def quantize(
+        self,
+        samples: Array,
+        settings: Settings | None = None,
+        report: Progress = lambda *_: None,
+    ) -> Quantized:
+        """The int8 graph and how it came about. samples: real numbers [n, …], channels last."""
+        return quantize_network(self.network, samples, settings, report)
+
+
+def read_float(path: str | Path) -> FloatModel:
+    """Read a float .onnx or .tflite file and fold what can be folded. Raises ModelError."""
+    path = Path(path)
+    hybrid = False
+    if is_saved_model(path):
+        raise not_a_model(path)
+    with np.errstate(all="ignore"):
+        if is_tflite(path):
+            graph = read_tflite(path)
+            hybrid = is_hybrid(path)
+        elif path.suffix.lower() == ".onnx":
+            from mcutrain.formats.onnx.read_float import read_onnx  # onnx is slow to import
+
+            graph = read_onnx(path)
+        else:
+            raise not_a_model(path)
+        return FloatModel(path, simplify(graph), hybrid)

@@ -1,0 +1,51 @@
+"""A graph as a QDQ .onnx file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.onnx.read import load_onnx
+from mcutrain.formats.onnx.write_operators import EMITTERS, opset_for
+from mcutrain.formats.onnx.write_sums import is_one_row, source_of_row
+from mcutrain.formats.onnx.writer import OPSET, OnnxWriter
+from mcutrain.formats.replacing import replace_checked
+from mcutrain.ir.difference import difference
+from mcutrain.ir.graph import Graph
+
+
+def write_onnx(graph: Graph, path: str | Path, *, description: str = "") -> str:
+    """Write any int8 graph with QuantizeLinear and DequantizeLinear; real numbers in and out.
+
+    The integer tensors, weights and biases keep their names; images are [1, c, h, w]. Runtimes
+    compute such a file in floating point, so single outputs may differ by a step from ours. The
+    file is read back before it takes its place: returns a sentence if it then computes other bits
+    than the graph (ONNX has one kind of rounding for what TFLite has two), else nothing.
+    Raises UnsupportedError for what has no operator.
+    """
+    found: list[str] = []
+
+    def check(part: Path) -> None:
+        try:
+            found.append(difference(graph, load_onnx(part)))
+        except ModelError as error:
+            found.append(f"mcutrain itself cannot read it: {error}")
+
+    replace_checked(Path(path), onnx_content(graph, description), check)
+    return found[0]
+
+
+def onnx_content(graph: Graph, description: str = "") -> bytes:
+    """The bytes of the file, not checked."""
+    writer = OnnxWriter(graph, opset_for(graph.nodes, OPSET))
+    for node in graph.nodes:
+        if is_one_row(graph, node) and source_of_row(graph, node) != node.inputs[0]:
+            writer.left_out.add(node.inputs[0])
+    for node in graph.nodes:
+        emit = EMITTERS.get(type(node.op))
+        if emit is None:
+            raise UnsupportedError(
+                f"node {node.name!r}: {type(node.op).__name__} has no operator in .onnx files"
+            )
+        emit(writer, node)
+    return bytes(writer.model(description).SerializeToString(deterministic=True))

@@ -1,0 +1,53 @@
+"""Which operators are read, taken from the tables that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcutrain.formats.onnx import float_rules as onnx_float
+from mcutrain.formats.onnx import operators as onnx_int8
+from mcutrain.formats.tflite import float_rules as tflite_float
+from mcutrain.formats.tflite import read as tflite_int8
+
+
+@dataclass(frozen=True)
+class Known:
+    """An operator of a file format. int8: in models to train; float: in models to quantize."""
+
+    name: str
+    int8: bool
+    float: bool
+
+
+def known() -> dict[str, tuple[Known, ...]]:
+    """By format: .tflite, .onnx; the names ascending."""
+    return {
+        ".tflite": _joined(tflite_int8.SUPPORTED, tflite_float.SUPPORTED),
+        ".onnx": _joined(tuple(onnx_int8.RULES), tuple(onnx_float.RULES)),
+    }
+
+
+def summary() -> str:
+    """A line per format and use, as the README has them."""
+    lines = ["| file | operators |", "|---|---|"]
+    for file_format, operators in known().items():
+        for kind in ("int8", "float"):
+            names = ", ".join(one.name for one in operators if getattr(one, kind))
+            lines.append(f"| {kind} `{file_format}` | {names} |")
+    return "\n".join(lines) + "\n"
+
+
+def _joined(int8: tuple[str, ...], real: tuple[str, ...]) -> tuple[Known, ...]:
+    return tuple(Known(name, name in int8, name in real) for name in sorted({*int8, *real}))
+
+
+def markdown() -> str:
+    """A table per format, as docs/operators.md has them."""
+    lines = []
+    for file_format, operators in known().items():
+        lines += ["", f"| operator in `{file_format}` | int8, to train | float, to quantize |"]
+        lines.append("|---|---|---|")
+        for one in operators:
+            cells = ("yes" if is_read else "" for is_read in (one.int8, one.float))
+            lines.append(f"| {one.name} | {' | '.join(cells)} |".replace("  |", " |"))
+    return "\n".join(lines[1:]) + "\n"

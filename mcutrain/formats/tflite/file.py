@@ -1,0 +1,273 @@
+"""A .tflite file as plain, checked values: every index, size and scale is sound after `read_file`.
+
+The schema bindings do not verify a file, so every vector's length is held against the file's size
+before it is walked, and every constant against its buffer.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tflite
+
+from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.ir.names import unique_names
+
+Array = npt.NDArray[Any]
+
+LARGEST_FILE = 512 * 2**20
+LARGEST_ELEMENTS = 2**31 - 1  # kernels count elements in int32
+LARGEST_RANK = 8
+LARGEST_OPERANDS = 64
+SHARING = 16  # how often over a file's bytes may be named, before it is taken for a trap
+MISSING = -1  # the index of an optional input that is not there
+IDENTIFIER = b"TFL3"
+
+OPERATOR_NAMES = {
+    code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)
+}
+DTYPE_NAMES = {
+    code: name.lower() for name, code in vars(tflite.TensorType).items() if isinstance(code, int)
+}
+BINDING_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What the bindings and numpy raise when a damaged file leads them astray."""
+CONSTANT_DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32")
+
+
+@dataclass(frozen=True)
+class FileTensor:
+    """One tensor of the file. data: its constant value, if it has one."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int
+    data: Array | None
+
+
+@dataclass(frozen=True)
+class FileOperator:
+    """One operator of the file. options: its options table, of the type `options_type`."""
+
+    code: int
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options_type: int
+    options: Any
+
+    def table(self, kind: type[Any], where: str) -> Any:
+        """The options, whose type is told by the name of its table. Raises ModelError."""
+        if self.options is None or self.options_type != getattr(
+            tflite.BuiltinOptions, kind.__name__
+        ):
+            raise ModelError(f"{where} lacks its {kind.__name__}")
+        table = kind()
+        table.Init(self.options.Bytes, self.options.Pos)
+        return table
+
+
+@dataclass(frozen=True)
+class FileModel:
+    """The one subgraph of the file; inputs and outputs are indices into tensors."""
+
+    tensors: tuple[FileTensor, ...]
+    operators: tuple[FileOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def is_tflite(path: Path) -> bool:
+    """Whether a file begins as .tflite files do. Raises ModelError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(8)[4:] == IDENTIFIER
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of reading a .tflite file as ModelError, in a sentence that begins with its path."""
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+    except BINDING_ERRORS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(f"{path} is corrupt or truncated: {reason}") from error
+
+
+def read_file(path: Path) -> FileModel:
+    """The checked contents. Raises ModelError; what the bindings raise is left to the caller."""
+    if path.stat().st_size > LARGEST_FILE:
+        raise ModelError(f"the file is larger than {LARGEST_FILE // 2**20} MiB")
+    content = path.read_bytes()
+    if content[4:8] != IDENTIFIER:
+        raise ModelError("this is not a .tflite file: the identifier TFL3 is missing")
+    return _Reader(content).model()
+
+
+class _Reader:
+    """Walks the tables of one file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.size = len(content)
+        self.named_bytes = 0
+        self.root = tflite.Model.GetRootAs(content, 0)
+        graphs = self._count(self.root.SubgraphsLength(), "subgraphs")
+        if graphs != 1:
+            raise UnsupportedError(f"the model has {graphs} subgraphs; supported is one")
+        self.graph = self.root.Subgraphs(0)
+        self.buffers = self._count(self.root.BuffersLength(), "buffers")
+
+    def model(self) -> FileModel:
+        """Everything."""
+        count = self._count(self.graph.TensorsLength(), "tensors")
+        names = unique_names(self._name(i) for i in range(count))
+        tensors = tuple(self._tensor(i, name) for i, name in enumerate(names))
+        operators = self._count(self.graph.OperatorsLength(), "operators")
+        return FileModel(
+            tensors,
+            tuple(self._operator(i, count) for i in range(operators)),
+            self._indices(self.graph.InputsLength(), self.graph.Inputs, count, "model inputs"),
+            self._indices(self.graph.OutputsLength(), self.graph.Outputs, count, "model outputs"),
+        )
+
+    def _count(self, length: int, what: str) -> int:
+        """A vector's length, if its references fit into the file."""
+        if length > self.size // 4:
+            raise ModelError(f"the file is corrupt: it claims to hold {length} {what}")
+        return int(length)
+
+    def _use(self, size_bytes: int) -> None:
+        """Count bytes that are copied, so that many tables naming one long vector are refused."""
+        self.named_bytes += size_bytes
+        if self.named_bytes > SHARING * self.size:
+            raise ModelError("the file is corrupt: its tensors overlap each other")
+
+    def _indices(self, length: int, get: Any, limit: int, what: str) -> tuple[int, ...]:
+        """Tensor indices, all in range."""
+        if length > LARGEST_OPERANDS:
+            raise UnsupportedError(
+                f"{length} {what} are not supported; the most is {LARGEST_OPERANDS}"
+            )
+        indices = tuple(int(get(i)) for i in range(length))
+        wrong = [i for i in indices if not MISSING <= i < limit]
+        if wrong:
+            raise ModelError(f"the file is corrupt: {what} name tensor {wrong[0]} of {limit}")
+        return indices
+
+    def _name(self, index: int) -> str:
+        """Printable, never empty."""
+        raw = self.graph.Tensors(index).Name() or b""
+        self._use(len(raw))
+        text = "".join(c if c.isprintable() else "?" for c in raw.decode("utf-8", "replace"))
+        return text or f"tensor_{index}"
+
+    def _tensor(self, index: int, name: str) -> FileTensor:
+        t = self.graph.Tensors(index)
+        if t.Type() not in DTYPE_NAMES:
+            raise ModelError(f"tensor {name!r} has the unknown element type {t.Type()}")
+        dtype = DTYPE_NAMES[t.Type()]
+        rank = t.ShapeLength()
+        if rank > LARGEST_RANK:
+            raise ModelError(f"tensor {name!r} has {rank} dimensions; the most is {LARGEST_RANK}")
+        shape = tuple(int(t.Shape(i)) for i in range(rank))
+        if min(shape, default=1) < 0 or math.prod(shape) > LARGEST_ELEMENTS:
+            raise ModelError(f"tensor {name!r} has the impossible shape {shape}")
+        if t.Sparsity() is not None:
+            raise UnsupportedError(f"tensor {name!r} is stored sparsely; supported is dense")
+        data = self._data(t.Buffer(), name, shape, dtype)
+        scales, zero_points, axis = self._quantization(t.Quantization(), name, shape)
+        return FileTensor(name, shape, dtype, scales, zero_points, axis, data)
+
+    def _data(self, index: int, name: str, shape: tuple[int, ...], dtype: str) -> Array | None:
+        """The constant, a view of the file; None where the buffer is empty."""
+        if index >= self.buffers:
+            raise ModelError(f"tensor {name!r} names buffer {index} of {self.buffers}")
+        buffer = self.root.Buffers(index)
+        if buffer is None:
+            return None
+        if buffer.Size() > 0:
+            raise UnsupportedError(f"tensor {name!r} is stored outside the model's tables")
+        if buffer.DataLength() == 0:
+            return None
+        if buffer.DataLength() > self.size:
+            raise ModelError(f"tensor {name!r} is longer than the file")
+        if dtype not in CONSTANT_DTYPES:
+            return np.empty(0, np.int8)  # no operator that is supported takes it
+        data = np.asarray(buffer.DataAsNumpy())
+        expected = math.prod(shape) * np.dtype(dtype).itemsize
+        if data.nbytes != expected:
+            raise ModelError(
+                f"tensor {name!r} of shape {shape} and type {dtype} needs {expected} bytes, "
+                f"its buffer holds {data.nbytes}"
+            )
+        stored = np.dtype(dtype).newbyteorder("<")
+        if stored.itemsize == 1:
+            return data.view(stored).reshape(shape)
+        self._use(data.nbytes)
+        return data.view(stored).astype(dtype).reshape(shape)
+
+    def _quantization(
+        self, q: Any, name: str, shape: tuple[int, ...]
+    ) -> tuple[tuple[float, ...], tuple[int, ...], int]:
+        """(scales, zero points, axis); all empty where the tensor is not quantized."""
+        count = q.ScaleLength() if q is not None else 0
+        if count == 0:
+            return (), (), 0
+        axis = q.QuantizedDimension()
+        if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
+            raise ModelError(f"tensor {name!r} of shape {shape} has {count} scales on axis {axis}")
+        self._use(4 * count)
+        scales = tuple(float(q.Scale(i)) for i in range(count))
+        if not all(s > 0 and math.isfinite(s) for s in scales):
+            raise ModelError(f"tensor {name!r} has a scale that is not positive and finite")
+        given = q.ZeroPointLength()
+        if given not in (0, 1, count):
+            raise ModelError(f"tensor {name!r} has {count} scales, but {given} zero points")
+        return scales, tuple(int(q.ZeroPoint(i)) for i in range(given)) or (0,), axis
+
+    def _operator(self, index: int, tensors: int) -> FileOperator:
+        op = self.graph.Operators(index)
+        codes = self.root.OperatorCodesLength()
+        if op.OpcodeIndex() >= codes:
+            raise ModelError(f"operator {index} names code {op.OpcodeIndex()} of {codes}")
+        opcode = self.root.OperatorCodes(op.OpcodeIndex())
+        code = max(opcode.BuiltinCode(), opcode.DeprecatedBuiltinCode())
+        name = OPERATOR_NAMES.get(code, f"number {code}")
+        if code == tflite.BuiltinOperator.CUSTOM:
+            custom = (opcode.CustomCode() or b"")[:64].decode("utf-8", "replace")
+            name = f"CUSTOM ({custom})"
+        what = f"operands of operator {index} ({name})"
+        return FileOperator(
+            code,
+            name,
+            self._indices(op.InputsLength(), op.Inputs, tensors, what),
+            self._indices(op.OutputsLength(), op.Outputs, tensors, what),
+            op.BuiltinOptionsType(),
+            op.BuiltinOptions(),
+        )

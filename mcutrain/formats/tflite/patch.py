@@ -1,0 +1,327 @@
+"""The original .tflite file with other parameters: all the rest survives as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tflite
+
+from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, read_file
+from mcutrain.formats.tflite.flatbuffer import Table, read_model
+from mcutrain.formats.tflite.writer import TENSOR_TYPES, as_bytes, quantization
+from mcutrain.ir.difference import changed, is_rescaled
+from mcutrain.ir.graph import Graph, Tensor, TensorType
+from mcutrain.sparse import find_head
+
+Array = npt.NDArray[Any]
+
+WEIGHTED = (
+    tflite.BuiltinOperator.CONV_2D,
+    tflite.BuiltinOperator.DEPTHWISE_CONV_2D,
+    tflite.BuiltinOperator.FULLY_CONNECTED,
+)
+VIEWS = (
+    tflite.BuiltinOperator.RESHAPE,
+    tflite.BuiltinOperator.SQUEEZE,
+    tflite.BuiltinOperator.EXPAND_DIMS,
+)
+DATA_SLOT = 4  # of Buffer.data in the table's vtable
+SCALE_SLOT = 8  # of QuantizationParameters.scale
+UINT8_OFFSET = 128
+
+
+@dataclass(frozen=True)
+class Change:
+    """A parameter that is another now. operator, position: where the file reads it."""
+
+    operator: int
+    position: int
+    tensor: Tensor
+    is_resized: bool
+
+
+def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
+    """The file with the trained graph's parameters; None if it is not known where they go.
+
+    original: the graph of the file. Parameters of the same size are replaced in place, so that no
+    other byte changes; else the file's tables are written anew.
+    """
+    model = read_file(path)
+    changes = _changes(model, original, trained)
+    if changes is None:
+        return None
+    content = path.read_bytes()
+    in_place = _in_place(content, model, changes)
+    if in_place is not None and is_rescaled(original, trained):
+        first = _operators(model, original)[find_head(original).name]
+        kind = trained.tensors[find_head(trained).node.outputs[0]].type
+        in_place = _with_scale(in_place, set(_same_integers(model, first)), kind.scale)
+    return in_place or _rewritten(content, model, changes, (original, trained))
+
+
+def _changes(model: FileModel, original: Graph, trained: Graph) -> list[Change] | None:
+    """Every changed constant with its place in the file."""
+    names = changed(original, trained)
+    operators = _operators(model, original)
+    found: list[Change] = []
+    for name in names:
+        node, *others = (n for n in trained.nodes if name in n.inputs)
+        if others or node.name not in operators:
+            return None
+        before, after = original.tensors.get(name), trained.tensors[name]
+        is_resized = before is None or before.type != after.type
+        position = node.inputs.index(name)
+        found.append(Change(operators[node.name], position, after, is_resized))
+    return found
+
+
+def _operators(model: FileModel, graph: Graph) -> dict[str, int]:
+    """Node with weights → the operator of the file that it comes from.
+
+    Both lists are in order; an operator whose weights the next node does not have was left out.
+    """
+    found = {}
+    nodes = [
+        n for n in graph.nodes if len(n.inputs) == 3 and graph.tensors[n.inputs[1]].is_constant
+    ]
+    stored = [(i, _weight_bytes(model, operator)) for i, operator in enumerate(model.operators)]
+    for node in nodes:
+        data = graph.tensors[node.inputs[1]].data
+        assert data is not None
+        places = [place for place, (_, content) in enumerate(stored) if content == data.tobytes()]
+        if places:
+            found[node.name] = stored[places[0]][0]
+            del stored[: places[0] + 1]
+    return found
+
+
+def _weight_bytes(model: FileModel, operator: FileOperator) -> bytes | None:
+    """The content of a layer's weight; None for other operators."""
+    if operator.code not in WEIGHTED:
+        return None
+    data = model.tensors[operator.inputs[1]].data
+    return None if data is None else data.tobytes()
+
+
+# ----------------------------------------------------------------------------------- in place
+
+
+def _in_place(content: bytes, model: FileModel, changes: list[Change]) -> bytes | None:
+    """The same bytes but for the parameters; None if one of them has no place of its own."""
+    root = tflite.Model.GetRootAs(content, 0)
+    graph = root.Subgraphs(0)
+    uses = _tensor_uses(model)
+    buffers = Counter(graph.Tensors(i).Buffer() for i in range(graph.TensorsLength()))
+    buffers.update(root.Metadata(i).Buffer() for i in range(root.MetadataLength()))
+    result = bytearray(content)
+    for change in changes:
+        index = _index(model, change)
+        if index == MISSING or change.is_resized or uses[index] != 1:
+            return None
+        buffer = graph.Tensors(index).Buffer()
+        data = as_bytes(_data(change)).tobytes()
+        table = root.Buffers(buffer)
+        if buffers[buffer] != 1 or table.DataLength() != len(data):
+            return None
+        place = table._tab.Vector(table._tab.Offset(DATA_SLOT))
+        result[place : place + len(data)] = data
+    return bytes(result)
+
+
+def _with_scale(content: bytes, tensors: set[int], scale: float) -> bytes | None:
+    """The same bytes but for the scale of the tensors; None if others may share it."""
+    graph = tflite.Model.GetRootAs(content, 0).Subgraphs(0)
+    tables = [graph.Tensors(i).Quantization() for i in range(graph.TensorsLength())]
+    places = [_scale_place(table) for table in tables]
+    uses = Counter(places)
+    result = bytearray(content)
+    for index in tensors:
+        table, place = tables[index], places[index]
+        if table is None or table.ScaleLength() != 1 or uses[place] != 1 or table.MinLength():
+            return None
+        result[place : place + 4] = np.array(scale, "<f4").tobytes()
+    return bytes(result)
+
+
+def _scale_place(table: Any) -> int:
+    """Where the scales begin; 0 if there are none."""
+    if table is None or not table.ScaleLength():
+        return 0
+    return int(table._tab.Vector(table._tab.Offset(SCALE_SLOT)))
+
+
+def _same_integers(model: FileModel, first: int) -> dict[int, int]:
+    """The tensors that hold the outputs of the operator `first`, and what is added to them.
+
+    128 in an uint8 tensor at the end of the model, otherwise 0.
+    """
+    found = dict.fromkeys(model.operators[first].outputs, 0)
+    for operator in model.operators[first + 1 :]:
+        source = next((i for i in operator.inputs[:1] if i in found), None)
+        if source is None or operator.code not in (*VIEWS, tflite.BuiltinOperator.QUANTIZE):
+            continue
+        for output in operator.outputs:
+            if operator.code in VIEWS:
+                found[output] = found[source]
+            elif model.tensors[output].dtype == "uint8":
+                found[output] = UINT8_OFFSET
+    return found
+
+
+def _tensor_uses(model: FileModel) -> Counter[int]:
+    return Counter(i for operator in model.operators for i in operator.inputs)
+
+
+def _index(model: FileModel, change: Change) -> int:
+    """The number of the tensor that the operator reads there."""
+    inputs = model.operators[change.operator].inputs
+    return inputs[change.position] if change.position < len(inputs) else MISSING
+
+
+def _owns_name(model: FileModel, change: Change) -> bool:
+    """Of several readers of one tensor, whether this one is called as it is: it comes last."""
+    index = _index(model, change)
+    return index != MISSING and model.tensors[index].name == change.tensor.name
+
+
+def _data(change: Change) -> Array:
+    assert change.tensor.data is not None
+    return change.tensor.data
+
+
+# ------------------------------------------------------------------------------------- anew
+
+
+def _rewritten(
+    content: bytes, model: FileModel, changes: list[Change], graphs: tuple[Graph, Graph]
+) -> bytes:
+    """The file's tables with the changes, written anew."""
+    root = read_model(content)
+    editor = _Editor(root, model)
+    for change in sorted(changes, key=lambda c: _owns_name(model, c)):
+        editor.set_parameter(change)
+    original, trained = graphs
+    if any(c.is_resized for c in changes) or is_rescaled(original, trained):
+        old, new = find_head(original), find_head(trained)
+        first = _operators(model, original)[old.name]
+        classes = (
+            original.tensors[old.bias].type.elements,
+            trained.tensors[new.bias].type.elements,
+        )
+        editor.resize_outputs(first, classes, trained.tensors[new.node.outputs[0]].type)
+    return root.file()
+
+
+class _Editor:
+    """Changes the tables of a model."""
+
+    def __init__(self, root: Table, model: FileModel) -> None:
+        self.root, self.model = root, model
+        (self.graph,) = root["Subgraphs"]
+        self.tensors: list[Table] = self.graph["Tensors"]
+        self.uses = _tensor_uses(model)
+
+    def set_parameter(self, change: Change) -> None:
+        """Give the operator its parameter: under the same name, if no other operator reads it."""
+        operator = self.graph["Operators"][change.operator]
+        inputs = operator["Inputs"]
+        index = _index(self.model, change)
+        if index == MISSING:
+            operator["Inputs"] = np.append(inputs[: change.position], 0).astype(np.int32)
+            table = Table("Tensor", {"Name": change.tensor.name})
+        else:
+            table = Table("Tensor", dict(self.tensors[index].fields))
+        is_new = index == MISSING or self.uses[index] > 1
+        if is_new:
+            table["Name"] = change.tensor.name
+            operator["Inputs"][change.position] = len(self.tensors)
+            self.tensors.append(table)
+            self.uses[index] -= 1
+        else:
+            self.tensors[index] = table
+        self._fill(table, change, is_new)
+
+    def _fill(self, table: Table, change: Change, is_new: bool) -> None:
+        """Set the tensor's data, and if they changed its shape and quantization."""
+        if is_new or change.is_resized:
+            shape = self._file_shape(change)
+            table["Shape"] = np.array(shape, np.int32)
+            table["Type"] = TENSOR_TYPES[change.tensor.type.dtype]
+            table["Quantization"] = quantization(change.tensor.type)
+            table.fields.pop("ShapeSignature", None)
+        data = Table("Buffer", {"Data": as_bytes(_data(change))})
+        buffers = self.root["Buffers"]
+        number = table.get("Buffer", 0)
+        if number == 0 or is_new or self._readers(number) > 1:
+            table["Buffer"] = len(buffers)
+            buffers.append(data)
+        else:
+            buffers[number] = data
+
+    def _readers(self, buffer: int) -> int:
+        holders = (*self.tensors, *self.root.get("Metadata", []))
+        return sum(holder.get("Buffer", 0) == buffer for holder in holders)
+
+    def _file_shape(self, change: Change) -> tuple[int, ...]:
+        """As the operator has it: a matrix, where the graph has a 1x1 kernel."""
+        shape = change.tensor.type.shape
+        code = self.model.operators[change.operator].code
+        is_matrix = code == tflite.BuiltinOperator.FULLY_CONNECTED and len(shape) == 4
+        return (shape[0], shape[3]) if is_matrix else shape
+
+    def resize_outputs(self, first: int, classes: tuple[int, int], kind: TensorType) -> None:
+        """Give the head's output, and what is computed from it, the new number of classes.
+
+        first: the head's operator. kind: of its new output.
+        """
+        reached = {int(i) for i in self.graph["Operators"][first]["Outputs"]}
+        same = _same_integers(self.model, first)
+        for index in range(first, len(self.model.operators)):
+            operator, table = self.model.operators[index], self.graph["Operators"][index]
+            if index > first and not reached.intersection(operator.inputs):
+                continue
+            if index > first and operator.code in VIEWS and same.keys() & set(operator.inputs):
+                self._resize_view(table, classes)
+            reached.update(operator.outputs)
+            for output in operator.outputs:
+                self._resize(self.tensors[output], classes)
+                if output in same:
+                    moved = replace(kind, zero_point=kind.zero_point + same[output])
+                    self.tensors[output]["Quantization"] = quantization(moved)
+
+    def _resize(self, tensor: Table, classes: tuple[int, int]) -> None:
+        for field in ("Shape", "ShapeSignature"):
+            if tensor.get(field) is not None:
+                tensor[field] = _resized(tensor[field], classes)
+
+    def _resize_view(self, operator: Table, classes: tuple[int, int]) -> None:
+        """The shape that a RESHAPE is told, as an attribute and as a constant."""
+        options = operator.get("BuiltinOptions")
+        if options is not None and options.get("NewShape") is not None:
+            options["NewShape"] = _resized(options["NewShape"], classes)
+        if len(operator["Inputs"]) < 2:
+            return
+        index = int(operator["Inputs"][1])
+        data = self.model.tensors[index].data
+        if data is not None and data.dtype == np.int32:
+            content = Table("Buffer", {"Data": as_bytes(_resized(data, classes))})
+            tensor = Table(
+                "Tensor", {**self.tensors[index].fields, "Buffer": len(self.root["Buffers"])}
+            )
+            self.root["Buffers"].append(content)
+            operator["Inputs"][1] = len(self.tensors)
+            self.tensors.append(tensor)
+
+
+def _resized(shape: Array, classes: tuple[int, int]) -> Array:
+    """A shape whose last axis of so many classes has another number of them."""
+    places = np.flatnonzero(shape == classes[0])
+    changed_shape = shape.copy()
+    if len(places):
+        changed_shape[places[-1]] = classes[1]
+    return changed_shape

@@ -1,0 +1,55 @@
+"""A graph as an int8 .tflite file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mcutrain.errors import UnsupportedError
+from mcutrain.formats import load_tflite
+from mcutrain.formats.layers import rows
+from mcutrain.formats.replacing import replace_checked
+from mcutrain.formats.tflite.write_operators import EMITTERS
+from mcutrain.formats.tflite.writer import Description, TfliteWriter
+from mcutrain.ir.difference import difference
+from mcutrain.ir.graph import Graph
+
+NOTHING = Description()
+
+
+def write_tflite(
+    graph: Graph,
+    path: str | Path,
+    *,
+    description: str = "",
+    metadata: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write any int8 graph whose scales are single-precision numbers; int8 in, int8 out.
+
+    Tensors keep their names. description, metadata: what the file says besides, metadata as content
+    by name. The file is read back before it takes its place, and must compute the same bits.
+    Raises UnsupportedError for what a .tflite file cannot hold.
+    """
+    content = tflite_content(graph, Description(description, metadata))
+
+    def check(part: Path) -> None:
+        found = difference(graph, load_tflite(part))
+        if found:
+            raise UnsupportedError(
+                f"{graph.name!r} cannot be written as .tflite bit for bit: read back, {found}"
+            )
+
+    replace_checked(Path(path), content, check)
+
+
+def tflite_content(graph: Graph, description: Description = NOTHING) -> bytes:
+    """The bytes of the file, not checked."""
+    writer = TfliteWriter(graph, rows(graph))
+    for node in graph.nodes:
+        emit = EMITTERS.get(type(node.op))
+        if emit is None:
+            raise UnsupportedError(
+                f"node {node.name!r}: {type(node.op).__name__} has no operator in .tflite files"
+            )
+        emit(writer, node)
+    return writer.file(description)

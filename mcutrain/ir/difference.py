@@ -1,0 +1,155 @@
+"""Whether two graphs compute the same bits, whatever their tensors and nodes are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ir.interpret import interpret
+
+Array = npt.NDArray[Any]
+
+DRAWN_SAMPLES = 3
+
+
+def difference(a: Graph, b: Graph) -> str:
+    """A sentence on how b computes something else than a; empty if it computes the same bits.
+
+    Equal operators on equal constants are equal, views left aside. Graphs that are made of other
+    operators are run on a few random inputs.
+    """
+    for what, ours, theirs in (("inputs", a.inputs, b.inputs), ("outputs", a.outputs, b.outputs)):
+        if len(ours) != len(theirs):
+            return f"it has {len(theirs)} {what} instead of {len(ours)}"
+        for one, other in zip(ours, theirs, strict=True):
+            found = _types_differ(a.tensors[one].type, b.tensors[other].type)
+            if found:
+                return f"its {what[:-1]} {other!r} has {found}"
+    first = _Walk(a, b).first_difference()
+    if not first:
+        return ""
+    return first if _outputs_differ(a, b) else ""
+
+
+class _Walk:
+    """Both graphs from their outputs to their inputs, in step."""
+
+    def __init__(self, a: Graph, b: Graph) -> None:
+        self.a, self.b = _Producers.of(a), _Producers.of(b)
+        self.seen: dict[str, str] = {}
+
+    def first_difference(self) -> str:
+        left = list(zip(self.a.graph.outputs, self.b.graph.outputs, strict=True))
+        while left:
+            one, other = (p.source(n) for p, n in zip((self.a, self.b), left.pop(), strict=True))
+            if one in self.seen:
+                if self.seen[one] != other:
+                    return f"{other!r} stands where {self.seen[one]!r} is read, too"
+                continue
+            self.seen[one] = other
+            found = self._tensors(one, other)
+            if found:
+                return found
+            nodes = self.a.of_tensor.get(one), self.b.of_tensor.get(other)
+            if nodes[0] is not None and nodes[1] is not None:
+                left += zip(nodes[0].inputs, nodes[1].inputs, strict=True)
+        return ""
+
+    def _tensors(self, one: str, other: str) -> str:
+        x, y = self.a.graph.tensors[one], self.b.graph.tensors[other]
+        nodes = self.a.of_tensor.get(one), self.b.of_tensor.get(other)
+        if nodes[0] is None or nodes[1] is None:
+            if nodes != (None, None) or (x.data is None) != (y.data is None):
+                return f"{other!r} is computed or constant, {one!r} is not"
+            if x.data is None or y.data is None:
+                at = [g.graph.inputs.index(n) for g, n in ((self.a, one), (self.b, other))]
+                return "" if at[0] == at[1] else f"it reads the input {other!r} for {one!r}"
+            same = _shape(x.type) == _shape(y.type) and np.array_equal(
+                x.data.ravel(), y.data.ravel()
+            )
+            return "" if same else f"the constant {other!r} differs from {one!r}"
+        if nodes[0].op != nodes[1].op or len(nodes[0].inputs) != len(nodes[1].inputs):
+            return (
+                f"node {nodes[1].name!r} ({type(nodes[1].op).__name__}) computes something else "
+                f"than {nodes[0].name!r} ({type(nodes[0].op).__name__})"
+            )
+        found = _types_differ(x.type, y.type)
+        return f"{other!r} has {found}" if found else ""
+
+
+@dataclass(frozen=True)
+class _Producers:
+    """A graph and the node that computes each tensor."""
+
+    graph: Graph
+    of_tensor: dict[str, Node]
+
+    @staticmethod
+    def of(graph: Graph) -> _Producers:
+        return _Producers(graph, {name: node for node in graph.nodes for name in node.outputs})
+
+    def source(self, name: str) -> str:
+        """The tensor that this one is a view of."""
+        while name in self.of_tensor and self.of_tensor[name].op.is_view:
+            name = self.of_tensor[name].inputs[0]
+        return name
+
+
+def _types_differ(a: TensorType, b: TensorType) -> str:
+    if _shape(a) != _shape(b):
+        return f"the shape {b.shape} instead of {a.shape}"
+    if (a.dtype, a.scales, a.zero_point) != (b.dtype, b.scales, b.zero_point):
+        return (
+            f"scale {_first(b.scales)} and zero point {b.zero_point} instead of "
+            f"{_first(a.scales)} and {a.zero_point}"
+        )
+    return ""
+
+
+def _first(scales: Sequence[float]) -> str:
+    return f"{scales[0]:.9g}" if scales else "none"
+
+
+def _shape(kind: TensorType) -> tuple[int, ...]:
+    """Without the axes of length 1, which views add and remove."""
+    return tuple(n for n in kind.shape if n != 1)
+
+
+def _outputs_differ(a: Graph, b: Graph) -> bool:
+    rng = np.random.default_rng(0)
+    for _ in range(DRAWN_SAMPLES):
+        drawn = [rng.integers(-128, 128, a.tensors[n].type.shape).astype(np.int8) for n in a.inputs]
+        results = []
+        for graph in (a, b):
+            fed = zip(graph.inputs, drawn, strict=True)
+            values = interpret(graph, {n: x.reshape(graph.tensors[n].type.shape) for n, x in fed})
+            results.append([values[n].ravel() for n in graph.outputs])
+        if not all(map(np.array_equal, *results)):
+            return True
+    return False
+
+
+def is_rescaled(original: Graph, trained: Graph) -> bool:
+    """Whether something that is computed has another type: the outputs' scale, or their number."""
+    known = original.tensors
+    computed = [t for n, t in trained.tensors.items() if t.data is None and n in known]
+    return any(known[t.name].type != t.type for t in computed)
+
+
+def changed(original: Graph, trained: Graph) -> tuple[str, ...]:
+    """The names of the constants that differ, in the order in which nodes read them."""
+    names = dict.fromkeys(n for node in trained.nodes for n in node.inputs)
+    found = []
+    for name in names:
+        before, after = original.tensors.get(name), trained.tensors[name]
+        if after.data is None:
+            continue
+        is_same = before is not None and before.type == after.type and before.data is not None
+        if not is_same or not np.array_equal(after.data, before.data):  # type: ignore[union-attr,arg-type]
+            found.append(name)
+    return tuple(found)

@@ -1,0 +1,86 @@
+"""Runs a float model by its own runtime, in a process of its own: runtimes crash on odd files.
+
+    python -m mcutrain.oracle.run_original MODEL INPUTS.npy OUTPUTS.npz
+
+INPUTS: float32 [n, …], each with the batch axis of the file put in front. OUTPUTS: one array per
+output of the model, [n, …].
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+MAX_BYTES = 8 * 2**30  # of address space: runtimes believe the sizes that a damaged file says
+NOT_INSTALLED = 3
+REFUSED = 4
+
+
+def main() -> int:
+    """The exit code: 0, NOT_INSTALLED, or REFUSED with the reason on stderr."""
+    model, inputs, outputs = (Path(argument) for argument in sys.argv[1:])
+    bound_memory(MAX_BYTES)
+    run = _run_onnx if model.suffix.lower() == ".onnx" else _run_tflite
+    try:
+        results = run(model, np.load(inputs))
+    except ImportError:
+        return NOT_INSTALLED
+    except Exception as error:  # the runtimes' own errors share no other base
+        sys.stderr.write(" ".join(str(error).split())[:500] + "\n")
+        return REFUSED
+    np.savez(outputs, *results)
+    return 0
+
+
+def bound_memory(most_bytes: int) -> None:
+    """Let this process have no more address space, where the system knows such a limit."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, hard))
+
+
+def _run_onnx(model: Path, x: Array) -> list[Array]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    found = [session.run(None, {name: one[None]}) for one in x]
+    return [np.concatenate(ys) for ys in zip(*found, strict=True)]
+
+
+def _run_tflite(model: Path, x: Array) -> list[Array]:
+    from mcutrain.oracle.tflite import find_interpreter
+
+    installed = find_interpreter()
+    if installed is None:
+        raise ImportError
+    interpreter = installed.module.Interpreter(
+        model_path=str(model),
+        experimental_op_resolver_type=installed.module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    interpreter.allocate_tensors()
+    source = interpreter.get_input_details()[0]
+    found = []
+    for one in x:
+        interpreter.set_tensor(source["index"], one.reshape(source["shape"]))
+        interpreter.invoke()
+        found.append(
+            [np.array(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()]
+        )
+    return [np.stack([np.asarray(y) for y in ys]) for ys in zip(*found, strict=True)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""What the TFLite interpreter's reference kernels compute, as the integers that our graph computes.
+
+The interpreter comes from ai-edge-litert or tflite-runtime, whichever is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.packages import OPTIONAL
+
+from mcutrain.errors import McutrainError
+from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.quant import multipliers
+
+Array = npt.NDArray[Any]
+
+PACKAGES = ("ai_edge_litert", "tflite_runtime")
+UINT8_OFFSET = 128  # as formats.tflite: an uint8 tensor at the edge is int8 plus this
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An interpreter. rounds_once: how its reference FULLY_CONNECTED rounds.
+
+    LiteRT's rounds once since 1.4; tflite-runtime's rounds twice, and takes the first channel's
+    scale for all channels.
+    """
+
+    package: str
+    module: Any
+
+    @property
+    def rounds_once(self) -> bool:
+        """Whether FULLY_CONNECTED rounds once."""
+        return self.package == "ai_edge_litert"
+
+
+@cache
+def find_interpreter() -> Installed | None:
+    """The interpreter of this Python, if any."""
+    for package in PACKAGES:
+        try:
+            return Installed(package, importlib.import_module(f"{package}.interpreter"))
+        except ImportError:
+            continue
+    return None
+
+
+def interpreter() -> Installed:
+    """The interpreter of this Python. Raises McutrainError with what to install."""
+    found = find_interpreter()
+    if found is None:
+        raise McutrainError(
+            f"{OPTIONAL['ai-edge-litert'].missing}, or tflite-runtime on Python 3.10 and 3.11"
+        )
+    return found
+
+
+def run_reference(
+    model: bytes | str | Path, inputs: Sequence[Sequence[Array]]
+) -> list[list[Array]]:
+    """The outputs of the reference kernels for each tuple of inputs, in the model's order."""
+    loaded = _load(model)
+    return [_invoke(loaded, values) for values in inputs]
+
+
+def tflite_outputs(
+    path: str | Path, samples: Array, graph: Graph, report: Callable[[int], None] = lambda _: None
+) -> Array:
+    """The first output for each sample: int8 [n, …], whatever types the file's edges have.
+
+    samples: int8 [n, …] for the first input of `graph`, loaded from `path`. report: samples done.
+    """
+    loaded = _load(path)
+    x, y = graph.tensors[graph.inputs[0]].type, graph.tensors[graph.outputs[0]].type
+    details = loaded.get_input_details()
+    if len(details) != 1:
+        raise McutrainError(f"{path} has {len(details)} inputs; models with one can be verified")
+    results = []
+    for done, sample in enumerate(samples, 1):
+        fed = _encode(sample.reshape(details[0]["shape"]), x, details[0]["dtype"])
+        results.append(_decode(_invoke(loaded, [fed])[0], y).reshape(y.shape))
+        report(done)
+    return np.concatenate(results)
+
+
+def as_installed(graph: Graph) -> Graph:
+    """The graph with the rounding of FULLY_CONNECTED that the installed interpreter has."""
+    found = find_interpreter()
+    if found is None or found.rounds_once:
+        return graph
+    return graph.with_nodes(_rounding_twice(graph, n) for n in graph.nodes)
+
+
+def _load(model: bytes | str | Path) -> Any:
+    module = interpreter().module
+    source: dict[str, Any] = (
+        {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
+    )
+    try:
+        loaded = module.Interpreter(
+            experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF, **source
+        )
+        loaded.allocate_tensors()
+    except (RuntimeError, ValueError) as error:
+        raise McutrainError(f"the TFLite interpreter refuses the model: {error}") from error
+    return loaded
+
+
+def _invoke(loaded: Any, values: Sequence[Array]) -> list[Array]:
+    for detail, value in zip(loaded.get_input_details(), values, strict=True):
+        loaded.set_tensor(detail["index"], value)
+    loaded.invoke()
+    return [np.array(loaded.get_tensor(d["index"])) for d in loaded.get_output_details()]
+
+
+def _encode(integers: Array, kind: TensorType, dtype: Any) -> Array:
+    """Our int8 as the file's input type."""
+    if dtype == np.uint8:
+        return (integers.astype(np.int16) + UINT8_OFFSET).astype(np.uint8)
+    if dtype == np.float32:
+        return ((integers.astype(np.float64) - kind.zero_point) * kind.scale).astype(np.float32)
+    return integers
+
+
+def _decode(found: Array, kind: TensorType) -> Array:
+    """The file's output as our int8."""
+    if found.dtype == np.uint8:
+        return (found.astype(np.int16) - UINT8_OFFSET).astype(np.int8)
+    if found.dtype == np.float32:
+        integers = np.rint(found.astype(np.float64) / kind.scale) + kind.zero_point
+        return np.asarray(np.clip(integers, -128, 127), np.int8)
+    return found
+
+
+def _rounding_twice(graph: Graph, node: Node) -> Node:
+    op = node.op
+    if not (isinstance(op, Conv2D) and op.requantize and op.requantize.rounds_once):
+        return node
+    x, w, _ = graph.types(node.inputs)
+    (y,) = graph.types(node.outputs)
+    stage = multipliers.fully_connected_requantize_rounding_twice(
+        x.scale, w.scales, y.scale, y.zero_point
+    )
+    stage = replace(stage, low=op.requantize.low, high=op.requantize.high)
+    return replace(node, op=replace(op, requantize=stage))

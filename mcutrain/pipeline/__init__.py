@@ -1,0 +1,167 @@
+"""The stages in order: model file → graph → training graph → memory plan → C project or simulation.
+
+This module decides nothing; every stage can be called on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from mcutrain import codegen, formats
+from mcutrain.arguments import Count, PathLike, Within, checked
+from mcutrain.autodiff import LossFactory, TrainGraph, TrainOptions, differentiate
+from mcutrain.codegen import Project
+from mcutrain.errors import ArgumentError
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.verify import verify
+from mcutrain.memplan import TrainingPlan, check_board, plan_training
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.pipeline.losses import choose_loss, loss_of
+from mcutrain.pipeline.recipe import Recipe
+from mcutrain.quant import add_classes, replace_head
+from mcutrain.shown import Record, Shown
+from mcutrain.simulation import CompiledSimulator, Compiler, PlannedReference
+from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
+from mcutrain.target import Target
+
+ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingStep(Shown):
+    """A model, what of it is trained, and the planned step that does it.
+
+    graph: as the model has it. order: how the step's graph orders the channels instead. recipe: how
+    `prepare` made it from the model, if it did.
+    """
+
+    graph: Graph
+    scheme: UpdateScheme
+    plan: TrainingPlan
+    order: ChannelOrder
+    recipe: Recipe | None = None
+
+    def summary(self) -> str:
+        """In a line."""
+        learns = self.plan.training
+        what = f"{learns.classes} classes" if learns.has_labels else "its own input"
+        return (
+            f"{self.graph.name}, scheme {self.scheme.name}, {what}, {len(self.plan.nodes)} nodes, "
+            f"{self.plan.arena_bytes:,} bytes of arena, {self.plan.state_bytes:,} of state"
+        )
+
+    def records(self) -> list[Record]:
+        """A row for each node of the step, in the order of execution."""
+        tensors = self.plan.training.graph.tensors
+        return [
+            {
+                "node": node.name,
+                "operator": type(node.op).__name__,
+                "output": "×".join(map(str, tensors[node.outputs[0]].type.shape))
+                if node.outputs and node.outputs[0] in tensors
+                else "",
+            }
+            for node in self.plan.nodes
+        ]
+
+    @cached_property
+    def project(self) -> Project:
+        """The C project."""
+        return codegen.generate(self.plan, self.scheme.name, recipe=self._recipe())
+
+    def library(self, interface: codegen.Interface) -> Project:
+        """The C project under names of the caller's choice. Raises McutrainError."""
+        return codegen.generate(
+            self.plan, self.scheme.name, recipe=self._recipe(), interface=interface
+        )
+
+    def firmware(self, target: Target, interface: codegen.Interface | None = None) -> Project:
+        """The C project of a board's firmware. Raises PlanError if it does not fit."""
+        check_board(self.plan, target)
+        names = interface or codegen.Interface()
+        return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)
+
+    def _recipe(self) -> dict[str, Any] | None:
+        return None if self.recipe is None else self.recipe.to_dict()
+
+    def simulator(
+        self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False
+    ) -> CompiledSimulator:
+        """The C project, compiled for this machine and loaded."""
+        return CompiledSimulator(
+            self.plan, self.scheme.name, seed, compiler, portable, project=self.project
+        )
+
+    def reference(self, seed: int = 1) -> PlannedReference:
+        """The same step as numpy computes it, and the same saved state."""
+        return PlannedReference(self.plan, seed)
+
+
+@checked
+def load(path: PathLike) -> Graph:
+    """An int8 `.tflite` or QDQ `.onnx` file as a verified graph.
+
+    path: a text or a path. Raises ModelError, UnsupportedError for what it does not know.
+
+    >>> load("model.int8.tflite")
+    """
+    return verify(formats.load(Path(path)))
+
+
+@checked
+def prepare(
+    model: Graph | PathLike,
+    scheme: UpdateScheme | PathLike = "head",
+    *,
+    classes: Count | None = None,
+    head_seed: int = 0,
+    gradient_dtype: str = "int8",
+    accumulate: Annotated[int, Within(1, 65535)] = 1,
+    qas: bool = True,
+    loss: str = "cross-entropy",
+    added: Sequence[str] = (),
+) -> TrainingStep:
+    """The planned training step of a model under an update scheme.
+
+    scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
+    one with so many outputs, initialised from head_seed; None keeps the model's own.
+    gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
+    loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
+    mcutrain.pipeline.losses. added: names of classes that the classifier learns in addition to its
+    own, which stay as they are (see mcutrain.quant.add_classes).
+
+    Raises ModelError, SchemeError, PlanError, ArgumentError.
+
+    >>> prepare("model.int8.tflite", "last:3", classes=10).plan.sram_bytes
+    """
+    if gradient_dtype not in ALIGN_BYTES:
+        raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
+    graph = model if isinstance(model, Graph) else load(model)
+    chosen = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
+    if not qas:
+        chosen = replace(chosen, qas=False)
+    if classes is not None:
+        graph = replace_head(graph, find_head(graph).node, classes, head_seed)
+    if added:
+        graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
+    options, loss = TrainOptions(gradient_dtype, accumulate), choose_loss(graph, loss)
+    order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
+    plan = plan_training(training, ALIGN_BYTES[gradient_dtype])
+    recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added))
+    return TrainingStep(graph, chosen, plan, order, recipe)
+
+
+def differentiated(
+    graph: Graph,
+    scheme: UpdateScheme,
+    options: TrainOptions,
+    loss: LossFactory = SoftmaxCrossEntropy,
+) -> tuple[ChannelOrder, TrainGraph]:
+    """The graph with the trained channels in front, and its training step."""
+    order, updates = arrange(scheme, graph)
+    head = find_head(graph).name
+    return order, differentiate(order.graph, head, updates, loss, options)

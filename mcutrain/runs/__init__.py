@@ -1,0 +1,1 @@
+"""Training on the host: one run, and many in parallel processes."""

@@ -1,0 +1,342 @@
+"""Training runs in parallel processes, each continued from its checkpoint in the cache.
+
+Ctrl-C reaches only the parent: it asks the processes to stop, which they do after a few samples
+with their checkpoints written. Processes whose parent was killed stop the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from mcutrain_host.cache import cache_folder
+
+from mcutrain.data import Dataset, Normalization, Split
+from mcutrain.errors import McutrainError, StateError
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.runs import training
+from mcutrain.simulation import Progress, Run, RunSettings
+from mcutrain.sparse import UpdateScheme
+
+POLL_SECONDS = 0.1
+TOLD_SECONDS = 0.3
+STOP_SECONDS = 60.0
+"""How long a process may take to write its checkpoint before it is ended."""
+STOP = "stop"
+PARTS = ("train", "test", "validation")
+"""Of a split, in its order; there may be no validation part."""
+KEPT_SECONDS = 30 * 24 * 3600
+"""How long a checkpoint that nobody continues stays in the cache."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
+
+    Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
+    samples per update.
+    """
+
+    model: Path
+    schemes: tuple[UpdateScheme, ...]
+    classes: int | None
+    split: Split
+    settings: RunSettings
+    normalization: Normalization | None = None
+    accumulate: int = 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One of the lesson's schemes and a seed, which decides head, order and rounding."""
+
+    scheme: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far all runs are. finished: the trials that ended since the last status, and results."""
+
+    steps: int
+    total: int
+    finished: tuple[tuple[Trial, training.SimulationResult], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Order:
+    """One trial for a process. folder: the samples, progress and the stop sign lie there.
+
+    scheme: its fields, because the scheme itself cannot be sent to a process.
+    """
+
+    scheme: dict[str, Any]
+    seed: int
+    number: int
+    model: Path
+    classes: int | None
+    settings: RunSettings
+    normalization: Normalization | None
+    accumulate: int
+    folder: Path
+    parent: int
+
+
+def train_all(
+    lesson: Lesson,
+    trials: Sequence[Trial],
+    processes: int,
+    report: Callable[[Status], None] = lambda _: None,
+) -> list[training.SimulationResult]:
+    """The result of each trial, in order. Raises McutrainError of the first that fails.
+
+    At KeyboardInterrupt every run has been saved; the same call continues.
+    """
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    _forget_old()
+    with TemporaryDirectory(prefix="mcutrain-runs-") as name:
+        folder = Path(name)
+        _save(lesson.split, folder)
+        orders = [
+            _Order(
+                _plain(lesson.schemes[trial.scheme]),
+                trial.seed,
+                i,
+                lesson.model,
+                lesson.classes,
+                lesson.settings,
+                lesson.normalization,
+                lesson.accumulate,
+                folder,
+                os.getpid(),
+            )
+            for i, trial in enumerate(trials)
+        ]
+        executor = ProcessPoolExecutor(
+            max_workers=max(min(processes, len(trials)), 1), initializer=_ignore_interrupts
+        )
+        running: list[Any] = []
+        total = len(trials) * lesson.settings.epochs * len(lesson.split.train)
+
+        def tell(ended: Mapping[int, Any]) -> None:
+            finished = tuple((trials[i], result) for i, result in ended.items())
+            report(Status(_steps(folder, len(trials)), total, finished))
+
+        try:
+            if lesson.settings.learning_rate is None:
+                first = {trial.scheme: i for i, trial in reversed(list(enumerate(trials)))}
+                running = [executor.submit(_find_rate, orders[i]) for i in first.values()]
+                _wait(running, lambda _: report(Status(0, total)))
+                rates = dict(zip(first, (future.result() for future in running), strict=True))
+                orders = [
+                    _at(order, rates[t.scheme]) for order, t in zip(orders, trials, strict=True)
+                ]
+            running = [executor.submit(_work, order) for order in orders]
+            _wait(running, tell)
+        except BaseException:
+            _stop(running, folder)
+            raise
+        finally:
+            executor.shutdown(wait=True, kill_workers=True)
+        return [future.result() for future in running]
+
+
+def _at(order: _Order, rate: float) -> _Order:
+    return replace(order, settings=replace(order.settings, learning_rate=rate))
+
+
+def _checkpoints() -> Path:
+    return cache_folder() / "runs"
+
+
+def _forget_old() -> None:
+    """Delete the checkpoints that nobody has continued for long."""
+    for path in _checkpoints().glob("*.npz"):
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                path.unlink()
+
+
+def _plain(scheme: UpdateScheme) -> dict[str, Any]:
+    values = {f.name: getattr(scheme, f.name) for f in fields(scheme)}
+    return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+
+
+def _wait(futures: list[Any], report: Callable[[Mapping[int, Any]], None]) -> None:
+    """Report what has ended since the last time, until all have; by number, what it returned.
+
+    Raises what the first one that failed raised.
+    """
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    told: set[int] = set()
+    while len(told) < len(futures):
+        new = [i for i, future in enumerate(futures) if future.done() and i not in told]
+        try:
+            ended = {i: futures[i].result() for i in new}
+        except BrokenProcessPool as error:
+            raise McutrainError(
+                "a process that trained was ended from outside, perhaps for want of memory; the "
+                "same command continues, --jobs 1 needs less"
+            ) from error
+        told.update(new)
+        report(ended)
+        if not new:
+            time.sleep(POLL_SECONDS)
+
+
+def _stop(futures: list[Any], folder: Path) -> None:
+    """Ask the processes to save and stop, and wait until they have."""
+    (folder / STOP).touch()
+    for future in futures:
+        future.cancel()
+    until = time.monotonic() + STOP_SECONDS
+    while any(not f.done() for f in futures) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
+
+
+def _steps(folder: Path, count: int) -> int:
+    """Training steps that all runs have done."""
+    done = 0
+    for i in range(count):
+        try:
+            done += int((folder / f"steps-{i}").read_text() or 0)
+        except (OSError, ValueError):
+            continue  # it has not begun, or writes right now
+    return done
+
+
+def _save(split: Split, folder: Path) -> None:
+    """Where every process maps the samples from, so that they are in memory once."""
+    for name, part in zip(PARTS, (split.train, split.test, split.validation), strict=True):
+        if part is not None:
+            np.save(folder / f"{name}-x.npy", part.x)
+            np.save(folder / f"{name}-y.npy", part.y)
+    (folder / "names").write_text("\0".join(split.train.names), encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------ in the processes
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@lru_cache(maxsize=1)
+def _split(folder: Path) -> Split:
+    names = tuple((folder / "names").read_text(encoding="utf-8").split("\0"))
+    parts = [
+        Dataset(
+            np.load(folder / f"{name}-x.npy", mmap_mode="r"),
+            np.load(folder / f"{name}-y.npy"),
+            names,
+        )
+        for name in PARTS
+        if (folder / f"{name}-x.npy").exists()
+    ]
+    return Split(*parts)
+
+
+@lru_cache(maxsize=1)
+def _graph(model: Path) -> Graph:
+    return load(model)
+
+
+def _work(order: _Order) -> training.SimulationResult | None:
+    """Train one trial to its end; None if it was stopped."""
+    telling = _Telling(order)
+    try:
+        telling.check()
+        return _train(order, telling)
+    except KeyboardInterrupt:
+        return None
+
+
+def _find_rate(order: _Order) -> float | None:
+    """The learning rate of a trial; None if it was stopped."""
+    telling = _Telling(order)
+    try:
+        telling.check()
+        _, run = _prepared(order, telling)
+    except KeyboardInterrupt:
+        return None
+    return run.settings.learning_rate
+
+
+def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
+    step = prepare(
+        _graph(order.model),
+        UpdateScheme(**order.scheme),
+        classes=order.classes,
+        head_seed=order.seed,
+        accumulate=order.accumulate,
+    )
+    run = training.prepare_run(
+        step,
+        _split(order.folder),
+        replace(order.settings, seed=order.seed),
+        normalization=order.normalization,
+        report=lambda done, of: telling.check(),
+    )
+    return step, run
+
+
+def _train(order: _Order, telling: _Telling) -> training.SimulationResult:
+    step, run = _prepared(order, telling)
+    identity = hashlib.sha256(f"{step.project.digest} {run.course.digest}".encode()).hexdigest()
+    checkpoint = _checkpoints() / f"{identity[:32]}.npz"
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    if checkpoint.exists():
+        checkpoint.touch()  # it is in use
+        _forget_damaged(run, checkpoint)
+    watch = training.Watch(telling.training, telling.evaluating)
+    result = training.finish(step, run, checkpoint, watch)
+    telling.write(run.total)
+    return result
+
+
+def _forget_damaged(run: Run, checkpoint: Path) -> None:
+    """Delete a checkpoint that cannot be continued; nobody but this cache made it."""
+    try:
+        run.resume(checkpoint)
+    except StateError:
+        checkpoint.unlink(missing_ok=True)
+
+
+class _Telling:
+    """Writes how far a run is, and stops it when it should."""
+
+    def __init__(self, order: _Order) -> None:
+        self.path = order.folder / f"steps-{order.number}"
+        self.stop = order.folder / STOP
+        self.parent = order.parent
+        self.told = 0.0
+
+    def training(self, progress: Progress) -> None:
+        self.check()
+        if time.monotonic() - self.told > TOLD_SECONDS:
+            self.write(progress.trained)
+
+    def evaluating(self, _: int) -> None:
+        self.check()
+
+    def write(self, steps: int) -> None:
+        self.path.write_text(str(steps))
+        self.told = time.monotonic()
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if the parent wants it, or is gone."""
+        if self.stop.exists() or not self.path.parent.exists() or os.getppid() != self.parent:
+            raise KeyboardInterrupt

@@ -1,0 +1,398 @@
+"""Training on the host from Python: what `mcutrain simulate` does, as one function."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.protocol import Rate
+from mcutrain_host.trainer import Lessons, Scores
+
+from mcutrain import data as datasets
+from mcutrain.arguments import Count, PathLike, Positive, Seed, checked
+from mcutrain.errors import DataError
+from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.pipeline import TrainingStep
+from mcutrain.shown import Record, Shown
+from mcutrain.simulation import (
+    FEWEST_STEPS,
+    CompiledSimulator,
+    Course,
+    EpochResult,
+    Progress,
+    Reconstruction,
+    Run,
+    RunSettings,
+    Samples,
+    Search,
+    Simulator,
+    loss_sign,
+    rate_of_checkpoint,
+    warning,
+)
+
+Array = npt.NDArray[Any]
+
+CHECKPOINT_SECONDS = 20.0
+"""How often a running simulation writes its checkpoint."""
+
+
+@dataclass(frozen=True, repr=False)
+class SimulationResult(Shown):
+    """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
+
+    learning_rate: the run's, given or found.
+
+    Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
+    as mcutrain.simulation.Tested has them. recipe: how the step was made, as
+    JSON, for `export`.
+    """
+
+    before: float
+    accuracy: float
+    epochs: tuple[EpochResult, ...]
+    steps: int
+    seconds: float
+    arena_bytes: int
+    state_bytes: int
+    saved: bytes
+    loss_before: float | None = None
+    loss: float | None = None
+    auc_before: float | None = None
+    auc: float | None = None
+    learning_rate: float | None = None
+    recipe: str = ""
+
+    def summary(self) -> str:
+        """In a line."""
+        if self.loss is None or self.loss_before is None:
+            scores = f"accuracy {100 * self.before:.1f} → {100 * self.accuracy:.1f} %"
+        else:
+            scores = f"loss {self.loss_before:.3f} → {self.loss:.3f}"
+        return f"{scores} in {self.steps:,} steps, {self.sram_bytes:,} bytes of SRAM"
+
+    def records(self) -> list[Record]:
+        """A row for each epoch."""
+        return [asdict(epoch) for epoch in self.epochs]
+
+    def to_dict(self) -> Record:
+        """All of it but the saved state, of which there is the SHA-256."""
+        left_out = ("saved", "recipe", "epochs")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        return {
+            **values,
+            "epochs": self.records(),
+            "sram_bytes": self.sram_bytes,
+            "step_us": self.step_us,
+            "state_sha256": hashlib.sha256(self.saved).hexdigest(),
+        }
+
+    @property
+    def step_us(self) -> float:
+        """Microseconds per training step on this machine."""
+        return 1e6 * self.seconds / max(self.steps, 1)
+
+    @property
+    def sram_bytes(self) -> int:
+        """Arena and trainable state."""
+        return self.arena_bytes + self.state_bytes
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who wants to know how far a run is: called with training progress, and test samples done.
+
+    searching: called with the trials of a learning rate that are done, and how many there may be.
+    """
+
+    training: Callable[[Progress], None] = lambda _: None
+    evaluating: Callable[[int], None] = lambda _: None
+    searching: Callable[[int, int], None] = lambda done, of: None
+
+
+@checked
+def train(
+    step: TrainingStep,
+    data: datasets.Data,
+    settings: RunSettings | None = None,
+    *,
+    validation: datasets.Data | None = None,
+    epochs: Count | None = None,
+    learning_rate: Positive | None = None,
+    seed: Seed | None = None,
+    normalization: datasets.Normalization | None = None,
+    checkpoint: PathLike | None = None,
+    watch: Watch | None = None,
+) -> SimulationResult:
+    """Train in the generated C, compiled for this machine; the same bits as on any other.
+
+    data: a path that mcutrain.data.load reads, a Split, or arrays (x, y); validation: (x, y) to
+    test on, see mcutrain.data.of_arrays. settings: all that determines the run; epochs,
+    learning_rate (per sample) and seed replace theirs. Without a learning rate one is found by
+    short trials, as `--lr auto` does; the result names it. checkpoint: a file
+    to continue from if it exists, and to save to.
+
+    Warns of values that the model's input clips. Raises DataError if the data does not fit,
+    StateError for another run's checkpoint, BuildError, ArgumentError.
+
+    >>> train(prepare("model.int8.tflite", "last:3"), (x, y), epochs=2, learning_rate=0.03)
+    """
+    given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
+    changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    split = load_data(step.graph, data, validation=validation)
+    file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
+    wanted = continued(replace(settings or RunSettings(), **changes), file)
+    run = prepare_run(step, split, wanted, normalization=normalization, report=watch.searching)
+    taken = model_input(step.graph)
+    for note in datasets.input_notes(run.samples.split, taken, normalization or "auto"):
+        warnings.warn(note, stacklevel=3)
+    return finish(step, run, file, watch)
+
+
+def continued(settings: RunSettings, checkpoint: Path | None) -> RunSettings:
+    """With the learning rate of a checkpoint that exists, if there is none in the settings."""
+    if settings.learning_rate is not None or checkpoint is None or not checkpoint.exists():
+        return settings
+    return replace(settings, learning_rate=rate_of_checkpoint(checkpoint))
+
+
+def load_data(
+    graph: Graph,
+    data: datasets.Data,
+    test_share: float = 0.2,
+    seed: int = 0,
+    progress: datasets.Progress | None = None,
+    validation: datasets.Data | None = None,
+) -> datasets.Split:
+    """A data set for a model: files are made to fit as they are read."""
+    if not datasets.is_path(data):
+        return datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
+    if validation is not None:
+        raise DataError("validation goes with arrays; a file or folder has a test part of its own")
+    shape = input_type(graph).shape[1:]
+    return datasets.load(
+        data, test_share=test_share, seed=seed, input_shape=shape, progress=progress
+    )
+
+
+def input_type(graph: Graph) -> TensorType:
+    """The type of the model's input."""
+    return graph.tensors[graph.inputs[0]].type
+
+
+def model_input(graph: Graph) -> datasets.ModelInput:
+    """What data sets need to know of it."""
+    x = input_type(graph)
+    return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point)
+
+
+def prepare_run(
+    step: TrainingStep,
+    split: datasets.Split,
+    settings: RunSettings,
+    *,
+    simulator: Callable[[], Simulator] | None = None,
+    normalization: datasets.Normalization | None = None,
+    report: Callable[[int, int], None] = lambda done, of: None,
+) -> Run:
+    """A run that has not begun. Raises DataError if the data does not fit the model.
+
+    Finds the learning rate if the settings have none. simulator: makes what computes; None is the
+    compiled C. normalization: what the model was trained on, if its input parameters do not tell
+    (see mcutrain.data.quantize_input). report: as Watch.searching.
+    """
+    x = input_type(step.graph)
+    has_labels = step.plan.training.has_labels
+    samples = prepare_samples(
+        split if has_labels else split.without_labels(),
+        settings,
+        input_shape=x.shape[1:],
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=step.plan.training.classes if has_labels else None,
+        normalization=normalization,
+    )
+    made = simulator() if simulator else step.simulator(settings.seed + 1)
+    if settings.learning_rate is None:
+        compiled = made if isinstance(made, CompiledSimulator) else None
+        rate = _search(step, samples, settings, compiled).rate(report)
+        settings = replace(settings, learning_rate=rate)
+    recipe = "" if step.recipe is None else step.recipe.to_json()
+    y = step.graph.tensors[step.graph.outputs[0]].type
+    compared = None if has_labels else Reconstruction.of(x, y)
+    return Run(made, samples, settings, step.project.digest, recipe=recipe, reconstruction=compared)
+
+
+def _search(
+    step: TrainingStep,
+    samples: Samples,
+    settings: RunSettings,
+    simulator: CompiledSimulator | None = None,
+) -> Search:
+    return Search(
+        samples,
+        settings,
+        step.project.model_hash,
+        step.plan.training.accumulate,
+        lambda: simulator or step.simulator(settings.seed + 1),
+    )
+
+
+def rate_warning(
+    step: TrainingStep, run: Run, report: Callable[[int, int], None] = lambda done, of: None
+) -> str:
+    """A sentence if a run that is over knows nothing because its learning rate is too large.
+
+    It is compared with what trials find, which takes a while; runs that did learn are not. Empty if
+    there is nothing to say.
+    """
+    if run.state.trained < FEWEST_STEPS or not run.state.epochs:
+        return ""
+    return warning(_search(step, run.samples, run.settings), _bad_sign(step, run), report)
+
+
+def _bad_sign(step: TrainingStep, run: Run) -> str:
+    """That a run learnt nothing, or forgot; else ""."""
+    state, last = run.state, run.state.epochs[-1]
+    if not step.plan.training.has_labels:
+        before = state.loss_before
+        return "" if before is None else loss_sign(last.loss, before, "the begin")
+    before, after = state.before, last.test_accuracy
+    if before is not None and after is not None and after < before:
+        return f"the test accuracy fell from {100 * before:.1f} to {100 * after:.1f} %"
+    return loss_sign(last.loss, math.log(step.plan.training.classes), "guessing")
+
+
+def prepare_samples(
+    split: datasets.Split,
+    settings: RunSettings,
+    *,
+    input_shape: tuple[int, ...],
+    scale: float,
+    zero_point: int,
+    classes: int | None,
+    normalization: datasets.Normalization | None = None,
+) -> Samples:
+    """A split made to fit a model's input. Raises DataError if it does not fit the model.
+
+    input_shape: without the batch; scale, zero_point: the input's. classes: that are told apart;
+    None for a network that learns without labels. normalization: see prepare_run.
+    """
+    for dataset in (split.train, split.test, split.validation):
+        if dataset is not None and len(dataset) == 0:
+            raise DataError("the data set has no training, no test or no validation sample")
+    samples = Samples.prepare(
+        split, input_shape, scale, zero_point, settings, normalization or "auto"
+    )
+    datasets.check(samples.split, input_shape=input_shape, classes=classes)
+    model = datasets.ModelInput(input_shape, scale, zero_point)
+    datasets.input_notes(samples.split, model, normalization or "auto")  # refuses what is wrong
+    samples.test(0, 1)  # the normalization fits, or a sentence
+    return samples
+
+
+def board_lessons(
+    course: Course, tests: int, reconstruction: Reconstruction | None = None
+) -> Lessons:
+    """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
+
+    reconstruction: of a network that reproduces its input; None for a classifier.
+    """
+    test = course.samples.split.test
+    has_classes = reconstruction is None
+
+    def sample_at(position: int) -> tuple[bytes, int]:
+        x, label = course.at(position)
+        return x.tobytes(), label
+
+    def rate_at(position: int) -> Rate:
+        rate = course.rates.at(position)
+        return Rate(rate.mult_q31, rate.shift)
+
+    def test_at(index: int) -> tuple[bytes, int]:
+        label = int(test.y[index]) if has_classes else 0
+        return course.samples.test(index, index + 1)[0].tobytes(), label
+
+    scores = None if reconstruction is None else _scores(reconstruction, test)
+    return Lessons(course.total, sample_at, rate_at, tests, test_at, scores)
+
+
+def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:
+    """How a board's outputs are judged, as a simulation's are."""
+
+    def loss_of(x: bytes, y: bytes) -> float:
+        pair = (np.frombuffer(part, np.int8)[np.newaxis] for part in (x, y))
+        return float(reconstruction.losses(*pair)[0])
+
+    def of_all(losses: Sequence[float]) -> dict[str, float]:
+        tested = reconstruction.tested(np.array(losses), test.y if test.is_labelled else None)
+        named = {"loss": tested.loss, "auc": tested.auc}
+        return {name: value for name, value in named.items() if value is not None}
+
+    return Scores(loss_of, of_all)
+
+
+def finish(
+    step: TrainingStep, run: Run, checkpoint: Path | None = None, watch: Watch | None = None
+) -> SimulationResult:
+    """Run to the end, from the checkpoint if it exists, and keep it up to date, also at Ctrl-C."""
+    watch = watch or Watch()
+    if checkpoint is None:
+        run.train(watch.training, watch.evaluating)
+        return _result(step, run)
+    if checkpoint.exists():
+        run.resume(checkpoint)
+    run.save(checkpoint)  # fails now rather than after an hour
+    saved = time.monotonic()
+
+    def saving(progress: Progress) -> None:
+        nonlocal saved
+        if time.monotonic() - saved > CHECKPOINT_SECONDS:
+            run.save(checkpoint)
+            saved = time.monotonic()
+        watch.training(progress)
+
+    try:
+        run.train(saving, watch.evaluating)
+    finally:
+        run.save(checkpoint)
+    return _result(step, run)
+
+
+def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
+    """Every tensor of the trained state by name: weights, residual bits, biases, exponents."""
+    from mcutrain.codegen import SAVED_HEADER_BYTES
+    from mcutrain.simulation.compiled import unpack_state
+
+    return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
+
+
+def _result(step: TrainingStep, run: Run) -> SimulationResult:
+    state = run.state
+    accuracy = state.epochs[-1].test_accuracy if state.epochs else state.before
+    assert state.before is not None
+    assert accuracy is not None, "after the last epoch there is always a test"
+    return SimulationResult(
+        before=state.before,
+        accuracy=accuracy,
+        epochs=state.epochs,
+        steps=state.trained,
+        seconds=state.seconds,
+        arena_bytes=step.plan.arena_bytes,
+        state_bytes=step.plan.state_bytes,
+        saved=state.saved,
+        loss_before=state.loss_before,
+        loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
+        auc_before=state.auc_before,
+        auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
+        learning_rate=run.settings.learning_rate,
+        recipe="" if step.recipe is None else step.recipe.to_json(),
+    )

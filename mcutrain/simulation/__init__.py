@@ -1,0 +1,43 @@
+"""Run a training step: by the operators' reference meaning, or as compiled C with the same bits."""
+
+from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
+from mcutrain.simulation.compiled import CompiledSimulator
+from mcutrain.simulation.folder import simulator_of_folder
+from mcutrain.simulation.range_test import FEWEST_STEPS, Search, loss_sign, warning
+from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_under_roc
+from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
+from mcutrain.simulation.run import (
+    Course,
+    EpochResult,
+    Progress,
+    Run,
+    RunSettings,
+    Samples,
+    Simulator,
+    rate_of_checkpoint,
+)
+
+__all__ = [
+    "FEWEST_STEPS",
+    "CompiledSimulator",
+    "Compiler",
+    "Course",
+    "EpochResult",
+    "PlannedReference",
+    "Progress",
+    "Reconstruction",
+    "ReferenceSimulator",
+    "Run",
+    "RunSettings",
+    "Samples",
+    "Search",
+    "Simulator",
+    "Tested",
+    "area_under_roc",
+    "check_can_build",
+    "find_compiler",
+    "loss_sign",
+    "rate_of_checkpoint",
+    "simulator_of_folder",
+    "warning",
+]

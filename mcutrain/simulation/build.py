@@ -1,0 +1,134 @@
+"""Find a C compiler and build a generated project into a shared library, once per content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import mcutrain_firmware
+from mcutrain_host.cache import cache_folder, check_cache, is_sound, keep
+from mcutrain_host.errors import BuildError as HostBuildError
+from mcutrain_host.errors import CacheError
+from mcutrain_host.toolchain import find_host_compiler
+
+from mcutrain.codegen import Project, isa_bodies
+from mcutrain.errors import BuildError
+from mcutrain.simulation.objects import Toolchain, link, text_hash
+
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A command that compiles C for this machine, and where it comes from."""
+
+    command: tuple[str, ...]
+    origin: str
+
+    def version(self) -> str:
+        """The first line that it prints of itself. Raises BuildError if it does not run."""
+        return _version(self.command)
+
+
+@lru_cache(maxsize=16)
+def _version(command: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=120, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildError(f"the C compiler {command[0]!r} does not run: {error}") from error
+    return done.stdout.splitlines()[0] if done.stdout else command[0]
+
+
+def find_compiler() -> Compiler:
+    """$CC, else cc, gcc or clang on PATH, else the ziglang package. Raises BuildError."""
+    try:
+        command = find_host_compiler()
+    except HostBuildError as error:
+        raise BuildError(str(error)) from error
+    if os.environ.get("CC"):
+        return Compiler(command, "CC")
+    return Compiler(command, "ziglang" if "ziglang" in command else "PATH")
+
+
+def check_can_build() -> None:
+    """Raise BuildError now rather than after data were read, if no library can be built or kept."""
+    find_compiler()
+    try:
+        check_cache()
+    except CacheError as error:
+        raise BuildError(str(error)) from error
+
+
+def host_flags(compiler: Compiler, portable: bool) -> tuple[str, ...]:
+    """Optimisation for this very machine, unless portable."""
+    native = () if portable else ("-march=native",)
+    # zig traps undefined behaviour by default, which tests do with gcc's and clang's sanitizers
+    zig = ("-fno-sanitize=all",) if compiler.origin == "ziglang" else ()
+    return ("-std=c11", "-O3", *native, *zig)
+
+
+def build_library(
+    project: Project,
+    compiler: Compiler | None = None,
+    portable: bool = False,
+    extra_flags: Sequence[str] = (),
+) -> Path:
+    """The shared library of a project, built or found in the cache. Raises BuildError.
+
+    Faster bodies for hosts replace the kernels' portable ones, unless `portable`; the bits are the
+    same. The same library is never loaded twice into one process with one state: callers copy it.
+    """
+    compiler = compiler or find_compiler()
+    bodies = isa_bodies(project.files, "portable" if portable else "host")
+    files = {**project.files, **_host_files(portable), **bodies}
+    flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
+    identity = repr((compiler.version(), _cpu()))
+    contents = sorted((name, text_hash(text)) for name, text in files.items())
+    key = hashlib.sha256(repr((identity, flags, contents)).encode())
+    library = cache_folder() / f"{key.hexdigest()[:32]}.so"
+    if is_sound(library):
+        return library
+    tools = Toolchain(compiler.command, flags, identity, cache_folder())
+    try:
+        check_cache()  # before a minute of compiling
+        with tempfile.TemporaryDirectory(prefix="mcutrain-") as scratch:
+            keep(_compile(Path(scratch), files, tools), library)
+    except CacheError as error:
+        raise BuildError(str(error)) from error
+    return library
+
+
+@lru_cache(maxsize=2)
+def _host_files(portable: bool) -> dict[str, str]:
+    """The calls of the simulation, and what host bodies share."""
+    root = Path(mcutrain_firmware.__file__).parent
+    folders = ("host",) if portable else ("host", "host/simd")
+    return {
+        str(p.relative_to(root)): p.read_text(encoding="utf-8")
+        for folder in folders
+        for p in sorted((root / folder).glob("*.[ch]"))
+    }
+
+
+def _compile(folder: Path, files: dict[str, str], tools: Toolchain) -> Path:
+    return link(folder, files, tools)
+
+
+@lru_cache(maxsize=1)
+def _cpu() -> str:
+    """What -march=native depends on, so that a shared cache serves different machines."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    lines = [line for line in text.splitlines() if line.startswith(("flags", "Features"))]
+    return lines[0] if lines else ""

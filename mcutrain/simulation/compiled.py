@@ -1,0 +1,175 @@
+"""The generated C in this process: the same bits as the reference, a thousand times faster."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
+from mcutrain.errors import DataError, StateError
+from mcutrain.memplan import TrainingPlan
+from mcutrain.simulation.build import Compiler, build_library
+from mcutrain.simulation.rates import LearningRate
+
+Array = npt.NDArray[Any]
+
+STATUS_TEXT = {
+    2: "it has the wrong size",
+    3: "it is no saved state of this version of mcutrain",
+    4: "it belongs to another model or scheme, or to another version of mcutrain",
+    5: "it is damaged: the checksum differs",
+    6: "a bias in it is beyond ±2^30, which no training makes",
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a library takes and gives: bytes of a sample, of its output, of the state; classes."""
+
+    input_bytes: int
+    output_bytes: int
+    state_bytes: int
+    classes: int
+
+
+class LibrarySimulator:
+    """One training run in a private copy of a shared library."""
+
+    def __init__(self, library: Path, sizes: Sizes, seed: int = 1) -> None:
+        self._library = _load_copy(library)
+        self.sizes = sizes
+        self.input_bytes, self.output_bytes = sizes.input_bytes, sizes.output_bytes
+        self.saved_bytes = sizes.state_bytes + SAVED_HEADER_BYTES
+        self.reset(seed)
+
+    def reset(self, seed: int = 1) -> None:
+        """The weights the model came with; seed starts the rounding's random numbers."""
+        self._library.mct_reset(ctypes.c_uint32(seed))
+
+    def train(
+        self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
+    ) -> tuple[Array, Array]:
+        """Train on samples in order. x: int8 [n, …]. Returns losses (Q16 nats), predictions."""
+        samples = self._samples(x)
+        y = np.ascontiguousarray(labels, np.int32)
+        packed = np.array([(r.mult_q31, r.shift) for r in rates], np.int32).reshape(-1, 2)
+        if not len(samples) == len(y) == len(packed):
+            raise ValueError(f"{len(samples)} samples, {len(y)} labels, {len(packed)} rates")
+        results = np.zeros((len(y), 2), np.int32)
+        status = self._library.mct_host_train(
+            len(y), _pointer(samples), _pointer(y), _pointer(packed), _pointer(results)
+        )
+        if status != 0:
+            bad = next(v for v in y.tolist() if not 0 <= v < self.sizes.classes)
+            raise DataError(f"label {bad} is not one of {self.sizes.classes} classes")
+        return results[:, 0].copy(), results[:, 1].copy()
+
+    def infer(self, x: Array) -> Array:
+        """The outputs for int8 samples [n, …]."""
+        samples = self._samples(x)
+        y = np.zeros((len(samples), self.output_bytes), np.int8)
+        self._library.mct_host_infer(len(samples), _pointer(samples), _pointer(y))
+        return y
+
+    def save(self) -> bytes:
+        """The trained state with header and checksum, as mct_state_save writes it."""
+        buffer = ctypes.create_string_buffer(self.saved_bytes)
+        self._library.mct_state_save(buffer)
+        return buffer.raw
+
+    def load(self, saved: bytes) -> None:
+        """Take over a saved state. Raises StateError, and nothing changes, if it does not fit."""
+        status = self._library.mct_state_load(saved, ctypes.c_size_t(len(saved)))
+        if status != 0:
+            raise StateError(f"the saved state cannot be used: {STATUS_TEXT[status]}")
+
+    def _samples(self, x: Array) -> Array:
+        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), -1)
+        if samples.shape[1] != self.input_bytes:
+            raise DataError(
+                f"a sample has {samples.shape[1]} bytes, the model takes {self.input_bytes}"
+            )
+        return samples
+
+
+class CompiledSimulator(LibrarySimulator):
+    """The same of a project's shared library, whose plan is known."""
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        scheme: str = "",
+        seed: int = 1,
+        compiler: Compiler | None = None,
+        portable: bool = False,
+        extra_flags: Sequence[str] = (),
+        project: Project | None = None,
+    ) -> None:
+        self.plan = plan
+        self.project = project or generate(plan, scheme)
+        training = plan.training
+        tensors = training.forward.tensors
+        sizes = Sizes(
+            tensors[training.x].type.size_bytes,
+            tensors[training.forward.outputs[0]].type.size_bytes,
+            plan.state_bytes,
+            training.classes,
+        )
+        super().__init__(build_library(self.project, compiler, portable, extra_flags), sizes, seed)
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """Every state tensor by name."""
+        return unpack_state(self.plan, self._raw())
+
+    @property
+    def counters(self) -> tuple[int, int, int]:
+        """Random state, updates done, samples of the current update."""
+        words = np.frombuffer(self._raw(), np.uint32, 3)
+        key, update, sample = words.tolist()
+        return key, update, sample
+
+    def _raw(self) -> bytes:
+        """The state without header: no checksum is computed."""
+        return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
+
+
+def unpack_state(plan: TrainingPlan, raw: bytes) -> dict[str, Array]:
+    """State bytes (without the saved header) as tensors by name."""
+    state: dict[str, Array] = {}
+    for name, offset in plan.state_offsets.items():
+        like = np.asarray(plan.training.state[name])
+        flat = np.frombuffer(raw, like.dtype, like.size, offset)
+        state[name] = flat.reshape(like.shape).copy()
+    return state
+
+
+def _pointer(array: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def _load_copy(library: Path) -> ctypes.CDLL:
+    """A library loaded twice would share its static state; each simulator has its own copy."""
+    handle, name = tempfile.mkstemp(suffix=".so", prefix="mcutrain-")
+    os.close(handle)
+    try:
+        shutil.copyfile(library, name)
+        loaded = ctypes.CDLL(name)
+    finally:
+        Path(name).unlink()
+    loaded.mct_host_train.restype = ctypes.c_int32
+    loaded.mct_host_infer.restype = None
+    loaded.mct_reset.restype = None
+    loaded.mct_state_save.restype = None
+    loaded.mct_state_bytes.restype = ctypes.c_void_p
+    loaded.mct_state_load.restype = ctypes.c_int32
+    return loaded

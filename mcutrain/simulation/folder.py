@@ -1,0 +1,35 @@
+"""A project that was generated for a board, compiled for this machine: the same bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcutrain.codegen import Project, portable_files
+from mcutrain.errors import BuildError
+from mcutrain.simulation.build import build_library
+from mcutrain.simulation.compiled import LibrarySimulator, Sizes
+
+
+def simulator_of_folder(folder: Path, manifest: Mapping[str, Any], seed: int) -> LibrarySimulator:
+    """The training step that lies in `folder`, from the weights that the model came with.
+
+    manifest: the folder's. Raises BuildError if its C is not there, or was changed so that it does
+    not compile with this version's kernels.
+    """
+    sizes = Sizes(
+        math.prod(manifest["input"]["shape"]),
+        math.prod(manifest["output"]["shape"]),
+        int(manifest["state_bytes"]),
+        int(manifest["classes"]),
+    )
+    try:
+        library = build_library(Project(portable_files(folder)))
+        return LibrarySimulator(library, sizes, seed)
+    except (AttributeError, BuildError, OSError, UnicodeDecodeError) as error:  # what ctypes raises
+        raise BuildError(
+            f"the C in {folder} cannot be compiled for this computer, to find a learning rate: "
+            f"{error}; give one with --lr, or generate the project anew"
+        ) from error

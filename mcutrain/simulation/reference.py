@@ -1,0 +1,137 @@
+"""The definition of right: a training step by Op.reference."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.autodiff import TrainGraph
+from mcutrain.codegen import SAVED_HEADER_BYTES
+from mcutrain.codegen.program import Program
+from mcutrain.errors import StateError
+from mcutrain.ir.interpret import interpret
+from mcutrain.memplan import TrainingPlan
+from mcutrain.ops.bounds import BIAS_LIMIT
+from mcutrain.simulation.compiled import STATUS_TEXT, unpack_state
+from mcutrain.simulation.rates import LearningRate
+
+Array = npt.NDArray[Any]
+
+
+class ReferenceSimulator:
+    """Holds the state of one training run and steps it, slowly and exactly.
+
+    state: every state tensor by name. key, update, sample: the header of the state.
+    """
+
+    def __init__(self, training: TrainGraph, seed: int = 1) -> None:
+        self.training = training
+        self.reset(seed)
+
+    def reset(self, seed: int = 1) -> None:
+        """The weights the model came with; seed starts the rounding's random numbers."""
+        self.key = seed & 0xFFFFFFFF or 1
+        self.update = 0
+        self.sample = 0
+        self.state: dict[str, Array] = {k: np.array(v) for k, v in self.training.state.items()}
+
+    def train(
+        self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
+    ) -> tuple[Array, Array]:
+        """Train on samples in order. x: int8 [n, …]. Returns losses (Q16 nats), predictions."""
+        results = [
+            self._step(sample, int(label), rate)
+            for sample, label, rate in zip(x, labels, rates, strict=True)
+        ]
+        losses, predictions = zip(*results, strict=True) if results else ((), ())
+        return np.array(losses, np.int32), np.array(predictions, np.int32)
+
+    def infer(self, x: Array) -> Array:
+        """The outputs for int8 samples [n, …]."""
+        forward = self.training.forward
+        known = (*self.training.parameters, self.training.output_exponent)
+        state = {name: self.state[name] for name in known if name is not None}
+        shape = forward.tensors[self.training.x].type.shape
+        outputs = [
+            interpret(forward, {self.training.x: sample.reshape(shape), **state}) for sample in x
+        ]
+        return np.concatenate([o[forward.outputs[0]].reshape(1, -1) for o in outputs])
+
+    def _step(self, x: Array, label: int, rate: LearningRate) -> tuple[int, int]:
+        training = self.training
+        self.key = fixedpoint.xorshift32(self.key)
+        step = np.array([self.key, self.update, self.sample, rate.mult_q31, rate.shift], np.int64)
+        inputs: dict[str, Array] = {
+            training.x: x.reshape(training.graph.tensors[training.x].type.shape),
+            training.label: np.array([label], np.int32),
+            training.step: step,
+            **self.state,
+        }
+        results = interpret(training.graph, inputs, self._kept())
+        self._take_over(results)
+        self.sample += 1
+        if self.sample == training.accumulate:
+            self._apply(results, step)
+            self.update, self.sample = self.update + 1, 0
+        return int(results[training.loss][0]), int(results[training.prediction][0])
+
+    def _kept(self) -> set[str]:
+        """What must survive a step: results, updated state, what the apply nodes read."""
+        computed = {name for node in self.training.graph.nodes for name in node.outputs}
+        return computed.intersection(
+            [self.training.loss, self.training.prediction, *self.training.updated.values()]
+        )
+
+    def _take_over(self, results: Mapping[str, Array]) -> None:
+        for name, new in self.training.updated.items():
+            if new in results:
+                self.state[name] = results[new]
+
+    def _apply(self, results: Mapping[str, Array], step: Array) -> None:
+        values = {**self.state, **results, self.training.step: step}
+        applied: dict[str, Array] = {}
+        for node in self.training.apply:
+            outputs = node.op.reference(*(values[name] for name in node.inputs))
+            applied.update(zip(node.outputs, outputs, strict=True))
+        self._take_over(applied)
+
+
+class PlannedReference(ReferenceSimulator):
+    """The reference with its state laid out and saved as the generated C does it."""
+
+    def __init__(self, plan: TrainingPlan, seed: int = 1) -> None:
+        super().__init__(plan.training, seed)
+        self.plan = plan
+        self._model_hash = bytes.fromhex(Program(plan).model_hash)[::-1]
+
+    def save(self) -> bytes:
+        """The trained state with header and checksum, the bytes of mct_state_save."""
+        raw = bytearray(self.plan.state_bytes)
+        raw[:12] = np.array([self.key, self.update, self.sample], "<u4").tobytes()
+        for name, offset in self.plan.state_offsets.items():
+            value = np.asarray(self.state[name], np.asarray(self.training.state[name]).dtype)
+            raw[offset : offset + value.nbytes] = value.tobytes()
+        return self._header(raw) + bytes(raw)
+
+    def load(self, saved: bytes) -> None:
+        """Take over a saved state. Raises StateError, and nothing changes, if it does not fit."""
+        raw = saved[SAVED_HEADER_BYTES:]
+        if len(raw) != self.plan.state_bytes or self._header(raw) != saved[:SAVED_HEADER_BYTES]:
+            raise StateError("the saved state cannot be used: it is damaged, or of another model")
+        state = unpack_state(self.plan, raw)
+        biases = [state[name] for name in self.training.parameters if state[name].itemsize == 4]
+        if any((np.abs(b.astype(np.int64)) > BIAS_LIMIT).any() for b in biases):
+            raise StateError(f"the saved state cannot be used: {STATUS_TEXT[6]}")
+        self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
+        self.state = state
+
+    def _header(self, raw: bytes | bytearray) -> bytes:
+        """As firmware/runtime/mct_state.h has it."""
+        begin = b"MCTS" + bytes([1, 0, 0, 0]) + self._model_hash
+        begin += len(raw).to_bytes(4, "little")
+        return begin + zlib.crc32(raw, zlib.crc32(begin)).to_bytes(4, "little")

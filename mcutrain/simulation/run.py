@@ -1,0 +1,454 @@
+"""A training run: epochs over a data set, evaluation, and going on after an interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.files import write_whole
+
+from mcutrain import data
+from mcutrain.errors import DataError, StateError
+from mcutrain.simulation.augment import Augmentation, sample_key
+from mcutrain.simulation.rates import LearningRate, Schedule
+from mcutrain.simulation.reconstruction import Reconstruction, Tested
+
+Array = npt.NDArray[Any]
+
+CHUNK = 32
+EVALUATE_CHUNKS = 4  # samples of a call without training, in chunks
+
+
+class Simulator(Protocol):
+    """What a run needs: CompiledSimulator, or a device with the same bits."""
+
+    def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]: ...
+    def infer(self, x: Array) -> Array: ...
+    def save(self) -> bytes: ...
+    def load(self, saved: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """All that determines a run besides model, scheme and data.
+
+    learning_rate: per sample; None is to be found, see mcutrain.simulation.range_test. schedule:
+    cosine or constant. warmup: share of all steps. seed: of the order of samples and of the
+    augmentation. flip, crop_pixels: random changes of images. augment: more of them, see
+    mcutrain.simulation.augment. test_every: epochs from one test to
+    the next; 0 tests only before the first and after the last. It changes nothing that is learnt.
+    """
+
+    epochs: int = 4
+    learning_rate: float | None = None
+    schedule: str = "cosine"
+    warmup: float = 0.1
+    seed: int = 0
+    flip: bool = False
+    crop_pixels: int = 0
+    test_every: int = 1
+    augment: tuple[str, ...] = ()
+
+    def tests_after(self, epoch: int) -> bool:
+        """Whether there is a test after an epoch, counted from 1; after the last always."""
+        return epoch == self.epochs or (self.test_every > 0 and epoch % self.test_every == 0)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Training steps in order. losses_q16: times 65536. labels: of no meaning without classes."""
+
+    losses_q16: Array
+    predictions: Array
+    labels: Array
+    rates: Sequence[LearningRate]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: samples trained of all, mean loss and accuracy of the last ones.
+
+    loss: in nats; of a network that reproduces its input in squared steps of the input, and the
+    accuracy is NaN. steps: the last ones, one by one.
+    """
+
+    trained: int
+    total: int
+    loss: float
+    accuracy: float
+    samples_per_second: float
+    steps: Steps | None = None
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """Mean loss and accuracy while training, accuracy on the test set afterwards.
+
+    test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
+    seconds: in training steps, without the preparation of samples and evaluation. Of a network that
+    reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested.
+    """
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    test_accuracy: float | None
+    seconds: float
+    test_loss: float | None = None
+    test_auc: float | None = None
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
+
+    before, loss_before, auc_before: of the test before the first step.
+    """
+
+    saved: bytes
+    trained: int = 0
+    correct: int = 0
+    loss_q16: int = 0
+    seconds: float = 0.0
+    before: float | None = None
+    loss_before: float | None = None
+    auc_before: float | None = None
+    epochs: tuple[EpochResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A split whose images fit the model, quantized and augmented on demand."""
+
+    split: data.Split
+    transform: data.Transform
+    scale: float
+    zero_point: int
+    normalization: Any = "auto"
+    augmentation: Augmentation | None = None
+
+    @staticmethod
+    def prepare(
+        split: data.Split,
+        input_shape: tuple[int, ...],
+        scale: float,
+        zero_point: int,
+        settings: RunSettings,
+        normalization: Any = "auto",
+    ) -> Samples:
+        """Resize images once, and give windows of another form the shape of the model's input.
+
+        input_shape: without the batch. Raises DataError if none fits.
+        """
+        if len(input_shape) != 3 and (settings.flip or settings.crop_pixels):
+            raise DataError(
+                f"flips and crops are of images, but the model takes samples of {input_shape}: "
+                "train without them"
+            )
+        height, width, channels = (*(1,) * (3 - len(input_shape)), *input_shape)
+        transform = data.Transform(height, width, channels, settings.flip, settings.crop_pixels)
+        kinds = settings.augment
+        augmentation = Augmentation(kinds, input_shape, zero_point) if kinds else None
+        split = split.each(lambda part: _fitted(part, input_shape, transform))
+        return Samples(split, transform, scale, zero_point, normalization, augmentation)
+
+    def train(self, index: Array, epoch: int, seed: int) -> Array:
+        """The training samples `index` of an epoch as the model's int8 input."""
+        x = self.split.train.x[index]
+        if self.transform.flip or self.transform.crop_pixels:
+            x = self.transform.augment(x, index, seed=seed, epoch=epoch)
+        if self.augmentation is None:
+            return self._quantized(x)
+        keys = [sample_key(seed, epoch, int(i)) for i in index]
+        codes = self._quantized(self.augmentation.pixels(x, keys))
+        return self.augmentation.codes(codes, keys)
+
+    def test(self, first: int, last: int) -> Array:
+        """Test samples as the model's int8 input."""
+        return self._quantized(self.split.test.x[first:last])
+
+    def _quantized(self, x: Array) -> Array:
+        return data.quantize_input(
+            x, scale=self.scale, zero_point=self.zero_point, normalization=self.normalization
+        )
+
+
+def _fitted(part: data.Dataset, shape: tuple[int, ...], transform: data.Transform) -> data.Dataset:
+    """Samples in the model's shape where only axes of length 1 differ; other images are resized.
+
+    Windows (n, time, channels) are thus no images (n, height, width), if the model's input says so.
+    """
+    x = data.arranged(part.x, shape)
+    if data.is_same_shape(x.shape[1:], shape):
+        return replace(part, x=x.reshape(len(part), *shape))
+    return replace(part, x=transform.fit(x)) if x.dtype == np.uint8 else replace(part, x=x)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a run learns at every step: sample, label and learning rate follow from its number."""
+
+    samples: Samples
+    settings: RunSettings
+
+    def __post_init__(self) -> None:
+        if len(self.samples.split.train) == 0:
+            raise DataError("there is no training sample")
+        if self.settings.test_every < 0:
+            raise DataError(f"test_every = {self.settings.test_every}: give 0 or more epochs")
+
+    @property
+    def total(self) -> int:
+        """Training steps of the whole run."""
+        return self.settings.epochs * len(self.samples.split.train)
+
+    @cached_property
+    def rates(self) -> Schedule:
+        """The learning rate of every step."""
+        warmup = round(self.settings.warmup * self.total)
+        rate = self.settings.learning_rate
+        if rate is None:
+            raise DataError(
+                "the run has no learning rate: mcutrain.runs.training.prepare_run finds one"
+            )
+        base = LearningRate.of(rate)
+        return Schedule(base, self.settings.schedule, warmup, self.total)
+
+    def indices(self, first: int, count: int) -> tuple[Array, int]:
+        """Which training samples the steps from `first` on take, at most `count` of an epoch.
+
+        Returns their indices and the epoch.
+        """
+        samples = len(self.samples.split.train)
+        epoch, done = divmod(first, samples)
+        return _order(samples, epoch, self.settings.seed)[done : done + count], epoch
+
+    def at(self, step: int) -> tuple[Array, int]:
+        """The sample of a step as the model's int8 input, and its label."""
+        index, epoch = self.indices(step, 1)
+        x = self.samples.train(index, epoch, self.settings.seed)
+        return x[0], int(self.samples.split.train.y[index[0]])
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that determines the steps besides model and scheme."""
+        settings = asdict(self.settings)
+        del settings["test_every"]  # a run may go on with fewer or more tests
+        if not self.settings.augment:
+            del settings["augment"]  # so that it fits checkpoints from before it was there
+        found = hashlib.sha256(repr(sorted(settings.items())).encode())
+        found.update(content_of(self.samples.split.train))
+        return found.hexdigest()
+
+
+def rate_of_checkpoint(path: Path) -> float | None:
+    """The learning rate of the run that wrote it; None if the file does not tell."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            rate = json.loads(str(file["counts"]))["learning_rate"]
+    except Exception:  # Run.resume says what is wrong with it
+        return None
+    return rate if isinstance(rate, float) else None
+
+
+def content_of(part: data.Dataset) -> bytes:
+    """Samples and labels."""
+    return np.ascontiguousarray(part.x).tobytes() + part.y.tobytes()
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, epoch: int, seed: int) -> Array:
+    return data.order(count, epoch, seed)
+
+
+@dataclass
+class Run:
+    """Trains a simulator on samples; `state` can be saved at any time and continued from.
+
+    fingerprint: of model and scheme, so that a checkpoint is not continued with others.
+    chunk: samples per call of the simulator: how long an interruption may take.
+    recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
+    reconstruction: of a network that reproduces its input; None for a classifier.
+    """
+
+    simulator: Simulator
+    samples: Samples
+    settings: RunSettings
+    fingerprint: str = ""
+    chunk: int = CHUNK
+    recipe: str = ""
+    reconstruction: Reconstruction | None = None
+    course: Course = field(init=False)
+    state: RunState = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.course = Course(self.samples, self.settings)
+        self.state = RunState(self.simulator.save())
+
+    @property
+    def total(self) -> int:
+        """Training steps of the whole run."""
+        return self.course.total
+
+    def train(
+        self,
+        report: Callable[[Progress], None] = lambda _: None,
+        evaluating: Callable[[int], None] = lambda _: None,
+    ) -> RunState:
+        """Run to the end from wherever `state` is. An interruption leaves `state` usable.
+
+        report: called after some steps. evaluating: called with the test samples done.
+        """
+        self.simulator.load(self.state.saved)
+        self._end_epoch(evaluating)
+        if self.state.before is None:
+            found = self.test(evaluating)
+            self.state = replace(
+                self.state, before=found.accuracy, loss_before=found.loss, auc_before=found.auc
+            )
+        busy_seconds, first = 0.0, self.state.trained
+        for index, epoch in self._chunks():
+            started = time.monotonic()
+            steps, seconds = self._step(index, epoch)
+            losses, predictions = steps.losses_q16, steps.predictions
+            right = self._right(predictions, index)
+            self.state = replace(
+                self.state,
+                saved=self.simulator.save(),
+                trained=self.state.trained + len(index),
+                correct=self.state.correct + right,
+                loss_q16=self.state.loss_q16 + int(losses.sum()),
+                seconds=self.state.seconds + seconds,
+            )
+            busy_seconds += max(time.monotonic() - started, 1e-9)
+            report(self._progress(steps, right, first, busy_seconds))
+            self._end_epoch(evaluating)
+        return self.state
+
+    def evaluate(self, report: Callable[[int], None] = lambda _: None) -> float:
+        """The share of test samples whose largest output is their class. report: samples done."""
+        return self.test(report).accuracy
+
+    def test(self, report: Callable[[int], None] = lambda _: None) -> Tested:
+        """What the network does with the test samples. report: samples done."""
+        test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
+        right, losses = 0, []
+        for first in range(0, len(test), chunk):
+            x = self.samples.test(first, first + chunk)
+            y = self.simulator.infer(x)
+            if self.reconstruction is None:
+                right += int((y.argmax(axis=1) == test.y[first : first + chunk]).sum())
+            else:
+                losses.append(self.reconstruction.losses(x, y))
+            report(min(first + chunk, len(test)))
+        if self.reconstruction is None:
+            return Tested(right / max(len(test), 1))
+        is_anomaly = test.y if test.is_labelled else None
+        return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint; the file is replaced as a whole or not at all. Raises StateError."""
+        buffer = io.BytesIO()
+        counts = {
+            "trained": self.state.trained,
+            "correct": self.state.correct,
+            "loss_q16": self.state.loss_q16,
+            "seconds": self.state.seconds,
+            "before": self.state.before,
+            "loss_before": self.state.loss_before,
+            "auc_before": self.state.auc_before,
+            "epochs": [asdict(e) for e in self.state.epochs],
+            "identity": self._identity,
+            "learning_rate": self.settings.learning_rate,
+        }
+        saved = np.frombuffer(self.state.saved, np.uint8)
+        texts = [np.array(text) for text in (json.dumps(counts), self.recipe)]
+        np.savez_compressed(buffer, saved=saved, counts=texts[0], recipe=texts[1])
+        try:
+            write_whole(path, buffer.getvalue())
+        except OSError as error:
+            raise StateError(f"cannot write the checkpoint {path}: {error.strerror}") from error
+
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint. Raises StateError if it is of another run, or damaged."""
+        try:
+            content = io.BytesIO(path.read_bytes())  # numpy leaves a damaged file open
+            with np.load(content, allow_pickle=False) as file:
+                counts = json.loads(str(file["counts"]))
+                saved = file["saved"].astype(np.uint8).tobytes()
+            epochs = tuple(EpochResult(**e) for e in counts["epochs"])
+            identity = counts.pop("identity")
+            counts.pop("learning_rate", None)
+            state = RunState(saved, **{**counts, "epochs": epochs})
+        except Exception as error:
+            raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
+        if identity != self._identity:
+            raise StateError(
+                f"{path} belongs to another model, scheme, data set or settings; give the same "
+                "ones as in the interrupted run, or another checkpoint file"
+            )
+        self.simulator.load(saved)
+        self.state = state
+
+    def _chunks(self) -> Iterator[tuple[Array, int]]:
+        """The rest of the run, in pieces that end with the epochs."""
+        while self.state.trained < self.total:
+            yield self.course.indices(self.state.trained, self.chunk)
+
+    def _step(self, index: Array, epoch: int) -> tuple[Steps, float]:
+        """Train on the samples `index`; and how many seconds it took."""
+        x = self.samples.train(index, epoch, self.settings.seed)
+        first = self.state.trained
+        rates = [self.course.rates.at(step) for step in range(first, first + len(index))]
+        labels = self.samples.split.train.y[index]
+        started = time.monotonic()
+        losses, predictions = self.simulator.train(x, labels, rates)
+        return Steps(losses, predictions, labels, rates), time.monotonic() - started
+
+    def _progress(self, steps: Steps, right: int, first: int, busy_seconds: float) -> Progress:
+        speed = (self.state.trained - first) / busy_seconds
+        loss = float(steps.losses_q16.mean()) / 65536
+        accuracy = self._accuracy(right, len(steps.losses_q16))
+        return Progress(self.state.trained, self.total, loss, accuracy, speed, steps)
+
+    def _right(self, predictions: Array, index: Array) -> int:
+        """How many predictions of training samples are their labels."""
+        return int((predictions == self.samples.split.train.y[index]).sum())
+
+    def _accuracy(self, right: int, count: int) -> float:
+        return right / count if self.reconstruction is None else math.nan
+
+    def _end_epoch(self, evaluating: Callable[[int], None]) -> None:
+        """Add an epoch's result if all its samples are trained."""
+        count = len(self.samples.split.train)
+        epoch = len(self.state.epochs) + 1
+        if self.state.trained < epoch * count:
+            return
+        found = self.test(evaluating) if self.settings.tests_after(epoch) else None
+        result = EpochResult(
+            epoch,
+            self.state.loss_q16 / 65536 / count,
+            self._accuracy(self.state.correct, count),
+            None if found is None else found.accuracy,
+            self.state.seconds - sum(e.seconds for e in self.state.epochs),
+            None if found is None else found.loss,
+            None if found is None else found.auc,
+        )
+        self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
+
+    @cached_property
+    def _identity(self) -> str:
+        """What a checkpoint must agree with."""
+        digest = hashlib.sha256((self.fingerprint + self.course.digest).encode())
+        digest.update(content_of(self.samples.split.test))
+        return digest.hexdigest()

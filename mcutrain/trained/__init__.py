@@ -1,0 +1,16 @@
+"""Trained models out: graphs as .tflite and .onnx files, and originals with trained parameters."""
+
+from mcutrain.trained.compare import Changes, TensorChange, compare_models
+from mcutrain.trained.graph import step_of, trained_graph
+from mcutrain.trained.models import Export, export, format_of
+
+__all__ = [
+    "Changes",
+    "Export",
+    "TensorChange",
+    "compare_models",
+    "export",
+    "format_of",
+    "step_of",
+    "trained_graph",
+]

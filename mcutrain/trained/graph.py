@@ -1,0 +1,180 @@
+"""What a device has learnt, as a graph: the state's parameters in the model's own order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+from mcutrain_host.errors import HostError
+from mcutrain_host.saved import HEADER_BYTES, SavedState
+
+from mcutrain.codegen.program import Program
+from mcutrain.errors import StateError, UnsupportedError
+from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.op import Op
+from mcutrain.ir.verify import verify
+from mcutrain.ops.reshape import Reshape
+from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline.recipe import Recipe
+from mcutrain.quant import scale_outputs
+from mcutrain.simulation.compiled import unpack_state
+from mcutrain.sparse import find_head
+
+Array = npt.NDArray[Any]
+
+
+def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
+    """The step that was trained; what a new head began from does not matter."""
+    return prepare(
+        original,
+        recipe.scheme,
+        classes=recipe.classes,
+        gradient_dtype=recipe.gradient_dtype,
+        accumulate=recipe.accumulate,
+        loss=recipe.loss,
+        added=recipe.added,
+    )
+
+
+def trained_graph(
+    step: TrainingStep, saved: bytes, original: Graph, where: str = "the state"
+) -> Graph:
+    """The original with what was trained in it; a new head is followed by what followed the old.
+
+    saved: as mct_state_save writes it. where: it is, for sentences. The output's scale is as large
+    as training made it (see TrainGraph.output_exponent). The graph computes the bits of the step's
+    forward pass; if a softmax follows a new head, those of the softmax of them. Raises
+    StateError if the state is damaged, or of another model or scheme.
+    """
+    check_state(step, saved, where)
+    values = trained_tensors(step, saved)
+    tensors = {
+        name: replace(tensor, data=values[name]) if name in values else tensor
+        for name, tensor in step.graph.tensors.items()
+    }
+    graph = replace(step.graph, tensors=tensors)
+    scaled = scale_outputs(graph, find_head(graph).node, output_exponent(step, saved))
+    return with_original_tail(verify(scaled), original)
+
+
+def output_exponent(step: TrainingStep, saved: bytes) -> int:
+    """By which power of two the outputs' scale is larger than that of the step's graph.
+
+    saved: of this step (see check_state). 0 where outputs keep their scale.
+    """
+    name = step.plan.training.output_exponent
+    if name is None:
+        return 0
+    return int(unpack_state(step.plan, saved[HEADER_BYTES:])[name][0])
+
+
+def trained_tensors(step: TrainingStep, saved: bytes) -> dict[str, Array]:
+    """The weights and biases that the step trains, as its forward pass reads them.
+
+    saved: of this step (see check_state).
+    That is the int8 alone of a weight, whose residual bits only updates read, and the int32 of a
+    bias. A weight that is trained in part is put together from its frozen and its trained columns.
+    """
+    training = step.plan.training
+    state = unpack_state(step.plan, saved[HEADER_BYTES:])
+    values: dict[str, Array] = {name: state[name] for name in training.parameters}
+    constants = {n: t.data for n, t in training.forward.tensors.items() if t.data is not None}
+    for node in training.forward.nodes:
+        known: Mapping[str, Array] = {**constants, **values}
+        if any(n in values for n in node.inputs) and all(n in known for n in node.inputs):
+            results = node.op.reference(*(known[n] for n in node.inputs))
+            values.update(zip(node.outputs, results, strict=True))
+    own = {n for n, t in step.graph.tensors.items() if t.is_constant}
+    return {n: step.order.restored(n, value) for n, value in values.items() if n in own}
+
+
+def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
+    """Raise StateError with a sentence if the state is not one of this step."""
+    try:
+        found = SavedState.parse(saved, where).model_hash
+    except HostError as error:
+        raise StateError(str(error)) from error
+    expected = int(Program(step.plan).model_hash, 16)
+    if found != expected:
+        raise StateError(
+            f"{where} was trained with another model, or with other flags than these: "
+            f"--scheme {step.scheme.name}, {step.plan.training.classes} classes, "
+            f"{step.plan.training.accumulate} samples per update; give those of the "
+            "training, and the version of mcutrain that it was made with"
+        )
+
+
+def with_original_tail(graph: Graph, original: Graph) -> Graph:
+    """The graph with a new head, under the old one's names, followed by what followed the old one.
+
+    A graph with the original's own head stays as it is.
+    """
+    new, old = find_head(graph), find_head(original)
+    if new.weight == old.weight:
+        return graph
+    names = dict(zip(_names(new.node), _names(old.node), strict=True))
+    tensors = {names.get(n, n): replace(t, name=names.get(n, n)) for n, t in graph.tensors.items()}
+    head = replace(
+        new.node,
+        inputs=tuple(names.get(n, n) for n in new.node.inputs),
+        outputs=old.node.outputs,
+    )
+    place = [n.name for n in original.nodes].index(old.name)
+    before = graph.nodes[: [n.name for n in graph.nodes].index(new.name)]
+    tail: list[Node] = []
+    for node in original.nodes[place + 1 :]:
+        tail.append(_adapted(node, tensors, original))
+    tensors.update({n: original.tensors[n] for n in _constants(original, tail) - tensors.keys()})
+    joined = replace(graph, tensors=tensors, outputs=original.outputs)
+    return verify(joined.with_nodes((*before, head, *tail)))
+
+
+def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:
+    """A node behind the head, for as many classes as there are now; its output is noted."""
+    source, y = node.inputs[0], node.outputs[0]
+    if source not in tensors:
+        raise UnsupportedError(
+            f"node {node.name!r} is not behind the new head; a model with several outputs cannot "
+            "be exported with another head"
+        )
+    x = tensors[source].type
+    old = original.tensors[source].type
+    op = node.op if x.scales == old.scales or node.op.is_view else _rescaled(node, x, old)
+    if isinstance(op, Reshape):
+        op = Reshape(_reshaped(op.shape, old.elements, x.elements))
+    (inferred,) = op.infer(*(tensors[n].type for n in node.inputs))
+    like = replace(original.tensors[y].type, shape=inferred.shape)
+    if op.is_view:
+        like = TensorType(inferred.shape, x.dtype, x.scales, x.zero_point)
+    tensors[y] = Tensor(y, like)
+    return replace(node, op=op)
+
+
+def _rescaled(node: Node, x: TensorType, old: TensorType) -> Op:
+    """The operator for an input whose scale is another by a power of two."""
+    mantissa, exponent = math.frexp(x.scale / old.scale)
+    if mantissa != 0.5 or not node.op.is_probability:
+        raise UnsupportedError(
+            f"node {node.name!r} was made for another scale than the new head's outputs have"
+        )
+    return node.op.scaled(exponent - 1)
+
+
+def _reshaped(shape: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
+    """The shape for another number of classes: one axis is as long as there are classes."""
+    axes = [i for i, n in enumerate(shape) if n == old]
+    if not axes or math.prod(shape) != old:
+        raise UnsupportedError(f"the outputs are reshaped to {shape}, which fits no new head")
+    return tuple(new if i == axes[-1] else n for i, n in enumerate(shape))
+
+
+def _names(head: Node) -> tuple[str, ...]:
+    """Weight, bias, output."""
+    return (*head.inputs[1:], *head.outputs)
+
+
+def _constants(graph: Graph, nodes: list[Node]) -> set[str]:
+    return {n for node in nodes for n in node.inputs if graph.tensors[n].is_constant}

@@ -1,0 +1,68 @@
+"""Networks of what model files rarely have: every operator, odd sizes, rare windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mcutrain.fixedpoint import quantize_multiplier
+from mcutrain.ir.graph import Graph
+from mcutrain.ops.leaky_relu import LeakyRelu
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
+from mcutrain.ops.spatial import Window
+from tests.simulation.autoencoders import convolutional, dense
+from tests.simulation.networks import Network, same
+
+
+def made(seed: int, small: bool = False) -> Graph:
+    """One of any number; they differ in sizes, windows and channels. small: a quick one."""
+    height, width = ((6, 5) if small else (12, 11))[0] + 3 * seed, (5 if small else 11) + 2 * seed
+    wide = 4 if small else 12
+    net = Network((height, width, 1 + seed), seed)
+    y = net.conv(net.x, wide + seed, same(3), relu=True)
+    y = leaky_relu(net, y)
+    dilated = Window((3, 3), (1, 1), (2, 2), (2, 2, 2, 2))
+    y = net.depthwise(y, (dilated, same(9), same(5), same(7, 2))[seed % 4], 1 + seed % 2)
+    y = net.pool(y, MaxPool2D, same(3, 1 + seed % 2))
+    y = net.conv(net.pad(y, (1, 2, 0, 1)), wide + 3 * seed, Window((2, 2), (2, 1)))
+    y = net.relu(y)
+    y = net.pool(y, AveragePool2D, (same(3), Window((2, 2), (2, 2)))[seed % 2])
+    y = net.add(y, y)
+    inner = net.conv(y, 2 * wide + 5 * seed, relu=True)
+    inner = net.depthwise(inner, same(3), relu=seed % 2 == 0)
+    y = net.add(net.conv(inner, net.type(y).shape[3]), y)
+    y = net.conv(y, 4 * wide + seed, same(3, 2), rounds_once=seed % 2 == 1)
+    y = net.conv(net.mean(y), 3 + seed, rounds_once=True)
+    return net.graph(net.softmax(net.reshape(y, (1, 3 + seed))), f"made-{seed}")
+
+
+def modern(seed: int) -> Graph:
+    """Tables, products, joins and sequences, of any number; as `made` otherwise."""
+    net = Network((11 + 3 * seed, 8 + 5 * seed, 2 + seed), seed)
+    y = net.activation(net.conv(net.x, 9 + 4 * seed, same(3, 2)), "hard_swish")
+    y = net.squeeze_and_excitation(net.depthwise(y, same(3)))
+    y = net.mul(y, net.conv(y, net.type(y).shape[3]))
+    if seed != 1:  # a gradient that nothing is fused into
+        y = net.pool(y, MaxPool2D, same(3, 1))
+    y = net.add(y, net.conv(net.mean(y), net.type(y).shape[3]))
+    branch = net.activation(net.conv(y, 3 + 5 * seed, relu=True), "tanh")
+    y = net.concatenation(y, branch, net.conv(y, 8))
+    y = net.concatenation(y, net.relu(y), axis=1 + seed % 2)
+    y = net.conv(y, 7 + seed)
+    y = net.transpose(y, 0, *((1, 3, 2), (3, 1, 2), (2, 1, 3))[seed % 3])
+    _, height, width, channels = net.type(y).shape
+    y = net.conv(net.reshape(y, (1, 1, height * width, channels)), 6, Window((1, 3)))
+    y = net.conv(net.mean(y), 3 + seed, rounds_once=True)
+    return net.graph(net.reshape(y, (1, 3 + seed)), f"modern-{seed}")
+
+
+def reproducing(seed: int) -> Graph:
+    """Outputs to be compared with the inputs: flat ones, and one with channels."""
+    graph = convolutional() if seed == 0 else dense((7, 60, 400)[seed - 1])
+    return replace(graph, name=f"reproducing-{seed}")
+
+
+def leaky_relu(net: Network, x: str) -> str:
+    """A tenth of what is negative."""
+    t = net.type(x)
+    factors = [quantize_multiplier(f) for f in (1.0, 0.1)]
+    return net._add(LeakyRelu(t.zero_point, t.zero_point, *factors), (x,), (t.scale, t.zero_point))

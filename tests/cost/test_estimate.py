@@ -1,0 +1,195 @@
+"""The estimate of a step's instructions: against the virtual board, and by itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+from mcutrain_host.virtual.errors import VirtualBoardError
+
+from mcutrain import demo
+from mcutrain.cost import instructions
+from mcutrain.cost.instructions import OTHER, calls, estimate, feature, load_costs, quantities
+from mcutrain.cost.measure import _by_node, measure
+from mcutrain.errors import TargetError
+from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.target import FIRMWARE
+from tests.cost.networks import made, modern
+from tests.simulation.networks import Network
+
+ISAS = ("dsp", "portable")
+STEP_ERROR = 0.05  # of a whole step; benchmarks/instruction_model.py finds at most 0.045
+NODE_ERROR = 0.5  # of any node: its data may take rare paths
+NEGLIGIBLE = 1e-3  # of the step: a copy of bytes or words, as the memory plan has it
+MOST_NODES_ERROR = 0.3
+MOST_NODES = 0.9
+NOT_TRAINED_WITH = {"mct_softmax_s8", "mct_scale_sums_s8"}  # a training step ends at the logits
+RARE = "_wide_"  # of layers too large for the boards that were measured: the terms of OTHER stand
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None,
+    reason="the coefficients are for arm-none-eabi-gcc: apt install gcc-arm-none-eabi",
+)
+needs_emulator = pytest.mark.skipif(
+    importlib.util.find_spec("unicorn") is None,
+    reason="no emulator: pip install 'mcutrain[virtual]'",
+)
+
+
+@pytest.fixture(scope="module")
+def sparse() -> TrainingStep:
+    return demo.training_step(demo.network(), "fashion-sparse")
+
+
+@needs_compiler
+@needs_emulator
+@pytest.mark.parametrize(("board", "isa"), [("nucleo-f446re", "dsp"), ("rpi-pico", "portable")])
+def test_the_estimate_is_what_the_virtual_board_executes(sparse, board, isa):
+    step = sparse if isa == "dsp" else prepare(made(0, small=True), "full")
+    counts, estimated = measure(step, board), estimate(step.plan.training, isa)
+    assert list(counts) == list(estimated)
+    assert sum(estimated.values()) == pytest.approx(sum(counts.values()), rel=STEP_ERROR)
+    ran = [name for name, count in counts.items() if count]
+    errors = [abs(estimated[name] / counts[name] - 1) for name in ran]
+    negligible = NEGLIGIBLE * sum(counts.values())
+    for name in ran:
+        assert estimated[name] == pytest.approx(counts[name], NODE_ERROR, negligible), name
+    assert np.quantile(errors, MOST_NODES) < MOST_NODES_ERROR
+    assert not any(estimated[name] for name in counts if name not in ran)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_kernel_function_has_coefficients(isa):
+    headers = (FIRMWARE / "kernels").glob("*/*.h")
+    text = "\n".join(header.read_text(encoding="utf-8") for header in headers)
+    functions = set(re.findall(r"^void (mct_\w+)\(", text, re.MULTILINE))
+    assert len(functions) > 40
+    ordinary = {function for function in functions if RARE not in function}
+    missing = ordinary - load_costs(isa).keys() - NOT_TRAINED_WITH
+    assert not missing, f"run benchmarks/instruction_model.py --write for {sorted(missing)}"
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_no_coefficient_is_negative_and_every_feature_is_known(isa):
+    known = set(_known())
+    for function, terms in load_costs(isa).items():
+        assert terms, function
+        for name, coefficient in terms.items():
+            assert coefficient > 0, (function, name)
+            unknown = {re.split("[/%=>]", part)[0] for part in name.split("*")} - known
+            assert not unknown, (function, name)
+
+
+def _known() -> Iterator[str]:
+    """All quantities that calls of any operator have."""
+    accumulated = (made(1), {"accumulate": 2})
+    for graph, options in ((made(0), {}), accumulated, (modern(0), {}), (demo.network(), {})):
+        scheme = "full" if graph.name.startswith(("made", "modern")) else "fashion-sparse"
+        for node, types, results in calls(prepare(graph, scheme, **options).plan.training):
+            if not node.op.is_view:
+                yield from quantities(node.op, types, results)[1]
+    yield "requantize.shift.rare"
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_an_unknown_function_costs_rather_too_much(sparse, monkeypatch, isa):
+    known = estimate(sparse.plan.training, isa)
+    others = {OTHER: load_costs(isa)[OTHER]}
+    monkeypatch.setattr(instructions, "load_costs", lambda _: others)
+    instructions._node_cost.cache_clear()
+    unknown = estimate(sparse.plan.training, isa)
+    instructions._node_cost.cache_clear()
+    assert sum(unknown.values()) > sum(known.values())
+    assert all(unknown[name] > 0 for name, count in known.items() if count)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_scheme_costs_the_sum_of_its_nodes(isa):
+    graph = demo.network()
+    whole = estimate(prepare(graph, "last:4").plan.training, isa)
+    part = estimate(prepare(graph, "last:2").plan.training, isa)
+    both = [name for name in part if name in whole and "update" in name]
+    assert len(both) == 6
+    assert all(part[name] == whole[name] for name in both)
+    assert sum(whole.values()) > sum(part.values())
+
+
+def test_updates_count_with_their_share_of_a_group():
+    graph = demo.network()
+    counts = {}
+    for accumulate in (2, 8):
+        training = prepare(graph, "last:2", accumulate=accumulate).plan.training
+        counts[accumulate] = [estimate(training, "dsp")[node.name] for node in training.apply]
+    assert len(counts[2]) == 6
+    assert counts[8] == pytest.approx([count / 4 for count in counts[2]], abs=0.5)
+
+
+def test_views_and_hosted_boards_cost_nothing(sparse):
+    net = Network((4, 4, 2), 0)
+    flat = net.reshape(net.conv(net.x, 3), (1, 1, 1, 48))
+    training = prepare(net.graph(net.conv(flat, 2)), "head").plan.training
+    views = [node.name for node in training.graph.nodes if node.op.is_view]
+    assert views
+    assert all(estimate(training, "dsp")[name] == 0 for name in views)
+    assert estimate(sparse.plan.training, "host") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("1", 1),
+        ("a*b", 30),
+        ("a/4", 3),
+        ("a/5*b%2", 2),
+        ("a%4>0*b", 3),
+        ("a=10", 1),
+        ("a=10*b>3", 0),
+        ("low>-128", 1),
+        ("missing*a", 0),
+    ],
+)
+def test_a_feature_is_a_product(name, value):
+    assert feature(name, {"1": 1, "a": 10, "b": 3, "low": -3}) == value
+
+
+def test_taps_are_those_inside_the_image():
+    checked = 0
+    for seed in range(4):
+        training = prepare(made(seed), "head").plan.training
+        for node, types, results in calls(training):
+            window = getattr(node.op, "window", None)
+            if window is not None and len(types) == 3:
+                _, values = quantities(node.op, types, results)
+                shape = (1, *types[0].shape[1:3], 1)
+                assert values["taps"] == window.patches(np.ones(shape, np.int64), 0).sum()
+                checked += 1
+    assert checked > 20
+
+
+def test_a_board_without_emulator_is_a_sentence(sparse):
+    with pytest.raises(TargetError, match="native has no virtual board"):
+        measure(sparse, "native")
+
+
+def test_a_missing_emulator_is_a_sentence(sparse, monkeypatch):
+    monkeypatch.setattr("mcutrain.cost.measure._built", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "unicorn", None)
+    with pytest.raises(VirtualBoardError, match=r"pip install 'mcutrain\[virtual\]'"):
+        measure(sparse, "nucleo-f446re")
+
+
+def test_counts_of_another_step_are_refused(sparse):
+    calls_made: list[tuple[str, int]] = [("mct_conv_2d_s8", 1)]
+    with pytest.raises(VirtualBoardError, match="not those of the training step"):
+        _by_node(sparse.plan.training, calls_made, 1)
+
+
+def test_counts_are_read_only(sparse):
+    found: Mapping[str, int] = estimate(sparse.plan.training, "dsp")
+    with pytest.raises(TypeError):
+        found["stem"] = 0  # type: ignore[index]

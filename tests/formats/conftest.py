@@ -1,0 +1,5 @@
+"""The float networks that quantization is tested with are read here, too."""
+
+from tests.quant.conftest import network
+
+__all__ = ["network"]

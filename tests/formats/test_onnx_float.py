@@ -1,0 +1,308 @@
+"""What the float graph of an .onnx model computes, against onnxruntime; and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mcutrain.errors import McutrainError, UnsupportedError
+from mcutrain.formats import read_float
+from mcutrain.formats.onnx.read_float import read_onnx
+from mcutrain.oracle.original import compare_with_original
+from mcutrain.quant.fake import snr_db
+from tests.quant.networks import OnnxNetwork
+
+LEAST_DB = 100.0  # float32 sums in another order
+IMAGE = [1, 6, 9, 7]
+
+
+def conv_chain(net):
+    return net.op("Relu", net.conv("input", 6, 8, bias=True))
+
+
+def depthwise_with_multiplier(net):
+    return net.conv("input", 6, 12, 3, 2, group=6)
+
+
+def same_lower_padding(net):
+    w = net.real(net.rng.normal(0, 0.3, (4, 6, 2, 3)))
+    return net.op("Conv", "input", w, auto_pad="SAME_LOWER", strides=[2, 2])
+
+
+def dilated(net):
+    w = net.real(net.rng.normal(0, 0.3, (4, 6, 3, 2)))
+    return net.op("Conv", "input", w, dilations=[2, 3], pads=[1, 0, 2, 1])
+
+
+def batch_norm_in_front(net):
+    return net.conv(net.batch_norm("input", 6), 6, 8)
+
+
+def batch_norm_behind_relu(net):
+    return net.conv(net.op("Relu", net.batch_norm(net.op("Relu", "input"), 6)), 6, 4, 1)
+
+
+def batch_norm_behind_dense(net):
+    x = net.op("Flatten", net.op("GlobalAveragePool", "input"))
+    x = net.batch_norm(net.gemm(x, 6, 5), 5)
+    return net.gemm(net.op("Relu", x), 5, 3)
+
+
+def preprocessing_by_channel(net):
+    mean, std = net.real([[[0.4]], [[0.5]], [[0.3]], [[0.1]], [[0.2]], [[0.6]]]), net.real(0.25)
+    return net.conv(net.op("Div", net.op("Sub", "input", mean), std), 6, 4)
+
+
+def preprocessing_by_number(net):
+    x = net.op("Sub", net.op("Div", "input", net.real(127.5)), net.real(1.0))
+    return net.conv(x, 6, 4, 3, 2)
+
+
+def flattened_channels_first(net):
+    x = net.op("MaxPool", "input", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    shape = net.constant(np.array([1, -1], np.int64))
+    return net.gemm(net.op("Reshape", x, shape), 6 * 5 * 4, 7)
+
+
+def flattened_by_computed_shape(net):
+    first = net.constant(np.array(0, np.int64))
+    batch = net.op("Gather", net.op("Shape", "input"), first, axis=0)
+    zero = net.constant(np.array([0], np.int64))
+    parts = [net.op("Unsqueeze", batch, zero), net.constant(np.array([-1], np.int64))]
+    return net.gemm(net.op("Reshape", "input", net.op("Concat", *parts, axis=0)), 378, 5)
+
+
+def output_flattened_channels_first(net):
+    return net.op("Flatten", net.conv("input", 6, 5, 3, 3))
+
+
+def average_that_counts_padding(net):
+    pool = {"kernel_shape": [3, 2], "pads": [1, 1, 1, 0]}
+    a = net.op("AveragePool", "input", count_include_pad=1, **pool)
+    return net.op("Add", a, net.op("AveragePool", "input", **pool))
+
+
+def ceiling_pool(net):
+    return net.op("MaxPool", "input", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+
+
+def squeeze_and_excitation(net):
+    s = net.op("ReduceMean", "input", axes=[2, 3], keepdims=1)
+    s = net.op("Sigmoid", net.conv(net.op("Relu", net.conv(s, 6, 3, 1)), 3, 6, 1, bias=True))
+    return net.op("Mul", "input", s)
+
+
+def hard_swish_by_hand(net):
+    x = net.conv("input", 6, 6)
+    gate = net.op("Clip", net.op("Add", x, net.real(3.0)), net.real(0.0), net.real(6.0))
+    return net.op("Div", net.op("Mul", x, gate), net.real(6.0))
+
+
+def relu6_by_min_and_max(net):
+    x = net.op("Min", net.op("Max", net.conv("input", 6, 6), net.real(0.0)), net.real(6.0))
+    return net.op("Sub", x, net.conv(x, 6, 6))
+
+
+def activations(net):
+    x = [net.op(f, "input") for f in ("Tanh", "Sigmoid", "Elu", "HardSigmoid", "HardSwish")]
+    x.append(net.op("LeakyRelu", "input", alpha=0.1))
+    x.append(net.op("Neg", net.op("PRelu", "input", net.real([[[0.3]]]))))
+    return net.op("Concat", *x, axis=1)
+
+
+def concatenated_branches(net):
+    x = net.op("Concat", net.conv("input", 6, 4), "input", net.conv("input", 6, 3, 1), axis=-3)
+    return net.op("Softmax", net.op("Transpose", x, perm=[0, 2, 3, 1]), axis=-1)
+
+
+def padded(net):
+    pads = net.constant(np.array([0, 0, 1, 2, 0, 0, 0, 1], np.int64))
+    x = net.op("Pad", "input", pads)
+    border = net.op("Pad", "input", pads, net.real(0.5))
+    return net.op(
+        "Add", net.conv(x, 6, 4, 3, pads=[0] * 4), net.conv(border, 6, 4, 3, pads=[0] * 4)
+    )
+
+
+def channel_shuffle_by_transpose(net):
+    x = net.op("Transpose", "input", perm=[0, 1, 3, 2])
+    return net.conv(x, 6, 4)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "make",
+    [
+        conv_chain,
+        depthwise_with_multiplier,
+        same_lower_padding,
+        dilated,
+        batch_norm_in_front,
+        batch_norm_behind_relu,
+        batch_norm_behind_dense,
+        preprocessing_by_channel,
+        preprocessing_by_number,
+        flattened_channels_first,
+        flattened_by_computed_shape,
+        output_flattened_channels_first,
+        average_that_counts_padding,
+        ceiling_pool,
+        squeeze_and_excitation,
+        hard_swish_by_hand,
+        relu6_by_min_and_max,
+        activations,
+        concatenated_branches,
+        padded,
+        channel_shuffle_by_transpose,
+    ],
+)
+def test_imported_and_simplified_graphs_compute_what_onnxruntime_does(tmp_path, make):
+    net = OnnxNetwork(IMAGE)
+    compares_equal(net, net.save(tmp_path / "model.onnx", make(net)))
+
+
+def compares_equal(net, path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    imported, simplified = read_onnx(path), read_float(path).network
+    x = np.random.default_rng(2).normal(0, 1, (2, *net.shape[1:])).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    wanted = np.concatenate([session.run(None, {"input": one[None]})[0] for one in x])
+    axes, out = imported.file_axes[imported.input], imported.file_axes[imported.outputs[0]]
+    for graph in (imported, simplified):
+        (found,) = graph.run(x.transpose(np.argsort(axes)))
+        assert found.transpose(out).shape == wanted.shape
+        assert snr_db(wanted, found.transpose(out)) > LEAST_DB
+
+
+@pytest.mark.oracle
+def test_one_dimensional_convolutions_are_those_of_height_one(tmp_path):
+    net = OnnxNetwork([1, 3, 40])
+    w = net.real(net.rng.normal(0, 0.3, (8, 3, 5)))
+    x = net.op("Relu", net.op("Conv", "input", w, kernel_shape=[5], strides=[2], pads=[2, 1]))
+    x = net.op("MaxPool", net.batch_norm(x, 8), kernel_shape=[2], strides=[2])
+    w = net.real(net.rng.normal(0, 0.3, (8, 1, 3)))
+    x = net.op("Conv", x, w, group=8, dilations=[2])
+    compares_equal(net, net.save(tmp_path / "m.onnx", net.gemm(net.op("Flatten", x), 48, 4)))
+
+
+@pytest.mark.oracle
+def test_a_model_from_tensorflow_keeps_its_channels_last_input(tmp_path):
+    net = OnnxNetwork([1, 9, 7, 3])
+    x = net.op("Sub", "input", net.real([0.1, 0.2, 0.3]))
+    x = net.op("Relu", net.conv(net.op("Transpose", x, perm=[0, 3, 1, 2]), 3, 6))
+    x = net.op("Transpose", net.op("Add", net.conv(x, 6, 6), x), perm=[0, 2, 3, 1])
+    gate = net.op("ReduceMean", x, axes=[1, 2], keepdims=1)
+    x = net.op("Mul", x, net.op("Sigmoid", gate))
+    path = net.save(tmp_path / "m.onnx", x)
+    compares_equal(net, path)
+    graph = read_float(path).network
+    assert graph.input_shape == (1, 9, 7, 3)
+    assert "FloatTranspose" not in {type(node.op).__name__ for node in graph.nodes}
+
+
+@pytest.mark.oracle
+def test_sequences_of_rows_go_through_a_matrix(tmp_path):
+    net = OnnxNetwork([1, 5, 6])
+    x = net.op("MatMul", "input", net.real(net.rng.normal(0, 1, (6, 4))))
+    x = net.op("Add", x, net.real(net.rng.normal(0, 1, 4)))
+    compares_equal(net, net.save(tmp_path / "m.onnx", net.op("Relu", x)))
+
+
+def test_networks_equal_their_runtime(network):
+    pytest.importorskip("onnxruntime")
+    model = read_float(network)
+    x = np.random.default_rng(0).normal(0, 1, (2, *model.network.input_shape[1:]))
+    assert compare_with_original(model, x).endswith("to onnxruntime")
+
+
+def test_another_function_than_the_files_is_refused(tmp_path):
+    pytest.importorskip("onnxruntime")
+    paths = []
+    for seed in (1, 2):
+        net = OnnxNetwork(IMAGE, seed=seed)
+        paths.append(net.save(tmp_path / f"{seed}.onnx", net.conv("input", 6, 4)))
+    other = read_float(paths[1])
+    x = np.ones((2, 9, 7, 6), np.float32)
+    with pytest.raises(McutrainError, match="reads the model as another function"):
+        compare_with_original(replace(other, path=paths[0]), x)
+
+
+def grouped(net):
+    return net.conv("input", 6, 6, group=2)
+
+
+def unknown_operator(net):
+    return net.op("Einsum", "input", equation="abcd->abdc")
+
+
+def cast_to_integers(net):
+    return net.op("Cast", net.op("Cast", "input", to=TensorProto.INT32), to=TensorProto.FLOAT)
+
+
+def clip_away_from_zero(net):
+    return net.op("Clip", "input", net.real(1.0), net.real(2.0))
+
+
+def weight_that_is_computed(net):
+    return net.op("MatMul", "input", net.op("Transpose", "input", perm=[0, 1, 3, 2]))
+
+
+def constant_per_pixel(net):
+    return net.op("Add", "input", net.real(net.rng.normal(0, 1, (6, 9, 7))))
+
+
+def weight_with_nan(net):
+    return net.op("Conv", "input", net.real(np.full((4, 6, 1, 1), np.nan)))
+
+
+def negative_variance(net):
+    return net.op("BatchNormalization", "input", *[net.real(np.full(6, -1.0)) for _ in range(4)])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (grouped, "group 2 of 6 channels"),
+        (unknown_operator, r"Einsum \(node '/Einsum_1'\) is not supported; supported are Add"),
+        (cast_to_integers, "cast of an activation to int32"),
+        (clip_away_from_zero, "limits around 0"),
+        (weight_that_is_computed, "input 1 that is computed"),
+        (constant_per_pixel, "one per channel"),
+        (weight_with_nan, "infinity or NaN"),
+        (negative_variance, "variance"),
+    ],
+)
+def test_what_is_not_supported_is_named(tmp_path, make, words):
+    net = OnnxNetwork(IMAGE)
+    with pytest.raises(McutrainError, match=words):
+        read_float(net.save(tmp_path / "model.onnx", make(net)))
+
+
+def test_quantized_models_and_open_shapes_are_refused(tmp_path):
+    net = OnnxNetwork([1, 3, "h", 8])
+    with pytest.raises(UnsupportedError, match=r"axes \[2\]; all but the batch must be fixed"):
+        read_float(net.save(tmp_path / "open.onnx", net.op("Relu", "input")))
+    net = OnnxNetwork(IMAGE)
+    scale, zero = net.real(0.1), net.constant(np.array(0, np.int8))
+    with pytest.raises(UnsupportedError, match="quantized already"):
+        read_float(net.save(tmp_path / "q.onnx", net.op("QuantizeLinear", "input", scale, zero)))
+
+
+def test_huge_activations_are_refused_before_they_are_computed(tmp_path):
+    net = OnnxNetwork([1, 1, 2000, 2000])
+    x = net.op("Pad", "input", net.constant(np.array([0, 0, 4000, 0, 0, 0, 4000, 0])))
+    with pytest.raises(McutrainError, match="more than 4,194,304 numbers"):
+        read_float(net.save(tmp_path / "m.onnx", x))
+
+
+def test_two_inputs_are_refused(tmp_path):
+    value = helper.make_tensor_value_info
+    inputs = [value(n, TensorProto.FLOAT, IMAGE) for n in "ab"]
+    outputs = [value("c", TensorProto.FLOAT, IMAGE)]
+    add = helper.make_node("Add", ["a", "b"], ["c"])
+    model = helper.make_model(helper.make_graph([add], "g", inputs, outputs))
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedError, match="2 inputs"):
+        read_float(tmp_path / "m.onnx")

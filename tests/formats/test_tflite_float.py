@@ -1,0 +1,196 @@
+"""What the float graph of a .tflite model computes, against the interpreter."""
+
+import numpy as np
+import pytest
+import tflite
+
+from mcutrain.errors import McutrainError
+from mcutrain.formats import read_float
+from mcutrain.oracle.run_original import _run_tflite
+from mcutrain.quant.fake import snr_db
+from tests.formats.oracle import needs_interpreter
+from tests.formats.tflite_builder import TfliteBuilder
+
+LEAST_DB = 100.0  # float32 sums in another order
+SHAPE = (1, 8, 7, 4)
+NONE, RELU, RELU6 = (
+    getattr(tflite.ActivationFunctionType, name) for name in ("NONE", "RELU", "RELU6")
+)
+SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
+
+
+class FloatModel:
+    """A float model that grows operator by operator."""
+
+    def __init__(self):
+        self.builder, self.rng, self.count = TfliteBuilder(), np.random.default_rng(3), 0
+        self.x = self.builder.tensor("x", SHAPE, "float32")
+
+    def real(self, *shape, scale=0.3):
+        self.count += 1
+        data = self.rng.normal(0, scale, shape).astype(np.float32)
+        return self.builder.constant(f"constant_{self.count}", data)
+
+    def integers(self, *values):
+        self.count += 1
+        return self.builder.constant(f"integers_{self.count}", np.array(values, np.int32))
+
+    def op(self, name, inputs, shape, table="", **options):
+        self.count += 1
+        y = self.builder.tensor(f"{name}_{self.count}", shape, "float32")
+        return self.builder.operator(name, inputs, y, table, **options)
+
+    def conv(self, x, shape, kernel=(3, 3), activation=NONE, stride=1, padding=SAME, channels=4):
+        inputs = [x, self.real(shape[3], *kernel, channels), self.real(shape[3])]
+        return self.op(
+            "CONV_2D",
+            inputs,
+            shape,
+            "Conv2DOptions",
+            Padding=padding,
+            StrideW=stride,
+            StrideH=stride,
+            DilationWFactor=1,
+            DilationHFactor=1,
+            FusedActivationFunction=activation,
+        )
+
+    def dense(self, x, units, features, activation=NONE):
+        inputs = [x, self.real(units, features), self.real(units)]
+        return self.op(
+            "FULLY_CONNECTED",
+            inputs,
+            (1, units),
+            "FullyConnectedOptions",
+            FusedActivationFunction=activation,
+        )
+
+    def save(self, path, *outputs):
+        path.write_bytes(self.builder.content([self.x], list(outputs)))
+        return path
+
+
+def convolutions(m):
+    x = m.conv(m.x, (1, 4, 4, 6), stride=2, activation=RELU6)
+    inputs = [x, m.real(1, 3, 2, 12), m.real(12)]
+    return m.op(
+        "DEPTHWISE_CONV_2D",
+        inputs,
+        (1, 2, 3, 12),
+        "DepthwiseConv2DOptions",
+        Padding=VALID,
+        StrideW=1,
+        StrideH=1,
+        DepthMultiplier=2,
+        DilationWFactor=1,
+        DilationHFactor=1,
+        FusedActivationFunction=RELU,
+    )
+
+
+def residual_and_classifier(m):
+    x = m.conv(m.x, SHAPE, activation=RELU)
+    x = m.op("ADD", [x, m.conv(x, SHAPE)], SHAPE, "AddOptions", FusedActivationFunction=RELU)
+    x = m.op("MEAN", [x, m.integers(1, 2)], (1, 4), "ReducerOptions")
+    x = m.dense(x, 6, 4, RELU)
+    return m.op("SOFTMAX", [m.dense(x, 3, 6)], (1, 3), "SoftmaxOptions", Beta=1.0)
+
+
+def pools_and_concatenation(m):
+    pool = {"StrideW": 2, "StrideH": 2, "FilterWidth": 3, "FilterHeight": 3, "Padding": SAME}
+    a = m.op("MAX_POOL_2D", [m.x], (1, 4, 4, 4), "Pool2DOptions", **pool)
+    b = m.op("AVERAGE_POOL_2D", [m.x], (1, 4, 4, 4), "Pool2DOptions", **pool)
+    joined = m.op("CONCATENATION", [a, b], (1, 4, 4, 8), "ConcatenationOptions", Axis=-1)
+    return m.op("PAD", [joined, m.integers([0, 0], [1, 0], [2, 1], [0, 0])], (1, 5, 7, 8))
+
+
+def squeeze_and_excitation(m):
+    s = m.op("MEAN", [m.x, m.integers(1, 2)], (1, 1, 1, 4), "ReducerOptions", KeepDims=True)
+    s = m.op("LOGISTIC", [m.conv(s, (1, 1, 1, 4), (1, 1))], (1, 1, 1, 4))
+    x = m.op("MUL", [m.x, s], SHAPE, "MulOptions")
+    return m.op("HARD_SWISH", [m.conv(x, SHAPE)], SHAPE)
+
+
+def preprocessing(m):
+    x = m.op("SUB", [m.x, m.real(4)], SHAPE, "SubOptions")
+    x = m.op("MUL", [x, m.real(1)], SHAPE, "MulOptions")
+    return m.conv(x, SHAPE)
+
+
+def hard_sigmoid_by_hand(m):
+    three, sixth = (
+        m.builder.constant("three", np.float32([3])),
+        m.builder.constant("sixth", np.float32([1 / 6])),
+    )
+    x = m.conv(m.x, SHAPE)
+    gate = m.op("ADD", [x, three], SHAPE, "AddOptions", FusedActivationFunction=RELU6)
+    gate = m.op("MUL", [gate, sixth], SHAPE, "MulOptions")
+    return m.op("MUL", [x, gate], SHAPE, "MulOptions")
+
+
+def activations(m):
+    x = m.op("LEAKY_RELU", [m.x], SHAPE, "LeakyReluOptions", Alpha=0.2)
+    x = m.op("TANH", [m.op("ELU", [x], SHAPE)], SHAPE)
+    x = m.op("SUB", [x, m.op("RELU", [m.x], SHAPE)], SHAPE, "SubOptions")
+    return m.op("RELU_N1_TO_1", [x], SHAPE)
+
+
+MAKERS = [
+    convolutions,
+    residual_and_classifier,
+    pools_and_concatenation,
+    squeeze_and_excitation,
+    preprocessing,
+    hard_sigmoid_by_hand,
+    activations,
+]
+
+
+@needs_interpreter
+@pytest.mark.oracle
+@pytest.mark.parametrize("make", MAKERS)
+def test_imported_graphs_compute_what_the_interpreter_does(tmp_path, make):
+    m = FloatModel()
+    path = m.save(tmp_path / "model.tflite", make(m))
+    x = np.random.default_rng(4).normal(0, 2, SHAPE).astype(np.float32)
+    wanted = _run_tflite(path, x)[0][0]
+    found = read_float(path).network.run(x)[0]
+    assert found.shape == wanted.shape
+    assert snr_db(wanted, found) > LEAST_DB
+
+
+def test_a_hard_swish_in_parts_becomes_one_table(tmp_path):
+    m = FloatModel()
+    network = read_float(m.save(tmp_path / "m.tflite", hard_sigmoid_by_hand(m))).network
+    assert [type(node.op).__name__ for node in network.nodes] == ["Conv", "Function"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda m: m.op("COS", [m.x], SHAPE), "COS"),
+        (lambda m: m.op("LEAKY_RELU", [m.x], SHAPE, "LeakyReluOptions", Alpha=3.0), "slope 3"),
+        (lambda m: m.op("DIV", [m.x, m.x], SHAPE, "DivOptions"), "divides by a tensor"),
+        (
+            lambda m: m.op("TRANSPOSE", [m.x, m.integers(1, 0, 2, 3)], (8, 1, 7, 4)),
+            "orders the axes",
+        ),
+        (lambda m: m.conv(m.x, SHAPE, channels=2), "do not fit"),
+    ],
+)
+def test_what_is_not_supported_is_named(tmp_path, make, words):
+    m = FloatModel()
+    with pytest.raises(McutrainError, match=words):
+        read_float(m.save(tmp_path / "model.tflite", make(m)))
+
+
+def test_int8_models_and_other_files_are_refused(tmp_path):
+    b = TfliteBuilder()
+    x = b.tensor("x", SHAPE, scale=0.1)
+    y = b.operator("RELU", [x], b.tensor("y", SHAPE, scale=0.1))
+    (tmp_path / "m.tflite").write_bytes(b.content([x], [y]))
+    with pytest.raises(McutrainError, match="int8"):
+        read_float(tmp_path / "m.tflite")
+    (tmp_path / "m.txt").write_text("nothing")
+    with pytest.raises(McutrainError, match=r"neither a \.tflite nor an \.onnx"):
+        read_float(tmp_path / "m.txt")

@@ -1,0 +1,365 @@
+"""Small random int8 networks as graphs: residual blocks, pools, depthwise layers, a head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
+from mcutrain.fixedpoint import quantize_multiplier
+from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.op import Op, ParameterUpdate
+from mcutrain.ir.verify import verify
+from mcutrain.memplan import TrainingPlan, plan_training
+from mcutrain.ops.add import Add, Scaled
+from mcutrain.ops.add_channels import AddChannels
+from mcutrain.ops.concatenation import Concatenation
+from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.lookup import Lookup, lookup
+from mcutrain.ops.mul import Mul
+from mcutrain.ops.pad import Pad
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.rescale import Rescale
+from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.softmax import Softmax
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.ops.spatial import Window
+from mcutrain.ops.transpose import Transpose
+from mcutrain.simulation.rates import LearningRate
+from mcutrain.sparse import UpdateScheme, find_head, resolve
+from tests.ops.drawing import Source
+
+Array = npt.NDArray[Any]
+
+SPREAD = 45.0
+"""Standard deviation that layers are scaled to, in int8 steps: some values clamp, most do not."""
+WEIGHT_SPREAD = 50.0
+INPUT_SPREAD = 74.0
+POINT = Window((1, 1))
+ONE_SAMPLE_INT8 = TrainOptions()
+
+
+class Network:
+    """Grows a graph node by node; every method returns the name of the node's output."""
+
+    def __init__(self, shape: tuple[int, int, int], seed: int, prefix: str = "") -> None:
+        self._rng = np.random.default_rng(seed)
+        self._prefix = prefix
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[Node] = []
+        self.activations: dict[Lookup, tuple[str, tuple[float, int], tuple[float, int]]] = {}
+        """What each table stands for: the function, its input's and output's quantization."""
+        self.x = self._tensor("x", TensorType((1, *shape), "int8", (0.02,), -3))
+
+    def graph(self, output: str, name: str = "network") -> Graph:
+        return verify(Graph(name, self.tensors, tuple(self.nodes), (self.x,), (output,)))
+
+    def type(self, name: str) -> TensorType:
+        return self.tensors[name].type
+
+    def conv(
+        self,
+        x: str,
+        outs: int,
+        window: Window = POINT,
+        relu: bool = False,
+        rounds_once: bool = False,
+    ) -> str:
+        ins = self.type(x).shape[3]
+        taps = math.prod(window.kernel) * ins
+        w, b, scales = self._weights((outs, *window.kernel, ins), 0, self.type(x).scale, taps)
+        y, requantize = self._requantize(x, scales, taps, relu, rounds_once)
+        return self._add(Conv2D(window, self.type(x).zero_point, requantize), (x, w, b), y)
+
+    def depthwise(self, x: str, window: Window, multiplier: int = 1, relu: bool = False) -> str:
+        outs = self.type(x).shape[3] * multiplier
+        taps = math.prod(window.kernel)
+        w, b, scales = self._weights((1, *window.kernel, outs), 3, self.type(x).scale, taps)
+        y, requantize = self._requantize(x, scales, taps, relu, False)
+        op = DepthwiseConv2D(window, self.type(x).zero_point, requantize)
+        return self._add(op, (x, w, b), y)
+
+    def add(self, a: str, b: str, sign: int = 1) -> str:
+        """Scaled as TFLite scales: twice the larger input scale is the common unit.
+
+        b may have one number per channel. sign: -1 subtracts it.
+        """
+        types, zero_point = [self.type(n) for n in (a, b)], int(self._rng.integers(-20, 20))
+        y_scale = 1.2 * math.hypot(*(t.scale for t in types))
+        unit = 2 * max(t.scale for t in types)
+        operands = [Scaled(t.zero_point, *quantize_multiplier(t.scale / unit)) for t in types]
+        total = Scaled(zero_point, *quantize_multiplier(unit / (2**20 * y_scale)))
+        operands[1] = replace(operands[1], mult_q31=sign * operands[1].mult_q31)
+        kind = Add if types[0].shape == types[1].shape else AddChannels
+        return self._add(kind(*operands, total), (a, b), (y_scale, zero_point))
+
+    def mul(self, a: str, b: str) -> str:
+        """b may have one number per channel."""
+        types, zero_point = [self.type(n) for n in (a, b)], int(self._rng.integers(-20, 20))
+        factor = 1 / SPREAD
+        y_scale = types[0].scale * types[1].scale / factor
+        points = (types[0].zero_point, types[1].zero_point, zero_point)
+        return self._add(Mul(*points, *quantize_multiplier(factor)), (a, b), (y_scale, zero_point))
+
+    def activation(self, x: str, function: str, spread: float = 2.0) -> str:
+        """An activation of reals whose standard deviation is `spread`; x is read on that scale."""
+        t = self.type(x)
+        scaled = replace(t, scales=(spread / SPREAD,))
+        y = (spread / SPREAD, -110)
+        if function == "logistic":
+            y = (1 / 256, -128)
+        op = lookup(function, scaled, replace(t, scales=(y[0],), zero_point=y[1]))
+        self.activations[op] = (function, (scaled.scale, t.zero_point), y)
+        return self._add(op, (x,), y)
+
+    def concatenation(self, *xs: str, axis: int = 3) -> str:
+        """All on the scale and zero point of the first one."""
+        like = self.type(xs[0])
+        same = tuple(self.rescaled(x, like) for x in xs)
+        return self._add(Concatenation(axis), same, (like.scale, like.zero_point))
+
+    def rescaled(self, x: str, like: TensorType) -> str:
+        t = self.type(x)
+        if (t.scales, t.zero_point) == (like.scales, like.zero_point):
+            return x
+        factor = quantize_multiplier(t.scale / like.scale)
+        op = Rescale(t.zero_point, like.zero_point, *factor)
+        return self._add(op, (x,), (like.scale, like.zero_point))
+
+    def transpose(self, x: str, *perm: int) -> str:
+        t = self.type(x)
+        return self._add(Transpose(perm), (x,), (t.scale, t.zero_point))
+
+    def squeeze_and_excitation(self, x: str) -> str:
+        """x times a number per channel that the mean of x gives."""
+        pooled = self.mean(x)
+        hidden = self.conv(pooled, 2, relu=True)
+        gate = self.activation(self.conv(hidden, self.type(x).shape[3]), "logistic")
+        return self.mul(x, gate)
+
+    def pool(self, x: str, kind: type[AveragePool2D] | type[MaxPool2D], window: Window) -> str:
+        t = self.type(x)
+        return self._add(kind(window), (x,), (t.scale, t.zero_point))
+
+    def pad(self, x: str, padding: tuple[int, int, int, int]) -> str:
+        t = self.type(x)
+        return self._add(Pad(padding, t.zero_point), (x,), (t.scale, t.zero_point))
+
+    def relu(self, x: str) -> str:
+        t = self.type(x)
+        scale = t.scale * 0.7
+        mult, shift = quantize_multiplier(t.scale / scale)
+        op = Rescale(t.zero_point, -100, mult, shift, -100, 127)
+        return self._add(op, (x,), (scale, -100))
+
+    def mean(self, x: str) -> str:
+        t = self.type(x)
+        positions = t.shape[1] * t.shape[2]
+        scale = t.scale / math.sqrt(positions)
+        mult, shift = quantize_multiplier(t.scale / scale / positions)
+        return self._add(Mean(t.zero_point, 4, mult, shift), (x,), (scale, 4))
+
+    def reshape(self, x: str, shape: tuple[int, ...]) -> str:
+        t = self.type(x)
+        return self._add(Reshape(shape), (x,), (t.scale, t.zero_point))
+
+    def softmax(self, x: str) -> str:
+        return self._add(Softmax.from_scale(self.type(x).scale), (x,), (1 / 256, -128))
+
+    def _weights(
+        self, shape: tuple[int, ...], axis: int, x_scale: float, taps: int
+    ) -> tuple[str, str, Array]:
+        """Names of weight and bias, and the scale of the sums per channel."""
+        number = len(self.nodes)
+        values = np.clip(np.rint(self._rng.normal(0, WEIGHT_SPREAD, shape)), -127, 127)
+        outs = shape[axis]
+        scales = tuple((self._rng.uniform(0.5, 2, outs) * 0.01 / math.sqrt(taps)).tolist())
+        w = TensorType(shape, "int8", scales, 0, axis)
+        b = TensorType((outs,), "int32", tuple(s * x_scale for s in scales), 0, 0)
+        bias = self._rng.integers(-2000, 2000, outs).astype(np.int32)
+        names = (
+            self._tensor(f"w{number}", w, values.astype(np.int8)),
+            self._tensor(f"b{number}", b, bias),
+        )
+        return *names, np.array(b.scales)
+
+    def _requantize(
+        self, x: str, sum_scales: Array, taps: int, relu: bool, rounds_once: bool
+    ) -> tuple[tuple[float, int], Requantize]:
+        """Scale and zero point of the output, and how to get there."""
+        spread = sum_scales.mean() * math.sqrt(taps) * WEIGHT_SPREAD * INPUT_SPREAD
+        scale = float(spread / SPREAD)
+        pairs = [quantize_multiplier(float(s) / scale) for s in sum_scales]
+        zero_point = -128 if relu else int(self._rng.integers(-20, 20))
+        mult, shift = zip(*pairs, strict=True)
+        return (scale, zero_point), Requantize(
+            mult, shift, zero_point, max(zero_point, -128), 127, rounds_once
+        ) if relu else Requantize(mult, shift, zero_point, rounds_once=rounds_once)
+
+    def _tensor(self, name: str, t: TensorType, data: Array | None = None) -> str:
+        full = f"{self._prefix}{name}"
+        self.tensors[full] = Tensor(full, t, data)
+        return full
+
+    def _add(self, op: Op, inputs: tuple[str, ...], quantized: tuple[float, int]) -> str:
+        (inferred,) = op.infer(*(self.type(n) for n in inputs))
+        t = replace(inferred, scales=(quantized[0],), zero_point=quantized[1])
+        name = f"{type(op).__name__.lower()}{len(self.nodes)}"
+        y = self._tensor(name, t)
+        self.nodes.append(Node(f"{self._prefix}node{len(self.nodes)}", op, inputs, (y,)))
+        return y
+
+
+def same(kernel: int, stride: int = 1) -> Window:
+    pad = kernel // 2
+    return Window((kernel, kernel), (stride, stride), (1, 1), (pad, pad, pad, pad))
+
+
+MODERN = ("twice", "swish", "excitation", "concatenation", "transpose", "difference")
+
+
+def draw_network(s: Source, blocks: int = 3) -> Graph:
+    """An image network: a convolution, some blocks of any kind, a mean, a head."""
+    net = Network((s.integer(4, 7), s.integer(4, 7), s.integer(1, 3)), s.integer(0, 2**31))
+    y = net.conv(net.x, s.integer(2, 6), same(3, s.choice((1, 2))), relu=s.boolean())
+    for _ in range(s.integer(1, blocks)):
+        y = _block(s, net, y)
+    return _head(s, net, y)
+
+
+def _block(s: Source, net: Network, x: str) -> str:
+    channels = net.type(x).shape[3]
+    kind = s.choice(("residual", "residual", "conv", "depthwise", "pool", "pad", "relu", *MODERN))
+    if kind == "residual":
+        y = net.conv(x, s.integer(2, 8), relu=True)
+        y = net.depthwise(y, same(3), s.choice((1, 1, 2)), relu=s.boolean())
+        return net.add(net.conv(y, channels), x)
+    if kind == "conv":
+        return net.conv(x, s.integer(2, 6), same(3, s.choice((1, 2))), s.boolean(), s.boolean())
+    if kind == "depthwise":
+        dilated = Window((3, 3), (1, 1), (2, 2), (2, 2, 2, 2))
+        return net.depthwise(x, s.choice((same(3, 2), same(5), dilated)), s.choice((1, 2)))
+    if kind == "pool":
+        pool = s.choice((AveragePool2D, MaxPool2D))
+        tall = Window((min(2, net.type(x).shape[1]), 1))
+        return net.pool(x, pool, s.choice((same(3), same(3, 2), tall)))
+    if kind == "pad":
+        padded = net.pad(x, (1, s.integer(0, 2), 0, 1))
+        return net.conv(padded, s.integer(2, 5), Window((2, 2), (s.integer(1, 2), 1)))
+    if kind == "relu":
+        return net.relu(x)
+    return _modern_block(s, net, x, kind)
+
+
+def _modern_block(s: Source, net: Network, x: str, kind: str) -> str:
+    """Of a kind in MODERN."""
+    if kind == "swish":
+        return net.activation(net.conv(x, s.integer(2, 6)), "hard_swish")
+    if kind == "excitation":
+        return net.squeeze_and_excitation(x)
+    if kind == "concatenation":
+        parts = (x, net.conv(x, s.integer(1, 4), relu=s.boolean()), net.pool(x, MaxPool2D, same(3)))
+        return net.concatenation(*parts[: s.integer(2, 3)])
+    if kind == "transpose":
+        return net.transpose(x, 0, *s.choice(((2, 1, 3), (3, 1, 2))))
+    if kind == "difference":
+        return net.add(net.conv(x, net.type(x).shape[3]), x, -1)
+    return net.add(x, x)
+
+
+def _head(s: Source, net: Network, y: str) -> Graph:
+    classes = s.integer(2, 6)
+    if s.boolean():
+        y = net.mean(y)
+    elif s.boolean():
+        y = net.reshape(y, (1, 1, 1, math.prod(net.type(y).shape)))
+    else:
+        height, width = net.type(y).shape[1:3]
+        y = net.mean(net.pool(y, AveragePool2D, Window((min(2, height), min(2, width)))))
+    y = net.conv(y, classes, rounds_once=True)
+    if s.boolean():
+        y = net.softmax(net.reshape(y, (1, classes)))
+    return net.graph(y)
+
+
+def residual_network(seed: int = 1, classes: int = 4, prefix: str = "") -> Graph:
+    """One of every kind of layer in a row; 11 layers with weights before the head would be many,
+    6 are enough."""
+    net = Network((8, 8, 3), seed, prefix)
+    y = net.conv(net.x, 6, same(3, 2), relu=True)
+    y = net.depthwise(y, same(3), relu=True)
+    first = net.conv(y, 5)
+    y = net.conv(first, 8, relu=True)
+    y = net.depthwise(y, same(3), relu=True)
+    y = net.add(net.conv(y, 5), first)
+    y = net.mean(y)
+    return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)))
+
+
+def modern_network(seed: int = 1, classes: int = 4) -> Graph:
+    """Hard swish, squeeze and excitation, branches that are joined, a convolution over time."""
+    net = Network((6, 6, 3), seed)
+    y = net.activation(net.conv(net.x, 6, same(3, 2)), "hard_swish")
+    first = net.conv(y, 4)
+    y = net.activation(net.conv(first, 8), "hard_swish")
+    y = net.squeeze_and_excitation(net.depthwise(y, same(3)))
+    y = net.add(net.conv(y, 4), first)
+    y = net.concatenation(y, net.activation(net.conv(y, 3), "tanh"), net.relu(y))
+    sequence = net.reshape(y, (1, 1, 9, 11))
+    y = net.conv(sequence, 6, Window((1, 3), (1, 2), (1, 1), (0, 0, 1, 1)))
+    y = net.mean(y)
+    return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)))
+
+
+def shortcuts_network(classes: int = 3) -> Graph:
+    """add(x, relu(x)) and x * sigmoid(x): elementwise, while the next node still reads x."""
+    net = Network((5, 5, 2), 3)
+    y = net.conv(net.x, 4, same(3))
+    y = net.conv(net.add(y, net.relu(y)), 4)
+    y = net.mul(y, net.activation(y, "logistic"))
+    y = net.reshape(y, (1, 1, 1, math.prod(net.type(y).shape)))
+    return net.graph(net.conv(y, classes, rounds_once=True))
+
+
+def training_graph(
+    graph: Graph, scheme: UpdateScheme | None = None, options: TrainOptions = ONE_SAMPLE_INT8
+) -> TrainGraph:
+    scheme = scheme or UpdateScheme("full", None, {}, None)
+    return differentiate(
+        graph, find_head(graph).name, resolve(scheme, graph), SoftmaxCrossEntropy, options
+    )
+
+
+def raw_updates(graph: Graph) -> dict[str, ParameterUpdate]:
+    """Every weight and bias, all channels, no residual, rate 1."""
+    constants = [n for n, t in graph.tensors.items() if t.is_constant]
+    return {name: ParameterUpdate((1.0,), 0) for name in constants}
+
+
+def planned(training: TrainGraph) -> TrainingPlan:
+    return plan_training(training, align_bytes=8)
+
+
+def samples(graph: Graph, count: int, classes: int, seed: int = 0) -> tuple[Array, Array]:
+    """Random inputs and labels."""
+    rng = np.random.default_rng(seed)
+    shape = graph.tensors[graph.inputs[0]].type.shape
+    x = np.clip(np.rint(rng.normal(0, INPUT_SPREAD, (count, *shape[1:]))), -128, 127)
+    return x.astype(np.int8), rng.integers(0, classes, count).astype(np.int32)
+
+
+def rates(count: int, rate: float = 0.05) -> list[LearningRate]:
+    """Falling a little from step to step."""
+    return [LearningRate.of(rate / (1 + 0.1 * i)) for i in range(count)]
+
+
+def states_differ(a: Mapping[str, Array], b: Mapping[str, Array]) -> list[str]:
+    """The names of the state tensors that are not equal."""
+    assert a.keys() == b.keys()
+    return [name for name in a if not np.array_equal(a[name], b[name])]

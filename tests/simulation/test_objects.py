@@ -1,0 +1,99 @@
+"""Objects that are kept: what they depend on, and that splitting the constants loses nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcutrain.codegen import generate
+from mcutrain.errors import BuildError
+from mcutrain.simulation import find_compiler, objects
+from mcutrain.simulation.objects import (
+    CONSTANTS,
+    Toolchain,
+    link,
+    needed,
+    one_unit,
+    split_constants,
+)
+from tests.simulation import networks
+
+MODEL = {"mct_model.c": "int model(void) { return 0; }\n"}
+KERNEL = {
+    "kernels/k.c": '#include "k.h"\nint k(void) { return K; }\n',
+    "kernels/k.h": '#include "more.inc"\n',
+    "kernels/more.inc": "#define K 3\n",
+    "runtime/other.h": "#define OTHER 1\n",
+}
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Toolchain:
+    return Toolchain(find_compiler().command, ("-std=c11", "-O1"), "test", tmp_path / "cache")
+
+
+def kept(tools: Toolchain) -> set[str]:
+    return {path.name for path in (tools.cache / "objects").glob("*")}
+
+
+def build(folder: Path, files: dict[str, str], tools: Toolchain) -> Path:
+    folder.mkdir()
+    return link(folder, files, tools)
+
+
+def test_includes_are_followed() -> None:
+    assert needed({**KERNEL, **MODEL}) == {
+        "kernels/k.c": ("kernels/k.c", "kernels/k.h", "kernels/more.inc"),
+        "mct_model.c": ("mct_model.c",),
+    }
+
+
+def test_what_depends_on_the_model_is_compiled_as_one() -> None:
+    files = {**KERNEL, **MODEL, "host/h.c": '#include "mct_model.h"\n', "mct_model.h": ""}
+    more, units = one_unit(files, needed(files))
+    assert set(units) == {"kernels/k.c", "mct_unit.c"}
+    assert set(units["mct_unit.c"]) == {"mct_unit.c", "mct_model.c", "mct_model.h", "host/h.c"}
+    assert more["mct_unit.c"] == '#include "host/h.c"\n#include "mct_model.c"\n'
+
+
+def test_an_object_is_made_once_and_again_when_a_header_changes(
+    tools: Toolchain, tmp_path: Path
+) -> None:
+    build(tmp_path / "a", {**KERNEL, **MODEL}, tools)
+    first = kept(tools)
+    assert len(first) == 1  # of the kernel; the model's own is not kept
+    build(tmp_path / "b", {**KERNEL, **MODEL, "runtime/other.h": "#define OTHER 2\n"}, tools)
+    assert kept(tools) == first
+    build(tmp_path / "c", {**KERNEL, **MODEL, "kernels/more.inc": "#define K 4\n"}, tools)
+    assert len(kept(tools)) == 2
+
+
+def test_other_flags_or_another_compiler_have_objects_of_their_own(
+    tools: Toolchain, tmp_path: Path
+) -> None:
+    build(tmp_path / "a", KERNEL, tools)
+    build(tmp_path / "b", KERNEL, replace(tools, identity="another"))
+    build(tmp_path / "c", KERNEL, replace(tools, flags=("-std=c11", "-O2")))
+    assert len(kept(tools)) == 3
+
+
+def test_an_error_names_the_compiler_and_keeps_nothing(tools: Toolchain, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"refused the generated C: .*error"):
+        build(tmp_path / "a", {"kernels/k.c": "int k(void) { return }\n"}, tools)
+    assert kept(tools) == set()
+
+
+def test_splitting_the_constants_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "KEPT_CHARACTERS", 200)
+    plan = networks.planned(networks.training_graph(networks.residual_network()))
+    files = dict(generate(plan, "full").files)
+    split = split_constants(files)
+    texts = [text for name, text in split.items() if name.startswith("constants/")]
+    assert texts
+    definition = re.compile(r"^const \w+ \w+\[\d+\] = \{[^}]*\};", re.MULTILINE)
+    before = sorted(definition.findall(files[CONSTANTS]))
+    after = [d for text in (*texts, split[CONSTANTS]) for d in definition.findall(text)]
+    assert sorted(after) == before

@@ -1,0 +1,226 @@
+"""The learning rate that is found by trials: which one, from what samples, and where it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from mcutrain_host import cache
+
+from mcutrain.data import Dataset, Split
+from mcutrain.simulation import RunSettings, Samples, Search, loss_sign, warning
+from mcutrain.simulation.range_test import RATES, TOO_LARGE, Trials, cautious, find_rate
+from mcutrain.simulation.rates import LearningRate
+
+Array = npt.NDArray[Any]
+NAMES = tuple("abcd")
+FIRST_IS_NUMBER = 2
+"""A sample is its number in the data set, in two int8, and something else."""
+
+
+class Hill:
+    """Learns one number: every step takes it `steepness` · rate nearer to 0, or past it.
+
+    What is left, squared, is the loss, and some noise that grows with the rate: as networks learn.
+    """
+
+    def __init__(self, steepness: float, begin: float = 1.0) -> None:
+        self.steepness, self.left, self.noise = steepness, begin, 0.0
+        self.seen: list[Array] = []
+        self.held: list[Array] = []
+
+    def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]:
+        losses = []
+        for rate in rates:
+            losses.append(min(self.left**2 + self.noise, 1e4) * 65536)
+            self.left = float(np.clip(self.left * (1 - self.steepness * rate.value), -1e6, 1e6))
+            self.noise = max(self.noise, self.steepness * rate.value * 0.1)
+        (self.held if all(rate.mult_q31 == 0 for rate in rates) else self.seen).append(x)
+        return np.array(losses, np.int64), np.zeros(len(x), np.int32)
+
+    def infer(self, x: Array) -> Array:
+        raise AssertionError("the loss tells enough")
+
+    def save(self) -> bytes:
+        return np.array([self.left, self.noise]).tobytes()
+
+    def load(self, saved: bytes) -> None:
+        self.left, self.noise = np.frombuffer(saved).tolist()
+
+
+def numbered(count: int, first: int = 0) -> Dataset:
+    """Samples that say which one they are."""
+    number = np.arange(first, first + count)
+    x = np.stack([number // 100, number % 100], axis=1).astype(np.int8)
+    return Dataset(x, number % len(NAMES), NAMES)
+
+
+def search(
+    simulator: Callable[[], Any],
+    count: int = 100,
+    settings: RunSettings | None = None,
+    validation: int = 0,
+) -> Search:
+    judges = numbered(validation, first=5_000) if validation else None
+    split = Split(numbered(count), numbered(20, first=10_000), judges)
+    samples = Samples.prepare(split, (FIRST_IS_NUMBER,), 1.0, 0, RunSettings())
+    return Search(samples, settings or RunSettings(epochs=3), "0123456789abcdef", 1, simulator)
+
+
+def numbers(parts: list[Array]) -> set[int]:
+    return {int(a) * 100 + int(b) for part in parts for a, b in part}
+
+
+@pytest.mark.parametrize("steepness", [3e-4, 1.0, 300.0, 4e4])
+def test_the_rate_is_nearly_the_best_of_all(steepness: float) -> None:
+    """From far too small to far too large a first guess."""
+    few = search(lambda: Hill(steepness), 20)
+    found = find_rate(few)
+    losses = {rate: Trials(few).loss(rate) for rate in RATES}
+    least = min(losses.values())
+    assert losses[found] <= 1.02 * least
+    assert found <= min(rate for rate, loss in losses.items() if loss == least)
+
+
+def test_a_rate_that_is_too_large_is_said_where_a_run_ended_badly() -> None:
+    def said(rate: float | None, sign: str) -> str:
+        run = search(lambda: Hill(1.0), 20, RunSettings(epochs=3, learning_rate=rate))
+        return warning(run, sign)
+
+    found = find_rate(search(lambda: Hill(1.0), 20))
+    assert said(100 * found, "all is lost") == (
+        f"the learning rate {100 * found:g} is too large: all is lost; "
+        f"short trials find --lr {found:g}"
+    )
+    assert said(TOO_LARGE * found, "all is lost")
+    assert said(0.99 * TOO_LARGE * found, "all is lost") == ""  # something else is the reason
+    assert said(None, "all is lost") == said(100 * found, "") == ""
+
+
+def test_a_loss_is_bad_above_the_usual_one() -> None:
+    assert loss_sign(2.3, 2.3, "guessing") == ""
+    sign = "the loss ended at 45.2, above the 2.3 of guessing"
+    assert loss_sign(45.23, 2.3026, "guessing") == sign
+
+
+def test_of_rates_that_are_as_good_a_smaller_one_is_taken() -> None:
+    assert cautious({3: 9.0, 4: 1.01, 5: 1.005, 6: 1.0, 7: 1.5}, 6) == 4
+    assert cautious({3: 1.0, 4: 1.03, 5: 1.005, 6: 1.0}, 6) == 5
+    assert cautious({6: 1.0, 7: 1.0}, 6) == 6
+
+
+def test_only_training_samples_are_looked_at_and_those_held_out_train_nothing() -> None:
+    hill = Hill(1.0)
+    find_rate(search(lambda: hill))
+    trained, held = numbers(hill.seen), numbers(hill.held)
+    assert trained | held == set(range(100))  # those of the test begin at 10,000
+    once = Hill(1.0)
+    part = replace(search(lambda: once, 300), settings=RunSettings(epochs=1))
+    find_rate(part)
+    assert not numbers(once.seen) & numbers(once.held)
+    for label in range(len(NAMES)):
+        share = sum(n % len(NAMES) == label for n in numbers(once.held)) / 75
+        assert share == pytest.approx(0.4)
+
+
+def test_a_few_hundred_samples_are_looked_at_of_many() -> None:
+    hill = Hill(1.0)
+    find_rate(search(lambda: hill, 5000, RunSettings(epochs=50)))
+    assert len(numbers(hill.seen) | numbers(hill.held)) == 400
+    assert max(len(part) for part in hill.seen) == 240
+
+
+@pytest.mark.parametrize(("count", "validation"), [(100, 30), (1000, 300), (1, 1)])
+def test_a_validation_part_tells_the_loss_and_all_training_samples_train(
+    count: int, validation: int
+) -> None:
+    hill = Hill(1.0)
+    find_rate(search(lambda: hill, count, RunSettings(epochs=50), validation))
+    trained, held = numbers(hill.seen), numbers(hill.held)
+    assert trained <= set(range(count))
+    assert held <= set(range(5_000, 5_000 + validation))  # those of the test begin at 10,000
+    assert (len(trained), len(held)) == (min(count, 240), min(validation, 160))
+    for part in (trained, held):
+        assert np.ptp(np.bincount([n % len(NAMES) for n in part], minlength=len(NAMES))) <= 1
+
+
+def test_a_validation_part_is_made_to_fit_as_the_others() -> None:
+    images = [
+        Dataset(np.full((4, size, size, 3), size, np.uint8), np.arange(4), NAMES)
+        for size in (4, 6, 8)
+    ]
+    samples = Samples.prepare(Split(*images), (2, 2, 3), 1.0, 0, RunSettings())
+    assert samples.split.validation is not None
+    assert samples.split.validation.x.tolist() == np.full((4, 2, 2, 3), 8).tolist()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_very_few_samples_are_enough(count: int) -> None:
+    assert find_rate(search(lambda: Hill(1.0), count)) in RATES
+
+
+def test_the_simulator_is_left_as_it_was() -> None:
+    hill = Hill(1.0)
+    find_rate(search(lambda: hill))
+    assert (hill.left, hill.noise) == (1.0, 0.0)
+
+
+def test_a_rate_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+
+    def never() -> Hill:
+        raise AssertionError("it was searched before")
+
+    told: list[tuple[int, int]] = []
+    found = search(lambda: Hill(1.0)).rate(lambda done, of: told.append((done, of)))
+    assert all(done < of or done <= 6 for done, of in told)
+    assert [done for done, _ in told] == list(range(1, len(told) + 1))
+    assert search(never).rate() == found
+    given = replace(search(never), settings=RunSettings(epochs=3, learning_rate=0.5))
+    assert given.rate() == found  # a rate that is there already does not matter
+
+
+DAMAGED = (
+    b"",
+    b"{",
+    b"[]",
+    b"\xff\xfe",
+    b'{"learning_rate": 0.03}',
+    b'{"learning_rate": "1"}',
+    b'{"learning_rate": 1e400}',
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_file_of_the_cache_is_made_anew(
+    damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+    found = search(lambda: Hill(1.0)).rate()
+    (file,) = (tmp_path / "rates").iterdir()
+    whole = file.read_bytes()
+    cache.write(file, damage)
+    assert search(lambda: Hill(1.0)).rate() == found
+    assert file.read_bytes() == whole
+
+
+def test_all_that_matters_is_in_the_key() -> None:
+    one = search(lambda: Hill(1.0))
+    others = [
+        search(lambda: Hill(1.0), 99),
+        replace(one, model_hash="f"),
+        replace(one, accumulate=2),
+        replace(one, settings=RunSettings(epochs=4)),
+        replace(one, settings=RunSettings(epochs=3, seed=1)),
+        replace(one, settings=RunSettings(epochs=3, schedule="constant")),
+    ]
+    assert len({search.key for search in (one, *others)}) == 1 + len(others)
+    judged = [search(lambda: Hill(1.0), validation=count).key for count in (0, 7, 8)]
+    assert len(set(judged)) == 3
+    tests = Split(one.samples.split.train, numbered(7))
+    assert replace(one, samples=replace(one.samples, split=tests)).key == one.key

@@ -1,0 +1,93 @@
+"""A selected scheme never needs more than its budget in the linked ELF."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mcutrain_host.build import build
+from mcutrain_host.memory import measure
+
+from mcutrain import demo
+from mcutrain.cost.schemes import device, has_compiler
+from mcutrain.pipeline import prepare
+from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.cost_book import scheme_of
+from mcutrain.sparse.select import Selector
+from mcutrain.sparse.selection import Selection
+from mcutrain.target import load_target
+from tests.sparse.networks import contributions, graph_of
+
+BOARDS = ("nucleo-f446re", "rpi-pico", "stm32f746g-disco")
+SHARES = (0.25, 1.0)
+KIB = 1024
+
+
+@lru_cache(maxsize=3)
+def selector(board: str) -> Selector:
+    graph = demo.network()
+    found = contributions(graph, np.random.default_rng(7), SHARES)
+    return Selector(graph, found, device(graph, load_target(board)))
+
+
+def linked(selection: Selection, board: str, folder: Path) -> tuple[int, int]:
+    """SRAM and flash of the firmware; what is in flash is larger at -O3."""
+    prepare(demo.network(), selection.scheme).firmware(load_target(board)).write(folder)
+    build(folder, optimize="-O1")  # compiles sooner; SRAM is the same
+    memory = measure(folder)
+    assert memory is not None
+    return memory.linked_bytes, memory.flash_bytes
+
+
+@pytest.mark.parametrize(
+    ("board", "budget_kib"), [*((board, None) for board in BOARDS), ("nucleo-f446re", 40)]
+)
+def test_linked_firmware_is_within_the_budget(board, budget_kib, tmp_path):
+    target = load_target(board)
+    if not has_compiler(target):
+        pytest.skip(f"no compiler for {board}")
+    assert target.ram is not None
+    assert target.flash is not None
+    budget = target.ram.size_bytes if budget_kib is None else budget_kib * KIB
+    selection = selector(board).select(Limits(budget, target.flash.size_bytes), with_next=False)
+    sram, flash = linked(selection, board, tmp_path / "p")
+    assert sram == selection.measured.sram_bytes <= budget
+    assert flash <= selection.measured.flash_bytes <= target.flash.size_bytes
+
+
+def test_costs_on_a_board_leave_no_sram_unused_that_one_more_choice_needs():
+    """The optimum at the SRAM that it takes is the same; at a byte less it is another one."""
+    found = selector("nucleo-f446re")
+    selection = found.select(Limits(60 * KIB), with_next=False)
+    need = selection.measured.sram_bytes
+    assert found.select(Limits(need), with_next=False).scheme == selection.scheme
+    assert found.select(Limits(need - 1), with_next=False).gain < selection.gain
+
+
+def test_flash_limits_the_choice_as_well():
+    found = selector("rpi-pico")
+    free = found.select(Limits(80 * KIB))
+    head = found.device.measure(scheme_of(0, (), 4))
+    limit = (free.measured.flash_bytes + head.flash_bytes) // 2
+    small = found.select(Limits(80 * KIB, limit))
+    assert small.measured.flash_bytes <= limit < free.measured.flash_bytes
+    assert small.gain < free.gain
+    assert "flash" in small.binding
+    slow = found.select(Limits(instructions=head.instructions + 1_000_000))
+    assert slow.measured.instructions <= head.instructions + 1_000_000
+    assert slow.binding == "instructions of a step"
+
+
+@pytest.mark.skipif(not has_compiler(load_target("nucleo-f446re")), reason="no compiler")
+def test_the_winner_is_compiled_and_its_flash_measured():
+    graph, target = graph_of("chain", 1), load_target("nucleo-f446re")
+    found = contributions(graph, np.random.default_rng(7), SHARES)
+    compiling = device(graph, target, builds=True)
+    assert compiling.build is not None
+    chosen = Selector(graph, found, compiling).select(Limits(40 * KIB), with_next=False)
+    estimated = compiling.measure(chosen.scheme)
+    assert chosen.measured.was_built
+    assert chosen.measured.sram_bytes == estimated.sram_bytes
+    assert chosen.measured.flash_bytes < estimated.flash_bytes

@@ -1,0 +1,139 @@
+"""Selection finds what enumerating and planning every scheme finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mcutrain.errors import PlanError
+from mcutrain.sparse.contribution import SHARES, Contributions
+from mcutrain.sparse.cost import Device, Limits, Measured
+from mcutrain.sparse.cost_book import scheme_of
+from mcutrain.sparse.select import Selector
+from tests.sparse.networks import (
+    KINDS,
+    all_schemes,
+    cached_device,
+    contributions,
+    gain_of,
+    graph_of,
+    measured,
+)
+
+SUM_ORDER = 1e-9
+"""Gains are sums of a few floats near 0.1; their order changes the last digits."""
+SEEDS = (1, 2)
+INSTANCES = 17
+"""Per network: 12 networks, 204 instances."""
+
+
+def fits(limits: Limits, found: Measured) -> bool:
+    names = ("sram_bytes", "flash_bytes", "instructions")
+    pairs = [(getattr(limits, name), getattr(found, name)) for name in names]
+    return all(limit is None or value <= limit for limit, value in pairs)
+
+
+def brute_force(
+    device: Device, found: Contributions, shares: tuple[float, ...], limits: Limits
+) -> float | None:
+    """The largest gain of all schemes that fit when planned; weights must have a gain."""
+    weights = found.gain().weights
+    best = None
+    for depth, chosen, bits in all_schemes(found, shares):
+        if any(weights[i][s] <= 0 for i, s in chosen):
+            continue
+        if fits(limits, measured(device, depth, chosen, bits)):
+            gain = gain_of(found, depth, chosen, bits)
+            best = gain if best is None else max(best, gain)
+    return best
+
+
+def draw_limits(rng: np.random.Generator, everything: list[Measured], on_board: bool) -> Limits:
+    """Somewhere between the cheapest and the most expensive scheme, or just below."""
+
+    def draw(name: str) -> int:
+        values = sorted(getattr(m, name) for m in everything)
+        if rng.random() < 0.5:  # exactly what some scheme needs, or a byte less
+            return int(values[rng.integers(len(values))]) - int(rng.integers(2))
+        return int(rng.uniform(0.99 * values[0], 1.01 * values[-1]))
+
+    names = ("sram_bytes", "flash_bytes", "instructions") if on_board else ("sram_bytes",)
+    chosen = {name: draw(name) for name in names if not on_board or rng.random() < 0.6}
+    return Limits(**chosen)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
+    rng = np.random.default_rng(seed)
+    graph = graph_of(kind, seed)
+    on_board = seed % 2 == 0
+    device = cached_device(kind, seed, on_board)
+    shares = SHARES if len(contributions(graph, rng).layers) < 3 else (0.25, 1.0)
+    factors = {0: 0.7, 4: 1.0} if seed == 1 else {4: 1.0, 8: 1.02}
+    example = contributions(graph, rng, shares, factors)
+    everything = [measured(device, *s) for s in all_schemes(example, shares)]
+    nothing = 0
+    for _ in range(INSTANCES):
+        digits = int(rng.choice([2, 6]))
+        found = contributions(graph, rng, shares, factors, digits)
+        limits = draw_limits(rng, everything, on_board)
+        best = brute_force(device, found, shares, limits)
+        selector = Selector(graph, found, device)
+        if best is None:
+            nothing += 1
+            with pytest.raises(PlanError, match="nothing can be trained: the head alone needs"):
+                selector.select(limits, with_next=False)
+            continue
+        selection = selector.select(limits, with_next=False)
+        assert selection.gain == pytest.approx(best, rel=0, abs=SUM_ORDER)
+        assert selection.optimal
+        assert selection.bound == selection.gain
+        assert fits(limits, selection.measured)
+        assert fits(limits, device.measure(selection.scheme))
+        weights = found.gain().weights
+        assert all(weights[int(i)][s] > 0 for i, s in selection.scheme.weights.items())
+    assert nothing < INSTANCES
+
+
+def test_of_equal_gains_the_smallest_is_taken():
+    graph = graph_of("chain", 1)
+    device = cached_device("chain", 1, False)
+    found = contributions(graph, np.random.default_rng(0))
+    gains = replace(
+        found.gain(),
+        bias=(0.0, 0.1, 0.1, 0.1),
+        weights={2: {0.125: 0.2, 1.0: 0.2}, 1: {1.0: 0.0}, 0: {1.0: -1.0}},
+    )
+    found = replace(found, gains={"accuracy": gains})
+    selection = Selector(graph, found, device).select(Limits(10**6))
+    assert dict(selection.scheme.weights) == {"2": 0.125}
+    assert selection.scheme.bias_depth == 1
+    assert selection.binding == "nothing: all that has a gain is trained"
+    assert selection.next is None
+
+
+def test_what_more_memory_buys_is_true():
+    graph, device = graph_of("inverted", 1), cached_device("inverted", 1, False)
+    found = contributions(graph, np.random.default_rng(3))
+    selector = Selector(graph, found, device)
+    least = device.measure(scheme_of(0, (), 4)).sram_bytes
+    selection = selector.select(Limits(least))
+    assert selection.next is not None
+    assert selection.binding.startswith("SRAM at step ")
+    more = Limits(least + selection.next.more_bytes)
+    again = selector.select(more)
+    assert again.gain == pytest.approx(selection.gain + selection.next.more_gain, abs=SUM_ORDER)
+    assert again.measured.sram_bytes == more.sram_bytes
+    assert "bytes more: " in selection.next.text
+
+
+def test_the_same_question_gets_the_same_answer():
+    graph, device = graph_of("three_branches", 2), cached_device("three_branches", 2, True)
+    found = contributions(graph, np.random.default_rng(5), digits=2)
+    least = device.measure(scheme_of(0, (), 4))
+    limits = Limits(least.sram_bytes + 300, least.flash_bytes + 20_000, least.instructions * 2)
+    answers = [Selector(graph, found, device).select(limits).to_dict() for _ in range(2)]
+    assert answers[0] == answers[1]

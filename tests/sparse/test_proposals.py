@@ -1,0 +1,85 @@
+"""Proposals are optima by different readings; finalists are trained on training samples only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mcutrain.analysis.finalists import part
+from mcutrain.cost.schemes import device
+from mcutrain.data import Dataset
+from mcutrain.errors import DataError, PlanError
+from mcutrain.sparse.contribution import Gains
+from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.proposals import MEAN, propose, readings
+from mcutrain.sparse.select import Selector
+from tests.sparse.networks import contributions, inverted
+
+
+@pytest.fixture(scope="module")
+def problem():
+    graph = inverted(3)
+    rng = np.random.default_rng(5)
+    first, second = (contributions(graph, rng).gain() for _ in range(2))
+    made = replace(
+        contributions(graph, rng, factors={0: 0.9, 4: 1.0}),
+        gains={"accuracy": first, "probability": second},
+    ).smoothed()
+    return graph, made, device(graph)
+
+
+def test_the_mean_is_of_parts_of_the_largest_gain():
+    one = Gains((0.0, 0.2), {0: {1.0: 0.4}})
+    two = Gains((0.0, 3.0), {0: {1.0: 1.0}})
+    made = replace(contributions(inverted(0), np.random.default_rng(0)), gains={"a": one, "b": two})
+    found = readings(made)
+    assert list(found)[:3] == ["a", "b", MEAN]
+    assert found[MEAN].bias == pytest.approx((0, (0.5 + 1) / 2))
+    assert found[MEAN].weights[0][1.0] == pytest.approx((1 + 1 / 3) / 2)
+    assert found["a, weights × 0.5"].weights[0][1.0] == 0.2
+    assert found["a, weights × 0.5"].bias == one.bias
+
+
+def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
+    graph, made, costs = problem
+    least = Selector(graph, made, costs).device.measure
+    limits = Limits(2150)
+    found = propose(graph, made, costs, limits, 6)
+    assert 2 <= len({p.selection.scheme.to_toml() for p in found}) == len(found) <= 6
+    assert {p.selection.scheme.residual_bits for p in found} == {0, 4}
+    every = replace(made, gains=readings(made))
+    for proposal in found:
+        reading, _, free = proposal.reading.partition(", any")
+        analysis = every if free else replace(every, residual_factor={4: 1.0})
+        alone = Selector(graph, analysis, device(graph), reading).select(limits, False)
+        assert alone.scheme == proposal.selection.scheme
+        assert alone.gain == proposal.selection.gain
+        assert least(alone.scheme).sram_bytes <= 2150
+
+
+def test_no_more_are_proposed_than_asked_for(problem):
+    graph, made, costs = problem
+    assert len(propose(graph, made, costs, Limits(2150), 1)) == 1
+    with pytest.raises(PlanError, match="the head alone needs"):
+        propose(graph, made, costs, Limits(10), 4)
+
+
+def dataset(count: int) -> Dataset:
+    return Dataset(np.arange(count, dtype=np.float32)[:, None], np.arange(count) % 2, ("a", "b"))
+
+
+def test_finalists_are_judged_by_samples_that_did_not_train_them():
+    split = part(dataset(500))
+    assert (len(split.train), len(split.test)) == (400, 100)
+    assert not set(split.train.x.ravel()) & set(split.test.x.ravel())
+    fewer = part(dataset(500), 50)
+    assert len(fewer.train) == 50
+    assert set(fewer.test.x.ravel()).isdisjoint(fewer.train.x.ravel())
+    assert len(fewer.test) == 100
+
+
+def test_too_few_samples_to_choose_by_are_refused():
+    with pytest.raises(DataError, match="99 training samples, a fifth of which are too few"):
+        part(dataset(99))

@@ -1,0 +1,235 @@
+"""`mcutrain select`: what it prints and writes, and the sentences for bad input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from mcutrain import demo
+from mcutrain.cli import app, select
+from mcutrain.errors import AnalysisError, McutrainError, PlanError
+from mcutrain.pipeline import prepare
+from mcutrain.sparse import find_head, layers_of, parse_scheme
+from mcutrain.sparse.contribution import Contributions
+from tests.sparse.networks import contributions
+
+MODEL = str(demo.MODEL)
+NO_BUILD = "--no-build"
+
+
+@pytest.fixture(scope="module")
+def found() -> Contributions:
+    made = contributions(demo.network(), np.random.default_rng(7), (1.0,))
+    weights = {i: g for i, g in made.gain().weights.items() if i % 4 == 0}  # soon costed
+    gains = replace(made.gain(), weights={i: weights.get(i, {1.0: -1.0}) for i in range(25)})
+    return replace(made, classes=10, method="training", gains={"accuracy": gains})
+
+
+@pytest.fixture(scope="module")
+def analysis(found, tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("analysis") / "analysis.json"
+    path.write_text(found.to_json(), encoding="utf-8")
+    return str(path)
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, ["select", MODEL, *arguments])
+
+
+def answer(*arguments: str) -> dict:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+def test_the_scheme_is_printed_with_its_proof_and_written(analysis, tmp_path):
+    result = run("--analysis", analysis, "--board", "nucleo-f446re", NO_BUILD, "-o", str(tmp_path))
+    assert result.exit_code == 0, (result.output, result.exception)
+    for words in ("the head, the last", "proved", "SRAM of 131,072", "estimated", "more is kept"):
+        assert words in result.stdout
+    values = json.loads((tmp_path / "selection.json").read_text())
+    scheme = parse_scheme(str(tmp_path / "scheme.toml"))
+    assert scheme.to_toml() == values["scheme"]
+    assert scheme.bias_depth == values["bias_depth"]
+    assert values["board"] == "nucleo-f446re"
+    assert values["sram_bytes"] + values["free"]["sram_bytes"] == 131_072
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_without_a_board_sram_is_arena_and_state(analysis):
+    values = answer("--analysis", analysis, "--sram", "40K")
+    assert values["sram_bytes"] == values["arena_bytes"] + values["state_bytes"] <= 40 * 1024
+    assert values["flash_bytes"] == 0
+    assert values["optimal"] is True
+
+
+def test_a_share_can_be_of_the_channels_with_the_largest_gradient(found, tmp_path):
+    weights = {16: {0.25: 0.1}, 20: {0.5: 0.2}}
+    gains = replace(found.gain(), weights=weights)
+    path = tmp_path / "analysis.json"
+    layers = layers_of(demo.network(), find_head(demo.network()))
+    channels = {
+        i: tuple(map(float, range(demo.network().tensors[layers[i].weight].type.shape[-1])))
+        for i in weights
+    }
+    analysis = replace(found, gains={"accuracy": gains}, channels=channels)
+    path.write_text(analysis.to_json())
+    flags = ("--analysis", str(path), "--sram", "60K", "--channels", "gradient")
+    assert run(*flags, "-o", str(tmp_path)).exit_code == 0
+    scheme = parse_scheme(str(tmp_path / "scheme.toml"))
+    assert set(scheme.importance) == set(scheme.weights) == {"16", "20"}
+    assert prepare(demo.network(), scheme).plan.sram_bytes <= 60 * 1024
+
+
+def test_step_time_becomes_instructions_of_the_board(analysis):
+    values = answer(
+        "--analysis", analysis, "--board", "stm32f746g-disco", NO_BUILD, "--step-time", "60ms"
+    )
+    limit = values["limits"]["instructions"]
+    assert limit == int(0.06 * 216e6 / 1.1)
+    assert values["instructions"] <= limit
+
+
+def test_a_sweep_marks_what_is_worth_its_bytes_and_writes_every_scheme(analysis, tmp_path):
+    folder = tmp_path / "new" / "sweep"
+    values = answer("--analysis", analysis, "--sweep", "20K:60K:10K", "-o", str(folder))
+    points = values["points"]
+    assert [p["budget_bytes"] for p in points] == [k * 1024 for k in range(20, 61, 10)]
+    assert "reason" in points[0]
+    gains = [p["gain"] for p in points[1:]]
+    assert gains == sorted(gains)
+    assert [p["is_pareto"] for p in points[1:]] == [
+        gain > max(gains[:i], default=float("-inf")) for i, gain in enumerate(gains)
+    ]
+    assert json.loads((folder / "sweep.json").read_text())["points"] == points
+    assert {p.name for p in folder.glob("*.toml")} == {
+        f"scheme-{p['budget_bytes']}.toml" for p in points[1:]
+    }
+
+
+def test_pareto_schemes_of_a_sweep_are_trained(analysis, tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 255, (60, 28, 28, 1), np.uint8), np.arange(60) % 10
+    data = tmp_path / "data.npz"
+    np.savez(data, x=x, y=y)
+    flags = ("--sweep", "30K:60K:30K", "--train", "--data", str(data), "--epochs", "1")
+    points = answer("--analysis", analysis, *flags)["points"]
+    assert points[0]["is_pareto"]
+    assert all(0 <= p["trained_accuracy"] <= 1 for p in points if p["is_pareto"])
+
+
+def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 10
+    x = np.clip(rng.normal(100 + 10 * y[:, None, None, None], 30, (240, 28, 28, 1)), 0, 255)
+    data, path, out = tmp_path / "data.npz", tmp_path / "analysis.json", tmp_path / "out"
+    np.savez(data, x=x.astype(np.uint8), y=y)
+    gains = found.gain()
+    other = replace(gains, bias=tuple(0.01 * k for k in range(26)), weights={24: {1.0: 0.5}})
+    path.write_text(replace(found, gains={"accuracy": gains, "probability": other}).to_json())
+    flags = ("--analysis", str(path), "--sram", "60K", "--data", str(data), "--epochs", "1")
+    by_training, selections = select._select_by_training, []
+
+    def kept(*arguments):
+        selections.append(by_training(*arguments))
+        return selections[-1]
+
+    monkeypatch.setattr(select, "_select_by_training", kept)
+    values = answer(*flags, "--finalists", "3", "-o", str(out))
+    finalists = values["finalists"]
+    assert 2 <= len(finalists) <= 3
+    accuracies = [finalist["held_out_accuracy"] for finalist in finalists]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert values["scheme"] == finalists[0]["scheme"] == (out / "scheme.toml").read_text()
+    assert json.loads((out / "selection.json").read_text())["finalists"] == finalists
+    assert all(finalist["sram_bytes"] <= 60 * 1024 for finalist in finalists)
+    monkeypatch.setattr(select, "_select_by_training", lambda *_: selections[0])
+    printed = run(*flags, "--finalists", "3")
+    assert printed.exit_code == 0, (printed.output, printed.exception)
+    assert "the first is selected" in printed.stdout
+
+
+@pytest.mark.parametrize(("flags", "classes"), [((), None), (("--classes", "10"), 10)])
+def test_finalists_have_the_head_that_was_asked_for(
+    analysis, tmp_path, monkeypatch, flags, classes
+):
+    """Also a new one with as many classes as the model's own."""
+    data = tmp_path / "data.npz"
+    np.savez(data, x=np.zeros((240, 28, 28, 1), np.uint8), y=np.arange(240) % 10)
+    lessons = []
+
+    def final(_, lesson, __):
+        lessons.append(lesson)
+        raise AnalysisError("enough")
+
+    monkeypatch.setattr(select, "final", final)
+    found = ("--analysis", analysis, "--sram", "40K", "--finalists", "2", "--data", str(data))
+    assert isinstance(run(*found, *flags).exception, AnalysisError)
+    assert [lesson.classes for lesson in lessons] == [classes]
+
+
+@pytest.mark.parametrize(
+    ("flags", "error", "message"),
+    [
+        (("--sram", "1K"), PlanError, "the head alone needs .* bytes of SRAM, .* at step"),
+        (("--sram", "40K", "--measure", "fisher"), AnalysisError, "has no 'fisher'"),
+        (("--sram", "40K", "--classes", "7"), AnalysisError, "with 10 classes, not 7"),
+        (("--sram", "40K", "--channels", "gradient"), AnalysisError, "has no channels"),
+        (("--sweep", "1K:2K"), PlanError, "the head alone needs"),
+    ],
+)
+def test_what_cannot_be_selected_is_a_sentence(analysis, flags, error, message):
+    result = run("--analysis", analysis, *flags)
+    assert isinstance(result.exception, error)
+    assert isinstance(result.exception, McutrainError)
+    assert __import__("re").search(message, str(result.exception))
+
+
+def test_an_analysis_of_another_model_is_a_sentence(found, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text(replace(found, model_digest="0" * 16).to_json())
+    result = run("--analysis", str(path), "--sram", "40K")
+    assert isinstance(result.exception, AnalysisError)
+    assert "is an analysis of another model" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((), "there must be a limit"),
+        (("--sram", "40K", "--flash", "1M"), "it needs --board"),
+        (("--sram", "40K", "--step-time", "1s"), "it needs --board"),
+        (("--board", "native", "--instructions", "5"), "nothing is known of the instructions"),
+        (("--board", "rpi-pico", "--step-time", "fast"), "is no time such as"),
+        (("--sweep", "64K"), "is no range such as"),
+        (("--sweep", "64K:32K"), "is no range such as"),
+        (("--sweep", "32K:64K", "--sram", "5K"), "a sweep has its own budgets"),
+        (("--sram", "40K", "--train"), "it needs --sweep and --data"),
+        (("--sram", "40K", "--finalists", "3"), "it needs --data, and no --sweep"),
+    ],
+)
+def test_flags_that_do_not_fit_each_other_are_a_sentence(analysis, flags, words):
+    result = run("--analysis", analysis, *flags)
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.replace("│", " ").split())
+
+
+def test_nothing_is_left_half_written(analysis, tmp_path):
+    (tmp_path / "selection.json").mkdir()
+    result = run("--analysis", analysis, "--sram", "40K", "-o", str(tmp_path))
+    assert isinstance(result.exception, McutrainError)
+    assert "cannot write" in str(result.exception)
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_times_are_read():
+    assert select.parse_seconds("200ms") == pytest.approx(0.2)
+    assert select.parse_seconds("1.5s") == 1.5
+    assert select.parse_seconds("10us") == pytest.approx(1e-5)
+    assert select.budgets_of("10:20:4") == [10, 14, 18, 20]
+    assert Path(MODEL).is_file()

@@ -1,0 +1,134 @@
+"""mcutrain export and diff as a user calls them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline.recipe import Recipe, of_json
+from mcutrain.sparse import UpdateScheme
+from tests.cli.conftest import Run, run
+from tests.trained.networks import classifier
+
+__all__ = ["run"]
+
+FLAGS = ("--scheme", "bias:2", "--epochs", 2, "--lr", 0.05)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(classifier())
+    return path
+
+
+@pytest.fixture
+def checkpoint(run: Run, model: Path, tmp_path: Path) -> Path:
+    """A finished run; its state beside it."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (20, 6, 6, 3)).astype(np.uint8)
+    np.savez(tmp_path / "data.npz", x=x, y=np.arange(20) % 4)
+    files = ("--checkpoint", "run.npz", "--save-state", "run.mcts")
+    done = run("simulate", model, "--data", "data.npz", *FLAGS, *files)
+    assert done.code == 0, done.err
+    return tmp_path / "run.npz"
+
+
+def test_a_checkpoint_says_itself_how_it_was_trained(run: Run, model: Path, checkpoint: Path):
+    done = run("export", model, "--state", checkpoint, "-o", "trained.tflite")
+    assert done.code == 0, done.err
+    size = model.stat().st_size
+    assert f"trained.tflite: {size:,} bytes; 4 tensors are new, all else is as in" in done.out
+    assert "It was read back, and computes the same bits." in done.out
+    table = run("diff", model, "trained.tflite").out
+    assert "head/weight" in table
+    assert "4 of 10 weights and biases that both have differ" in table
+    facts = run("diff", model, "trained.tflite", "--json").json
+    names = ["deep/bias", "narrow/bias", "head/weight", "head/bias"]
+    assert [t["name"] for t in facts["tensors"]] == names
+    assert all(t["differing"] > 0 and not t["structure"] for t in facts["tensors"])
+
+
+def test_a_bare_state_needs_the_flags_of_the_training(run: Run, model: Path, checkpoint: Path):
+    export = ("export", model, "--state", "run.mcts", "-o", "trained.onnx")
+    assert "run.mcts does not say how it was trained; give --scheme" in run(*export).sentence
+    sentence = run(*export, "--scheme", "bias:3").sentence
+    assert sentence.startswith("run.mcts was trained with another model, or with other flags")
+    assert not Path("trained.onnx").exists()
+    facts = run(*export, "--scheme", "bias:2", "--json").json
+    assert facts["written_anew_because"].endswith("is of another format")
+    assert facts["other_bits_because"] is None
+    assert facts["outputs"] == [[1, 4]]
+    run("export", model, "--state", checkpoint, "-o", "trained.tflite")
+    assert run("diff", "trained.onnx", "trained.tflite", "--json").json["are_equal"]
+
+
+def test_a_project_says_how_its_board_was_trained(run: Run, model: Path):
+    generate = ("generate", model, "--scheme", "last:1,1:0.5", "--classes", 6, "-o", "project")
+    assert run(*generate, "--gradient-bits", 16, "--accumulate", 3).code == 0
+    export = ("export", model, "--state", "project", "-o", "trained.tflite")
+    assert "cannot read project/trained.mcts: No such file or directory; `mcutrain train`" in (
+        run(*export).sentence
+    )
+    step = prepare(load(model), "last:1,1:0.5", classes=6, gradient_dtype="int16", accumulate=3)
+    Path("project/trained.mcts").write_bytes(step.reference().save())
+    assert run(*export, "--json").json["outputs"] == [[1, 6]]
+    manifest = json.loads(Path("project/manifest.json").read_text())
+    assert of_json(json.dumps(manifest["recipe"]), "it") == step.recipe
+    manifest["recipe"]["accumulate"] = "many"
+    Path("project/manifest.json").write_text(json.dumps(manifest))
+    assert "does not say how it was trained in a way that this version" in run(*export).sentence
+
+
+def test_without_a_state_the_model_is_written_as_it_is(run: Run, model: Path):
+    assert "nothing was trained" in run("export", model, "-o", "same.tflite").out
+    assert Path("same.tflite").read_bytes() == model.read_bytes()
+    same = run("diff", model, "same.tflite").out
+    assert "equal: 10 weights and biases, and all operators" in same
+    assert run("export", model, "-o", "other.onnx").code == 0
+    assert run("diff", "other.onnx", model, "--json").json["are_equal"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("-o", "out.txt"), "out.txt must end with .tflite or .onnx, which tells its format"),
+        (("-o", "nowhere/out.onnx"), "cannot write nowhere/out.onnx: No such file or directory"),
+        (("-o", "a.onnx", "--state", "no.npz"), "cannot read no.npz: No such file or directory"),
+        (("-o", "a.onnx", "--state", "bad.npz"), "bad.npz is no checkpoint of mcutrain"),
+        (("-o", "a.onnx", "--state", "bad.mcts"), "bad.mcts does not say how it was trained"),
+        (
+            ("-o", "a.onnx", "--state", "bad.mcts", "--scheme", "head"),
+            "bad.mcts is no trained state of this version of mcutrain",
+        ),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(run: Run, model: Path, arguments, says):
+    Path("bad.npz").write_bytes(b"PK\3\4 and then nothing")
+    Path("bad.mcts").write_bytes(b"MCTSnothing")
+    assert says in run("export", model, *arguments).sentence
+    assert sorted(p.name for p in Path().iterdir()) == ["bad.mcts", "bad.npz", "model.tflite"]
+
+
+def test_an_older_checkpoint_is_read_with_flags(run: Run, model: Path, checkpoint: Path):
+    with np.load(checkpoint) as file:
+        np.savez(checkpoint, saved=file["saved"], counts=file["counts"])
+    export = ("export", model, "--state", checkpoint, "-o", "a.tflite")
+    assert "does not say how it was trained" in run(*export).sentence
+    assert run(*export, "--scheme", "bias:2").code == 0
+
+
+def test_diff_names_a_file_that_is_none(run: Run, model: Path, tmp_path: Path):
+    assert "cannot read no.onnx" in run("diff", model, "no.onnx").sentence
+    (tmp_path / "other.tflite").write_bytes(classifier(2))
+    out = run("diff", model, "other.tflite").out
+    assert "10 of 10 weights and biases that both have differ" in out
+    assert "wide/weight: scale " in out
+
+
+def test_a_recipe_is_kept_in_full():
+    scheme = UpdateScheme("mine", None, {"3": 0.25}, 2, 8, 4, False, {"3": [0.5, 1.5]})
+    recipe = Recipe(scheme, 7, "int16", 5, "mse", ("up", "down"))
+    assert of_json(recipe.to_json(), "it") == recipe
