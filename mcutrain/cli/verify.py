@@ -27,7 +27,7 @@ def verify(
         Path | None,
         typer.Option(
             help="Compare on these samples instead of random inputs: what `mcutrain simulate` "
-            "reads; those for the test, evenly taken from all of them.",
+            "reads; those for the test, drawn by the seed, of every class alike.",
             show_default=False,
         ),
     ] = None,
@@ -80,7 +80,7 @@ def _real_inputs(graph: Graph, source: inputs.Source, most: int) -> Array:
     from mcutrain.runs.training import model_input
 
     split = source.read(model_input(graph))
-    return inputs_of(graph, split, source.normalization, most)
+    return inputs_of(graph, split, source.normalization, most, source.seed)
 
 
 def _print(verdict: Verdict) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked
-from mcutrain.data import Data, Normalization, Split
+from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
 from mcutrain.formats import read_float
 from mcutrain.formats.onnx.write import write_onnx
@@ -184,9 +184,10 @@ def verify(
 ) -> Verdict:
     """Compare the forward pass, as numpy and as C, with TFLite's reference kernels or onnxruntime.
 
-    data: whose test samples are compared, as `simulate` takes it; without, samples are drawn at
-    random. samples: how many; reference_samples: how many of them numpy computes, too, which is
-    slow. The verdict's is_right is False if an output of a .tflite file differs.
+    data: whose test samples are compared, as `simulate` takes it, drawn by seed of every class
+    alike; without, inputs are made at random. samples: how many; reference_samples: how many of
+    them numpy computes, too, which is slow. The verdict's is_right is False if an output of a
+    .tflite file differs.
 
     Raises ModelError, DataError; McutrainError if the runtime is not installed.
 
@@ -196,17 +197,24 @@ def verify(
     normalization = normalization_of(mean, std)
 
     def made(graph: Graph) -> Array:
-        return inputs_of(graph, load_data(graph, data, seed=seed), normalization, samples)
+        return inputs_of(graph, load_data(graph, data, seed=seed), normalization, samples, seed)
 
     real = None if data is None else made
     return compare_with_runtime(Path(model), samples, reference_samples, seed, tell, real)
 
 
-def inputs_of(graph: Graph, split: Split, normalization: Normalization | None, most: int) -> Array:
-    """Test samples as the model's int8 input, at most so many, evenly over all."""
+def inputs_of(
+    graph: Graph, split: Split, normalization: Normalization | None, most: int, seed: int
+) -> Array:
+    """Test samples as the model's int8 input, at most so many, drawn of every class alike.
+
+    They are mixed, because the numpy reference computes the first ones only.
+    """
     x = model_input(graph)
+    test = split.test.drawn(min(most, len(split.test)), seed)
+    test = test.take(order(len(test), 0, seed))
     made = prepare_samples(
-        split.without_labels(),
+        replace(split, test=test).without_labels(),
         RunSettings(),
         input_shape=x.shape,
         scale=x.scale,
@@ -214,9 +222,7 @@ def inputs_of(graph: Graph, split: Split, normalization: Normalization | None, m
         classes=None,
         normalization=normalization,
     )
-    test = made.split.test
-    chosen = np.linspace(0, len(test) - 1, min(most, len(test))).round().astype(int)
-    return np.concatenate([made.test(int(i), int(i) + 1) for i in chosen])
+    return made.test(0, len(test))
 
 
 @checked

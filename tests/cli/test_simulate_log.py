@@ -177,11 +177,16 @@ def test_verify_takes_the_inputs_that_training_would_take(monkeypatch: pytest.Mo
     from mcutrain.cli.verify import _real_inputs
 
     step = prepare(MODEL)
-    source = inputs.Source(IMAGES, None, None, 0.2, None)
-    x = _real_inputs(step.graph, source, 7)
     whole = training.load_data(step.graph, IMAGES)
-    made = training.prepare_run(step, whole, SETTINGS).samples
-    count = len(whole.test)
-    chosen = [round(i * (count - 1) / 6) for i in range(7)]
-    np.testing.assert_array_equal(x, np.concatenate([made.test(i, i + 1) for i in chosen]))
-    assert len(_real_inputs(step.graph, source, 10**6)) == count
+    by_class = whole.test.take(np.argsort(whole.test.y, kind="stable"))
+    monkeypatch.setattr(inputs.Source, "read", lambda self, model: replace(whole, test=by_class))
+    for seed in (0, 1):
+        source = inputs.Source(IMAGES, None, None, 0.2, None, seed)
+        x = _real_inputs(step.graph, source, 50)
+        test = by_class.drawn(50, seed)
+        made = training.prepare_run(step, replace(whole, test=test), SETTINGS).samples
+        expected = [one.tobytes() for one in made.test(0, 50)]
+        assert sorted(one.tobytes() for one in x) == sorted(expected)
+        labels = dict(zip(expected, test.y.tolist(), strict=True))
+        assert len({labels[one.tobytes()] for one in x[:20]}) > 5  # those that numpy computes
+    assert len(_real_inputs(step.graph, source, 10**6)) == len(by_class)
