@@ -159,6 +159,7 @@ def select(
     lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
     flip: inputs.Flip = False,
     crop: inputs.Crop = 0,
+    augment: inputs.Augment = None,
     test_share: inputs.TestShare = 0.2,
     mean: inputs.Mean = None,
     std: inputs.Std = None,
@@ -197,7 +198,8 @@ def select(
         raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
     training = None
     if data is not None:
-        settings = RunSettings(epochs, lr, seed=seed, flip=flip, crop_pixels=crop)
+        kinds = inputs.kinds(augment)
+        settings = RunSettings(epochs, lr, seed=seed, flip=flip, crop_pixels=crop, augment=kinds)
         pixels = inputs.normalization(mean, std)
         source = inputs.Source(data, None, None, test_share, pixels, seed, stride)
         training = Training(source, settings, samples, accumulate, jobs)

@@ -154,11 +154,14 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     assert "the first is selected" in printed.stdout
 
 
-@pytest.mark.parametrize(("flags", "classes"), [((), None), (("--classes", "10"), 10)])
-def test_finalists_have_the_head_that_was_asked_for(
-    analysis, tmp_path, monkeypatch, flags, classes
+@pytest.mark.parametrize(
+    ("flags", "classes", "augment"),
+    [((), None, ()), (("--classes", "10", "--augment", "noise,flip"), 10, ("flip", "noise"))],
+)
+def test_finalists_have_the_head_and_the_augmentation_that_were_asked_for(
+    analysis, tmp_path, monkeypatch, flags, classes, augment
 ):
-    """Also a new one with as many classes as the model's own."""
+    """The head also if it is a new one with as many classes as the model's own."""
     data = tmp_path / "data.npz"
     np.savez(data, x=np.zeros((240, 28, 28, 1), np.uint8), y=np.arange(240) % 10)
     lessons = []
@@ -171,6 +174,7 @@ def test_finalists_have_the_head_that_was_asked_for(
     found = ("--analysis", analysis, "--sram", "40K", "--finalists", "2", "--data", str(data))
     assert isinstance(run(*found, *flags).exception, AnalysisError)
     assert [lesson.classes for lesson in lessons] == [classes]
+    assert [lesson.settings.augment for lesson in lessons] == [augment]
 
 
 @pytest.mark.parametrize(
