@@ -31,5 +31,5 @@ def operators(
         show_json({name: [asdict(one) for one in every] for name, every in known.items()})
         return
     for name, every in known.items():
-        rows = [[o.name, "yes" if o.int8 else "", "yes" if o.float else ""] for o in every]
+        rows = [[one.name, *one.cells] for one in every]
         show_table((f"operator in {name}", "int8", "float"), rows, left=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mcutrain.formats.onnx import float_rules as onnx_float
@@ -12,18 +13,39 @@ from mcutrain.formats.tflite import read as tflite_int8
 
 @dataclass(frozen=True)
 class Known:
-    """An operator of a file format. int8: in models to train; float: in models to quantize."""
+    """An operator of a file format. int8: in models to train; float: in models to quantize.
+
+    reason: why the one of them that is not read is not, in a few words.
+    """
 
     name: str
     int8: bool
     float: bool
+    reason: str = ""
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """Of a table: int8, float."""
+        return "yes" if self.int8 else self.reason, "yes" if self.float else self.reason
+
+
+TFLITE_REASONS = {
+    "DEQUANTIZE": "a float model computes no integers",
+    "DIV": "TensorFlow's converter makes no int8 division",
+    "GELU": "not yet",
+    "PACK": "left out: the file says the shape",
+    "QUANTIZE": "a model that has it is int8 already",
+    "SHAPE": "left out: the file says the shape",
+    "STRIDED_SLICE": "left out: the file says the shape",
+}
+ONNX_REASONS: dict[str, str] = {}
 
 
 def known() -> dict[str, tuple[Known, ...]]:
     """By format: .tflite, .onnx; the names ascending."""
     return {
-        ".tflite": _joined(tflite_int8.SUPPORTED, tflite_float.SUPPORTED),
-        ".onnx": _joined(tuple(onnx_int8.RULES), tuple(onnx_float.RULES)),
+        ".tflite": _joined(tflite_int8.SUPPORTED, tflite_float.SUPPORTED, TFLITE_REASONS),
+        ".onnx": _joined(tuple(onnx_int8.RULES), tuple(onnx_float.RULES), ONNX_REASONS),
     }
 
 
@@ -37,8 +59,13 @@ def summary() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _joined(int8: tuple[str, ...], real: tuple[str, ...]) -> tuple[Known, ...]:
-    return tuple(Known(name, name in int8, name in real) for name in sorted({*int8, *real}))
+def _joined(
+    int8: tuple[str, ...], real: tuple[str, ...], reasons: Mapping[str, str]
+) -> tuple[Known, ...]:
+    return tuple(
+        Known(name, name in int8, name in real, reasons.get(name, ""))
+        for name in sorted({*int8, *real})
+    )
 
 
 def markdown() -> str:
@@ -48,6 +75,5 @@ def markdown() -> str:
         lines += ["", f"| operator in `{file_format}` | int8, to train | float, to quantize |"]
         lines.append("|---|---|---|")
         for one in operators:
-            cells = ("yes" if is_read else "" for is_read in (one.int8, one.float))
-            lines.append(f"| {one.name} | {' | '.join(cells)} |".replace("  |", " |"))
+            lines.append(f"| {one.name} | {' | '.join(one.cells)} |".replace("  |", " |"))
     return "\n".join(lines[1:]) + "\n"

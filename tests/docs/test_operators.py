@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from mcutrain.formats import operators
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
@@ -19,6 +21,12 @@ def test_the_readme_has_the_summary_of_the_code() -> None:
     assert operators.summary() in readme, (
         "README.md has other operators than mcutrain.formats.operators.summary() returns"
     )
+
+
+@pytest.mark.parametrize("file_format", [".tflite"])
+def test_what_is_read_in_one_way_only_has_a_reason(file_format: str) -> None:
+    for one in operators.known()[file_format]:
+        assert bool(one.reason) == (one.int8 != one.float), one
 
 
 def test_common_operators_are_known() -> None:
