@@ -49,16 +49,6 @@ def known() -> dict[str, tuple[Known, ...]]:
     }
 
 
-def summary() -> str:
-    """A line per format and use, as the README has them."""
-    lines = ["| file | operators |", "|---|---|"]
-    for file_format, operators in known().items():
-        for kind in ("int8", "float"):
-            names = ", ".join(one.name for one in operators if getattr(one, kind))
-            lines.append(f"| {kind} `{file_format}` | {names} |")
-    return "\n".join(lines) + "\n"
-
-
 def _joined(
     int8: tuple[str, ...], real: tuple[str, ...], reasons: Mapping[str, str]
 ) -> tuple[Known, ...]:

@@ -16,13 +16,6 @@ def test_the_page_has_the_tables_of_the_code() -> None:
     )
 
 
-def test_the_readme_has_the_summary_of_the_code() -> None:
-    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
-    assert operators.summary() in readme, (
-        "README.md has other operators than mcutrain.formats.operators.summary() returns"
-    )
-
-
 @pytest.mark.parametrize("file_format", [".tflite"])
 def test_what_is_read_in_one_way_only_has_a_reason(file_format: str) -> None:
     for one in operators.known()[file_format]:
