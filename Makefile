@@ -8,7 +8,7 @@ C_FILES = $(shell find firmware host tests -name '*.[ch]' | grep -v tests/codege
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-tflite stress check format bench clean
+.PHONY: help demo test test-tflite stress check format bench site clean
 
 help:
 	@echo "make demo         train a small network on this computer and on a virtual board"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-tflite  the oracle tests with tflite-runtime and numpy 1.26"
 	@echo "make format       format Python and C"
 	@echo "make bench        which benchmarks there are"
+	@echo "make site         the documentation as a static site, in site/"
 	@echo "make clean        remove everything that make made"
 	@echo "PYTHON=python3.12 chooses another Python than $(PYTHON) for a new .venv"
 
@@ -57,8 +58,12 @@ bench:
 	    sed -n '1s/^"""//p' "$$script"; \
 	done
 
+site: .venv/.dev
+	.venv/bin/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 clean:
-	rm -rf .venv .venv-tflite build dist mcutrain.egg-info
+	rm -rf .venv .venv-tflite build dist mcutrain.egg-info site
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
