@@ -22,6 +22,8 @@ CTYPES = {
     "step": "mct_step",
 }
 LINE_LENGTH = 96
+COMMENT_LENGTH = 100
+LEAD = " * "
 
 
 def identifier(name: str) -> str:
@@ -63,6 +65,13 @@ def broken(code: str, indent: int) -> str:
         break_on_hyphens=False,
     )
     return ("\n" + " " * indent).join(lines)
+
+
+def paragraph(text: str) -> str:
+    """Lines of a comment refilled; each begins with ` * `, the first one maybe with `/* `."""
+    words = " ".join(line[len(LEAD) :] for line in text.splitlines())
+    refilled = textwrap.wrap(words, COMMENT_LENGTH - len(LEAD), break_on_hyphens=False)
+    return text[: len(LEAD)] + f"\n{LEAD}".join(refilled) + "\n"
 
 
 def lines(values: Array | tuple[int, ...]) -> tuple[str, ...]:

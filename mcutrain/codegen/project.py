@@ -21,7 +21,7 @@ from mcutrain_host.files import replace_folder, restore_folder, sync
 
 from mcutrain import data
 from mcutrain.codegen import firmware
-from mcutrain.codegen.c_text import CTYPES, broken, comment, lines, string
+from mcutrain.codegen.c_text import CTYPES, broken, comment, lines, paragraph, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
@@ -180,6 +180,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters["broken"] = broken
+    environment.filters["paragraph"] = paragraph
     environment.filters["prefixed"] = lambda text, prefix: prefix + text
     return environment
 

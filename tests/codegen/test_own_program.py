@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from mcutrain import data
 from mcutrain.codegen import Interface, Project, generate
 from mcutrain.codegen.project import version_number
 from mcutrain.errors import DataError, McutrainError
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import prepare
 from mcutrain.simulation import ReferenceSimulator
 from mcutrain.simulation.compiled import unpack_state
 from mcutrain.simulation.rates import LearningRate
@@ -25,6 +28,7 @@ from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE, load_target
 from tests.codegen.test_project import plan_of, tiny
 from tests.simulation.networks import rates, samples, states_differ
+from tests.simulation.test_reconstruction import GRAPHS
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror", "-O0")
 LANGUAGES = {
@@ -86,6 +90,25 @@ def test_a_project_is_one_folder_of_files_that_begin_with_the_prefix_or_mct(made
     }
 
 
+@pytest.mark.parametrize("prefix", ["mct", "a_prefix_of_24_character"])
+@pytest.mark.parametrize(("graph", "loss"), [(tiny(), "cross-entropy"), (GRAPHS["dense"], "mse")])
+def test_comments_that_name_the_model_stay_within_100_columns(
+    graph: Graph, loss: str, prefix: str
+) -> None:
+    name = "a model of a long name " * 5
+    plan = prepare(replace(graph, name=name), "head", loss=loss).plan
+    files = generate(plan, "a scheme of a long name " * 5, interface=Interface(prefix)).files
+    head, rest = files[f"src/{prefix}_model.h"].split(" */\n", 1)
+    assert name in re.sub(r"\n \* ", " ", head)
+    assert f"{prefix}_state_load" in head
+    example = files["example/main.c"]
+    lines = [*head.splitlines(), *example.split("#define")[0].splitlines()]
+    if prefix == "mct":
+        lines += [*rest.splitlines(), *example.splitlines()]
+    assert [line for line in lines if len(line) > 100 or line != line.rstrip()] == []
+    assert not re.search(r";\S", head)  # a remark stands apart from the call
+
+
 def test_the_program_stands_before_its_tables(made: Path) -> None:
     text = (made / "src" / "wake_model.c").read_text()
     assert text.index("void wake_reset(") < text.index("wake_infer(void)") < 4000
@@ -106,9 +129,6 @@ def test_the_example_compiles_without_a_warning_and_runs(
 @pytest.mark.parametrize("loss", ["classes", "reproduces"])
 def test_a_flat_folder_compiles_as_it_is(loss: str, tmp_path: Path) -> None:
     """As a sketch's folder is, or that of a firmware without folders."""
-    from mcutrain.pipeline import prepare
-    from tests.simulation.test_reconstruction import GRAPHS
-
     project = (
         generate(plan_of(tiny()), "last:1")
         if loss == "classes"

@@ -9,8 +9,8 @@
 
 #define STEPS 40u
 
-/* Writes the next sample, returns its class. Here: a pattern per class.
- * Sensors and cameras: mct_quantize_input(real). */
+/* Writes the next sample, returns its class. Here: a pattern per class. Sensors and cameras:
+ * mct_quantize_input(real). */
 static int32_t read_sample(uint32_t number, int8_t *x)
 {
     const int32_t label = (int32_t)(number % MCT_CLASSES);
@@ -25,14 +25,14 @@ static uint8_t saved[MCT_SAVED_BYTES];
 
 int main(void)
 {
+    const mct_learning_rate base = MCT_RATE(0.03);
     mct_result result = {0, 0};
 
     mct_reset(1);
-    if (mct_state_load(saved, sizeof saved) == MCT_OK) {
-        return 1; /* nothing was saved yet: a chip's first start goes on with the model as it came */
-    }
-    for (uint32_t step = 0; step < STEPS; step++) {
-        const mct_learning_rate rate = mct_schedule_cosine(MCT_RATE(0.03), step, STEPS / 10u, STEPS);
+    /* goes on with what was saved; at a first start nothing was, and the model stays as it came */
+    (void)mct_state_load(saved, sizeof saved);
+    for (uint32_t step = mct_position(); step < STEPS; step++) {
+        const mct_learning_rate rate = mct_schedule_cosine(base, step, STEPS / 10u, STEPS);
         const int32_t label = read_sample(step, mct_input());
         if (mct_train(label, rate, &result) != MCT_OK) {
             return 2;

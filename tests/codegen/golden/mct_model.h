@@ -12,19 +12,18 @@
  *     mct_train(label, MCT_RATE(0.03), &result);
  *
  *     memcpy(mct_input(), sample, MCT_INPUT_BYTES);
- *     const int8_t *y = mct_infer();             MCT_OUTPUT_BYTES values
+ *     const int8_t *y = mct_infer();             MCT_OUTPUT_BYTES
  *
  * The sample is used up by either call: write it anew before the next one. It is int8;
  * mct_quantize_input writes it from real numbers.
  *
  * A learning rate is a number of the whole run, MCT_RATE(0.03), or follows a schedule:
- * mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over a restart by mct_state_save and
- * mct_state_load. A whole program: ../example/main.c.
+ * mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over a restart
+ * by mct_state_save and mct_state_load. A whole program: ../example/main.c.
  *
- * SRAM: arena 64 + state 76 bytes, and the stack. Flash: 0 bytes of frozen
- * weights, 76 of initial state, and code. Where the two lie is up to you:
- * MCT_ARENA_ATTRIBUTES and MCT_STATE_ATTRIBUTES, defined for the compiler or in a file
- * mct_config.h of yours, stand before their definitions, as
+ * SRAM: arena 64 + state 76 bytes, and the stack. Flash: 0 bytes of frozen weights, 76 of initial
+ * state, and code. Where the two lie is up to you: MCT_ARENA_ATTRIBUTES and MCT_STATE_ATTRIBUTES,
+ * defined for the compiler or in a file mct_config.h of yours, stand before their definitions, as
  *
  *     #define MCT_ARENA_ATTRIBUTES __attribute__((section(".bss.dtcm")))
  *
@@ -73,7 +72,7 @@ int8_t *mct_input(void);
 /* The scores for the sample in mct_input(), valid until the next call of any function here. */
 const int8_t *mct_infer(void);
 
-/* By which power of two the outputs' scale has grown with the logits; a part of the trained state. */
+/* By which power of two the outputs' scale has grown with the logits; part of the trained state. */
 int32_t mct_output_exponent(void);
 
 /* One step of training on the sample in mct_input(): forward, loss, backward, update.
