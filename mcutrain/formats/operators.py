@@ -32,7 +32,6 @@ class Known:
 TFLITE_REASONS = {
     "DEQUANTIZE": "a float model computes no integers",
     "DIV": "TensorFlow's converter makes no int8 division",
-    "GELU": "not yet",
     "PACK": "left out: the file says the shape",
     "QUANTIZE": "a model that has it is int8 already",
     "SHAPE": "left out: the file says the shape",

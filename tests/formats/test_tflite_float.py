@@ -5,7 +5,9 @@ import pytest
 import tflite
 
 from mcutrain.errors import McutrainError
-from mcutrain.formats import read_float
+from mcutrain.formats import load, read_float
+from mcutrain.formats.tflite.write import write_tflite
+from mcutrain.ops.lookup import Lookup
 from mcutrain.oracle.run_original import _run_tflite
 from mcutrain.quant.fake import snr_db
 from tests.formats.oracle import needs_interpreter
@@ -135,6 +137,11 @@ def activations(m):
     return m.op("RELU_N1_TO_1", [x], SHAPE)
 
 
+def transformer_block(m):
+    x = m.op("GELU", [m.conv(m.x, SHAPE)], SHAPE, "GeluOptions", Approximate=False)
+    return m.op("ADD", [m.conv(x, SHAPE), m.x], SHAPE, "AddOptions")
+
+
 MAKERS = [
     convolutions,
     residual_and_classifier,
@@ -143,6 +150,7 @@ MAKERS = [
     preprocessing,
     hard_sigmoid_by_hand,
     activations,
+    transformer_block,
 ]
 
 
@@ -165,11 +173,24 @@ def test_a_hard_swish_in_parts_becomes_one_table(tmp_path):
     assert [type(node.op).__name__ for node in network.nodes] == ["Conv", "Function"]
 
 
+def test_a_float_gelu_becomes_the_int8_one(tmp_path):
+    m = FloatModel()
+    model = read_float(m.save(tmp_path / "float.tflite", transformer_block(m)))
+    samples = np.random.default_rng(5).normal(0, 1, (32, *SHAPE[1:])).astype(np.float32)
+    write_tflite(model.quantize(samples).graph, tmp_path / "int8.tflite")
+    read = load(tmp_path / "int8.tflite")
+    assert [n.op.function for n in read.nodes if isinstance(n.op, Lookup)] == ["gelu"]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda m: m.op("COS", [m.x], SHAPE), "COS"),
         (lambda m: m.op("LEAKY_RELU", [m.x], SHAPE, "LeakyReluOptions", Alpha=3.0), "slope 3"),
+        (
+            lambda m: m.op("GELU", [m.x], SHAPE, "GeluOptions", Approximate=True),
+            "approximate GELU",
+        ),
         (lambda m: m.op("DIV", [m.x, m.x], SHAPE, "DivOptions"), "divides by a tensor"),
         (
             lambda m: m.op("TRANSPOSE", [m.x, m.integers(1, 0, 2, 3)], (8, 1, 7, 4)),

@@ -233,6 +233,12 @@ def _function(name: str) -> Callable[[Operator], None]:
     return lambda o: o.emit(Function(name), o.x())
 
 
+def _gelu(o: Operator) -> None:
+    if o.options(tflite.GeluOptions).Approximate():
+        raise UnsupportedError(f"{o.where} is the approximate GELU; supported is the exact one")
+    _function("gelu")(o)
+
+
 SHAPED_BY_OUTPUT = (Option.RESHAPE, Option.SQUEEZE, Option.EXPAND_DIMS)
 """Views whose other inputs need not be known: the file says the output's shape."""
 
@@ -248,6 +254,7 @@ CONVERTERS: dict[int, Callable[[Operator], None]] = {
     Option.ELU: _function("elu"),
     Option.EXPAND_DIMS: _reshape,
     Option.FULLY_CONNECTED: _fully_connected,
+    Option.GELU: _gelu,
     Option.HARD_SWISH: _function("hard_swish"),
     Option.LEAKY_RELU: _leaky_relu,
     Option.LOGISTIC: _function("logistic"),
