@@ -121,7 +121,7 @@ def of(model: Path, scheme: str, classes: int | None) -> Callable[[int], Trainin
 
 def motion_problems() -> Iterator[Problem]:
     """Exercises of all people but one, for the test other windows of the same people."""
-    from benchmarks import motion
+    import motion
 
     recorded = motion.load_watch()
     names = tuple(str(name) for name in recorded["y_labels"])
