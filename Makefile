@@ -3,7 +3,7 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 
 PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-input
-C_FILES = $(shell find firmware host tests -name '*.[ch]' | grep -v tests/codegen/golden | sort)
+C_FILES = $(shell find firmware host tests benchmarks -name '*.[ch]' | grep -v tests/codegen/golden | sort)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -43,7 +43,7 @@ check: .venv/.dev
 	    then echo .venv/bin/mypy; .venv/bin/mypy; \
 	    else echo "mypy skipped: numpy for Python 3.10 has other type stubs"; fi
 	.venv/bin/lint-imports --no-cache
-	@echo .venv/bin/clang-format --dry-run -Werror firmware host tests
+	@echo .venv/bin/clang-format --dry-run -Werror firmware host tests benchmarks
 	@$(if $(C_FILES),.venv/bin/clang-format --dry-run -Werror $(C_FILES))
 
 format: .venv/.dev

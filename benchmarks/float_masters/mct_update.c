@@ -1,0 +1,138 @@
+/* mct_update.c with masters in double precision, for benchmarks/many_classes.py alone: neither limits
+ * nor random rounding. The network computes with their nearest integers. A program keeps the masters
+ * of one run: they start from the parameters that the first update of a node finds. */
+#include "mct_update.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "mct_fixedpoint.h"
+#include "mct_gradient.h"
+
+#define MASTERS 256 /* trained parameters, at most */
+
+/* values[index] of the parameter that a rule updates. */
+typedef struct {
+    const mct_update_rule *rule;
+    int32_t count;
+    double *values;
+} mct_masters;
+
+static mct_masters all[MASTERS];
+
+mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
+                             const mct_exponent *dy_exponent, int32_t dropped_bits) {
+    return (mct_updater){
+        .rule = rule,
+        .step = step,
+        .key = 0,
+        .exponent = dy_exponent->now + dropped_bits,
+    };
+}
+
+static mct_masters *mct_masters_of(const mct_update_rule *rule) {
+    int32_t i = 0;
+    while (all[i].rule != NULL && all[i].rule != rule) {
+        i++;
+        if (i == MASTERS) {
+            abort();
+        }
+    }
+    all[i].rule = rule;
+    return &all[i];
+}
+
+/* The masters of the elements first … first + count - 1. Those that have not begun are NAN. */
+static double *mct_masters_row(const mct_update_rule *rule, int32_t first, int32_t count) {
+    mct_masters *m = mct_masters_of(rule);
+    const int32_t end = first + count;
+    if (end > m->count) {
+        m->values = realloc(m->values, (size_t)end * sizeof(double));
+        if (m->values == NULL) {
+            abort();
+        }
+        for (; m->count < end; m->count++) {
+            m->values[m->count] = NAN;
+        }
+    }
+    return m->values + first;
+}
+
+static double mct_power_of_two(int32_t exponent) {
+    double power = 1;
+    for (; exponent > 0; exponent--) {
+        power *= 2;
+    }
+    for (; exponent < 0; exponent++) {
+        power /= 2;
+    }
+    return power;
+}
+
+/* Learning rate times rate, for sums of the updater's exponent. */
+static double mct_rate_of(const mct_updater *u, int32_t channel) {
+    const mct_update_rule *rule = u->rule;
+    const int32_t c = rule->per_channel ? channel : 0;
+    const int32_t exponent = rule->shift[c] + u->step->lr_shift + u->exponent - 62;
+    return (double)rule->mult_q31[c] * u->step->lr_mult_q31 *
+           mct_power_of_two(exponent - rule->residual_bits);
+}
+
+static double mct_moved(double master, double delta, double limit) {
+    const double updated = master - delta;
+    return updated > limit ? limit : (updated < -limit ? -limit : updated);
+}
+
+static int32_t mct_nearest(double x) {
+    return (int32_t)(x < 0 ? x - 0.5 : x + 0.5);
+}
+
+void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                       int32_t rate, int8_t *w, uint8_t *residual) {
+    (void)residual;
+    double *masters = mct_masters_row(u->rule, first, count);
+    const double common = mct_rate_of(u, rate < 0 ? 0 : rate);
+    for (int32_t j = 0; j < count; j++) {
+        const double own = rate < 0 ? mct_rate_of(u, j) : common;
+        const double master = isnan(masters[j]) ? w[j] : masters[j];
+        masters[j] = mct_moved(master, own * sums[j], 127);
+        w[j] = (int8_t)mct_nearest(masters[j]);
+    }
+}
+
+void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
+                            int32_t rate, int8_t *w, uint8_t *residual) {
+    for (int32_t j = 0; j < count; j++) {
+        const int32_t sum = mct_narrow_sum_s16(sums[j]);
+        mct_update_row_s8(u, &sum, first + j, 1, rate < 0 ? j : rate, w + j, residual);
+    }
+}
+
+void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                        int32_t *b) {
+    double *masters = mct_masters_row(u->rule, first, count);
+    for (int32_t j = 0; j < count; j++) {
+        const double delta = mct_rate_of(u, first + j) * sums[j];
+        const double master = isnan(masters[j]) ? b[j] : masters[j];
+        masters[j] = mct_moved(master, delta, MCT_BIAS_LIMIT);
+        b[j] = mct_nearest(masters[j]);
+    }
+}
+
+static int32_t mct_accumulated(const mct_step *step, int32_t sum, int32_t total) {
+    const int64_t added = step->sample == 0 ? sum : (int64_t)total + sum;
+    return (int32_t)mct_clamp64(added, INT32_MIN, INT32_MAX);
+}
+
+void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total) {
+    for (int32_t j = 0; j < count; j++) {
+        total[j] = mct_accumulated(step, sums[j], total[j]);
+    }
+}
+
+void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
+                             int32_t *total) {
+    for (int32_t j = 0; j < count; j++) {
+        total[j] = mct_accumulated(step, mct_narrow_sum_s16(sums[j]), total[j]);
+    }
+}
