@@ -12,12 +12,12 @@ import hashlib
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from mcutrain_host.errors import CacheError
+from mcutrain_host.files import whole
 
 MARK = b"\nmcutrain sha256\n"
 SEAL_BYTES = len(MARK) + hashlib.sha256().digest_size
@@ -90,28 +90,22 @@ def keep(made: Path, kept: Path) -> None:
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
     """A file to be written, which is then sealed and gets its name. Raises CacheError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield part
-        _seal(part)
-        part.replace(path)
+        with whole(path, name_may_be_lost=True) as part:
+            yield part
+            _seal(part)
     except OSError as error:
         raise CacheError(path.parent, error.strerror or str(error)) from error
-    finally:
-        with suppress(OSError):  # which must not hide what went wrong before
-            part.unlink(missing_ok=True)
 
 
 def _seal(path: Path) -> None:
-    """Append the seal, and wait until all is on the disk: a name must not outlive a power cut."""
+    """Append the seal."""
     found = hashlib.sha256()
     with path.open("r+b") as file:
         while block := file.read(READ_BYTES):
             found.update(block)
         file.write(MARK + found.digest())
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:

@@ -11,18 +11,21 @@ from pathlib import Path
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def whole(path: Path, *, name_may_be_lost: bool = False) -> Iterator[Path]:
     """A file beside `path` to be written; it takes the place of `path` when the block is done.
 
     A power cut then finds the file of before or the new one, with all its bytes. If the block
-    fails, as on a full disk, nothing is left beside `path`. Raises OSError with the name of `path`.
+    fails, as on a full disk, nothing is left beside `path`. name_may_be_lost: do not wait until the
+    new name is on the disk too; a power cut may then bring the file of before back, or none, for
+    what can be made again. Raises OSError with the name of `path`.
     """
     part = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}.part{path.suffix}")
     try:
         yield part
         sync(part)
         part.replace(path)
-        sync(path.parent)
+        if not name_may_be_lost:
+            sync(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
