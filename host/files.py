@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -52,6 +53,22 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(number)
+
+
+def reserve(path: Path) -> None:
+    """Take room on the disk for all bytes of a file, holes included, where the system can.
+
+    A store to the mapping of a hole would end this program with SIGBUS on a full disk. Raises
+    OSError.
+    """
+    if not hasattr(os, "posix_fallocate"):  # Linux has it
+        return
+    with path.open("r+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # some file systems cannot
+                raise
 
 
 def replace_folder(fresh: Path, folder: Path) -> None:

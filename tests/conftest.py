@@ -20,6 +20,7 @@ os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+DISK_BYTES = 64 * 1024
 
 # deadline=None: an example may compile C, whose time depends on the machine.
 settings.register_profile("dev", deadline=None)
@@ -62,6 +63,18 @@ def _compile_once(cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "_run", compiling_once(build._run, cache / "objects"))
         yield
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """64 KB, where the system lets us make such a disk."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs"]
+    if os.geteuid() or subprocess.run(["mount", *options, place], capture_output=True).returncode:
+        pytest.skip("a disk of its own needs root and mount")
+    yield place
+    subprocess.run(["umount", place], check=True)
 
 
 @pytest.fixture(scope="session")

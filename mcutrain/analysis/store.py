@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host import cache
+from mcutrain_host.files import reserve
 
 Array = npt.NDArray[Any]
 
@@ -22,9 +23,13 @@ def analysis_folder() -> Path:
 
 @contextmanager
 def writing_npy(path: Path, shape: tuple[int, ...]) -> Iterator[Array]:
-    """An int8 .npy file to be filled; it appears under its name when all is written."""
+    """An int8 .npy file to be filled; it appears under its name when all is written.
+
+    Raises CacheError, at once if the disk has no room for it.
+    """
     with cache.writing(path) as part:
         out = np.lib.format.open_memmap(part, "w+", np.int8, shape)
+        reserve(part)
         yield out
         out.flush()
         del out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import signal
@@ -19,8 +18,6 @@ from mcutrain_host.link import SerialLink
 from mcutrain_host.protocol import Rate
 
 from tests.protocol.device import FIRMWARE, FLAGS, INCLUDES, INPUT_BYTES, SLOT_BYTES, SOURCES
-
-DISK_BYTES = 64 * 1024
 
 
 @pytest.fixture(scope="session")
@@ -117,18 +114,6 @@ def test_a_second_host_is_turned_away_and_the_first_one_goes_on(
             teach(device, 1)
         device.reopen()  # the next one is let in as soon as the first has left
         assert device.identity.position == 3
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """64 KB, where the system lets us make such a disk."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    options = ["-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs"]
-    if os.geteuid() or subprocess.run(["mount", *options, place], capture_output=True).returncode:
-        pytest.skip("a disk of its own needs root and mount")
-    yield place
-    subprocess.run(["umount", place], check=True)
 
 
 def fill(disk: Path) -> None:
