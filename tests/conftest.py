@@ -56,6 +56,18 @@ def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _bytecode(common_folder: Path) -> Iterator[None]:
+    """Commands that tests start compile Python once, not each anew: a third of a short one's time.
+
+    Not into the tree, and also where PYTHONDONTWRITEBYTECODE is set.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(common_folder / "bytecode"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _compile_once(cache: Path) -> Iterator[None]:
     """Firmware that tests build in their own process; commands that they start compile it all."""
     from mcutrain_host import build
