@@ -17,6 +17,7 @@ from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.files import whole
 from mcutrain_host.manifest import Manifest
+from mcutrain_host.objects import kept_objects, put, take
 from mcutrain_host.packages import OPTIONAL, install
 from mcutrain_host.toolchain import ZIG, find_host_compiler
 
@@ -79,7 +80,8 @@ def build(
     A board whose boot ROM takes UF2 files gets firmware.uf2 beside it.
 
     compiler: see find_toolchain. progress: called with objects compiled and their number. Raises
-    BuildError with the compiler's first message; the last good build is then kept.
+    BuildError with the compiler's first message; the last good build is then kept. Objects that an
+    earlier build has made, of this project or another, are taken from the user's cache.
     """
     manifest = Manifest.read(folder)
     facts = manifest.board["compile"]
@@ -92,9 +94,16 @@ def build(
     for name in {Path(name).parent for name in objects}:
         (folder / name).mkdir(parents=True, exist_ok=True)
 
+    kept = kept_objects(folder, toolchain.command, facts["include_dirs"], "build")
+
     def compile_one(pair: tuple[str, str]) -> None:
         source, target = pair
-        _run([*toolchain.command, *flags, *includes, "-c", "-o", target, source], folder, source)
+        place = kept.place(flags, source)
+        if take(place, folder / target):
+            return
+        command = [*toolchain.command, *flags, *includes, "-c", "-o", target, source]
+        _run(command, folder, source)
+        put(place, folder / target)
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for done, _ in enumerate(pool.map(compile_one, zip(sources, objects, strict=True)), 1):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from mcutrain_host.cache import cache_folder as cache_folder
@@ -39,6 +40,29 @@ def find_host_compiler() -> tuple[str, ...]:
     raise BuildError(
         f"there is no C compiler: install one (apt-get install gcc), or {install((zig,))}"
     )
+
+
+@lru_cache(maxsize=16)
+def compiler_version(command: tuple[str, ...]) -> str:
+    """The first line that a compiler prints of itself. Raises BuildError if it does not run."""
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=120, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildError(f"the C compiler {command[0]!r} does not run: {error}") from error
+    return done.stdout.splitlines()[0] if done.stdout else command[0]
+
+
+@lru_cache(maxsize=1)
+def processor() -> str:
+    """What -march=native depends on, so that a shared cache serves different machines."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    lines = [line for line in text.splitlines() if line.startswith(("flags", "Features"))]
+    return lines[0] if lines else ""
 
 
 def shared_library(source: Path, flags: Sequence[str] = ("-std=c11", "-O2")) -> Path:

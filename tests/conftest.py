@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.compile_once import compiling_once
-
 os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
 
 # A shell starts background jobs deaf to Ctrl-C, which programs under test would inherit.
@@ -64,16 +62,6 @@ def _bytecode(common_folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.setenv("PYTHONPYCACHEPREFIX", str(common_folder / "bytecode"))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _compile_once(cache: Path) -> Iterator[None]:
-    """Firmware that tests build in their own process; commands that they start compile it all."""
-    from mcutrain_host import build
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "_run", compiling_once(build._run, cache / "objects"))
         yield
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import mcutrain_firmware
 from mcutrain_host.cache import cache_folder, check_cache, is_sound, keep
 from mcutrain_host.errors import BuildError as HostBuildError
 from mcutrain_host.errors import CacheError
-from mcutrain_host.toolchain import find_host_compiler
+from mcutrain_host.toolchain import compiler_version, find_host_compiler, processor
 
 from mcutrain.codegen import Project, isa_bodies
 from mcutrain.errors import BuildError
@@ -34,18 +33,10 @@ class Compiler:
 
     def version(self) -> str:
         """The first line that it prints of itself. Raises BuildError if it does not run."""
-        return _version(self.command)
-
-
-@lru_cache(maxsize=16)
-def _version(command: tuple[str, ...]) -> str:
-    try:
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=120, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BuildError(f"the C compiler {command[0]!r} does not run: {error}") from error
-    return done.stdout.splitlines()[0] if done.stdout else command[0]
+        try:
+            return compiler_version(self.command)
+        except HostBuildError as error:
+            raise BuildError(str(error)) from error
 
 
 def find_compiler() -> Compiler:
@@ -91,7 +82,7 @@ def build_library(
     bodies = isa_bodies(project.files, "portable" if portable else "host")
     files = {**project.files, **_host_files(portable), **bodies}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
-    identity = repr((compiler.version(), _cpu()))
+    identity = repr((compiler.version(), processor()))
     contents = sorted((name, text_hash(text)) for name, text in files.items())
     key = hashlib.sha256(repr((identity, flags, contents)).encode())
     library = cache_folder() / f"{key.hexdigest()[:32]}.so"
@@ -121,14 +112,3 @@ def _host_files(portable: bool) -> dict[str, str]:
 
 def _compile(folder: Path, files: dict[str, str], tools: Toolchain) -> Path:
     return link(folder, files, tools)
-
-
-@lru_cache(maxsize=1)
-def _cpu() -> str:
-    """What -march=native depends on, so that a shared cache serves different machines."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    lines = [line for line in text.splitlines() if line.startswith(("flags", "Features"))]
-    return lines[0] if lines else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mcutrain_host.cache import is_sound, keep
+from mcutrain_host.includes import Units, needed
 
 from mcutrain.errors import BuildError
 
@@ -27,10 +27,6 @@ KEPT_CHARACTERS = 4096
 """A constant with a longer definition has a file and an object of its own: other schemes of the
 same model have it too."""
 COMPILE_SECONDS = 600
-_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-
-Units = Mapping[str, tuple[str, ...]]
-"""C file → itself and all files that it includes, directly or not."""
 
 
 @dataclass(frozen=True)
@@ -88,34 +84,6 @@ def one_unit(files: Mapping[str, str], units: Units) -> tuple[dict[str, str], Un
     others = {name: unit for name, unit in units.items() if name not in generated}
     inside = sorted({n for unit in generated.values() for n in unit})
     return {**files, UNIT: text}, {UNIT: (UNIT, *inside), **others}
-
-
-def needed(files: Mapping[str, str]) -> Units:
-    """What each C file needs; of equal names in two folders, both."""
-    by_name: dict[str, list[str]] = {}
-    for other in files:
-        by_name.setdefault(other.rpartition("/")[2], []).append(other)
-    names = sorted(name for name in files if name.endswith(".c"))
-    return {name: (name, *_included(name, files, by_name)) for name in names}
-
-
-def _included(
-    name: str, files: Mapping[str, str], by_name: Mapping[str, Sequence[str]]
-) -> tuple[str, ...]:
-    """The files that a C file includes, directly or not."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        for target in _includes(files[waiting.pop()]):
-            new = set(by_name.get(target.rpartition("/")[2], ())) - found
-            found |= new
-            waiting += sorted(new)
-    return tuple(sorted(found))
-
-
-@lru_cache(maxsize=1024)
-def _includes(text: str) -> tuple[str, ...]:
-    return tuple(_INCLUDE.findall(text))
 
 
 def run(tools: Toolchain, arguments: Sequence[str], folder: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+from mcutrain_host import build as builder
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.errors import BuildError, ProjectError
@@ -184,6 +185,24 @@ def test_a_folder_without_board_cannot_be_built(tmp_path):
     training_step().project.write(tmp_path / "library")
     with pytest.raises(ProjectError, match="without a board"):
         build(tmp_path / "library")
+
+
+def test_what_was_built_before_is_only_linked(tmp_path, monkeypatch):
+    commands, run = [], builder._run
+
+    def noting(command, folder, what):
+        commands.append(command)
+        run(command, folder, what)
+
+    monkeypatch.setattr(builder, "_run", noting)
+    elves = []
+    for name in ("first", "second"):
+        commands.clear()
+        training_step().firmware(load_target("native")).write(tmp_path / name)
+        elves.append(build(tmp_path / name).read_bytes())
+    assert len(commands) == 1
+    assert "-c" not in commands[0]
+    assert elves[0] == elves[1]
 
 
 def test_a_failed_build_keeps_the_last_good_one(tmp_path):

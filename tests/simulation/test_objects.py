@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mcutrain_host.includes import needed
 
 from mcutrain.codegen import generate
 from mcutrain.errors import BuildError
@@ -15,7 +16,6 @@ from mcutrain.simulation.objects import (
     CONSTANTS,
     Toolchain,
     link,
-    needed,
     one_unit,
     split_constants,
 )
