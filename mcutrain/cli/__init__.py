@@ -38,6 +38,7 @@ from mcutrain.cli import (
     train,
     verify,
 )
+from mcutrain.cli.flags import spelled_out
 from mcutrain.cli.output import INTERRUPTED, say
 from mcutrain.errors import McutrainError
 
@@ -88,7 +89,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 """The commands of --help, in the order in which a newcomer needs them."""
 for panel, commands in PANELS.items():
     for command in commands:
-        app.command(rich_help_panel=panel)(_interruptible(command))
+        app.command(rich_help_panel=panel)(_interruptible(spelled_out(command)))
 
 
 def _print_version(wanted: bool) -> None:

@@ -47,6 +47,7 @@ UNITS = {
 def analyze(
     model: options.Model,
     data: inputs.Data,
+    *,
     by: Annotated[
         Literal["training", "gradient"],
         typer.Option(
@@ -73,7 +74,6 @@ def analyze(
             "most, by default. The data's own test samples are not looked at.",
         ),
     ] = None,
-    test_share: inputs.TestShare = 0.2,
     epochs: Annotated[
         int, typer.Option(min=1, help="Passes over the training samples, of every candidate.")
     ] = 4,
@@ -97,9 +97,7 @@ def analyze(
     gradient_samples: Annotated[
         int, typer.Option(min=2, help="By gradient: samples whose gradients are taken.")
     ] = 256,
-    mean: inputs.Mean = None,
-    std: inputs.Std = None,
-    stride: inputs.Stride = None,
+    reading: inputs.Reading,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -150,8 +148,7 @@ def analyze(
         LearningRate.of(lr)  # the same
     if output is not None:
         check_writable(output)
-    pixels = inputs.normalization(mean, std)
-    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed, stride)
+    source = reading.source(data, samples, test_samples, seed)
     problem = _load(model, source, classes)
     if not json:
         say(_headline(problem))

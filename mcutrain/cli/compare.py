@@ -55,21 +55,13 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    *,
     classes: options.AutoClasses = options.AUTO,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each scheme.")] = 3,
-    epochs: inputs.Epochs = 4,
-    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
-    schedule: inputs.Schedule = "cosine",
-    warmup: inputs.Warmup = 0.1,
-    flip: inputs.Flip = False,
-    crop: inputs.Crop = 0,
-    augment: inputs.Augment = None,
+    learning: inputs.ScheduledLearning,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
-    test_share: inputs.TestShare = 0.2,
-    mean: inputs.Mean = None,
-    std: inputs.Std = None,
-    stride: inputs.Stride = None,
+    reading: inputs.Reading,
     jobs: inputs.Jobs = None,
     output: Annotated[
         Path | None,
@@ -95,7 +87,7 @@ def compare(
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
     from mcutrain.runs.parallel import Lesson
-    from mcutrain.simulation import RunSettings, check_can_build
+    from mcutrain.simulation import check_can_build
     from mcutrain.target import load_target
 
     if board is not None and sram is not None:
@@ -104,11 +96,8 @@ def compare(
         raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
     check_can_build()  # a sentence before the data is read
     budget = Budget(None if board is None else load_target(board), sram)
-    pixels = inputs.normalization(mean, std)
-    source = inputs.Source(data, samples, test_samples, test_share, pixels, 0, stride)
-    settings = RunSettings(
-        epochs, lr, schedule, warmup, 0, flip, crop, augment=inputs.kinds(augment)
-    )
+    source = reading.source(data, samples, test_samples, seed=0)
+    settings = learning.settings(seed=0)
     graph = load(model)
     contributions = None if analysis is None else _analysis(analysis, graph)
     split = _read(graph, source)

@@ -47,13 +47,9 @@ def export(
         ),
     ] = None,
     classes: options.Classes = options.KEEP,
-    add_class: options.AddClass = None,
-    loss: options.Loss = "auto",
-    accumulate: options.Accumulate = 1,
-    gradient_bits: options.GradientBits = 8,
+    *,
+    step_flags: options.StepFlags,
     no_qas: options.NoQas = False,
-    residual_bits: options.ResidualBits = None,
-    head_residual_bits: options.HeadResidualBits = None,
     json: options.Json = False,
 ) -> None:
     """Write the trained model: the original with its trained weights and biases.
@@ -74,16 +70,7 @@ def export(
     original = load(model)
     trained = original
     if state is not None:
-        flags = options.StepOptions(
-            scheme or "",
-            accumulate,
-            gradient_bits,
-            no_qas,
-            residual_bits,
-            head_residual_bits,
-            loss,
-            options.added(add_class),
-        )
+        flags = step_flags.options(scheme or "", no_qas)
         found = read_state(state)
         recipe = _recipe(found, flags, options.new_classes(classes))
         trained = trained_graph(step_of(original, recipe), found.saved, original, str(found.where))

@@ -31,14 +31,10 @@ def generate(
     scheme: options.Scheme = "head",
     board: options.Board = None,
     classes: options.Classes = options.KEEP,
-    add_class: options.AddClass = None,
-    loss: options.Loss = "auto",
+    *,
+    step_flags: options.StepFlags,
     seed: options.Seed = 0,
-    accumulate: options.Accumulate = 1,
-    gradient_bits: options.GradientBits = 8,
     no_qas: options.NoQas = False,
-    residual_bits: options.ResidualBits = None,
-    head_residual_bits: options.HeadResidualBits = None,
     prefix: Annotated[
         str,
         typer.Option(
@@ -75,16 +71,7 @@ def generate(
 
     target = None if board is None else load_target(board)
 
-    flags = options.StepOptions(
-        scheme,
-        accumulate,
-        gradient_bits,
-        no_qas,
-        residual_bits,
-        head_residual_bits,
-        loss,
-        options.added(add_class),
-    )
+    flags = step_flags.options(scheme, no_qas)
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = _class_names(class_names, model, step)
     interface = Interface(prefix, names, normalization(mean, std))

@@ -216,6 +216,31 @@ class StepOptions:
         return scheme
 
 
+@dataclass(frozen=True)
+class StepFlags:
+    """Flags of the commands that plan a training step, besides its scheme."""
+
+    add_class: AddClass = None
+    loss: Loss = "auto"
+    accumulate: Accumulate = 1
+    gradient_bits: GradientBits = 8
+    residual_bits: ResidualBits = None
+    head_residual_bits: HeadResidualBits = None
+
+    def options(self, scheme: str, no_qas: bool = False) -> StepOptions:
+        """The same with a scheme. Raises McutrainError for a class that is given twice."""
+        return StepOptions(
+            scheme,
+            self.accumulate,
+            self.gradient_bits,
+            no_qas,
+            self.residual_bits,
+            self.head_residual_bits,
+            self.loss,
+            added(self.add_class),
+        )
+
+
 def classes_for(graph: Graph, split: Split, text: str) -> int | None:
     """The outputs of a new head for this data, None to keep the model's own.
 

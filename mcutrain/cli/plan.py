@@ -20,12 +20,8 @@ def plan(
     model: options.Model,
     scheme: options.Scheme = "head",
     classes: options.Classes = options.KEEP,
-    add_class: options.AddClass = None,
-    loss: options.Loss = "auto",
-    accumulate: options.Accumulate = 1,
-    gradient_bits: options.GradientBits = 8,
-    residual_bits: options.ResidualBits = None,
-    head_residual_bits: options.HeadResidualBits = None,
+    *,
+    step_flags: options.StepFlags,
     sram: Annotated[
         int | None,
         typer.Option(
@@ -56,16 +52,7 @@ def plan(
     from mcutrain.target import load_target
 
     target = None if board is None else load_target(board)
-    flags = options.StepOptions(
-        scheme,
-        accumulate,
-        gradient_bits,
-        False,
-        residual_bits,
-        head_residual_bits,
-        loss,
-        options.added(add_class),
-    )
+    flags = step_flags.options(scheme)
     step = flags.prepare(load(model), options.new_classes(classes))
     found = planned(step, sram=sram, board=target)
     if csv is not None:

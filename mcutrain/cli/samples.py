@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +13,7 @@ from mcutrain.cli.output import count_bar, say
 
 if TYPE_CHECKING:
     from mcutrain.data import ModelInput, Normalization, Split
+    from mcutrain.simulation import RunSettings
 
 Data = Annotated[
     Path,
@@ -154,6 +155,55 @@ class Source:
         for note in input_notes(split, model, self.normalization or "auto"):
             say(f"mcutrain: note: {note}")
         return split
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Flags of how a data set is read."""
+
+    test_share: TestShare = 0.2
+    mean: Mean = None
+    std: Std = None
+    stride: Stride = None
+
+    def source(
+        self, path: Path, samples: int | None, test_samples: int | None, seed: int
+    ) -> Source:
+        """A data set that is read so. samples, test_samples: how many of them, None is all."""
+        pixels = normalization(self.mean, self.std)
+        return Source(path, samples, test_samples, self.test_share, pixels, seed, self.stride)
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Flags of how a network learns."""
+
+    epochs: Epochs = 4
+    lr: Rate = RATE  # type: ignore[assignment]  # typer parses it
+    flip: Flip = False
+    crop: Crop = 0
+    augment: Augment = None
+
+    def settings(self, seed: int) -> RunSettings:
+        """Of a run."""
+        from mcutrain.simulation import RunSettings
+
+        varied = kinds(self.augment)
+        return RunSettings(
+            self.epochs, self.lr, seed=seed, flip=self.flip, crop_pixels=self.crop, augment=varied
+        )
+
+
+@dataclass(frozen=True)
+class ScheduledLearning(Learning):
+    """The same, and flags of the learning rate's course."""
+
+    schedule: Schedule = "cosine"
+    warmup: Warmup = 0.1
+
+    def settings(self, seed: int) -> RunSettings:
+        """Of a run."""
+        return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
 
 
 def kinds(augment: str | None) -> tuple[str, ...]:

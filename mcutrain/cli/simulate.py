@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,28 +34,15 @@ def simulate(
     data: inputs.Data,
     scheme: options.Scheme = "head",
     classes: options.AutoClasses = options.AUTO,
-    add_class: options.AddClass = None,
-    loss: options.Loss = "auto",
-    epochs: inputs.Epochs = 4,
-    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
-    schedule: inputs.Schedule = "cosine",
-    warmup: inputs.Warmup = 0.1,
+    *,
+    step_flags: options.StepFlags,
+    learning: inputs.ScheduledLearning,
     seed: options.Seed = 0,
-    flip: inputs.Flip = False,
-    crop: inputs.Crop = 0,
-    augment: inputs.Augment = None,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
-    test_share: inputs.TestShare = 0.2,
     test_every: inputs.TestEvery = 1,
-    mean: inputs.Mean = None,
-    std: inputs.Std = None,
-    stride: inputs.Stride = None,
-    accumulate: options.Accumulate = 1,
-    gradient_bits: options.GradientBits = 8,
+    reading: inputs.Reading,
     no_qas: options.NoQas = False,
-    residual_bits: options.ResidualBits = None,
-    head_residual_bits: options.HeadResidualBits = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -98,27 +85,15 @@ def simulate(
     from mcutrain_host.log import check_tensorboard
 
     from mcutrain.runs.training import continued, rate_warning
-    from mcutrain.simulation import RunSettings, check_can_build
+    from mcutrain.simulation import check_can_build
 
     if not reference:
         check_can_build()  # a sentence before the data is read
     if tensorboard is not None:
         check_tensorboard(tensorboard)
-    settings = RunSettings(
-        epochs, lr, schedule, warmup, seed, flip, crop, test_every, inputs.kinds(augment)
-    )
-    flags = options.StepOptions(
-        scheme,
-        accumulate,
-        gradient_bits,
-        no_qas,
-        residual_bits,
-        head_residual_bits,
-        loss,
-        options.added(add_class),
-    )
-    pixels = inputs.normalization(mean, std)
-    source = inputs.Source(data, samples, test_samples, test_share, pixels, seed, stride)
+    settings = replace(learning.settings(seed), test_every=test_every)
+    flags = step_flags.options(scheme, no_qas)
+    source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log):
         if path is not None:
             check_writable(path)
@@ -127,7 +102,7 @@ def simulate(
         say(_headline(step, split))
     backend = _Backend(reference, portable)
     run = _prepare(step, split, continued(settings, checkpoint), source, backend)
-    if not json and lr is None:
+    if not json and learning.lr is None:
         say(rate_line(run.settings.learning_rate, run.samples.split))
     with logged(step, run, log, tensorboard) as watch:
         result = _train(step, run, checkpoint, watch)

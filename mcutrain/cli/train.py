@@ -48,14 +48,9 @@ def train(
     data: inputs.Data,
     port: boards.BoardPort = None,
     baud: boards.BoardBaud = None,
-    epochs: inputs.Epochs = 4,
-    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
-    schedule: inputs.Schedule = "cosine",
-    warmup: inputs.Warmup = 0.1,
+    *,
+    learning: inputs.ScheduledLearning,
     seed: options.Seed = 0,
-    flip: inputs.Flip = False,
-    crop: inputs.Crop = 0,
-    augment: inputs.Augment = None,
     samples: inputs.TrainingSamples = None,
     test_samples: Annotated[
         int | None,
@@ -66,10 +61,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    test_share: inputs.TestShare = 0.2,
-    mean: inputs.Mean = None,
-    std: inputs.Std = None,
-    stride: inputs.Stride = None,
+    reading: inputs.Reading,
     save_every: Annotated[
         int,
         typer.Option(
@@ -133,23 +125,18 @@ def train(
     from mcutrain_host.trainer import Begin, Settings
 
     from mcutrain.runs.training import board_lessons
-    from mcutrain.simulation import RunSettings
 
     if fresh and begin_from is not None:
         raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
     if tensorboard is not None:
         check_tensorboard(tensorboard)
     manifest = Manifest.read(folder)
-    settings = RunSettings(
-        epochs, lr, schedule, warmup, seed, flip, crop, augment=inputs.kinds(augment)
-    )
-    cut = test_samples or None
-    pixels = inputs.normalization(mean, std)
-    source = inputs.Source(data, samples, cut, test_share, pixels, seed, stride)
+    settings = learning.settings(seed)
+    source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
     course = _course(manifest, source, settings)
-    if lr is None and not json:
+    if learning.lr is None and not json:
         say(rate_line(course.settings.learning_rate, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
     lessons = board_lessons(course, tests, _reconstruction(manifest))

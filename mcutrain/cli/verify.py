@@ -31,14 +31,12 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    *,
     samples: Annotated[int, typer.Option(min=1, help="Inputs, at most.")] = 200,
     reference_samples: Annotated[
         int, typer.Option(min=0, help="How many of them the slow numpy reference computes too.")
     ] = 20,
-    test_share: inputs.TestShare = 0.2,
-    mean: inputs.Mean = None,
-    std: inputs.Std = None,
-    stride: inputs.Stride = None,
+    reading: inputs.Reading,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -55,8 +53,7 @@ def verify(
 
     made = None
     if data is not None:
-        normalized = inputs.normalization(mean, std)
-        source = inputs.Source(data, None, None, test_share, normalized, seed, stride)
+        source = reading.source(data, None, None, seed)
         made = partial(_real_inputs, source=source, most=samples)
     with count_bar(json) as bar:
         task = bar.add_task("")
