@@ -187,10 +187,11 @@ class Learning:
     def settings(self, seed: int) -> RunSettings:
         """Of a run."""
         from mcutrain.simulation import RunSettings
+        from mcutrain.simulation.augment import parse_augment
 
-        varied = kinds(self.augment)
+        kinds = () if self.augment is None else parse_augment(self.augment)
         return RunSettings(
-            self.epochs, self.lr, seed=seed, flip=self.flip, crop_pixels=self.crop, augment=varied
+            self.epochs, self.lr, seed=seed, flip=self.flip, crop_pixels=self.crop, augment=kinds
         )
 
 
@@ -204,13 +205,6 @@ class ScheduledLearning(Learning):
     def settings(self, seed: int) -> RunSettings:
         """Of a run."""
         return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
-
-
-def kinds(augment: str | None) -> tuple[str, ...]:
-    """Of --augment."""
-    from mcutrain.simulation.augment import parse_augment
-
-    return () if augment is None else parse_augment(augment)
 
 
 def normalization(mean: str | None, std: str | None) -> Normalization | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,30 +12,17 @@ from mcutrain.cli import options, select_output
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.finalists import Training, final, finalist_facts, proposals, show_finalists
 from mcutrain.cli.output import count_bar, err
-from mcutrain.cli.select_request import Request, limits_of
+from mcutrain.cli.select_request import Choice, LimitFlags, Request
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
-    from mcutrain.ir.graph import Graph
     from mcutrain.runs.parallel import Lesson
-    from mcutrain.sparse.contribution import Contributions
-    from mcutrain.sparse.cost import Device, Limits
     from mcutrain.sparse.select import Selector
     from mcutrain.sparse.selection import Selection
 
-UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 SWEEP_STEPS = 12
 """Budgets of a sweep that gives no step."""
-
-
-def parse_seconds(text: str) -> float:
-    """200ms is 0.2."""
-    for unit, seconds in UNITS_S.items():
-        number = text.removesuffix(unit)
-        if number != text and number.replace(".", "", 1).isdigit():
-            return float(number) * seconds
-    raise typer.BadParameter(f"{text!r} is no time such as 200ms or 1.5s")
 
 
 def parse_sweep(text: str) -> str:
@@ -53,74 +40,9 @@ def budgets_of(text: str) -> list[int]:
     return [*range(parts[0], parts[1], step), parts[1]]
 
 
-Bytes = Annotated[
-    int | None, typer.Option(parser=options.parse_bytes, metavar="BYTES", show_default=False)
-]
-
-
 def select(
-    model: options.Model,
-    analysis: Annotated[
-        Path, typer.Option(help="What `mcutrain analyze` wrote.", show_default=False)
-    ],
-    board: options.Board = None,
-    sram: Annotated[
-        int | None,
-        typer.Option(
-            parser=options.parse_bytes,
-            metavar="BYTES",
-            help="Instead of the board's, such as 100K. Without --board: of arena and state only.",
-            show_default=False,
-        ),
-    ] = None,
-    flash: Annotated[
-        int | None,
-        typer.Option(
-            parser=options.parse_bytes,
-            metavar="BYTES",
-            help="Instead of what the board has for code and constants.",
-            show_default=False,
-        ),
-    ] = None,
-    instructions: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="The most that a training step executes.", show_default=False
-        ),
-    ] = None,
-    step_time: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_seconds,
-            metavar="TIME",
-            help="The longest training step, such as 200ms.",
-            show_default=False,
-        ),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(
-            help="What to gain: accuracy, probability, loss, fisher or first_order; the analysis' "
-            "first one by default.",
-            show_default=False,
-        ),
-    ] = None,
-    classes: Annotated[
-        str,
-        typer.Option(
-            parser=options.parse_auto_classes,
-            metavar="N|keep|auto",
-            help="Outputs of the classifier; `auto`: as many as the analysis had.",
-        ),
-    ] = options.AUTO,
-    accumulate: options.Accumulate = 1,
-    channels: Annotated[
-        Literal["norm", "gradient"],
-        typer.Option(
-            help="Which input channels a share is of: the largest by weight norm, or by gradient, "
-            "as an analysis by gradient measured them."
-        ),
-    ] = "norm",
+    request: Request,
+    limits: LimitFlags,
     sweep: Annotated[
         str | None,
         typer.Option(
@@ -155,15 +77,9 @@ def select(
             show_default=False,
         ),
     ] = None,
-    epochs: inputs.Epochs = 4,
-    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
-    flip: inputs.Flip = False,
-    crop: inputs.Crop = 0,
-    augment: inputs.Augment = None,
-    test_share: inputs.TestShare = 0.2,
-    mean: inputs.Mean = None,
-    std: inputs.Std = None,
-    stride: inputs.Stride = None,
+    *,
+    learning: inputs.Learning,
+    reading: inputs.Reading,
     seed: options.Seed = 0,
     jobs: inputs.Jobs = None,
     no_build: Annotated[
@@ -188,63 +104,80 @@ def select(
 
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
-    from mcutrain.simulation import RunSettings
-
-    by_gradient = channels == "gradient"
-    request = Request(model, analysis, board, classes, measure, accumulate, by_gradient)
     if train and (data is None or sweep is None):
         raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
     if finalists is not None and (data is None or sweep is not None):
         raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
     training = None
     if data is not None:
-        kinds = inputs.kinds(augment)
-        settings = RunSettings(epochs, lr, seed=seed, flip=flip, crop_pixels=crop, augment=kinds)
-        pixels = inputs.normalization(mean, std)
-        source = inputs.Source(data, None, None, test_share, pixels, seed, stride)
-        training = Training(source, settings, samples, accumulate, jobs)
-    graph, new_classes, contributions, target = request.read()
-    limits = limits_of(target, sram, flash, instructions, step_time, sweep is not None)
-    costs = request.device(graph, target, builds=not no_build and sweep is None)
-    facts = request.facts(graph, contributions)
+        settings = learning.settings(seed)
+        source = reading.source(data, None, None, seed)
+        training = Training(source, settings, samples, request.accumulate, jobs)
+    choice = request.read(limits, sweep is not None, builds=not no_build and sweep is None)
     if sweep is not None:
-        lesson = None
-        if train and training is not None:
-            split = training.some(graph)
-            lesson = training.lesson(model, new_classes, split)
-        selector = _selector(request, graph, contributions, costs)
-        processes = 1 if training is None else training.processes
-        budgets = budgets_of(sweep)
-        select_output.sweep(selector, graph.name, limits, budgets, lesson, processes, output, json)
-        return
-    if finalists is not None and training is not None:
-        split = training.parted(graph)
-        lesson = training.lesson(model, new_classes, split)
-        found, entered = _select_by_training(
-            request, graph, contributions, costs, limits, finalists, lesson, training.processes
-        )
-        facts["finalists"] = finalist_facts(entered)
-        if not json:
-            show_finalists(entered, split)
+        _sweep(choice, budgets_of(sweep), training if train else None, output, json)
+    elif finalists is not None and training is not None:
+        _select_by_training(choice, finalists, training, output, json)
     else:
-        found = _select_exactly(request, graph, contributions, costs, limits)
+        with err.status("selecting"):
+            found = _selector(choice).select(choice.limits)
+        _tell(choice, found, choice.facts, output, json)
+
+
+def _sweep(
+    choice: Choice, budgets: list[int], training: Training | None, output: Path | None, json: bool
+) -> None:
+    """A selection for each budget. training: of those that are worth their bytes."""
+    lesson, processes = None, 1
+    if training is not None:
+        split = training.some(choice.graph)
+        lesson = training.lesson(choice.request.model, choice.classes, split)
+        processes = training.processes
+    selector, name = _selector(choice), choice.graph.name
+    select_output.sweep(selector, name, choice.limits, budgets, lesson, processes, output, json)
+
+
+def _select_by_training(
+    choice: Choice, count: int, training: Training, output: Path | None, json: bool
+) -> None:
+    """The best of so many proposals, each trained."""
+    split = training.parted(choice.graph)
+    lesson = training.lesson(choice.request.model, choice.classes, split)
+    finalists = _finalists(choice, count, lesson, training.processes)
+    if not json:
+        show_finalists(finalists, split)
+    facts = {**choice.facts, "finalists": finalist_facts(finalists)}
+    _tell(choice, finalists[0].proposal.selection, facts, output, json)
+
+
+def _finalists(choice: Choice, count: int, lesson: Lesson, processes: int) -> list[Finalist]:
+    """All of them, the best first."""
+    read, measure = choice.contributions.smoothed(), choice.request.measure
+    if measure is not None:
+        read = replace(read, gains={measure: read.gain(measure)})
+    by_gradient = choice.request.by_gradient
+    found = proposals(choice.graph, read, choice.costs, choice.limits, count, by_gradient)
+    return final(found, lesson, processes)
+
+
+def _tell(
+    choice: Choice, found: Selection, facts: dict[str, Any], output: Path | None, json: bool
+) -> None:
+    """Write it, if there is a folder to write to, and print it."""
     if output is not None:
         select_output.write(found, facts, output)
-        select_output.write_report(graph, found, contributions, target, accumulate, output)
-    select_output.show_selection(found, facts, target, json)
+        select_output.write_report(
+            choice.graph,
+            found,
+            choice.contributions,
+            choice.target,
+            choice.request.accumulate,
+            output,
+        )
+    select_output.show_selection(found, facts, choice.target, json)
 
 
-def _select_exactly(
-    request: Request, graph: Graph, contributions: Contributions, costs: Device, limits: Limits
-) -> Selection:
-    selector = _selector(request, graph, contributions, costs)
-    with err.status("selecting"):
-        return selector.select(limits)
-
-
-def _selector(
-    request: Request, graph: Graph, contributions: Contributions, costs: Device
-) -> Selector:
+def _selector(choice: Choice) -> Selector:
     """All costs, with progress."""
     from mcutrain.sparse.select import Selector
 
@@ -256,25 +189,7 @@ def _selector(
             bar.update(task, completed=done, total=total)
             lines.tell(f"{done:,} of {total:,}")
 
-        selector = Selector(graph, contributions.smoothed(), costs, request.measure, progress)
-        selector.by_gradient = request.by_gradient
+        read, measure = choice.contributions.smoothed(), choice.request.measure
+        selector = Selector(choice.graph, read, choice.costs, measure, progress)
+        selector.by_gradient = choice.request.by_gradient
         return selector
-
-
-def _select_by_training(
-    request: Request,
-    graph: Graph,
-    contributions: Contributions,
-    costs: Device,
-    limits: Limits,
-    count: int,
-    lesson: Lesson,
-    processes: int,
-) -> tuple[Selection, list[Finalist]]:
-    """The best finalist's selection, and all finalists."""
-    read = contributions.smoothed()
-    if request.measure is not None:
-        read = replace(read, gains={request.measure: read.gain(request.measure)})
-    found = proposals(graph, read, costs, limits, count, request.by_gradient)
-    finalists = final(found, lesson, processes)
-    return finalists[0].proposal.selection, finalists

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,20 +16,136 @@ if TYPE_CHECKING:
     from mcutrain.sparse.cost import Device, Limits
     from mcutrain.target import Target
 
+UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def parse_seconds(text: str) -> float:
+    """200ms is 0.2."""
+    for unit, seconds in UNITS_S.items():
+        number = text.removesuffix(unit)
+        if number != text and number.replace(".", "", 1).isdigit():
+            return float(number) * seconds
+    raise typer.BadParameter(f"{text!r} is no time such as 200ms or 1.5s")
+
+
+@dataclass(frozen=True)
+class LimitFlags:
+    """What a training step may take."""
+
+    sram: Annotated[
+        int | None,
+        typer.Option(
+            parser=options.parse_bytes,
+            metavar="BYTES",
+            help="Instead of the board's, such as 100K. Without --board: of arena and state only.",
+            show_default=False,
+        ),
+    ] = None
+    flash: Annotated[
+        int | None,
+        typer.Option(
+            parser=options.parse_bytes,
+            metavar="BYTES",
+            help="Instead of what the board has for code and constants.",
+            show_default=False,
+        ),
+    ] = None
+    instructions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="The most that a training step executes.", show_default=False
+        ),
+    ] = None
+    step_time: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_seconds,
+            metavar="TIME",
+            help="The longest training step, such as 200ms.",
+            show_default=False,
+        ),
+    ] = None
+
+    def limits(self, target: Target | None, is_sweep: bool) -> Limits:
+        """What all flags and the board together allow."""
+        from mcutrain.sparse.cost import Limits
+
+        if is_sweep and self.sram is not None:
+            raise typer.BadParameter("a sweep has its own budgets", param_hint="--sram")
+        if target is None:
+            for name, value in (
+                ("flash", self.flash),
+                ("instructions", self.instructions),
+                ("step-time", self.step_time),
+            ):
+                if value is not None:
+                    raise typer.BadParameter("it needs --board", param_hint=f"--{name}")
+            if self.sram is None and not is_sweep:
+                raise typer.BadParameter("give --board, --sram or --sweep: there must be a limit")
+            return Limits(self.sram)
+        from mcutrain.errors import ArgumentError
+        from mcutrain.functions.choosing import limits_of
+
+        try:
+            return limits_of(target, self.sram, self.flash, self.instructions, self.step_time)
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error)) from error
+
 
 @dataclass(frozen=True)
 class Request:
     """What is asked, but for the limits."""
 
-    model: Path
-    analysis: Path
-    board: str | None
-    classes: str
-    measure: str | None
-    accumulate: int
-    by_gradient: bool
+    model: options.Model
+    analysis: Annotated[
+        Path, typer.Option(help="What `mcutrain analyze` wrote.", show_default=False)
+    ]
+    board: options.Board = None
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            help="What to gain: accuracy, probability, loss, fisher or first_order; the analysis' "
+            "first one by default.",
+            show_default=False,
+        ),
+    ] = None
+    classes: Annotated[
+        str,
+        typer.Option(
+            parser=options.parse_auto_classes,
+            metavar="N|keep|auto",
+            help="Outputs of the classifier; `auto`: as many as the analysis had.",
+        ),
+    ] = options.AUTO
+    accumulate: options.Accumulate = 1
+    channels: Annotated[
+        Literal["norm", "gradient"],
+        typer.Option(
+            help="Which input channels a share is of: the largest by weight norm, or by gradient, "
+            "as an analysis by gradient measured them."
+        ),
+    ] = "norm"
 
-    def read(self) -> tuple[Graph, int | None, Contributions, Target | None]:
+    @property
+    def by_gradient(self) -> bool:
+        """Are the channels of a share those with the largest gradient?"""
+        return self.channels == "gradient"
+
+    def read(self, flags: LimitFlags, is_sweep: bool, builds: bool) -> Choice:
+        """All that the answer depends on. builds: the winner is compiled, if there is a compiler.
+
+        Raises McutrainError, or typer.BadParameter for limits that contradict each other.
+        """
+        from mcutrain.autodiff import TrainOptions
+        from mcutrain.cost.schemes import device, has_compiler
+
+        graph, wanted, found, target = self._read_files()
+        limits = flags.limits(target, is_sweep)
+        can_build = builds and target is not None and has_compiler(target)
+        costs = device(graph, target, TrainOptions(accumulate=self.accumulate), can_build)
+        return Choice(self, graph, wanted, found, target, limits, costs)
+
+    def _read_files(self) -> tuple[Graph, int | None, Contributions, Target | None]:
         """The model with the head that is trained, its outputs if it is new, analysis, board."""
         from mcutrain.functions.choosing import analysis_for, classes_of
         from mcutrain.pipeline import load
@@ -48,47 +164,24 @@ class Request:
             graph = replace_head(graph, head.node, wanted, 0)
         return graph, wanted, found, target
 
-    def device(self, graph: Graph, target: Target | None, builds: bool) -> Device:
-        """What schemes cost. builds: the winner is compiled, if there is a compiler."""
-        from mcutrain.autodiff import TrainOptions
-        from mcutrain.cost.schemes import device, has_compiler
 
-        can_build = builds and target is not None and has_compiler(target)
-        return device(graph, target, TrainOptions(accumulate=self.accumulate), can_build)
+@dataclass(frozen=True)
+class Choice:
+    """What schemes of a model are chosen from, and what they may cost.
 
-    def facts(self, graph: Graph, found: Contributions) -> dict[str, Any]:
+    graph: with the head that is trained. classes: its outputs if it is new.
+    """
+
+    request: Request
+    graph: Graph
+    classes: int | None
+    contributions: Contributions
+    target: Target | None
+    limits: Limits
+    costs: Device
+
+    @property
+    def facts(self) -> dict[str, Any]:
         """For JSON."""
-        return {"model": graph.name, "classes": found.classes, "board": self.board}
-
-
-def limits_of(
-    target: Target | None,
-    sram: int | None,
-    flash: int | None,
-    instructions: int | None,
-    step_time: float | None,
-    is_sweep: bool,
-) -> Limits:
-    """What all flags and the board together allow."""
-    from mcutrain.sparse.cost import Limits
-
-    if is_sweep and sram is not None:
-        raise typer.BadParameter("a sweep has its own budgets", param_hint="--sram")
-    if target is None:
-        for name, value in (
-            ("flash", flash),
-            ("instructions", instructions),
-            ("step-time", step_time),
-        ):
-            if value is not None:
-                raise typer.BadParameter("it needs --board", param_hint=f"--{name}")
-        if sram is None and not is_sweep:
-            raise typer.BadParameter("give --board, --sram or --sweep: there must be a limit")
-        return Limits(sram)
-    from mcutrain.errors import ArgumentError
-    from mcutrain.functions.choosing import limits_of
-
-    try:
-        return limits_of(target, sram, flash, instructions, step_time)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
+        classes = self.contributions.classes
+        return {"model": self.graph.name, "classes": classes, "board": self.request.board}

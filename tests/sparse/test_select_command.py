@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mcutrain import demo
-from mcutrain.cli import app, select
+from mcutrain.cli import app, select, select_request
 from mcutrain.errors import AnalysisError, McutrainError, PlanError
 from mcutrain.pipeline import prepare
 from mcutrain.sparse import find_head, layers_of, parse_scheme
@@ -133,13 +133,13 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     other = replace(gains, bias=tuple(0.01 * k for k in range(26)), weights={24: {1.0: 0.5}})
     path.write_text(replace(found, gains={"accuracy": gains, "probability": other}).to_json())
     flags = ("--analysis", str(path), "--sram", "60K", "--data", str(data), "--epochs", "1")
-    by_training, selections = select._select_by_training, []
+    by_training, selections = select._finalists, []
 
     def kept(*arguments):
         selections.append(by_training(*arguments))
         return selections[-1]
 
-    monkeypatch.setattr(select, "_select_by_training", kept)
+    monkeypatch.setattr(select, "_finalists", kept)
     values = answer(*flags, "--finalists", "3", "-o", str(out))
     finalists = values["finalists"]
     assert 2 <= len(finalists) <= 3
@@ -148,7 +148,7 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     assert values["scheme"] == finalists[0]["scheme"] == (out / "scheme.toml").read_text()
     assert json.loads((out / "selection.json").read_text())["finalists"] == finalists
     assert all(finalist["sram_bytes"] <= 60 * 1024 for finalist in finalists)
-    monkeypatch.setattr(select, "_select_by_training", lambda *_: selections[0])
+    monkeypatch.setattr(select, "_finalists", lambda *_: selections[0])
     printed = run(*flags, "--finalists", "3")
     assert printed.exit_code == 0, (printed.output, printed.exception)
     assert "the first is selected" in printed.stdout
@@ -232,8 +232,8 @@ def test_nothing_is_left_half_written(analysis, tmp_path):
 
 
 def test_times_are_read():
-    assert select.parse_seconds("200ms") == pytest.approx(0.2)
-    assert select.parse_seconds("1.5s") == 1.5
-    assert select.parse_seconds("10us") == pytest.approx(1e-5)
+    assert select_request.parse_seconds("200ms") == pytest.approx(0.2)
+    assert select_request.parse_seconds("1.5s") == 1.5
+    assert select_request.parse_seconds("10us") == pytest.approx(1e-5)
     assert select.budgets_of("10:20:4") == [10, 14, 18, 20]
     assert Path(MODEL).is_file()
