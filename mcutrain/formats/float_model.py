@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.tflite.file import is_tflite
-from mcutrain.formats.tflite.read_float import is_hybrid, read_tflite
+from mcutrain.formats.tflite.read import is_hybrid, read_tflite
 from mcutrain.quant.calibrate import Progress
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.quantizer import Quantized, Settings, quantize_network

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from mcutrain.formats.onnx import float_rules as onnx_float
 from mcutrain.formats.onnx import operators as onnx_int8
-from mcutrain.formats.tflite import float_rules as tflite_float
-from mcutrain.formats.tflite import read as tflite_int8
+from mcutrain.formats.tflite.operators import OPERATORS as TFLITE
 
 
 @dataclass(frozen=True)
@@ -29,21 +28,16 @@ class Known:
         return "yes" if self.int8 else self.reason, "yes" if self.float else self.reason
 
 
-TFLITE_REASONS = {
-    "DEQUANTIZE": "a float model computes no integers",
-    "DIV": "TensorFlow's converter makes no int8 division",
-    "PACK": "left out: the file says the shape",
-    "QUANTIZE": "a model that has it is int8 already",
-    "SHAPE": "left out: the file says the shape",
-    "STRIDED_SLICE": "left out: the file says the shape",
-}
 ONNX_REASONS: dict[str, str] = {}
 
 
 def known() -> dict[str, tuple[Known, ...]]:
     """By format: .tflite, .onnx; the names ascending."""
     return {
-        ".tflite": _joined(tflite_int8.SUPPORTED, tflite_float.SUPPORTED, TFLITE_REASONS),
+        ".tflite": tuple(
+            Known(name, one.int8 is not None, one.real is not None, one.reason)
+            for name, one in sorted(TFLITE.items())
+        ),
         ".onnx": _joined(tuple(onnx_int8.RULES), tuple(onnx_float.RULES), ONNX_REASONS),
     }
 

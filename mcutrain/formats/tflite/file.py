@@ -30,6 +30,7 @@ LARGEST_OPERANDS = 64
 SHARING = 16  # how often over a file's bytes may be named, before it is taken for a trap
 MISSING = -1  # the index of an optional input that is not there
 IDENTIFIER = b"TFL3"
+UINT8_OFFSET = 128  # an uint8 tensor is kept as int8: the stored integers minus this
 
 OPERATOR_NAMES = {
     code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)

@@ -1,62 +1,114 @@
-"""One operator of a float .tflite file with what it reads and writes."""
+"""A float graph in the making: its nodes, and an operator with its operands."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.tflite.convert import ACTIVATIONS
-from mcutrain.formats.tflite.file import (
-    MISSING,
-    FileOperator,
-    FileTensor,
-)
+from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
+from mcutrain.formats.tflite.operands import Operands, apply
+from mcutrain.ir.names import Names
 from mcutrain.quant.float_elementwise import Clamp
+from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.multipliers import ACTIVATION_RANGE
-
-if TYPE_CHECKING:
-    from mcutrain.formats.tflite.read_float import Importer
 
 Array = npt.NDArray[Any]
 NO_LIMITS = (-math.inf, math.inf)
 
 
-class Operator:
-    """One operator of the file with what it reads and writes."""
+class Importer:
+    """One float graph in the making.
 
-    def __init__(self, importer: Importer, op: FileOperator, where: str) -> None:
-        self.importer, self.op, self.where = importer, op, where
+    views: the operators whose other inputs need not be known, as the file says the output's shape.
+    """
 
-    def has(self, position: int) -> bool:
-        """Whether an input is there."""
-        return position < len(self.op.inputs) and self.op.inputs[position] != MISSING
+    def __init__(self, model: FileModel, rules: Mapping[str, Rule], views: Collection[str]) -> None:
+        self.model = model
+        self.rules, self.views = rules, views
+        self.nodes: list[FloatNode] = []
+        self.names = Names()
+        self.shapes: dict[str, Shape] = {}
+        for t in model.tensors:
+            self.names.take(t.name)
 
-    def tensor(self, position: int) -> FileTensor:
-        """The file's tensor of a required input."""
-        if not self.has(position):
-            raise ModelError(f"{self.where} has no input {position}")
-        return self.importer.model.tensors[self.index(position)]
+    def graph(self, name: str) -> FloatGraph:
+        """Convert what the outputs need."""
+        x = self._input()
+        self.shapes[x.name] = x.shape
+        for op in self._needed():
+            apply(self.rules, FloatOperator(self, op))
+        outputs = tuple(self.model.tensors[i].name for i in self.model.outputs)
+        if len(set(outputs)) != len(outputs):
+            raise UnsupportedError("two outputs of the model are the same; leave one")
+        graph = FloatGraph(name, x.name, x.shape, tuple(self.nodes), outputs)
+        if missing := [n for n in outputs if n not in graph.shapes]:
+            raise ModelError(f"the output {missing[0]!r} is not computed from the input")
+        return graph
 
-    def index(self, position: int) -> int:
-        """Of an input, seen through what does nothing."""
-        found = self.op.inputs[position]
-        return self.importer.alias.get(found, found)
+    def _input(self) -> FileTensor:
+        """The one input: float, of batch 1."""
+        if len(self.model.inputs) != 1 or not self.model.outputs:
+            raise UnsupportedError(
+                f"the model has {len(self.model.inputs)} inputs and {len(self.model.outputs)} "
+                "outputs; supported are one input and at least one output"
+            )
+        (first,) = self.model.inputs
+        if MISSING in (first, *self.model.outputs):
+            raise ModelError("the file is corrupt: an input or output of the model is missing")
+        x = self.model.tensors[first]
+        if x.dtype != "float32":
+            raise UnsupportedError(
+                f"the model's input {x.name!r} is {x.dtype}; supported are float models (an int8 "
+                "model needs no quantization)"
+            )
+        if x.shape[:1] != (1,):
+            raise UnsupportedError(f"the model's input has shape {x.shape}; supported is batch 1")
+        return x
+
+    def _needed(self) -> list[FileOperator]:
+        """The operators that the outputs depend on; what only computes shapes is left out."""
+        wanted, kept = set(self.model.outputs), []
+        for op in reversed(self.model.operators):
+            if wanted.intersection(op.outputs) - {MISSING}:
+                kept.append(op)
+                data = op.inputs[:1] if op.name in self.views else op.inputs
+                wanted.update(i for i in data if i != MISSING)
+        return kept[::-1]
+
+    def add(self, op: FloatOp, inputs: tuple[str, ...], output: str, stem: str) -> str:
+        """Append a node."""
+        try:
+            shape = op.shape(*(self.shapes[n] for n in inputs))
+        except KeyError as error:
+            raise ModelError(f"{stem!r} reads {error}, which nothing before it computes") from error
+        if output in self.shapes:
+            raise ModelError(f"the tensor {output!r} is computed twice")
+        self.shapes[output] = shape
+        self.nodes.append(FloatNode(stem.split(";")[0] or output, op, inputs, output))
+        return output
+
+
+class FloatOperator(Operands):
+    """One operator of a float model."""
+
+    def __init__(self, importer: Importer, op: FileOperator) -> None:
+        super().__init__(importer.model, op)
+        self.importer = importer
 
     @property
     def y(self) -> FileTensor:
         """The one output."""
-        if len(self.op.outputs) != 1 or self.op.outputs[0] == MISSING:
-            raise ModelError(f"{self.where} has {len(self.op.outputs)} outputs instead of one")
-        return self.importer.model.tensors[self.op.outputs[0]]
+        return self.model.tensors[self.output_index()]
 
     def x(self, position: int = 0) -> str:
         """The name of an input that is computed."""
-        t = self.tensor(position)
+        t = self.file_tensor(position)
         if t.data is not None:
             raise UnsupportedError(f"{self.where}: input {t.name!r} must not be constant")
         return t.name
@@ -70,7 +122,7 @@ class Operator:
 
     def real(self, position: int) -> Array:
         """A constant input in real numbers, float32."""
-        t = self.tensor(position)
+        t = self.file_tensor(position)
         if t.data is None or t.dtype not in ("float32", "int8"):
             raise UnsupportedError(
                 f"{self.where}: {t.name!r} ({t.dtype}) must be a constant of float32, or of int8 "
@@ -88,23 +140,9 @@ class Operator:
             raise ModelError(f"{self.where}: {t.name!r} holds infinity or NaN")
         return np.asarray(data, np.float32)
 
-    def integers(self, position: int) -> list[int]:
-        """A constant input of integers."""
-        t = self.tensor(position)
-        if t.data is None or t.dtype not in ("int32", "int64") or t.data.size > 64:
-            raise UnsupportedError(f"{self.where}: {t.name!r} must be a few constant integers")
-        return [int(v) for v in t.data.ravel()]
-
-    def options(self, table: type[Any]) -> Any:
-        """The operator's options."""
-        return self.op.table(table, self.where)
-
     def limits(self, options: Any) -> tuple[float, float]:
         """Of the fused activation."""
-        code = options.FusedActivationFunction()
-        if code not in ACTIVATIONS:
-            raise UnsupportedError(f"{self.where} has the unsupported fused activation {code}")
-        return ACTIVATION_RANGE[ACTIVATIONS[code]]
+        return ACTIVATION_RANGE[self.activation(options)]
 
     def emit(self, op: FloatOp, *inputs: str, limits: tuple[float, float] = NO_LIMITS) -> None:
         """The node that computes the output, perhaps with an activation behind it."""
@@ -119,3 +157,11 @@ class Operator:
         """A node whose output the file does not name."""
         name = self.importer.names.take(f"{self.y.name}/{part}")
         return self.importer.add(op, inputs, name, self.y.name)
+
+
+Rule = Callable[[FloatOperator], None]
+
+
+def batched(shape: Shape) -> Shape:
+    """With a batch axis in front if there is none."""
+    return shape if shape[:1] == (1,) else (1, *shape)

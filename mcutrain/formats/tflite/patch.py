@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
-from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, read_file
+from mcutrain.formats.tflite.file import MISSING, UINT8_OFFSET, FileModel, FileOperator, read_file
 from mcutrain.formats.tflite.flatbuffer import Table, read_model
+from mcutrain.formats.tflite.shapes import VIEWS
+from mcutrain.formats.tflite.sums import WEIGHTED
 from mcutrain.formats.tflite.writer import TENSOR_TYPES, as_bytes, quantization
 from mcutrain.ir.difference import changed, is_rescaled
 from mcutrain.ir.graph import Graph, Tensor, TensorType
@@ -20,19 +22,8 @@ from mcutrain.sparse import find_head
 
 Array = npt.NDArray[Any]
 
-WEIGHTED = (
-    tflite.BuiltinOperator.CONV_2D,
-    tflite.BuiltinOperator.DEPTHWISE_CONV_2D,
-    tflite.BuiltinOperator.FULLY_CONNECTED,
-)
-VIEWS = (
-    tflite.BuiltinOperator.RESHAPE,
-    tflite.BuiltinOperator.SQUEEZE,
-    tflite.BuiltinOperator.EXPAND_DIMS,
-)
 DATA_SLOT = 4  # of Buffer.data in the table's vtable
 SCALE_SLOT = 8  # of QuantizationParameters.scale
-UINT8_OFFSET = 128
 
 
 @dataclass(frozen=True)
@@ -102,7 +93,7 @@ def _operators(model: FileModel, graph: Graph) -> dict[str, int]:
 
 def _weight_bytes(model: FileModel, operator: FileOperator) -> bytes | None:
     """The content of a layer's weight; None for other operators."""
-    if operator.code not in WEIGHTED:
+    if operator.name not in WEIGHTED:
         return None
     data = model.tensors[operator.inputs[1]].data
     return None if data is None else data.tobytes()
@@ -163,10 +154,10 @@ def _same_integers(model: FileModel, first: int) -> dict[int, int]:
     found = dict.fromkeys(model.operators[first].outputs, 0)
     for operator in model.operators[first + 1 :]:
         source = next((i for i in operator.inputs[:1] if i in found), None)
-        if source is None or operator.code not in (*VIEWS, tflite.BuiltinOperator.QUANTIZE):
+        if source is None or operator.name not in (*VIEWS, "QUANTIZE"):
             continue
         for output in operator.outputs:
-            if operator.code in VIEWS:
+            if operator.name in VIEWS:
                 found[output] = found[source]
             elif model.tensors[output].dtype == "uint8":
                 found[output] = UINT8_OFFSET
@@ -270,8 +261,8 @@ class _Editor:
     def _file_shape(self, change: Change) -> tuple[int, ...]:
         """As the operator has it: a matrix, where the graph has a 1x1 kernel."""
         shape = change.tensor.type.shape
-        code = self.model.operators[change.operator].code
-        is_matrix = code == tflite.BuiltinOperator.FULLY_CONNECTED and len(shape) == 4
+        name = self.model.operators[change.operator].name
+        is_matrix = name == "FULLY_CONNECTED" and len(shape) == 4
         return (shape[0], shape[3]) if is_matrix else shape
 
     def resize_outputs(self, first: int, classes: tuple[int, int], kind: TensorType) -> None:
@@ -285,7 +276,7 @@ class _Editor:
             operator, table = self.model.operators[index], self.graph["Operators"][index]
             if index > first and not reached.intersection(operator.inputs):
                 continue
-            if index > first and operator.code in VIEWS and same.keys() & set(operator.inputs):
+            if index > first and operator.name in VIEWS and same.keys() & set(operator.inputs):
                 self._resize_view(table, classes)
             reached.update(operator.outputs)
             for output in operator.outputs:

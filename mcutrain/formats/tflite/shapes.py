@@ -1,77 +1,51 @@
-"""TFLite operators that pool, pad, join and rearrange."""
+"""Operators that move numbers and compute none: pads, joins, views, orders of axes."""
 
 from __future__ import annotations
 
+import numpy as np
 import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.tflite.convert import Operands, quantization
-from mcutrain.formats.tflite.window import check_padding, window_of
+from mcutrain.formats.tflite.entry import Entry
+from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.float_operator import FloatOperator, batched
+from mcutrain.formats.tflite.int8_operator import Int8Operator, quantization
+from mcutrain.formats.tflite.operands import Operands
+from mcutrain.formats.tflite.windows import check_padding
+from mcutrain.formats.tflite.writer import FUSED, TfliteWriter
+from mcutrain.ir.graph import Node
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
 from mcutrain.ops.pad import Pad
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.transpose import Transpose
-from mcutrain.quant import multipliers
+from mcutrain.quant.float_op import Shape
+from mcutrain.quant.float_shapes import FloatConcat, FloatPad, FloatReshape, FloatTranspose
 
-POOL_SCALE_TOLERANCE = 1e-6  # pooling.cc: how far the scales of input and output may differ
+Sides = tuple[int, int, int, int]
 
-
-def _pool(o: Operands, kind: type[AveragePool2D] | type[MaxPool2D]) -> None:
-    options = o.options(tflite.Pool2DOptions)
-    x, y = o.image(), o.y()
-    same_scale = abs(x.type.scale - y.type.scale) <= POOL_SCALE_TOLERANCE
-    if not same_scale or x.type.zero_point != y.type.zero_point:
-        raise ModelError(f"{o.where}: input and output of a pool must be quantized alike")
-    window = window_of(o, options, (options.FilterHeight(), options.FilterWidth()))
-    low, high = o.limits(options)
-    o.emit(kind(window, low, high), x.name)
+# -------------------------------------------------------------------------------------------- pads
 
 
-def average_pool_2d(o: Operands) -> None:
-    """AVERAGE_POOL_2D."""
-    _pool(o, AveragePool2D)
-
-
-def max_pool_2d(o: Operands) -> None:
-    """MAX_POOL_2D."""
-    _pool(o, MaxPool2D)
-
-
-def mean(o: Operands) -> None:
-    """MEAN over height and width, or over a sequence."""
-    o.options(tflite.ReducerOptions)
-    x, y = o.x(), o.y()
-    rank = len(x.type.shape)
-    axes = {int(a) + rank if a < 0 else int(a) for a in o.integers(1).ravel()}
-    if rank == 3:  # the mean over a sequence: an image of one row
-        image = (x.type.shape[0], 1, *x.type.shape[1:])
-        source, axes = o.intermediate(Reshape(image), x.name, x.type, image), {a + 1 for a in axes}
-    else:
-        source, image = o.image().name, x.type.shape
-    _, height, width, channels = image
-    needed = {axis for axis, n in ((1, height), (2, width)) if n > 1}
-    if image[0] != 1 or not needed <= axes <= {1, 2}:
+def _padded(o: Operands, shape: Shape) -> tuple[Shape, Sides]:
+    """The image [1, h, w, c] and its padding; a sequence [1, n, c] is one row."""
+    table, image = o.integers(1), shape
+    if len(shape) == 3:  # of a 1-D convolution, before its ExpandDims
+        table, image = [*table[:2], 0, 0, *table[2:]], (1, *shape)
+    if image[:1] != (1,) or len(image) != 4 or len(table) != 8 or any(table[:2] + table[6:]):
         raise UnsupportedError(
-            f"{o.where} averages over the axes {sorted(axes)}; supported are height and width"
+            f"{o.where} pads {shape} by {table}; supported are height and width of [1,h,w,c]"
         )
-    mult, shift = multipliers.mean_multiplier(x.type.scale, y.type.scale, height * width)
-    if height * width * 255 << max(shift, 0) >= 2**31:
-        raise ModelError(f"{o.where}: its sums overflow 32 bits; are the scales damaged?")
-    op = Mean(x.type.zero_point, y.type.zero_point, mult, shift)
-    pixel = (1, 1, 1, channels)
-    if y.type.shape == pixel:
-        o.emit(op, source)
-    else:
-        o.emit(Reshape(y.type.shape), o.intermediate(op, source, y.type, pixel))
+    top, bottom, left, right = table[2:6]
+    check_padding(o, table[2:6])
+    return image, (top, bottom, left, right)
 
 
-def pad(o: Operands) -> None:
+def _int8_pad(o: Int8Operator) -> None:
     """PAD with the zero point."""
     _emit_pad(o, o.y().type.zero_point)
 
 
-def pad_v2(o: Operands) -> None:
+def _int8_pad_v2(o: Int8Operator) -> None:
     """PADV2 with a value."""
     t = o.file_tensor(2)
     if t.data is None or t.data.size != 1 or t.dtype != "int8":
@@ -82,56 +56,165 @@ def pad_v2(o: Operands) -> None:
     _emit_pad(o, int(t.data.ravel()[0]))
 
 
-def _emit_pad(o: Operands, value: int) -> None:
+def _emit_pad(o: Int8Operator, value: int) -> None:
     x = o.image()
-    table = o.integers(1)
-    if table.shape != (4, 2) or table[[0, 3]].any():
-        raise UnsupportedError(
-            f"{o.where} pads by {table.tolist()}; supported are height and width of [1,h,w,c]"
-        )
-    sides = [int(n) for n in table[1:3].ravel()]
-    check_padding(o, sides)
-    top, bottom, left, right = sides
-    o.emit(Pad((top, bottom, left, right), value), x.name)
+    _, sides = _padded(o, x.type.shape)
+    o.emit(Pad(sides, value), x.name)
 
 
-def reshape(o: Operands) -> None:
-    """RESHAPE, SQUEEZE, EXPAND_DIMS: the file says what shape comes out."""
-    o.emit(Reshape(o.y().type.shape), o.x().name)
+def _float_pad(o: FloatOperator) -> None:
+    shape = o.shape()
+    image, sides = _padded(o, shape)
+    value = float(o.real(2).ravel()[0]) if o.has(2) and o.real(2).size == 1 else 0.0
+    pad = FloatPad(sides, value)
+    if image == shape:
+        o.emit(pad, o.x())
+    else:
+        x = o.inner(FloatReshape(image), "image", o.x())
+        o.emit(FloatReshape(batched(o.y.shape)), o.inner(pad, "padded", x))
 
 
-def transpose(o: Operands) -> None:
-    """TRANSPOSE: a view if only axes of length 1 move."""
-    x, shape = o.x(), o.x().type.shape
-    perm = tuple(int(i) for i in o.integers(1).ravel())
-    if sorted(perm) != list(range(len(shape))):
-        raise ModelError(f"{o.where}: the axes of {shape} cannot be in the order {perm}")
-    moved = [axis for axis in perm if shape[axis] > 1]
-    o.emit(Reshape(o.y().type.shape) if moved == sorted(moved) else Transpose(perm), x.name)
+def _write_pad(w: TfliteWriter, node: Node) -> None:
+    """PAD with the zero point, else PADV2."""
+    op = node.op
+    assert isinstance(op, Pad)
+    w.pad(node.inputs[0], node.outputs[0], op.padding, op.value)
 
 
-def concatenation(o: Operands) -> None:
-    """CONCATENATION of tensors that are quantized alike, as its kernel wants them."""
+# ------------------------------------------------------------------------------------------- joins
+
+
+def _axis(options: tflite.ConcatenationOptions, rank: int) -> int:
+    return int(options.Axis()) + (rank if options.Axis() < 0 else 0)
+
+
+def _int8_concatenation(o: Int8Operator) -> None:
+    """Of tensors that are quantized alike, as its kernel wants them."""
     options = o.options(tflite.ConcatenationOptions)
     y = o.y()
     xs = [o.x(i) for i in range(len(o.op.inputs))]
-    if options.FusedActivationFunction() != tflite.ActivationFunctionType.NONE:
+    if o.activation(options) != "none":
         raise UnsupportedError(f"{o.where} has a fused activation; supported is none")
-    if any(quantization(x) != quantization(y) for x in xs):
+    if any(quantization(x.type) != quantization(y.type) for x in xs):
         raise ModelError(f"{o.where}: inputs and output of a concatenation must be quantized alike")
-    axis = options.Axis() + (len(y.type.shape) if options.Axis() < 0 else 0)
+    axis = _axis(options, len(y.type.shape))
     names = [x.name for x in xs if x.type.elements > 0]
     if len(names) == 1:
         o.emit(Reshape(y.type.shape), names[0])
         return
     while len(names) > MOST_INPUTS:
         first = names[:MOST_INPUTS]
-        names = [o.joined(Concatenation(axis), *first), *names[MOST_INPUTS:]]
+        names = [o.inner(Concatenation(axis), *first), *names[MOST_INPUTS:]]
     o.emit(Concatenation(axis), *names)
 
 
-def shape_arithmetic(o: Operands) -> None:
-    """SHAPE, STRIDED_SLICE, PACK before a RESHAPE: the file says the resulting shape, too."""
-    t = o.converter.model.tensors[o.output_index()]
+def _float_concatenation(o: FloatOperator) -> None:
+    options = o.options(tflite.ConcatenationOptions)
+    op = FloatConcat(_axis(options, len(o.shape())))
+    inputs = tuple(o.x(i) for i in range(len(o.op.inputs)))
+    o.emit(op, *inputs, limits=o.limits(options))
+
+
+def _write_concatenation(w: TfliteWriter, node: Node) -> None:
+    op = node.op
+    assert isinstance(op, Concatenation)
+    fields = {"Axis": op.axis, "FusedActivationFunction": FUSED["none"]}
+    w.operator("CONCATENATION", node.inputs, node.outputs[0], Table("ConcatenationOptions", fields))
+
+
+# ------------------------------------------------------------------------------------------- views
+
+
+def _int8_view(o: Int8Operator) -> None:
+    o.emit(Reshape(o.y().type.shape), o.x().name)
+
+
+def _float_view(o: FloatOperator) -> None:
+    o.emit(FloatReshape(batched(o.y.shape)), o.x())
+
+
+def _write_reshape(w: TfliteWriter, node: Node) -> None:
+    """RESHAPE, unless the operator before or behind it is already written without it."""
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, Reshape)
+    if y in w.left_out:
+        return
+    shape = np.array(op.shape, np.int32)
+    numbers = w.helper(f"{y}/shape", shape)
+    w.operator(
+        "RESHAPE", [node.inputs[0], numbers], y, Table("ReshapeOptions", {"NewShape": shape})
+    )
+
+
+def _shape_arithmetic(o: Operands) -> None:
+    """Before a RESHAPE: the file says the resulting shape, too."""
+    t = o.model.tensors[o.output_index()]
     if t.dtype not in ("int32", "int64"):
         raise UnsupportedError(f"{o.where} computes {t.dtype}; supported are integers of shapes")
+
+
+# ---------------------------------------------------------------------------------- orders of axes
+
+
+def _order(o: Operands, shape: Shape) -> tuple[tuple[int, ...], bool]:
+    """The order of the axes, and whether only axes of length 1 move, so that it is a view."""
+    perm = tuple(o.integers(1))
+    if sorted(perm) != list(range(len(shape))):
+        raise ModelError(f"{o.where}: the axes of {shape} cannot be in the order {perm}")
+    moved = [axis for axis in perm if shape[axis] > 1]
+    return perm, moved == sorted(moved)
+
+
+def _int8_transpose(o: Int8Operator) -> None:
+    x = o.x()
+    perm, is_view = _order(o, x.type.shape)
+    o.emit(Reshape(o.y().type.shape) if is_view else Transpose(perm), x.name)
+
+
+def _float_transpose(o: FloatOperator) -> None:
+    shape = o.shape()
+    perm, is_view = _order(o, shape)
+    if perm[0] != 0:
+        raise UnsupportedError(f"{o.where} orders the axes of {shape} as {perm}")
+    o.emit(FloatReshape(tuple(shape[i] for i in perm)) if is_view else FloatTranspose(perm), o.x())
+
+
+def _write_transpose(w: TfliteWriter, node: Node) -> None:
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, Transpose)
+    order = w.helper(f"{y}/perm", np.array(op.perm, np.int32))
+    w.operator("TRANSPOSE", [node.inputs[0], order], y, Table("TransposeOptions"))
+
+
+VIEWS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+"""Operators whose other inputs need not be known: the file says the output's shape."""
+
+ARITHMETIC = ("PACK", "SHAPE", "STRIDED_SLICE")
+LEFT_OUT = "left out: the file says the shape"
+
+OPERATORS = (
+    Entry(
+        "CONCATENATION",
+        int8=_int8_concatenation,
+        real=_float_concatenation,
+        writes={Concatenation: _write_concatenation},
+        version=2,
+    ),
+    *(
+        Entry(name, int8=_shape_arithmetic, reason=LEFT_OUT)
+        for name in ("PACK", "SHAPE", "STRIDED_SLICE")
+    ),
+    Entry("PAD", int8=_int8_pad, real=_float_pad, writes={Pad: _write_pad}, version=2),
+    Entry("PADV2", int8=_int8_pad_v2, real=_float_pad, writes={Pad: _write_pad}, version=2),
+    *(
+        Entry(name, int8=_int8_view, real=_float_view, writes={Reshape: _write_reshape})
+        for name in VIEWS
+    ),
+    Entry(
+        "TRANSPOSE",
+        int8=_int8_transpose,
+        real=_float_transpose,
+        writes={Transpose: _write_transpose},
+        version=2,
+    ),
+)

@@ -9,7 +9,7 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.formats import load_tflite
 from mcutrain.formats.layers import rows
 from mcutrain.formats.replacing import replace_checked
-from mcutrain.formats.tflite.write_operators import EMITTERS
+from mcutrain.formats.tflite.operators import EMITTERS, VERSIONS
 from mcutrain.formats.tflite.writer import Description, TfliteWriter
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
@@ -44,7 +44,7 @@ def write_tflite(
 
 def tflite_content(graph: Graph, description: Description = NOTHING) -> bytes:
     """The bytes of the file, not checked."""
-    writer = TfliteWriter(graph, rows(graph))
+    writer = TfliteWriter(graph, rows(graph), VERSIONS)
     for node in graph.nodes:
         emit = EMITTERS.get(type(node.op))
         if emit is None:

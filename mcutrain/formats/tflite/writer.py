@@ -13,12 +13,14 @@ import tflite
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.layers import Row, activation_of, following_reshape
 from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.operands import ACTIVATIONS
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.quant.multipliers import INT8
 
 Array = npt.NDArray[Any]
 Padding = tuple[int, int, int, int]  # top, bottom, left, right
+Limits = tuple[int, int]
 
 SCHEMA_VERSION = 3
 NO_TENSOR = -1
@@ -29,36 +31,7 @@ TENSOR_TYPES = {
     "int32": tflite.TensorType.INT32,
 }
 
-# The first version of each operator whose kernels take int8; 1 where it is not here.
-# Source: the versions that tensorflow/lite/tools/versioning/op_version.cc asks for.
-VERSIONS = {
-    "ADD": 2,
-    "AVERAGE_POOL_2D": 2,
-    "CONCATENATION": 2,
-    "CONV_2D": 3,
-    "DEPTHWISE_CONV_2D": 3,
-    "FULLY_CONNECTED": 4,
-    "GELU": 2,
-    "LEAKY_RELU": 2,
-    "LOGISTIC": 2,
-    "MAX_POOL_2D": 2,
-    "MEAN": 2,
-    "MUL": 2,
-    "PAD": 2,
-    "PADV2": 2,
-    "RELU": 2,
-    "RELU6": 2,
-    "SOFTMAX": 2,
-    "SUB": 2,
-    "TANH": 2,
-    "TRANSPOSE": 2,
-}
-FUSED = {
-    "none": tflite.ActivationFunctionType.NONE,
-    "relu": tflite.ActivationFunctionType.RELU,
-    "relu6": tflite.ActivationFunctionType.RELU6,
-    "relu_n1_to_1": tflite.ActivationFunctionType.RELU_N1_TO_1,
-}
+FUSED = {name: code for code, name in ACTIVATIONS.items()}
 
 
 @dataclass(frozen=True)
@@ -73,12 +46,14 @@ class TfliteWriter:
     """Collects what a graph needs. Operators of the file name tensors by their names.
 
     rows: by name of the node, the layers that become a FULLY_CONNECTED. left_out: the Reshapes'
-    outputs that nothing reads, or that the operator before the Reshape writes.
+    outputs that nothing reads, or that the operator before the Reshape writes. versions: the first
+    one of each operator whose kernels take int8.
     """
 
-    def __init__(self, graph: Graph, rows: Mapping[str, Row]) -> None:
+    def __init__(self, graph: Graph, rows: Mapping[str, Row], versions: Mapping[str, int]) -> None:
         self.graph = graph
         self.rows = rows
+        self.versions = versions
         self.left_out = {
             node.inputs[0]
             for node in graph.nodes
@@ -163,7 +138,7 @@ class TfliteWriter:
         self.operators.append(Table("Operator", fields))
 
     def _code(self, name: str, options: Table | None) -> int:
-        version = VERSIONS.get(name, 1)
+        version = self.versions[name]
         if name == "FULLY_CONNECTED" and options is not None and options.get("KeepNumDims"):
             version = 5
         key = (name, version)
@@ -208,6 +183,15 @@ class TfliteWriter:
             previous, written = written, self.intermediate(f"{y}/shifted", shifted)
             self.operator("QUANTIZE", [previous], written)
         self.operator("QUANTIZE", [written], y)
+
+    def then_limits(
+        self, node: Node, code: str, inputs: Sequence[str | int], options: Table, limits: Limits
+    ) -> None:
+        """An operator that cannot fuse an activation, and the limits behind it."""
+        y = node.outputs[0]
+        written = y if limits == INT8 else self.intermediate(f"{y}/unclamped", self.type(y))
+        self.operator(code, inputs, written, options)
+        self.finish_limits(written, node, *limits)
 
     def padded(self, node: Node, x: str, padding: Padding, value: int) -> str:
         """x with a border, for an operator that has no such padding itself; its name."""

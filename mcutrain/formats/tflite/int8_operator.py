@@ -1,4 +1,4 @@
-"""One .tflite graph in the making: its tensors and nodes, and an operator with its operands."""
+"""An int8 graph in the making: its tensors and nodes, and an operator with its operands."""
 
 from __future__ import annotations
 
@@ -8,40 +8,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.tflite.file import (
-    MISSING,
-    OPERATOR_NAMES,
-    FileModel,
-    FileOperator,
-    FileTensor,
-)
+from mcutrain.formats.tflite.file import MISSING, UINT8_OFFSET, FileModel, FileOperator
+from mcutrain.formats.tflite.operands import Operands, apply
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
 from mcutrain.ops.reshape import Reshape
 from mcutrain.quant import multipliers
+from mcutrain.quant.float_op import Quantization
 
 Array = npt.NDArray[Any]
-
-UINT8_OFFSET = 128  # an uint8 tensor is kept as int8: the stored integers minus this
-
-ACTIVATIONS = {
-    tflite.ActivationFunctionType.NONE: "none",
-    tflite.ActivationFunctionType.RELU: "relu",
-    tflite.ActivationFunctionType.RELU6: "relu6",
-    tflite.ActivationFunctionType.RELU_N1_TO_1: "relu_n1_to_1",
-}
 
 
 class Converter:
     """One graph in the making. Operators emit their nodes through it."""
 
-    def __init__(self, model: FileModel, emitters: Emitters) -> None:
+    def __init__(self, model: FileModel, rules: Mapping[str, Rule]) -> None:
         self.model = model
-        self.emitters = emitters
+        self.rules = rules
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self.activations: dict[int, Tensor] = {}
@@ -53,28 +39,12 @@ class Converter:
     def graph(self, name: str) -> Graph:
         """Convert every operator in order."""
         for op in self.model.operators:
-            emit = self.emitters.get(op.code)
-            if emit is None:
-                supported = sorted(OPERATOR_NAMES[code] for code in self.emitters)
-                raise UnsupportedError(
-                    f"{self.where(op)} is not supported; supported are {', '.join(supported)}"
-                )
-            try:
-                emit(Operands(self, op))
-            except ModelError:
-                raise
-            except ValueError as error:
-                raise ModelError(f"{self.where(op)}: {error}") from error
+            apply(self.rules, Int8Operator(self, op))
         inputs = tuple(self.edge(i, "input") for i in self.model.inputs)
         outputs = tuple(self.edge(i, "output") for i in self.model.outputs)
         if not inputs or not outputs:
             raise ModelError("the model has no input or no output")
         return Graph(name, self.tensors, tuple(self.nodes), inputs, outputs)
-
-    def where(self, op: FileOperator) -> str:
-        """Such as operator CONV_2D (node 'conv_1/Relu')."""
-        known = [self.model.tensors[i].name for i in op.outputs if i != MISSING]
-        return f"operator {op.name} (node {known[0] if known else '?'!r})"
 
     def edge(self, index: int, what: str) -> str:
         """The graph's input or output for a model's one."""
@@ -131,29 +101,12 @@ class Converter:
         self.nodes.append(Node(name, op, inputs, (output,)))
 
 
-class Operands:
-    """One operator of the file with what it reads and writes."""
+class Int8Operator(Operands):
+    """One operator of an int8 model."""
 
     def __init__(self, converter: Converter, op: FileOperator) -> None:
+        super().__init__(converter.model, op)
         self.converter = converter
-        self.op = op
-        self.where = converter.where(op)
-
-    def file_tensor(self, position: int) -> FileTensor:
-        """The file's tensor of a required input."""
-        return self.converter.model.tensors[self.input_index(position)]
-
-    def input_index(self, position: int) -> int:
-        """The index of a required input."""
-        if position >= len(self.op.inputs) or self.op.inputs[position] == MISSING:
-            raise ModelError(f"{self.where} has no input {position}")
-        return self.op.inputs[position]
-
-    def output_index(self) -> int:
-        """The index of the one output."""
-        if len(self.op.outputs) != 1 or self.op.outputs[0] == MISSING:
-            raise ModelError(f"{self.where} has {len(self.op.outputs)} outputs instead of one")
-        return self.op.outputs[0]
 
     def x(self, position: int = 0) -> Tensor:
         """An int8 input."""
@@ -173,27 +126,10 @@ class Operands:
             raise ModelError(f"{self.where} writes to a constant")
         return y
 
-    def integers(self, position: int) -> Array:
-        """A constant input of int32 or int64."""
-        t = self.file_tensor(position)
-        if t.data is None or t.dtype not in ("int32", "int64"):
-            raise UnsupportedError(f"{self.where}: {t.name!r} must be a constant of integers")
-        return t.data
-
-    def options(self, table: type[Any]) -> Any:
-        """The operator's options, whose type is told by the name of its table."""
-        return self.op.table(table, self.where)
-
     def limits(self, options: Any) -> tuple[int, int]:
         """The int8 limits of the fused activation."""
-        code = options.FusedActivationFunction()
-        if code not in ACTIVATIONS:
-            raise UnsupportedError(
-                f"{self.where} has the fused activation {code}; supported are "
-                "NONE, RELU, RELU6, RELU_N1_TO_1"
-            )
         y = self.y().type
-        return multipliers.activation_limits(ACTIVATIONS[code], y.scale, y.zero_point)
+        return multipliers.activation_limits(self.activation(options), y.scale, y.zero_point)
 
     def emit(self, op: Op, *inputs: str) -> None:
         """The node that writes the operator's output."""
@@ -202,32 +138,27 @@ class Operands:
     def emit_as(self, op: Op, *inputs: str) -> None:
         """The same, with a Reshape behind it if the output has axes of length 1 more or less."""
         y = self.y().type
-        (kind,) = op.infer(*(self.converter.tensors[name].type for name in inputs))
-        if kind.shape == y.shape:
+        if self._shape(op, inputs) == y.shape:
             self.emit(op, *inputs)
         else:
-            self.emit(Reshape(y.shape), self.joined(op, *inputs))
+            self.emit(Reshape(y.shape), self.inner(op, *inputs))
 
-    def joined(self, op: Op, *inputs: str) -> str:
-        """A node before the last one; its output is quantized as the operator's."""
-        (kind,) = op.infer(*(self.converter.tensors[name].type for name in inputs))
+    def inner(self, op: Op, *inputs: str, like: TensorType | None = None) -> str:
+        """A node before the last one; its output is quantized as `like`, or as the operator's."""
         name = f"{self.y().name}/{type(op).__name__.lower()}"
-        y = self.converter.intermediate(name, replace(self.y().type, shape=kind.shape))
+        kind = replace(like or self.y().type, shape=self._shape(op, inputs))
+        y = self.converter.intermediate(name, kind)
         self.converter.node(op, inputs, y)
         return y
 
-    def intermediate(self, op: Op, x: str, like: TensorType, shape: tuple[int, ...]) -> str:
-        """A node before the last one; its output is quantized as `like`."""
-        name = f"{self.y().name}/{type(op).__name__.lower()}"
-        y = self.converter.intermediate(name, replace(like, shape=shape))
-        self.converter.node(op, (x,), y)
-        return y
+    def _shape(self, op: Op, inputs: tuple[str, ...]) -> tuple[int, ...]:
+        (kind,) = op.infer(*(self.converter.tensors[name].type for name in inputs))
+        return kind.shape
 
 
-Emitters = Mapping[int, Callable[[Operands], None]]
-"""The rule of each supported operator, by its code."""
+Rule = Callable[[Int8Operator], None]
 
 
-def quantization(t: Tensor) -> tuple[float, int]:
-    """Scale and zero point."""
-    return t.type.scale, t.type.zero_point
+def quantization(kind: TensorType) -> Quantization:
+    """Of a tensor with one scale."""
+    return Quantization(kind.scale, kind.zero_point)

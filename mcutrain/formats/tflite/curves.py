@@ -1,0 +1,178 @@
+"""Functions of one tensor: tables of 256 numbers, LEAKY_RELU, SOFTMAX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import tflite
+
+from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.tflite.entry import Entry
+from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.float_operator import FloatOperator
+from mcutrain.formats.tflite.int8_operator import Int8Operator, quantization
+from mcutrain.formats.tflite.operands import Operands
+from mcutrain.formats.tflite.rescaling import check_rescale, sides
+from mcutrain.formats.tflite.writer import TfliteWriter
+from mcutrain.ir.graph import Node
+from mcutrain.ir.op import Op
+from mcutrain.ops.leaky_relu import LeakyRelu
+from mcutrain.ops.lookup import Lookup, lookup
+from mcutrain.ops.softmax import Softmax
+from mcutrain.quant import multipliers
+from mcutrain.quant.float_elementwise import FloatLeakyRelu, Function
+from mcutrain.quant.float_shapes import FloatSoftmax
+
+NEIGHBOURS = 4  # float32 numbers on each side of an estimate that are tried
+Made = TypeVar("Made", bound=Op)
+
+# ------------------------------------------------------------------------------------------ tables
+
+TABLES = {
+    "elu": ("ELU", None, 1),
+    "gelu": ("GELU", Table("GeluOptions", {"Approximate": False}), 2),
+    "hard_swish": ("HARD_SWISH", Table("HardSwishOptions"), 1),
+    "logistic": ("LOGISTIC", None, 2),
+    "tanh": ("TANH", None, 2),
+}
+"""By function: its operator, how the options are written, the operator's version."""
+
+
+def _table(function: str) -> Entry:
+    name, _, version = TABLES[function]
+    check: Callable[[Operands], None] = _check_exact if name == "GELU" else lambda o: None
+
+    def int8(o: Int8Operator) -> None:
+        check(o)
+        x, y = o.x(), o.y()
+        o.emit(lookup(function, x.type, y.type), x.name)
+
+    def real(o: FloatOperator) -> None:
+        check(o)
+        o.emit(Function(function), o.x())
+
+    return Entry(name, int8, real, writes={Lookup: _write_lookup}, version=version)
+
+
+def _check_exact(o: Operands) -> None:
+    if o.options(tflite.GeluOptions).Approximate():
+        raise UnsupportedError(f"{o.where} is the approximate GELU; supported is the exact one")
+
+
+def _write_lookup(w: TfliteWriter, node: Node) -> None:
+    """The operator whose table this is."""
+    op = node.op
+    assert isinstance(op, Lookup)
+    x, y = w.type(node.inputs[0]), w.type(node.outputs[0])
+    if op.function not in TABLES or lookup(op.function, x, y).table != op.table:
+        raise UnsupportedError(
+            f"node {node.name!r} is a table of {op.function} that no operator of .tflite computes; "
+            "export it as .onnx"
+        )
+    name, options, _ = TABLES[op.function]
+    w.operator(name, node.inputs, node.outputs[0], options)
+
+
+# ------------------------------------------------------------------------------------ LEAKY_RELU
+
+
+def _slope(o: Operands) -> float:
+    alpha = float(o.options(tflite.LeakyReluOptions).Alpha())
+    if not 0 <= alpha <= 1:
+        raise UnsupportedError(f"{o.where} has the slope {alpha}; supported are 0 to 1")
+    return alpha
+
+
+def _int8_leaky_relu(o: Int8Operator) -> None:
+    alpha = _slope(o)
+    x, y = o.x(), o.y()
+    op = multipliers.leaky_relu(alpha, quantization(x.type), quantization(y.type))
+    check_rescale(o, op.positive[1])
+    o.emit(op, x.name)
+
+
+def _float_leaky_relu(o: FloatOperator) -> None:
+    o.emit(FloatLeakyRelu(_slope(o)), o.x())
+
+
+def _write_leaky_relu(w: TfliteWriter, node: Node) -> None:
+    """With the alpha that gives its multipliers."""
+    op = node.op
+    assert isinstance(op, LeakyRelu)
+    x, y = sides(w, node)
+    plain = replace(op, low=multipliers.INT8[0], high=multipliers.INT8[1])
+    positive, negative = (mult * 2.0 ** (shift - 31) for mult, shift in (op.positive, op.negative))
+    estimate = negative / positive
+    alpha = _nearby(estimate, plain, lambda a: multipliers.leaky_relu(a, x, y), estimate)
+    options = Table("LeakyReluOptions", {"Alpha": alpha})
+    w.then_limits(node, "LEAKY_RELU", node.inputs, options, (op.low, op.high))
+
+
+# --------------------------------------------------------------------------------------- SOFTMAX
+
+
+def _int8_softmax(o: Int8Operator) -> None:
+    beta = float(o.options(tflite.SoftmaxOptions).Beta())
+    x, y = o.x(), o.y()
+    if y.type.scale != 1 / 256 or y.type.zero_point != -128:
+        raise ModelError(f"{o.where}: the output of a softmax has scale 1/256 and zero point -128")
+    if not (beta > 0 and math.isfinite(beta)) or x.type.scale * beta * 2**26 <= 1:
+        raise ModelError(f"{o.where}: beta {beta} times scale {x.type.scale} is out of range")
+    if not x.type.shape or x.type.shape[-1] == 0:
+        raise ModelError(f"{o.where}: there is nothing in input {x.type.shape}")
+    o.emit(Softmax.from_scale(x.type.scale, beta), x.name)
+
+
+def _float_softmax(o: FloatOperator) -> None:
+    beta = float(o.options(tflite.SoftmaxOptions).Beta())
+    if not (beta > 0 and math.isfinite(beta)):
+        raise ModelError(f"{o.where} has the impossible beta {beta}")
+    o.emit(FloatSoftmax(beta), o.x())
+
+
+def _write_softmax(w: TfliteWriter, node: Node) -> None:
+    """With the beta that gives its multiplier."""
+    op = node.op
+    assert isinstance(op, Softmax)
+    scale = w.type(node.inputs[0]).scale
+    estimate = op.mult_q31 * 2.0 ** (op.left_shift - 31) / (scale * 2.0**26)
+    beta = _nearby(1.0, op, lambda b: Softmax.from_scale(scale, b), estimate)
+    w.operator("SOFTMAX", node.inputs, node.outputs[0], Table("SoftmaxOptions", {"Beta": beta}))
+
+
+def _nearby(first: float, wanted: Made, make: Callable[[float], Made], estimate: float) -> float:
+    """A single-precision attribute that makes the wanted operator; `first` if it does.
+
+    An attribute that is not found is left to the check of the whole file, which names the node.
+    """
+    candidates = [np.float32(first)]
+    for direction in (math.inf, -math.inf):
+        value = np.float32(estimate)
+        for _ in range(NEIGHBOURS):
+            candidates.append(value)
+            value = np.nextafter(value, np.float32(direction))
+    found = next((c for c in candidates if make(float(c)) == wanted), candidates[0])
+    return float(found)
+
+
+OPERATORS = (
+    *(_table(function) for function in TABLES),
+    Entry(
+        "LEAKY_RELU",
+        int8=_int8_leaky_relu,
+        real=_float_leaky_relu,
+        writes={LeakyRelu: _write_leaky_relu},
+        version=2,
+    ),
+    Entry(
+        "SOFTMAX",
+        int8=_int8_softmax,
+        real=_float_softmax,
+        writes={Softmax: _write_softmax},
+        version=2,
+    ),
+)

@@ -1,0 +1,12 @@
+"""The table of all operators of .tflite files; each family's module says what it knows."""
+
+from __future__ import annotations
+
+from mcutrain.formats.tflite import arithmetic, curves, pooling, rescaling, shapes, sums
+
+_FAMILIES = (arithmetic, curves, pooling, rescaling, shapes, sums)
+OPERATORS = {one.name: one for family in _FAMILIES for one in family.OPERATORS}
+INT8_RULES = {name: one.int8 for name, one in OPERATORS.items() if one.int8}
+FLOAT_RULES = {name: one.real for name, one in OPERATORS.items() if one.real}
+EMITTERS = {kind: emit for one in OPERATORS.values() for kind, emit in one.writes.items()}
+VERSIONS = {name: one.version for name, one in OPERATORS.items()}

@@ -1,0 +1,168 @@
+"""Pools and means: AVERAGE_POOL_2D, MAX_POOL_2D, MEAN."""
+
+from __future__ import annotations
+
+import numpy as np
+import tflite
+
+from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.tflite.entry import Entry, FloatRule, Int8Rule
+from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.float_operator import FloatOperator, batched
+from mcutrain.formats.tflite.int8_operator import Int8Operator
+from mcutrain.formats.tflite.operands import Operands
+from mcutrain.formats.tflite.windows import padding_of, window_of
+from mcutrain.formats.tflite.writer import TfliteWriter
+from mcutrain.ir.graph import Node
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.reshape import Reshape
+from mcutrain.quant import multipliers
+from mcutrain.quant.float_op import Shape
+from mcutrain.quant.float_shapes import FloatMean, FloatPool, FloatReshape
+
+SCALE_TOLERANCE = 1e-6  # pooling.cc: how far the scales of input and output may differ
+
+# ------------------------------------------------------------------------------------------- pools
+
+
+def _int8_pool(kind: type[AveragePool2D] | type[MaxPool2D]) -> Int8Rule:
+    def convert(o: Int8Operator) -> None:
+        options = o.options(tflite.Pool2DOptions)
+        x, y = o.image(), o.y()
+        same_scale = abs(x.type.scale - y.type.scale) <= SCALE_TOLERANCE
+        if not same_scale or x.type.zero_point != y.type.zero_point:
+            raise ModelError(f"{o.where}: input and output of a pool must be quantized alike")
+        kernel = (options.FilterHeight(), options.FilterWidth())
+        window = window_of(o, options, x.type.shape, kernel)
+        o.emit(kind(window, *o.limits(options)), x.name)
+
+    return convert
+
+
+def _float_pool(largest: bool) -> FloatRule:
+    def convert(o: FloatOperator) -> None:
+        options = o.options(tflite.Pool2DOptions)
+        kernel = (options.FilterHeight(), options.FilterWidth())
+        window = window_of(o, options, o.shape(), kernel)
+        whole = not largest and window.kernel == o.shape()[1:3] and not any(window.padding)
+        op = FloatMean() if whole else FloatPool(window, largest)
+        o.emit(op, o.x(), limits=o.limits(options))
+
+    return convert
+
+
+def _write_max_pool(w: TfliteWriter, node: Node) -> None:
+    """Padding that is neither SAME nor VALID is a PADV2 with the least number."""
+    op = node.op
+    assert isinstance(op, MaxPool2D)
+    x = node.inputs[0]
+    padding = padding_of(op.window, w.type(x).shape)
+    if padding is None:
+        x = w.padded(node, x, op.window.padding, multipliers.INT8[0])
+        padding = tflite.Padding.VALID
+    _write_pool(w, node, op, "MAX_POOL_2D", (x, padding))
+
+
+def _write_average_pool(w: TfliteWriter, node: Node) -> None:
+    op = node.op
+    assert isinstance(op, AveragePool2D)
+    padding = padding_of(op.window, w.type(node.inputs[0]).shape)
+    if padding is None:
+        raise UnsupportedError(
+            f"node {node.name!r} averages with the padding {op.window.padding}; .tflite has only "
+            "SAME and VALID, export it as .onnx"
+        )
+    _write_pool(w, node, op, "AVERAGE_POOL_2D", (node.inputs[0], padding))
+
+
+def _write_pool(
+    w: TfliteWriter, node: Node, op: AveragePool2D | MaxPool2D, name: str, source: tuple[str, int]
+) -> None:
+    """source: what is pooled, and the number of its padding."""
+    if op.window.dilation != (1, 1):
+        raise UnsupportedError(
+            f"node {node.name!r} pools with the dilation {op.window.dilation}; .tflite has none, "
+            "export it as .onnx"
+        )
+    written, code = w.limited(node, op.low, op.high)
+    fields = {
+        "Padding": source[1],
+        "StrideH": op.window.stride[0],
+        "StrideW": op.window.stride[1],
+        "FilterHeight": op.window.kernel[0],
+        "FilterWidth": op.window.kernel[1],
+        "FusedActivationFunction": code,
+    }
+    w.operator(name, [source[0]], written, Table("Pool2DOptions", fields))
+    w.finish_limits(written, node, op.low, op.high)
+
+
+# -------------------------------------------------------------------------------------------- mean
+
+
+def _averaged(o: Operands, shape: Shape) -> Shape:
+    """The image [1, h, w, c] whose height and width MEAN averages; a sequence is one row."""
+    rank = len(shape)
+    axes = {a + rank if a < 0 else a for a in o.integers(1)}
+    inner = range(1, rank - 1)
+    needed = {axis for axis in inner if shape[axis] > 1}
+    if rank not in (3, 4) or shape[0] != 1 or 0 in shape or not needed <= axes <= set(inner):
+        raise UnsupportedError(
+            f"{o.where} averages over the axes {sorted(axes)}; supported are height and width "
+            f"of [1,h,w,c] and the sequence of [1,n,c], not of {shape}"
+        )
+    return shape if rank == 4 else (1, *shape)
+
+
+def _int8_mean(o: Int8Operator) -> None:
+    o.options(tflite.ReducerOptions)
+    x, y = o.x(), o.y()
+    image = _averaged(o, x.type.shape)
+    is_image = image == x.type.shape
+    source = x.name if is_image else o.inner(Reshape(image), x.name, like=x.type)
+    count = image[1] * image[2]
+    mult, shift = multipliers.mean_multiplier(x.type.scale, y.type.scale, count)
+    if count * 255 << max(shift, 0) >= 2**31:
+        raise ModelError(f"{o.where}: its sums overflow 32 bits; are the scales damaged?")
+    o.emit_as(Mean(x.type.zero_point, y.type.zero_point, mult, shift), source)
+
+
+def _float_mean(o: FloatOperator) -> None:
+    x = o.inner(FloatReshape(_averaged(o, o.shape())), "image", o.x())
+    o.emit(FloatReshape(batched(o.y.shape)), o.inner(FloatMean(), "mean", x))
+
+
+def _write_mean(w: TfliteWriter, node: Node) -> None:
+    """MEAN over height and width, which drops them if a Reshape to [1, c] alone reads it."""
+    op = node.op
+    assert isinstance(op, Mean)
+    y, limits = node.outputs[0], (op.low, op.high)
+    reader = w.following_reshape(y) if limits == multipliers.INT8 else None
+    drops = reader is not None and w.type(reader.outputs[0]).shape == (1, w.type(y).shape[3])
+    inputs = (node.inputs[0], w.helper(f"{y}/axes", np.array([1, 2], np.int32)))
+    options = Table("ReducerOptions", {"KeepDims": not drops})
+    if drops:
+        assert reader is not None
+        w.left_out.add(reader.outputs[0])
+        w.operator("MEAN", inputs, reader.outputs[0], options)
+    else:
+        w.then_limits(node, "MEAN", inputs, options, limits)
+
+
+OPERATORS = (
+    Entry(
+        "AVERAGE_POOL_2D",
+        int8=_int8_pool(AveragePool2D),
+        real=_float_pool(largest=False),
+        writes={AveragePool2D: _write_average_pool},
+        version=2,
+    ),
+    Entry(
+        "MAX_POOL_2D",
+        int8=_int8_pool(MaxPool2D),
+        real=_float_pool(largest=True),
+        writes={MaxPool2D: _write_max_pool},
+        version=2,
+    ),
+    Entry("MEAN", int8=_int8_mean, real=_float_mean, writes={Mean: _write_mean}, version=2),
+)

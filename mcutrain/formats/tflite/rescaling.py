@@ -1,0 +1,99 @@
+"""Operators that change the scale or hold a tensor between limits: QUANTIZE, RELU and the like."""
+
+from __future__ import annotations
+
+from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.tflite.entry import Entry
+from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.float_operator import FloatOperator
+from mcutrain.formats.tflite.int8_operator import Int8Operator, quantization
+from mcutrain.formats.tflite.operands import Operands
+from mcutrain.formats.tflite.writer import TfliteWriter
+from mcutrain.ir.graph import Node
+from mcutrain.ops.rescale import Rescale
+from mcutrain.quant import multipliers
+from mcutrain.quant.float_elementwise import Clamp
+from mcutrain.quant.float_op import Quantization
+
+RELUS = {"relu": 2, "relu6": 2, "relu_n1_to_1": 1}  # activations that stand alone: versions
+
+
+def check_rescale(o: Operands, shift: int) -> None:
+    """255 shifted to the left must fit 32 bits."""
+    if shift > 22:
+        raise ModelError(f"{o.where}: its scales are too far apart; are they damaged?")
+
+
+def sides(w: TfliteWriter, node: Node) -> tuple[Quantization, Quantization]:
+    """The quantization of a node's input and of its output."""
+    return quantization(w.type(node.inputs[0])), quantization(w.type(node.outputs[0]))
+
+
+def _relu(kind: str) -> Entry:
+    """A free-standing activation."""
+
+    def int8(o: Int8Operator) -> None:
+        x, y = o.x(), o.y()
+        op = multipliers.activation_rescale(kind, quantization(x.type), quantization(y.type))
+        check_rescale(o, op.shift)
+        o.emit(op, x.name)
+
+    def real(o: FloatOperator) -> None:
+        o.emit(Clamp(*multipliers.ACTIVATION_RANGE[kind]), o.x())
+
+    name, version = kind.upper(), RELUS[kind]
+    return Entry(name, int8, real, writes={Rescale: _write_rescale}, version=version)
+
+
+def _is_edge(o: Int8Operator, index: int, edges: tuple[int, ...]) -> bool:
+    """Whether a float tensor is the model's own input or output."""
+    return index in edges and index not in o.converter.int8_of
+
+
+def _quantize(o: Int8Operator) -> None:
+    """Dropped at the model's input, else a Rescale."""
+    source, target = o.input_index(0), o.output_index()
+    if o.model.tensors[source].dtype == "float32":
+        if not _is_edge(o, source, o.model.inputs):
+            raise UnsupportedError(f"{o.where} quantizes in the middle; supported are the edges")
+        o.y()
+        o.converter.int8_of[source] = target
+        return
+    x, y = o.x(), o.y()
+    op = multipliers.requantize(quantization(x.type), quantization(y.type))
+    check_rescale(o, op.shift)
+    o.emit(op, x.name)
+
+
+def _dequantize(o: Int8Operator) -> None:
+    """At the model's output: dropped."""
+    source, target = o.input_index(0), o.output_index()
+    is_float = o.model.tensors[target].dtype == "float32"
+    if not is_float or not _is_edge(o, target, o.model.outputs):
+        raise UnsupportedError(f"{o.where} dequantizes in the middle; supported are the edges")
+    o.x()
+    o.converter.int8_of[target] = source
+
+
+def _write_rescale(w: TfliteWriter, node: Node) -> None:
+    """QUANTIZE, RELU, RELU6 or RELU_N1_TO_1: whichever has these multipliers and limits."""
+    op = node.op
+    assert isinstance(op, Rescale)
+    x, y = sides(w, node)
+    for kind in RELUS:
+        if op != multipliers.requantize(x, y) and op == multipliers.activation_rescale(kind, x, y):
+            w.operator(kind.upper(), node.inputs, node.outputs[0])
+            return
+    w.then_limits(node, "QUANTIZE", node.inputs, Table("QuantizeOptions"), (op.low, op.high))
+
+
+OPERATORS = (
+    Entry("DEQUANTIZE", int8=_dequantize, reason="a float model computes no integers"),
+    Entry(
+        "QUANTIZE",
+        int8=_quantize,
+        reason="a model that has it is int8 already",
+        writes={Rescale: _write_rescale},
+    ),
+    *(_relu(kind) for kind in RELUS),
+)
