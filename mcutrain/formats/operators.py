@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcutrain.formats.onnx import float_rules as onnx_float
-from mcutrain.formats.onnx import operators as onnx_int8
+from mcutrain.formats.onnx.operators import OPERATORS as ONNX
 from mcutrain.formats.tflite.operators import OPERATORS as TFLITE
 
 
@@ -28,27 +26,17 @@ class Known:
         return "yes" if self.int8 else self.reason, "yes" if self.float else self.reason
 
 
-ONNX_REASONS: dict[str, str] = {}
-
-
 def known() -> dict[str, tuple[Known, ...]]:
     """By format: .tflite, .onnx; the names ascending."""
+    tflite = {name: (one.int8, one.real, one.reason) for name, one in TFLITE.items()}
+    onnx = {name: (one.int8, one.real, one.reason) for name, one in ONNX.items()}
     return {
-        ".tflite": tuple(
-            Known(name, one.int8 is not None, one.real is not None, one.reason)
-            for name, one in sorted(TFLITE.items())
-        ),
-        ".onnx": _joined(tuple(onnx_int8.RULES), tuple(onnx_float.RULES), ONNX_REASONS),
+        file_format: tuple(
+            Known(name, int8 is not None, real is not None, reason)
+            for name, (int8, real, reason) in sorted(rules.items())
+        )
+        for file_format, rules in ((".tflite", tflite), (".onnx", onnx))
     }
-
-
-def _joined(
-    int8: tuple[str, ...], real: tuple[str, ...], reasons: Mapping[str, str]
-) -> tuple[Known, ...]:
-    return tuple(
-        Known(name, name in int8, name in real, reasons.get(name, ""))
-        for name in sorted({*int8, *real})
-    )
 
 
 def markdown() -> str:

@@ -6,6 +6,7 @@ any number of samples.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ops.spatial import Window
+from mcutrain.quant.multipliers import INT8
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -52,6 +54,15 @@ class Quantization(NamedTuple):
         low, high = self.range
         codes = np.rint(np.clip(x, low, high) * np.float32(1 / self.scale))
         return np.asarray(codes * np.float32(self.scale), np.float32)
+
+    def stored(self, value: float) -> int:
+        """The int8 for a real number: TFLite's rule for the limits of activations."""
+        with np.errstate(all="ignore"):
+            quotient = float(np.float32(value) / np.float32(self.scale))
+        if abs(quotient) > 2**9:
+            return INT8[0] if quotient < 0 else INT8[1]
+        rounded = int(math.copysign(math.floor(abs(quotient) + 0.5), quotient))
+        return min(max(self.zero_point + rounded, INT8[0]), INT8[1])
 
     def is_like(self, other: Quantization) -> bool:
         """Whether both speak the same integers: a requantization between them does nothing."""

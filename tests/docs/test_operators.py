@@ -16,7 +16,7 @@ def test_the_page_has_the_tables_of_the_code() -> None:
     )
 
 
-@pytest.mark.parametrize("file_format", [".tflite"])
+@pytest.mark.parametrize("file_format", [".tflite", ".onnx"])
 def test_what_is_read_in_one_way_only_has_a_reason(file_format: str) -> None:
     for one in operators.known()[file_format]:
         assert bool(one.reason) == (one.int8 != one.float), one

@@ -97,9 +97,9 @@ def test_an_unknown_operator_is_refused_with_its_name_node_and_the_known_ones(tm
 @pytest.mark.parametrize(
     ("op_type", "attributes", "expected"),
     [
-        ("AveragePool", {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1},
-         "count_include_pad"),
-        ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, "ceil_mode"),
+        ("MaxPool", {"kernel_shape": [2, 2], "count_include_pad": 1}, "count_include_pad"),
+        ("AveragePool", {"kernel_shape": [2, 2], "storage_order": 1}, "storage_order"),
+        ("MaxPool", {"kernel_shape": [2]}, "over 2 dimensions"),
         ("MaxPool", {"kernel_shape": [2, 2], "pads": [2, 2, 2, 2]}, "padding"),
         ("Softmax", {"axis": 2}, "axis 2"),
         ("MaxPool", {"kernel_shape": [2, 2], "colour": 1}, "colour"),
@@ -328,5 +328,6 @@ def test_a_rewired_graph_gives_a_graph_or_a_model_error(data, tmp_path_factory):
                    "MatMul", "Transpose", "Gather", "Concat", "Shape", "Constant", "Dropout",
                    "GlobalAveragePool", "AveragePool", "Identity", "Mul", "Sub", "Div",
                    "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu",
-                   "LeakyRelu", "Add"})))  # fmt: skip
+                   "LeakyRelu", "Add", "Neg", "Cast", "Slice", "Pow", "Range", "Max", "PRelu",
+                   "Gelu", "MaxPool", "GlobalMaxPool"})))  # fmt: skip
     graph_or_error(proto.SerializeToString(), tmp_path_factory)

@@ -84,6 +84,20 @@ def average_that_counts_padding(net):
     return net.op("Add", a, net.op("AveragePool", "input", **pool))
 
 
+def average_of_the_whole_padded_image(net):
+    window = {"kernel_shape": [11, 8], "pads": [1, 0, 1, 1], "count_include_pad": 1}
+    y = net.op("AveragePool", "input", **window)
+    inner = net.op(
+        "AveragePool", "input", kernel_shape=[9, 7], pads=[4, 3] * 2, count_include_pad=1
+    )
+    return net.op("Mul", inner, y)
+
+
+def average_that_counts_padding_but_not_the_ceiling(net):
+    window = {"kernel_shape": [3, 2], "strides": [3, 3], "pads": [1, 0, 0, 1]}
+    return net.op("AveragePool", "input", count_include_pad=1, ceil_mode=1, **window)
+
+
 def ceiling_pool(net):
     return net.op("MaxPool", "input", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
 
@@ -148,6 +162,8 @@ def channel_shuffle_by_transpose(net):
         flattened_by_computed_shape,
         output_flattened_channels_first,
         average_that_counts_padding,
+        average_of_the_whole_padded_image,
+        average_that_counts_padding_but_not_the_ceiling,
         ceiling_pool,
         squeeze_and_excitation,
         hard_swish_by_hand,
@@ -174,6 +190,13 @@ def compares_equal(net, path):
         (found,) = graph.run(x.transpose(np.argsort(axes)))
         assert found.transpose(out).shape == wanted.shape
         assert snr_db(wanted, found.transpose(out)) > LEAST_DB
+
+
+@pytest.mark.oracle
+def test_a_pad_may_name_its_axes_in_any_order(tmp_path):
+    net = OnnxNetwork(IMAGE, opset=18)
+    pads, axes = (net.constant(np.array(v, np.int64)) for v in ([1, 2, 0, 3], [3, -2]))
+    compares_equal(net, net.save(tmp_path / "m.onnx", net.op("Pad", "input", pads, "", axes)))
 
 
 @pytest.mark.oracle

@@ -1,4 +1,4 @@
-"""ONNX operators on constants: weights that are quantized in the file, shapes that are computed."""
+"""ONNX operators on constants: quantized and scaled weights, shapes that are computed."""
 
 from __future__ import annotations
 
@@ -9,38 +9,49 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from onnx import TensorProto
 
 from mcutrain.formats.onnx.file import MAX_NUMBERS
-from mcutrain.formats.onnx.node import OnnxNode, normalized_axes
-from mcutrain.formats.onnx.operators import check_plain, new_shape, scales_of
-from mcutrain.formats.onnx.values import Builder, Constant
+from mcutrain.formats.onnx.node import Constant, OnnxNode
+from mcutrain.formats.onnx.scales import check_plain, scales_of
+from mcutrain.formats.onnx.views import new_shape, transposed_order
 
 Array = npt.NDArray[Any]
+Node = OnnxNode[Any]
+Rule = Callable[[Node], Constant]
+
+MAX_ELEMENTS = 2**24
+CASTS: dict[int, type[np.generic]] = {
+    TensorProto.FLOAT: np.float32,
+    TensorProto.INT32: np.int32,
+    TensorProto.INT64: np.int64,
+    TensorProto.BOOL: np.bool_,
+}
 
 
-def dequantize(builder: Builder, node: OnnxNode) -> Constant:
+def dequantize(node: Node) -> Constant:
     """Integers get their scales; the zero point is subtracted if the result is int8 again."""
     check_plain(node)
     x = node.constant(0)
     if x.data.dtype not in (np.int8, np.uint8, np.int32) or x.scales is not None:
         raise node.unsupported(f"a constant of {x.data.dtype} is not; int8, uint8, int32 are")
-    scales, axis = _along_axis(builder, node, x)
+    scales, axis = _along_axis(node, x)
     data = x.data
     if node.has(2) or data.dtype == np.uint8:
-        builder.spend(data.nbytes)
+        node.budget.spend(data.nbytes)
         data = _without_zero_point(node, x, axis)
     return Constant(x.name, data, scales, axis)
 
 
-def quantize(builder: Builder, node: OnnxNode) -> Constant:
+def quantize(node: Node) -> Constant:
     """A float weight becomes integers: divided, rounded to even, saturated."""
     check_plain(node)
     x = node.constant(0)
     zero_point = node.constant(2).data if node.has(2) else np.zeros(1, np.uint8)
     if x.data.dtype != np.float32 or zero_point.dtype not in (np.int8, np.uint8):
         raise node.unsupported(f"{x.data.dtype} to {zero_point.dtype} is not; float32 to int8 is")
-    scales, axis = _along_axis(builder, node, x)
-    builder.spend(2 * x.data.nbytes)
+    scales, axis = _along_axis(node, x)
+    node.budget.spend(2 * x.data.nbytes)
     limits = np.iinfo(zero_point.dtype)
     with np.errstate(all="ignore"):
         scaled = np.rint(x.data / _column(scales, axis, x.data.ndim).astype(np.float32))
@@ -51,12 +62,12 @@ def quantize(builder: Builder, node: OnnxNode) -> Constant:
     return Constant(x.name, data)
 
 
-def _along_axis(builder: Builder, node: OnnxNode, x: Constant) -> tuple[Array, int]:
+def _along_axis(node: Node, x: Constant) -> tuple[Array, int]:
     """The scales and their axis, which must fit the data and the zero points."""
     scales, axis = scales_of(node), node.attributes.integer("axis", 1)
-    builder.spend(scales.nbytes)
+    node.budget.spend(scales.nbytes)
     if scales.size > 1:
-        (axis,) = normalized_axes(node, [axis], x.data.ndim)
+        (axis,) = node.axes([axis], x.data.ndim)
         if x.data.shape[axis] != scales.size:
             raise node.wrong(f"{scales.size} scales for axis {axis} of {x.data.shape}")
     if node.has(2) and node.constant(2).data.size not in (1, scales.size):
@@ -72,7 +83,7 @@ def _column(values: Array, axis: int, rank: int) -> Array:
     return values.reshape(shape)
 
 
-def _without_zero_point(node: OnnxNode, x: Constant, axis: int) -> Array:
+def _without_zero_point(node: Node, x: Constant, axis: int) -> Array:
     """Integers minus zero point; int8 and uint8 stay int8 where that loses nothing."""
     zero_point = node.constant(2).data if node.has(2) else np.zeros(1, x.data.dtype)
     if zero_point.dtype != x.data.dtype:
@@ -87,18 +98,15 @@ def _without_zero_point(node: OnnxNode, x: Constant, axis: int) -> Array:
     return wide.astype(np.int32)
 
 
-def shape_of(builder: Builder, node: OnnxNode) -> Constant:
+def shape_of(node: Node) -> Constant:
     """Shape of anything."""
-    x = node.inputs[0]
-    if x is None:
-        raise node.wrong("input 0 is missing")
-    shape = x.data.shape if isinstance(x, Constant) else x.shape
+    shape = node.input(0).shape
     first = node.attributes.integer("start", 0)
     last = node.attributes.integer("end", len(shape))
     return Constant(node.name, np.array(shape[first:last], np.int64))
 
 
-def constant(builder: Builder, node: OnnxNode) -> Constant:
+def constant(node: Node) -> Constant:
     """Constant in its forms that occur beside QDQ models."""
     attributes = node.attributes
     data = attributes.array("value")
@@ -113,7 +121,7 @@ def constant(builder: Builder, node: OnnxNode) -> Constant:
     return Constant(node.outputs[0], data)
 
 
-def gather(builder: Builder, node: OnnxNode) -> Constant:
+def gather(node: Node) -> Constant:
     """Numbers of a short list, as in the arithmetic of shapes."""
     x, indices = _short(node, 0), _short(node, 1)
     if indices.dtype.kind not in "iu" or x.ndim != 1 or node.attributes.integer("axis", 0):
@@ -123,7 +131,7 @@ def gather(builder: Builder, node: OnnxNode) -> Constant:
     return Constant(node.name, x[indices])
 
 
-def concat(builder: Builder, node: OnnxNode) -> Constant:
+def concat(node: Node) -> Constant:
     """Short lists one after another."""
     parts = [_short(node, i) for i in range(len(node.inputs))]
     if node.attributes.integer("axis", 0) not in (0, -1) or any(p.ndim != 1 for p in parts):
@@ -133,30 +141,26 @@ def concat(builder: Builder, node: OnnxNode) -> Constant:
     return Constant(node.name, np.concatenate(parts))
 
 
-def _short(node: OnnxNode, index: int) -> Array:
+def _short(node: Node, index: int) -> Array:
     """A constant that is as short as a shape."""
-    data = node.constant(index).data
+    data = _numbers(node, index)
     if data.size > MAX_NUMBERS:
         raise node.unsupported(f"a constant of {data.size} numbers is not; short lists are")
     return data
 
 
-def transpose(builder: Builder, node: OnnxNode) -> Constant:
+def transpose(node: Node) -> Constant:
     """Axes in another order; the axis of the scales moves along."""
     x = node.constant(0)
-    order = node.attributes.integers("perm", tuple(reversed(range(x.data.ndim)))) or ()
-    if sorted(order) != list(range(x.data.ndim)):
-        raise node.wrong(f"perm {order} does not fit {x.data.shape}")
+    order = transposed_order(node, x.data.ndim)
     axis = order.index(x.axis) if x.scales is not None and x.scales.size > 1 else x.axis
     return replace(x, data=x.data.transpose(order), axis=axis)
 
 
-def reshape(builder: Builder, node: OnnxNode) -> Constant:
+def reshape(node: Node) -> Constant:
     """Another shape; per-channel scales must keep theirs."""
     x = node.constant(0)
     shape = new_shape(node, x.data.shape)
-    if math.prod(shape) != x.data.size:
-        raise node.wrong(f"{x.data.shape} cannot become {shape}")
     axis = x.axis
     if x.scales is not None and x.scales.size > 1:
         before = math.prod(x.data.shape[: x.axis])
@@ -167,26 +171,119 @@ def reshape(builder: Builder, node: OnnxNode) -> Constant:
             raise node.unsupported("a shape that splits the scaled axis is not; another is")
         axis = fits[0]
     if not x.data.flags.c_contiguous:
-        builder.spend(x.data.nbytes)
+        node.budget.spend(x.data.nbytes)
     return replace(x, data=x.data.reshape(shape), axis=axis)
 
 
-def identity(builder: Builder, node: OnnxNode) -> Constant:
+def identity(node: Node) -> Constant:
     """The same."""
     return node.constant(0)
 
 
-RULES: dict[str, Callable[[Builder, OnnxNode], Constant]] = {
+def _numbers(node: Node, index: int) -> Array:
+    """A constant as it is computed with: what has scales in single precision."""
+    constant = node.constant(index)
+    return constant.data if constant.scales is None else constant.real().astype(np.float32)
+
+
+def _arithmetic(function: Callable[..., Array], operands: int) -> Rule:
+    """Elementwise, with broadcasting."""
+
+    def apply(node: Node) -> Constant:
+        data = [_numbers(node, i) for i in range(len(node.inputs))]
+        if len(data) != operands or any(d.dtype.kind not in "fiu" for d in data):
+            raise node.wrong(f"needs {operands} operands that are numbers")
+        shape = np.broadcast_shapes(*(d.shape for d in data))
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise node.wrong(f"a constant {shape} has more than {MAX_ELEMENTS:,} numbers")
+        with np.errstate(all="ignore"):
+            result = np.asarray(function(*data)).astype(data[0].dtype)
+        node.budget.spend(result.nbytes)
+        return Constant(node.name, result)
+
+    return apply
+
+
+def _quotient(a: Array, b: Array) -> Array:
+    """ONNX divides integers towards 0."""
+    if a.dtype.kind == "f":
+        result: Array = a / b
+        return result
+    if (b == 0).any():
+        raise ValueError("integers are divided by 0")
+    return np.trunc(a / b)
+
+
+def cast(node: Node) -> Constant:
+    """Another element type."""
+    to = node.attributes.integer("to", 0)
+    node.attributes.integer("saturate", 1)
+    if to not in CASTS:
+        raise node.unsupported("a cast to this type is not; to float, int32, int64, bool are")
+    data = _numbers(node, 0)
+    node.budget.spend(8 * data.size)
+    with np.errstate(all="ignore"):
+        return Constant(node.name, data.astype(CASTS[to]))
+
+
+def slice_of(node: Node) -> Constant:
+    """Parts along axes."""
+    data = _numbers(node, 0)
+    starts, ends = node.integers(1), node.integers(2)
+    axes = node.integers(3) if node.has(3) else tuple(range(len(starts)))
+    steps = node.integers(4) if node.has(4) else (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise node.wrong("starts, ends, axes and steps do not fit each other")
+    parts = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        stop = None if step < 0 and end < -data.shape[axis] else end
+        parts[axis] = slice(start, stop, step)
+    return Constant(node.name, data[tuple(parts)])
+
+
+def constant_of_shape(node: Node) -> Constant:
+    """One number many times."""
+    shape = node.integers(0)
+    value = node.attributes.array("value")
+    value = np.zeros(1, np.float32) if value is None else value
+    if min(shape, default=1) < 0 or math.prod(shape) > MAX_ELEMENTS or value.size != 1:
+        raise node.wrong(f"the shape {shape} is impossible or too large")
+    node.budget.spend(math.prod(shape) * value.itemsize)
+    return Constant(node.name, np.full(shape, value.ravel()[0]))
+
+
+def number_range(node: Node) -> Constant:
+    """A short arithmetic sequence."""
+    start, limit, step = (node.number(i, math.nan) for i in range(3))
+    if not step or not 0 <= (limit - start) / step <= MAX_NUMBERS:
+        raise node.unsupported("only short ranges are")
+    return Constant(node.name, np.arange(start, limit, step).astype(node.constant(0).data.dtype))
+
+
+RULES: dict[str, Rule] = {
+    "Add": _arithmetic(np.add, 2),
+    "Cast": cast,
     "Concat": concat,
     "Constant": constant,
+    "ConstantOfShape": constant_of_shape,
     "DequantizeLinear": dequantize,
+    "Div": _arithmetic(_quotient, 2),
+    "Exp": _arithmetic(np.exp, 1),
     "Flatten": reshape,
     "Gather": gather,
     "Identity": identity,
+    "Mul": _arithmetic(np.multiply, 2),
+    "Neg": _arithmetic(np.negative, 1),
+    "Pow": _arithmetic(np.power, 2),
     "QuantizeLinear": quantize,
+    "Range": number_range,
+    "Reciprocal": _arithmetic(np.reciprocal, 1),
     "Reshape": reshape,
     "Shape": shape_of,
+    "Slice": slice_of,
+    "Sqrt": _arithmetic(np.sqrt, 1),
     "Squeeze": reshape,
+    "Sub": _arithmetic(np.subtract, 2),
     "Transpose": transpose,
     "Unsqueeze": reshape,
 }

@@ -1,39 +1,96 @@
-"""One ONNX node with its inputs looked up: what the rules for operators read."""
+"""One ONNX node with its inputs looked up: what the rules for operators read.
+
+Both readers, of int8 and of float models, read constants alike; what an activation is differs.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import MAX_NUMBERS, Attributes
-from mcutrain.formats.onnx.values import (
-    Builder,
-    Constant,
-    Image,
-    Quantization,
-    Value,
-    as_image,
-    same_order,
-)
 
 Array = npt.NDArray[Any]
 
+MAX_CONSTANT_BYTES = 2**30  # of all constants together, copies included
+
+
+class Activation(Protocol):
+    """What is computed; shape: as ONNX sees it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+V = TypeVar("V", bound=Activation)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """Numbers known before any node runs; integers with scales if a DequantizeLinear read them.
+
+    scales: one, or one per index of `axis`. The zero point is subtracted already.
+    """
+
+    name: str
+    data: Array
+    scales: Array | None = None
+    axis: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the numbers."""
+        return self.data.shape
+
+    def real(self) -> Array:
+        """The real numbers that are meant."""
+        if self.scales is None:
+            return self.data.astype(np.float64)
+        shape = [1] * self.data.ndim
+        if self.scales.size > 1:
+            shape[self.axis] = -1
+        return self.data * self.scales.reshape(shape)
+
+    def spread(self, count: int) -> Array | None:
+        """The scales, one per output channel; None if there are none."""
+        return None if self.scales is None else np.broadcast_to(self.scales.ravel(), (count,))
+
+
+class Budget:
+    """How many bytes of constants a model has made so far."""
+
+    def __init__(self) -> None:
+        self._spent = 0
+
+    def spend(self, constant_bytes: int) -> None:
+        """Account for a copy of constants, so that no file can ask for endless memory."""
+        self._spent += constant_bytes
+        if self._spent > MAX_CONSTANT_BYTES:
+            raise ModelError(f"the model's constants exceed {MAX_CONSTANT_BYTES >> 20} MiB")
+
 
 @dataclass(frozen=True)
-class OnnxNode:
+class OnnxNode(Generic[V]):
     """An operator's name, inputs (None: left out), attributes, and names of its outputs."""
 
     name: str
     op_type: str
     opset: int
-    inputs: tuple[Value | Constant | None, ...]
+    inputs: tuple[V | Constant | None, ...]
     outputs: tuple[str, ...]
     attributes: Attributes
+    budget: Budget
+
+    @property
+    def output(self) -> str:
+        """The name of the first output."""
+        return self.outputs[0]
 
     def unsupported(self, what: str) -> UnsupportedError:
         """An error of the form: `Conv` (node 'x'): what, what is supported instead."""
@@ -54,34 +111,32 @@ class OnnxNode:
         """Whether the optional input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def value(self, index: int) -> Value:
-        """An input that is an activation."""
+    def input(self, index: int) -> V | Constant:
+        """An input, whatever it is."""
         found = self.inputs[index] if index < len(self.inputs) else None
-        if isinstance(found, Constant):
-            raise self.unsupported(f"a constant as input {index} is not; an activation is")
         if found is None:
             raise self.wrong(f"input {index} is missing")
         return found
 
-    def real(self, index: int) -> Value:
-        """An activation in real numbers."""
-        found = self.value(index)
-        if found.integer_type:
-            raise self.unsupported(
-                f"integers as input {index} are not; the output of a DequantizeLinear is"
-            )
+    def x(self, index: int = 0) -> V:
+        """An input that is an activation."""
+        found = self.input(index)
+        if isinstance(found, Constant):
+            raise self.unsupported(f"a constant as input {index} is not; an activation is")
         return found
 
     def constant(self, index: int) -> Constant:
         """An input that is known beforehand."""
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if found is None:
-            raise self.wrong(f"input {index} is missing")
+        found = self.input(index)
         if not isinstance(found, Constant):
             raise self.unsupported(
                 f"an input {index} that is computed is not; a constant (weight, shape, limit) is"
             )
         return found
+
+    def is_constant(self, index: int) -> bool:
+        """Whether the input is there and known beforehand."""
+        return self.has(index) and isinstance(self.inputs[index], Constant)
 
     def integers(self, index: int) -> tuple[int, ...]:
         """A short constant list of integers."""
@@ -100,44 +155,11 @@ class OnnxNode:
             raise self.wrong(f"input {index} must be one number")
         return number
 
-    def tensor(self, builder: Builder, index: int) -> tuple[str, Quantization]:
-        """The int8 tensor of an activation, in the order in which it is stored."""
-        value = self.real(index)
-        quantization = value.source.quantization
-        if quantization is None:
-            raise self.unsupported(
-                f"a float input {index} is not; a QuantizeLinear and DequantizeLinear before it is"
-            )
-        return builder.emit(value, f"{self.name}.input{index}", quantization), quantization
-
-    def stored(self, builder: Builder, index: int) -> tuple[str, Quantization]:
-        """The same as [1, h, w, c] of the image as it is stored."""
-        image = self.real(index).image
-        tensor, quantization = self.tensor(builder, index)
-        return builder.reshape(tensor, (1, *image), f"{self.name}.stored{index}"), quantization
-
-    def image(self, builder: Builder, index: int) -> tuple[str, Quantization]:
-        """The same as [1, h, w, c] of the ONNX shape."""
-        value = self.real(index)
-        wanted = as_image(f"input {index} of node {self.name!r}", value.shape)
-        tensor, quantization = self.tensor(builder, index)
-        self.check_order(value, wanted)
-        return builder.reshape(tensor, (1, *wanted), f"{self.name}.image{index}"), quantization
-
-    def check_order(self, value: Value, wanted: Image) -> None:
-        """Refuse what would need the data to be moved."""
-        if not same_order(value.image, wanted):
-            raise self.unsupported(
-                f"the shape {value.shape} of flattened image channels is not; only Gemm and "
-                "MatMul after such a Flatten or Reshape are"
-            )
-
-
-def normalized_axes(node: OnnxNode, axes: Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the front, checked, ascending."""
-    if any(not -rank <= a < rank for a in axes):
-        raise node.wrong(f"axes {tuple(axes)} do not fit {rank} dimensions")
-    unique = sorted({a % rank for a in axes})
-    if len(unique) != len(axes):
-        raise node.wrong(f"axes {tuple(axes)} name one twice")
-    return unique
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Axes counted from the front, checked, ascending."""
+        if any(not -rank <= a < rank for a in axes):
+            raise self.wrong(f"axes {tuple(axes)} do not fit {rank} dimensions")
+        unique = sorted({a % rank for a in axes})
+        if len(unique) != len(axes):
+            raise self.wrong(f"axes {tuple(axes)} name one twice")
+        return unique

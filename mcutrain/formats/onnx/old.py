@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mcutrain.errors import ModelError
 from mcutrain.formats.onnx.file import Attributes
-from mcutrain.formats.onnx.node import OnnxNode, normalized_axes
-from mcutrain.formats.onnx.values import Constant
+from mcutrain.formats.onnx.node import Constant, OnnxNode
 
 Input = TypeVar("Input")
 
@@ -55,11 +54,11 @@ def _constant(name: str, attributes: Attributes) -> Constant | None:
     return Constant(name, np.array(number, np.float32))
 
 
-def softmax_axis(node: OnnxNode, shape: tuple[int, ...]) -> int:
+def softmax_axis(node: OnnxNode[Any], shape: tuple[int, ...]) -> int:
     """The one axis along which a Softmax sums to 1."""
     is_old = node.opset < ONE_AXIS_SINCE
     axis = node.attributes.integer("axis", 1 if is_old else -1)
-    (axis,) = normalized_axes(node, [axis], len(shape))
+    (axis,) = node.axes([axis], len(shape))
     if not is_old:
         return axis
     longer = [i for i, length in enumerate(shape) if i >= axis and length > 1]

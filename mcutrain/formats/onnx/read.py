@@ -15,21 +15,19 @@ integers, then the new scale, then activations.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import GraphProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.onnx import constants
-from mcutrain.formats.onnx.file import Attributes, opsets, read_model, tensor_to_array
-from mcutrain.formats.onnx.node import OnnxNode
-from mcutrain.formats.onnx.old import with_attributes
-from mcutrain.formats.onnx.operators import apply
+from mcutrain.formats.onnx.file import Attributes, opsets, read_model
+from mcutrain.formats.onnx.int8_node import Int8Node
+from mcutrain.formats.onnx.node import Constant, OnnxNode
+from mcutrain.formats.onnx.operators import INT8_RULES
+from mcutrain.formats.onnx.reading import Reading
 from mcutrain.formats.onnx.values import (
     MAX_ELEMENTS,
     Builder,
-    Constant,
     GraphInput,
     Value,
     as_image,
@@ -39,8 +37,11 @@ from mcutrain.formats.onnx.values import (
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.canonical import canonical
 
-INPUT_TYPES = {TensorProto.FLOAT: "", TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
-MAX_OUTPUTS = 64
+INPUT_TYPES: dict[int, str] = {
+    TensorProto.FLOAT: "",
+    TensorProto.INT8: "int8",
+    TensorProto.UINT8: "uint8",
+}
 OLDEST_QDQ_OPSET = 10
 OTHER_FORMS = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
 
@@ -55,18 +56,16 @@ def load_onnx(path: str | Path) -> Graph:
     model = read_model(path)
     (opset,) = opsets(model)
     _check_form(model.graph, opset)
-    reader = _Reader(Builder(), opset)
-    name = _declare(reader, model.graph)
-    if len(model.graph.output) > MAX_OUTPUTS:
-        raise UnsupportedError(f"more than {MAX_OUTPUTS} outputs are not supported")
+    reader = _Reader(opset)
+    name = reader.begin(model.graph)
     for index, proto in enumerate(model.graph.node):
         reader.visit(proto, index)
-    outputs = tuple(reader.output(info.name) for info in model.graph.output)
-    if name not in reader.builder.tensors or not outputs:
+    outputs = tuple(reader.end(info.name) for info in model.graph.output)
+    builder = reader.builder
+    if name not in builder.tensors:
         raise ModelError(f"the model {str(path)!r} computes nothing from its input {name!r}")
     if len(set(outputs)) != len(outputs):
         raise UnsupportedError("two outputs of the model are the same; leave one")
-    builder = reader.builder
     graph = Graph(Path(path).stem, builder.tensors, tuple(builder.nodes), (name,), outputs)
     return canonical(graph.with_nodes(graph.nodes))
 
@@ -90,68 +89,45 @@ def _check_form(graph: GraphProto, opset: int) -> None:
         )
 
 
-@dataclass
-class _Reader:
-    """The values of the ONNX tensors seen so far."""
+class _Reader(Reading[Value]):
+    """Its activations wait for the QuantizeLinear that says how they are stored."""
 
-    builder: Builder
-    opset: int
-    values: dict[str, Value | Constant] = field(default_factory=dict)
+    rules = INT8_RULES
+    input_types = tuple(INPUT_TYPES)
+    max_elements = MAX_ELEMENTS
 
-    def define(self, name: str, value: Value | Constant) -> None:
-        """Note a value. Raises ModelError if the name has one."""
-        if name in self.values:
-            raise ModelError(f"the tensor {name!r} is defined twice")
-        self.values[name] = value
+    def __init__(self, opset: int) -> None:
+        super().__init__(opset)
+        self.builder = Builder(self.budget)
 
-    def visit(self, proto: NodeProto, index: int) -> None:
-        """Apply the rule for a node."""
-        node = self._node(proto, index)
-        on_constants = all(not isinstance(v, Value) for v in node.inputs)
-        rule = constants.RULES.get(node.op_type)
-        if rule and (on_constants or node.op_type == "Shape"):
-            try:
-                result: Value | Constant = rule(self.builder, node)
-            except (ValueError, IndexError, OverflowError) as error:
-                raise node.wrong(str(error)) from error
-        else:
-            result = apply(self.builder, node)
-        if node.attributes.unread:
-            unread = node.attributes.unread[0]
-            raise node.unsupported(f"the attribute {unread} is not; leave it out: the others are")
-        if isinstance(result, Value) and math.prod(result.shape) > MAX_ELEMENTS:
-            raise node.wrong(f"the output {result.shape} has more than {MAX_ELEMENTS} numbers")
-        self.define(node.outputs[0], result)
+    def node(
+        self,
+        name: str,
+        op_type: str,
+        inputs: tuple[Value | Constant | None, ...],
+        outputs: tuple[str, ...],
+        attributes: Attributes,
+    ) -> OnnxNode[Value]:
+        """With the graph under construction."""
+        args = (name, op_type, self.opset, inputs, outputs, attributes, self.budget)
+        return Int8Node(*args, self.builder)
 
-    def _node(self, proto: NodeProto, index: int) -> OnnxNode:
-        outputs = tuple(proto.output)
-        name = proto.name or (outputs[0] if outputs and outputs[0] else f"node {index}")
-        if not outputs or not outputs[0]:
-            raise ModelError(f"{proto.op_type} (node {name!r}) has no output")
-        if proto.domain not in ("", "ai.onnx"):
-            raise UnsupportedError(
-                f"{proto.op_type} (node {name!r}) is of the domain {proto.domain!r}; only ONNX's "
-                "own operators are supported"
-            )
-        where = f"{proto.op_type} (node {name!r})"
-        found = tuple(self._lookup(n, where) if n else None for n in proto.input)
-        attributes = Attributes(where, {a.name: a for a in proto.attribute})
-        inputs = with_attributes(proto.op_type, self.opset, found, attributes)
-        return OnnxNode(name, proto.op_type, self.opset, inputs, outputs, attributes)
+    def begin(self, graph: GraphProto) -> str:
+        """Note what is known, and the input; its name."""
+        found = self.declare(graph)
+        image = as_image(f"the input {found.name!r}", found.shape)
+        stored = (1, *found.shape[2:], found.shape[1])
+        if found.is_channels_last:
+            image, stored = (1, 1, math.prod(found.shape)), found.shape
+        source = GraphInput(found.name, stored, image)
+        integer_type = INPUT_TYPES[found.element_type]
+        self.builder.reserved.add(found.name)
+        self.define(found.name, Value(source, image, found.shape, integer_type=integer_type))
+        return found.name
 
-    def _lookup(self, name: str, where: str) -> Value | Constant:
-        if name not in self.values:
-            raise ModelError(
-                f"{where} reads {name!r}, which nothing before it computes: it is missing, or "
-                "the nodes form a cycle"
-            )
-        return self.values[name]
-
-    def output(self, name: str) -> str:
+    def end(self, name: str) -> str:
         """The int8 tensor of a graph output, in the shape a user expects."""
-        value = self.values.get(name)
-        if not isinstance(value, Value):
-            raise ModelError(f"the output {name!r} is not computed from the input")
+        value = self.output(name)
         quantization = value.source.quantization
         if quantization is None:
             raise UnsupportedError(
@@ -169,66 +145,3 @@ class _Reader:
             f"the output {name!r} flattens an image channels first; outputs [1, c, h, w], "
             "[1, h, w, c] and flattened [1, c, 1, 1] are supported"
         )
-
-
-def _declare(reader: _Reader, graph: GraphProto) -> str:
-    """Note the initializers and the one input; its name."""
-    for tensor in graph.initializer:
-        data = tensor_to_array(tensor)
-        reader.builder.spend(data.nbytes)
-        reader.define(tensor.name, Constant(tensor.name, data))
-    inputs = [info for info in graph.input if info.name not in reader.values]
-    if len(inputs) != 1:
-        names = ", ".join(repr(info.name) for info in inputs[:8])
-        raise UnsupportedError(f"the model has {len(inputs)} inputs ({names}); one is supported")
-    (info,) = inputs
-    if info.type.tensor_type.elem_type not in INPUT_TYPES:
-        raise UnsupportedError(f"input {info.name!r} is not float, int8 or uint8, as supported")
-    shape = _input_shape(info)
-    image = as_image(f"the input {info.name!r}", shape)
-    ours = (1, *shape[2:], shape[1])
-    if _is_channels_last(graph, str(info.name), len(shape)):
-        image, ours = (1, 1, math.prod(shape)), shape
-    value = Value(GraphInput(info.name, ours, image), image, shape)
-    integer_type = INPUT_TYPES[info.type.tensor_type.elem_type]
-    name = str(info.name)
-    reader.builder.reserved.add(name)
-    reader.define(name, replace(value, integer_type=integer_type))
-    return name
-
-
-def _is_channels_last(graph: GraphProto, name: str, rank: int) -> bool:
-    """Whether all that the model does with its input is to move the last axis to the front.
-
-    So do files that were converted from TensorFlow; the input is [1, h, w, c] for their users.
-    """
-    names, transposes = {name}, 0
-    for node in graph.node:
-        if not names.intersection(node.input):
-            continue
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear", "Identity"):
-            names.update(node.output)
-        elif node.op_type == "Transpose":
-            order = [tuple(a.ints) for a in node.attribute if a.name == "perm"]
-            if order != [(0, rank - 1, *range(1, rank - 1))]:
-                return False
-            transposes += 1
-        else:
-            return False
-    return transposes > 0 and rank > 2
-
-
-def _input_shape(info: ValueInfoProto) -> tuple[int, ...]:
-    """The shape; only the batch may be left open, and is 1."""
-    dims = info.type.tensor_type.shape.dim
-    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
-    if not shape or None in shape[1:]:
-        raise UnsupportedError(
-            f"input {info.name!r} has an open shape {shape}; all but the batch must be fixed"
-        )
-    fixed = tuple(d for d in (1 if shape[0] is None else shape[0], *shape[1:]) if d is not None)
-    if min(fixed) < 1 or math.prod(fixed) > MAX_ELEMENTS:
-        raise ModelError(f"input {info.name!r} has the impossible shape {fixed}")
-    if fixed[0] != 1:
-        raise UnsupportedError(f"input {info.name!r} has a batch of {fixed[0]}; 1 is supported")
-    return fixed

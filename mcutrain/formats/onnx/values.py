@@ -11,67 +11,25 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.onnx.node import Budget
 from mcutrain.ir.graph import Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.reshape import Reshape
 from mcutrain.quant import multipliers
+from mcutrain.quant.float_op import Quantization
 
 Array = npt.NDArray[Any]
 Image = tuple[int, int, int]  # height, width, channels
 
-FULL = (-128, 127)
+FULL = multipliers.INT8
 MAX_ELEMENTS = 2**26  # of one activation; no microcontroller has a hundredth of it
-MAX_CHANNELS = 2**16
-MAX_CONSTANT_BYTES = 2**30  # of all constants together, copies included
 MAX_FACTOR = 2.0**10  # a requantization by more saturates whatever is not zero
-
-
-class Quantization(NamedTuple):
-    """real = scale * (integer - zero_point), integer in int8."""
-
-    scale: float
-    zero_point: int
-
-    def stored(self, value: float) -> int:
-        """The int8 for a real number: TFLite's rule for the limits of activations."""
-        with np.errstate(all="ignore"):
-            quotient = float(np.float32(value) / np.float32(self.scale))
-        if abs(quotient) > 2**9:
-            return FULL[0] if quotient < 0 else FULL[1]
-        rounded = int(math.copysign(math.floor(abs(quotient) + 0.5), quotient))
-        return min(max(self.zero_point + rounded, FULL[0]), FULL[1])
-
-
-@dataclass(frozen=True, eq=False)
-class Constant:
-    """Numbers known before any node runs; integers with scales if a DequantizeLinear read them.
-
-    scales: one, or one per index of `axis`. The zero point is subtracted already.
-    """
-
-    name: str
-    data: Array
-    scales: Array | None = None
-    axis: int = 0
-
-    def real(self) -> Array:
-        """The real numbers that are meant."""
-        if self.scales is None:
-            return self.data.astype(np.float64)
-        shape = [1] * self.data.ndim
-        if self.scales.size > 1:
-            shape[self.axis] = -1
-        return self.data * self.scales.reshape(shape)
-
-    def spread(self, count: int) -> Array | None:
-        """The scales, one per output channel; None if there are none."""
-        return None if self.scales is None else np.broadcast_to(self.scales.ravel(), (count,))
 
 
 class Source(ABC):
@@ -118,13 +76,13 @@ class Value:
 class Builder:
     """The tensors and nodes of the graph under construction."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self._node_names: set[str] = set()
         self._emitted: dict[tuple[Source, Quantization, tuple[int, int]], str] = {}
         self._reshaped: dict[tuple[str, tuple[int, ...]], str] = {}
-        self._constant_bytes = 0
         self._numbers: dict[str, int] = {}
         self.reserved: set[str] = set()  # names of graph inputs that are declared later
 
@@ -145,7 +103,7 @@ class Builder:
         self, name: str, data: Array, scales: tuple[float, ...], axis: int, zero_point: int = 0
     ) -> str:
         """Add a constant."""
-        self.spend(data.nbytes)
+        self.budget.spend(data.nbytes)
         final = self._unused(name, self.tensors)
         data = np.ascontiguousarray(data)
         data.flags.writeable = False
@@ -153,12 +111,6 @@ class Builder:
         kind = TensorType(data.shape, str(data.dtype), scales, zero_point, axis)
         self.tensors[final] = Tensor(final, kind, data)
         return final
-
-    def spend(self, constant_bytes: int) -> None:
-        """Account for a copy of constants, so that no file can ask for endless memory."""
-        self._constant_bytes += constant_bytes
-        if self._constant_bytes > MAX_CONSTANT_BYTES:
-            raise ModelError(f"the model's constants exceed {MAX_CONSTANT_BYTES >> 20} MiB")
 
     def input(self, name: str, shape: tuple[int, ...], quantization: Quantization) -> str:
         """Add a graph input."""

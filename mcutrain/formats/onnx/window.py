@@ -1,126 +1,166 @@
-"""Strides, dilations and the many ways in which ONNX says padding."""
+"""Kernel, strides, dilations and the many ways in which ONNX says padding, of images and rows."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from mcutrain.formats.onnx.node import OnnxNode
 from mcutrain.ops.spatial import Window
 
-MAX_WINDOW = 2**15  # strides, dilations and padding beyond any image
+MAX_WINDOW = 2**15  # kernels, strides, dilations and padding beyond any image
+
+Padding = tuple[int, int, int, int]  # top, bottom, left, right
 
 
-def window_of(
-    node: OnnxNode, kernel: tuple[int, int], size: tuple[int, ...], dimensions: int
-) -> Window:
-    """The window of a Conv or pool over an image of `size` (height, width).
+class Along(NamedTuple):
+    """A window along one axis of `length` numbers; before, after: the padding that is written."""
 
-    dimensions: 2, or 1 for a sequence, which is an image of one row.
+    length: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+
+    @property
+    def span(self) -> int:
+        """From the first number of a window to its last, both counted."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def end(self, is_ceil: bool) -> int:
+        """The padding at the end that windows reach.
+
+        The two files of one network then give one graph, and no kernel knows of useless borders.
+        """
+        begin = self.length + self.before
+        steps = (begin + self.after - self.span) // self.stride
+        beyond = (begin + self.after - self.span) % self.stride
+        if is_ceil and beyond and (steps + 1) * self.stride < begin:
+            steps += 1
+        return max(steps * self.stride + self.span - begin, 0)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every window has a number under one of its places.
+
+        Those that begin inside have the first; the others if the first place behind the padding
+        lies inside.
+        """
+        return all(
+            start % self.dilation < self.length for start in range(-self.before, 0, self.stride)
+        )
+
+
+def window_of(node: OnnxNode[Any], kernel: tuple[int, ...], size: tuple[int, int]) -> Window:
+    """The window of a Conv over an image of `size` (height, width); one number: over a row."""
+    return _window(_axes(node, kernel, size), is_ceil=False)
+
+
+def pool_window(
+    node: OnnxNode[Any], size: tuple[int, int], dimensions: int
+) -> tuple[Padding, Window]:
+    """The window of a pool, and the border that it counts, which is a Pad before it.
+
+    Every window holds an element. What ceil_mode adds at the end is never counted.
     """
-    return _trimmed(_untrimmed(node, kernel, size, dimensions), size)
+    kernel = node.attributes.integers("kernel_shape")
+    if kernel is None or len(kernel) != dimensions:
+        raise node.unsupported(f"a window {kernel} over {dimensions} dimensions is not")
+    high, wide = _axes(node, kernel, size)
+    if any(max(a.before, a.after) >= a.span for a in (high, wide)):
+        raise node.unsupported("padding as large as the window is not; smaller padding is")
+    if not (high.holds and wide.holds):
+        raise node.unsupported("a dilated window over padding alone is not; smaller padding is")
+    window = _window([high, wide], is_ceil=bool(node.attributes.integer("ceil_mode", 0)))
+    if node.op_type != "AveragePool" or not node.attributes.integer("count_include_pad", 0):
+        return (0, 0, 0, 0), window
+    top, bottom, left, right = window.padding
+    border = (top, min(bottom, high.after), left, min(right, wide.after))
+    rest = (0, bottom - border[1], 0, right - border[3])
+    return border, replace(window, padding=rest)
 
 
-def _untrimmed(
-    node: OnnxNode, kernel: tuple[int, int], size: tuple[int, ...], dimensions: int
-) -> Window:
-    """With the padding as it is written."""
-    height, width = size
-    kernel_h, kernel_w = _two(node, "kernel", kernel, 1)
-    strides, dilations = (_steps(node, name, dimensions) for name in ("strides", "dilations"))
-    span = ((kernel_h - 1) * dilations[0] + 1, (kernel_w - 1) * dilations[1] + 1)
-    auto = node.attributes.text("auto_pad", "NOTSET")
-    pads = _written(node, "pads", (0,) * 4, dimensions)
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        top, bottom = _same(height, span[0], strides[0], auto)
-        left, right = _same(width, span[1], strides[1], auto)
-    elif auto in ("NOTSET", "VALID", ""):
-        top, left, bottom, right = _pads(node, (0, 0, 0, 0) if auto == "VALID" else pads)
-    else:
+def padded(node: OnnxNode[Any], shape: tuple[int, ...]) -> tuple[Padding, float]:
+    """By how much a Pad lets height and width of an ONNX shape grow, and with which number."""
+    rank = len(shape)
+    mode = node.attributes.text("mode", "constant")
+    if mode != "constant" or rank not in (3, 4):
+        raise node.unsupported(
+            f"mode {mode!r} of {shape} is not; 'constant' of [1, c, h, w] and [1, c, l] is"
+        )
+    written = node.integers(3) if node.has(3) else tuple(range(rank))
+    node.axes(written, rank)
+    axes = [a % rank for a in written]
+    amounts = node.integers(1)
+    if len(amounts) != 2 * len(axes) or max(map(abs, amounts), default=0) > MAX_WINDOW:
+        raise node.wrong(f"pads {amounts} do not fit the axes {axes}")
+    begin, end = [0] * rank, [0] * rank
+    for i, axis in enumerate(axes):
+        begin[axis], end[axis] = amounts[i], amounts[i + len(axes)]
+    value = node.number(2, 0.0)
+    if any((*begin[:2], *end[:2])) or min(amounts, default=0) < 0 or not math.isfinite(value):
+        raise node.unsupported(
+            f"pads {amounts} with {value} are not; height and width may grow by a finite number"
+        )
+    (top, left), (bottom, right) = ((0, *v[2:])[-2:] for v in (begin, end))
+    return (top, bottom, left, right), value
+
+
+def _window(axes: list[Along], is_ceil: bool) -> Window:
+    high, wide = axes
+    return Window(
+        (high.kernel, wide.kernel),
+        (high.stride, wide.stride),
+        (high.dilation, wide.dilation),
+        (high.before, high.end(is_ceil), wide.before, wide.end(is_ceil)),
+    )
+
+
+def _axes(node: OnnxNode[Any], kernel: tuple[int, ...], size: tuple[int, int]) -> list[Along]:
+    """Rows and columns; a sequence is an image of one row."""
+    rank, attributes = len(kernel), node.attributes
+    kernel = _numbers(node, "kernel_shape", kernel, rank, 1)
+    ones, zeros = (1,) * rank, (0,) * (2 * rank)
+    strides, dilations = (
+        _numbers(node, name, attributes.integers(name, ones), rank, 1)
+        for name in ("strides", "dilations")
+    )
+    pads = _numbers(node, "pads", attributes.integers("pads", zeros), 2 * rank, 0)
+    auto = attributes.text("auto_pad", "NOTSET")
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", ""):
         raise node.wrong(f"auto_pad is {auto!r}")
-    if min(height + top + bottom - span[0], width + left + right - span[1]) < 0:
-        raise node.wrong(f"a window of {span} does not fit the padded image of {height}x{width}")
-    return Window((kernel_h, kernel_w), strides, dilations, (top, bottom, left, right))
+    found = [Along(size[0], 1, 1, 1, 0, 0)] if rank == 1 else []
+    for i, length in enumerate(size[2 - rank :]):
+        along = Along(length, kernel[i], strides[i], dilations[i], pads[i], pads[rank + i])
+        if auto not in ("NOTSET", ""):
+            before, after = _automatic(along, auto)
+            along = along._replace(before=before, after=after)
+        if length + along.before + along.after < along.span:
+            raise node.wrong(
+                f"a window of {along.span} does not fit {length} padded by {along.before} and "
+                f"{along.after}"
+            )
+        found.append(along)
+    return found
 
 
-def pool_window(node: OnnxNode, size: tuple[int, ...], dimensions: int) -> Window:
-    """As window_of, for a pool: every window must hold an element, ceil_mode change nothing."""
-    kernel = _steps(node, "kernel_shape", dimensions)
-    window = _untrimmed(node, kernel, size, dimensions)
-    rows, columns = window.output_size(*size)
-    top, bottom, left, right = window.padding
-    ceil_mode = node.attributes.integer("ceil_mode", 0)
-    for length, outputs, before, after, k, stride, dilation in (
-        (size[0], rows, top, bottom, window.kernel[0], window.stride[0], window.dilation[0]),
-        (size[1], columns, left, right, window.kernel[1], window.stride[1], window.dilation[1]),
-    ):
-        if max(before, after) > (k - 1) * dilation:
-            raise node.unsupported("padding as large as the window is not; smaller padding is")
-        beyond = (length + before + after - (k - 1) * dilation - 1) % stride
-        if ceil_mode and beyond and outputs * stride < length + before:
-            raise node.unsupported("ceil_mode that adds rows or columns is not; ceil_mode 0 is")
-        if not _every_window_holds(length, before, stride, dilation):
-            raise node.unsupported("a dilated window over padding alone is not; smaller padding is")
-    return _trimmed(window, size)
-
-
-def _trimmed(window: Window, size: tuple[int, ...]) -> Window:
-    """Without the rows and columns of padding at the end that no window reaches.
-
-    The two files of one network then give one graph, and no kernel knows of useless borders.
-    """
-    top, bottom, left, right = window.padding
-    ends = []
-    for length, outputs, before, after, axis in zip(
-        size, window.output_size(*size), (top, left), (bottom, right), (0, 1), strict=True
-    ):
-        span = (window.kernel[axis] - 1) * window.dilation[axis] + 1
-        reached = (outputs - 1) * window.stride[axis] + span - before - length
-        ends.append(min(after, max(reached, 0)))
-    return replace(window, padding=(top, ends[0], left, ends[1]))
-
-
-def _every_window_holds(length: int, before: int, stride: int, dilation: int) -> bool:
-    """Whether the first tap behind the leading padding lies in the image, for all that begin there.
-
-    Windows that begin inside the image hold their first tap.
-    """
-    return all(start % dilation < length for start in range(-before, 0, stride))
-
-
-def _same(length: int, span: int, stride: int, auto: str) -> tuple[int, int]:
+def _automatic(along: Along, auto: str) -> tuple[int, int]:
     """Padding so that the output is ceil(length / stride); an odd one goes where `auto` says."""
-    total = max((-(-length // stride) - 1) * stride + span - length, 0)
+    if auto == "VALID":
+        return 0, 0
+    outputs = -(-along.length // along.stride)
+    total = max((outputs - 1) * along.stride + along.span - along.length, 0)
     small, large = total // 2, total - total // 2
     return (small, large) if auto == "SAME_UPPER" else (large, small)
 
 
-def _written(
-    node: OnnxNode, name: str, default: tuple[int, ...] | None, dimensions: int
-) -> tuple[int, ...] | None:
-    """An attribute with a number per axis and side, as of an image; None if it is missing."""
-    neutral = 0 if name == "pads" else 1
-    found = node.attributes.integers(name)
-    if found is None or dimensions == 2:
-        return default if found is None else found
-    sides = 2 if name == "pads" else 1
-    if len(found) != sides:
-        raise node.wrong(f"{name} of a sequence must be {sides} numbers, got {found}")
-    return tuple(v for n in found for v in (neutral, n))
-
-
-def _steps(node: OnnxNode, name: str, dimensions: int) -> tuple[int, int]:
-    """Strides, dilations, or a pool's kernel_shape, which must be there."""
-    default = None if name == "kernel_shape" else (1, 1)
-    return _two(node, name, _written(node, name, default, dimensions), 1)
-
-
-def _pads(node: OnnxNode, pads: tuple[int, ...] | None) -> tuple[int, ...]:
-    if pads is None or len(pads) != 4 or not all(0 <= p <= MAX_WINDOW for p in pads):
-        raise node.wrong(f"pads must be four numbers from 0 to {MAX_WINDOW}, got {pads}")
-    return pads
-
-
-def _two(node: OnnxNode, name: str, values: tuple[int, ...] | None, least: int) -> tuple[int, int]:
-    if values is None or len(values) != 2 or not all(least <= v <= MAX_WINDOW for v in values):
-        raise node.wrong(f"{name} must be two numbers from {least} to {MAX_WINDOW}, got {values}")
-    return values[0], values[1]
+def _numbers(
+    node: OnnxNode[Any], name: str, values: tuple[int, ...] | None, count: int, least: int
+) -> tuple[int, ...]:
+    if values is None or len(values) != count or not all(least <= v <= MAX_WINDOW for v in values):
+        raise node.wrong(
+            f"{name} must be {count} numbers from {least} to {MAX_WINDOW}, got {values}"
+        )
+    return values

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.onnx.operators import EMITTERS
 from mcutrain.formats.onnx.read import load_onnx
-from mcutrain.formats.onnx.write_operators import EMITTERS, opset_for
 from mcutrain.formats.onnx.write_sums import is_one_row, source_of_row
-from mcutrain.formats.onnx.writer import OPSET, OnnxWriter
+from mcutrain.formats.onnx.writer import GELU_OPSET, OPSET, OnnxWriter
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
+from mcutrain.ops.lookup import Lookup
 
 
 def write_onnx(graph: Graph, path: str | Path, *, description: str = "") -> str:
@@ -37,7 +38,7 @@ def write_onnx(graph: Graph, path: str | Path, *, description: str = "") -> str:
 
 def onnx_content(graph: Graph, description: str = "") -> bytes:
     """The bytes of the file, not checked."""
-    writer = OnnxWriter(graph, opset_for(graph.nodes, OPSET))
+    writer = OnnxWriter(graph, _opset(graph))
     for node in graph.nodes:
         if is_one_row(graph, node) and source_of_row(graph, node) != node.inputs[0]:
             writer.left_out.add(node.inputs[0])
@@ -49,3 +50,9 @@ def onnx_content(graph: Graph, description: str = "") -> bytes:
             )
         emit(writer, node)
     return bytes(writer.model(description).SerializeToString(deterministic=True))
+
+
+def _opset(graph: Graph) -> int:
+    """The oldest opset that has all operators."""
+    lookups = [node.op for node in graph.nodes if isinstance(node.op, Lookup)]
+    return GELU_OPSET if any(op.function == "gelu" for op in lookups) else OPSET

@@ -1,0 +1,310 @@
+"""ONNX operators on the numbers of one tensor: activations and their limits, Softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mcutrain.errors import UnsupportedError
+from mcutrain.formats.onnx.arithmetic import affine, along
+from mcutrain.formats.onnx.curves import F32, Curve, curve_of, with_curve
+from mcutrain.formats.onnx.float_layout import Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.int8_node import Int8Node
+from mcutrain.formats.onnx.node import Array, OnnxNode
+from mcutrain.formats.onnx.old import softmax_axis
+from mcutrain.formats.onnx.values import Fixed, Scaling, Value, as_image, check_factor
+from mcutrain.formats.onnx.writer import OnnxWriter
+from mcutrain.ir.graph import Node
+from mcutrain.ir.op import Op
+from mcutrain.ops.activation_functions import ACTIVATIONS
+from mcutrain.ops.leaky_relu import LeakyRelu
+from mcutrain.ops.lookup import Lookup
+from mcutrain.ops.rescale import Rescale
+from mcutrain.ops.softmax import Softmax
+from mcutrain.quant import multipliers
+from mcutrain.quant.float_affine import Affine
+from mcutrain.quant.float_elementwise import Clamp, FloatLeakyRelu
+from mcutrain.quant.float_elementwise import Function as FloatFunction
+from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_shapes import SOFTMAX_OUTPUT, FloatSoftmax
+
+FUNCTIONS = {
+    "Elu": "elu",
+    "Gelu": "gelu",
+    "HardSwish": "hard_swish",
+    "Sigmoid": "logistic",
+    "Tanh": "tanh",
+}
+"""The names of ACTIVATIONS and of the float graph's functions."""
+
+
+def _slope(node: OnnxNode[Any]) -> float:
+    """Of a LeakyRelu, or of a PRelu that has the same for all channels."""
+    if node.op_type == "PRelu":
+        slopes = node.constant(1).real()
+        if slopes.size == 0 or np.ptp(slopes):
+            raise node.unsupported("a slope per channel is not; one slope is")
+        alpha = float(slopes.ravel()[0])
+    else:
+        alpha = node.attributes.real("alpha", 0.01)
+    if not 0 <= alpha <= 1:
+        raise node.unsupported(f"the slope {alpha} is not; 0 to 1 are")
+    return alpha
+
+
+def _limits(node: OnnxNode[Any]) -> tuple[int, float, float]:
+    """Which input a Relu, Clip, Max or Min limits, from where and to where."""
+    index, low, high = 0, 0.0, math.inf
+    if node.op_type == "Clip":
+        low, high = node.number(1, -math.inf), node.number(2, math.inf)
+    elif node.op_type in ("Max", "Min"):
+        index = 1 if node.is_constant(0) else 0
+        if len(node.inputs) != 2 or not node.is_constant(1 - index):
+            raise node.unsupported("only one tensor and one number are")
+        number = node.number(1 - index, 0.0)
+        low, high = (number, math.inf) if node.op_type == "Max" else (-math.inf, number)
+    if low > high:
+        raise node.wrong(f"the limits {low} to {high} hold nothing")
+    return index, low, high
+
+
+def _check_exact(node: OnnxNode[Any]) -> None:
+    if node.attributes.text("approximate", "none") != "none":
+        raise node.unsupported("the approximate one is not; approximate = none is")
+
+
+# --------------------------------------------------------------------------------------------- int8
+
+
+Function = Callable[[Array], Array]
+"""float32 to float32, or for a derivative float64 to float64."""
+
+
+def _each(function: Callable[[float], float]) -> Function:
+    """A function of one number, in double precision, rounded to single."""
+    return lambda x: np.array([function(v) for v in x.tolist()], np.float64).astype(F32)
+
+
+def _named(node: Int8Node) -> tuple[Function, Function]:
+    activation = ACTIVATIONS[FUNCTIONS[node.op_type]]
+
+    def derivative(x: Array) -> Array:
+        return np.array([activation.derivative(v) for v in x.tolist()])
+
+    return _each(activation.value), derivative
+
+
+def _hard_swish(node: Int8Node) -> tuple[Function, Function]:
+    sixth, half = F32(1 / 6), F32(0.5)
+
+    def value(x: Array) -> Array:
+        share: Array = x * np.clip(sixth * x + half, F32(0), F32(1))
+        return share
+
+    return value, _named(node)[1]
+
+
+def _hard_sigmoid(node: Int8Node) -> tuple[Function, Function]:
+    alpha, beta = node.attributes.real("alpha", 0.2), node.attributes.real("beta", 0.5)
+
+    def value(x: Array) -> Array:
+        clipped: Array = np.clip(F32(alpha) * x + F32(beta), F32(0), F32(1))
+        return clipped
+
+    def derivative(x: Array) -> Array:
+        line = alpha * x + beta
+        return np.where((line > 0) & (line < 1), alpha, 0.0)
+
+    return value, derivative
+
+
+def _elu(node: Int8Node) -> tuple[Function, Function]:
+    alpha = node.attributes.real("alpha", 1.0)
+    below = _each(lambda v: alpha * math.expm1(min(v, 0.0)))
+    return (
+        lambda x: np.where(x >= 0, x, below(x)),
+        lambda x: np.where(x >= 0, 1.0, alpha * np.exp(np.minimum(x, 0.0))),
+    )
+
+
+def _gelu(node: Int8Node) -> tuple[Function, Function]:
+    _check_exact(node)
+    return _named(node)
+
+
+UNARY: Mapping[str, Callable[[Int8Node], tuple[Function, Function]]] = {
+    "Elu": _elu,
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _hard_swish,
+    "Sigmoid": _named,
+    "Tanh": _named,
+}
+"""Each function and its derivative."""
+
+
+def int8_unary(node: Int8Node) -> Value:
+    """An activation of UNARY."""
+    function, derivative = UNARY[node.op_type](node)
+    curve, value = curve_of(node, 0)
+    with np.errstate(all="ignore"):
+        slopes = curve.slopes * derivative(curve.values.astype(np.float64))
+        values = function(curve.values)
+    return with_curve(value, curve.then(node, values, slopes))
+
+
+def int8_leaky_relu(node: Int8Node) -> Value:
+    """LeakyRelu, and PRelu with one slope."""
+    alpha = _slope(node)
+    value = node.real()
+    if isinstance(value.source, Curve):
+        curve, _ = curve_of(node, 0)
+        positive = curve.values >= 0
+        values = np.where(positive, curve.values, F32(alpha) * curve.values)
+        slopes = curve.slopes * np.where(positive, 1.0, alpha)
+        return with_curve(value, curve.then(node, values, slopes))
+    x, quantization = node.tensor()
+
+    def make(wanted: Quantization) -> Op:
+        check_factor(node.name, quantization.scale / wanted.scale)
+        return multipliers.leaky_relu(alpha, quantization, wanted)
+
+    return Value(Scaling(node.name, make, (x,)), value.image, value.shape)
+
+
+def int8_relu(node: Int8Node) -> Value:
+    """Relu: a limit of the value."""
+    return node.real().clipped(0.0, math.inf)
+
+
+def int8_clip(node: Int8Node) -> Value:
+    """Clip, Max, Min: limits of the value. Limits that leave out 0 need a curve."""
+    index, low, high = _limits(node)
+    value = node.real(index)
+    if low <= 0 <= high and not isinstance(value.source, Curve):
+        return value.clipped(low, high)
+    curve, _ = curve_of(node, index)
+    inside = (curve.values > low) & (curve.values < high)
+    values = np.clip(curve.values, F32(low), F32(high))
+    return with_curve(value, curve.then(node, values, np.where(inside, curve.slopes, 0.0)))
+
+
+def int8_softmax(node: Int8Node) -> Value:
+    """Softmax over the channels; without a QuantizeLinear its scale is 1/256 from -128 on."""
+    value = node.real()
+    axis = softmax_axis(node, value.shape)
+    elements = math.prod(value.shape)
+    if value.shape[axis] != elements and axis != 1:
+        raise node.unsupported(f"axis {axis} of {value.shape} is not; channels (axis 1) are")
+    x, quantization = node.image()
+    image = as_image(node.name, value.shape)
+    if value.shape[axis] == elements:
+        image = (1, 1, elements)
+        x = node.builder.reshape(x, (1, *image), f"{node.name}.row")
+    op = Softmax.from_scale(quantization.scale)
+    return Value(Fixed(node.name, op, (x,), SOFTMAX_OUTPUT), image, value.shape)
+
+
+# -------------------------------------------------------------------------------------------- float
+
+
+def float_clip(node: FloatOnnx) -> Placed:
+    """Relu, Clip, Max, Min."""
+    index, low, high = _limits(node)
+    if not low <= 0 <= high:
+        raise node.unsupported(f"the limits {low} to {high} are not; limits around 0 are")
+    return node.elementwise(Clamp(low, high), node.x(index))
+
+
+def float_leaky_relu(node: FloatOnnx) -> Placed:
+    """LeakyRelu, and PRelu with one slope."""
+    return node.elementwise(FloatLeakyRelu(_slope(node)), node.x())
+
+
+def float_hard_sigmoid(node: FloatOnnx) -> Placed:
+    """max(0, min(1, alpha * x + beta))."""
+    alpha = node.attributes.real("alpha", 0.2)
+    beta = node.attributes.real("beta", 0.5)
+    axis, factor = along(node, node.x(), np.full(1, alpha))
+    line = affine(node, node.x(), Affine(factor, np.full_like(factor, beta)), axis)
+    return node.elementwise(Clamp(0.0, 1.0), line)
+
+
+def float_function(node: FloatOnnx) -> Placed:
+    """An activation of FUNCTIONS."""
+    if node.op_type == "Elu" and node.attributes.real("alpha", 1.0) != 1.0:
+        raise node.unsupported("an alpha other than 1 is not; alpha = 1 is")
+    if node.op_type == "Gelu":
+        _check_exact(node)
+    return node.elementwise(FloatFunction(FUNCTIONS[node.op_type]), node.x())
+
+
+def float_softmax(node: FloatOnnx) -> Placed:
+    """Over one axis, which must be stored last."""
+    x = node.x()
+    axis = softmax_axis(node, x.shape)
+    return node.elementwise(FloatSoftmax(), node.nodes.with_last(x, axis, node.output))
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+LOOKUPS: dict[str, tuple[str, dict[str, float]]] = {
+    "elu": ("Elu", {}),
+    "gelu": ("Gelu", {}),
+    "hard_sigmoid": ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}),
+    "hard_swish": ("HardSwish", {}),
+    "logistic": ("Sigmoid", {}),
+    "tanh": ("Tanh", {}),
+}
+
+
+def write_softmax(w: OnnxWriter, node: Node) -> None:
+    """Softmax over the channels; a beta is a factor before it."""
+    op = node.op
+    assert isinstance(op, Softmax)
+    x, y = node.inputs[0], node.outputs[0]
+    kind, real = w.type(x), w.real(x)
+    if op != Softmax.from_scale(kind.scale):
+        beta = op.mult_q31 * 2.0 ** (op.left_shift - 31) / (kind.scale * 2.0**26)
+        factor = w.constant(f"{y}/beta", np.array(beta, np.float32))
+        real = w.op("Mul", [real, factor], f"{y}/scaled")
+    axis = min(1, len(kind.shape) - 1)
+    w.finish(w.layer(node, "Softmax", [real], axis=axis), y)
+
+
+def write_leaky_relu(w: OnnxWriter, node: Node) -> None:
+    """LeakyRelu."""
+    op = node.op
+    assert isinstance(op, LeakyRelu)
+    positive, negative = (mult * 2.0**shift for mult, shift in (op.positive, op.negative))
+    real = w.layer(node, "LeakyRelu", [w.real(node.inputs[0])], alpha=negative / positive)
+    w.finish(real, node.outputs[0], (op.low, op.high))
+
+
+def write_look_up(w: OnnxWriter, node: Node) -> None:
+    """The function whose values the table holds."""
+    op = node.op
+    assert isinstance(op, Lookup)
+    real = w.real(node.inputs[0])
+    if op.function == "swish":
+        share = w.op("Sigmoid", [real], f"{node.outputs[0]}/sigmoid")
+        w.finish(w.layer(node, "Mul", [real, share]), node.outputs[0])
+        return
+    if op.function not in LOOKUPS:
+        raise UnsupportedError(
+            f"node {node.name!r} is a table of {op.function}, which is no operator of .onnx"
+        )
+    name, attributes = LOOKUPS[op.function]
+    w.finish(w.layer(node, name, [real], **attributes), node.outputs[0])
+
+
+def write_rescale(w: OnnxWriter, node: Node) -> None:
+    """Nothing but another QuantizeLinear, and the limits before it."""
+    op = node.op
+    assert isinstance(op, Rescale)
+    w.finish(w.real(node.inputs[0]), node.outputs[0], (op.low, op.high))

@@ -1,0 +1,327 @@
+"""ONNX operators with two operands: activations, numbers per channel, one number; and Neg."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mcutrain.formats.layers import minuend_first
+from mcutrain.formats.onnx.curves import F32, Curve, curve_of, with_curve
+from mcutrain.formats.onnx.float_layout import Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.int8_node import Int8Node
+from mcutrain.formats.onnx.int8_sums import with_bias
+from mcutrain.formats.onnx.node import Array, Constant, OnnxNode
+from mcutrain.formats.onnx.shaping import reshaped
+from mcutrain.formats.onnx.values import Scaling, Value, as_image, check_factor
+from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
+from mcutrain.ir.graph import Node
+from mcutrain.ir.op import Op
+from mcutrain.ops.add import Add
+from mcutrain.ops.add_channels import AddChannels
+from mcutrain.ops.mul import Mul
+from mcutrain.quant import multipliers
+from mcutrain.quant.float_affine import Affine
+from mcutrain.quant.float_elementwise import FloatMul
+from mcutrain.quant.float_op import FloatOp, Quantization
+
+Rule = Callable[[FloatOnnx], Placed]
+
+# --------------------------------------------------------------------------------------------- int8
+
+
+MOST_WRITTEN_OUT = 2**22  # elements of a constant that is broadcast
+
+
+def int8_add(node: Int8Node) -> Value:
+    """Add of two activations or of a constant; a bias is part of the sums before it."""
+    constants = _constants(node)
+    if constants:
+        biased = with_bias(node, node.real(1 - constants[0]), node.constant(constants[0]))
+        if biased is not None:
+            return biased
+    return _binary(node)
+
+
+def int8_binary(node: Int8Node) -> Value:
+    """Sub, Mul, Div."""
+    return _binary(node)
+
+
+def _constants(node: OnnxNode[Any]) -> list[int]:
+    """Which of two inputs are known."""
+    return [i for i in (0, 1) if node.is_constant(i)]
+
+
+def _binary(node: Int8Node) -> Value:
+    constants = _constants(node)
+    if constants:
+        if node.constant(constants[0]).data.size == 1:
+            return _with_number(node, constants[0])
+        return _with_constant(node, constants[0])
+    a, b = node.real(0), node.real(1)
+    if isinstance(a.source, Curve) or isinstance(b.source, Curve):
+        return _of_two_curves(node)
+    return _of_activations(node)
+
+
+OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+}
+SLOPES: Mapping[str, Callable[[Array, Array, Array, Array], Array]] = {
+    "Add": lambda x, dx, y, dy: dx + dy,
+    "Sub": lambda x, dx, y, dy: dx - dy,
+    "Mul": lambda x, dx, y, dy: dx * y + x * dy,
+    "Div": lambda x, dx, y, dy: (dx * y - x * dy) / (y * y),
+}
+"""The derivative of the result, from both operands and their derivatives."""
+
+
+def _combined(
+    node: Int8Node, a: tuple[Array, Array], b: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Values and slopes of the result, from those of both operands."""
+    with np.errstate(all="ignore"):
+        values = OPERATIONS[node.op_type](a[0], b[0])
+        (x, dx), (y, dy) = ((v.astype(np.float64), d) for v, d in (a, b))
+        slopes = SLOPES[node.op_type](x, dx, y, dy)
+    return values, slopes
+
+
+def _with_number(node: Int8Node, index: int) -> Value:
+    """An activation and one number."""
+    curve, value = curve_of(node, 1 - index)
+    constant = node.constant(index)
+    if constant.data.ndim > len(value.shape):
+        raise node.unsupported(f"a number of {constant.data.ndim} dimensions is not; one of 0 is")
+    number = np.full(256, constant.real().ravel()[0], F32), np.zeros(256)
+    operands = [(curve.values, curve.slopes)]
+    operands.insert(index, number)
+    return with_curve(value, curve.then(node, *_combined(node, *operands)))
+
+
+def _of_two_curves(node: Int8Node) -> Value:
+    """Both are functions of the same integers, such as x * sigmoid(x)."""
+    (a, value), (b, other) = curve_of(node, 0), curve_of(node, 1)
+    if (a.x, a.x_quantization) != (b.x, b.x_quantization) or value.shape != other.shape:
+        raise node.unsupported(
+            "float inputs are not, unless both follow from one tensor; a QuantizeLinear and "
+            "DequantizeLinear before it is"
+        )
+    combined = _combined(node, (a.values, a.slopes), (b.values, b.slopes))
+    return with_curve(value, a.then(node, *combined))
+
+
+def _of_activations(node: Int8Node) -> Value:
+    """Of equal shapes, or one of them with a number per channel."""
+    shapes = [node.real(i).shape for i in (0, 1)]
+    wide = 0 if math.prod(shapes[0]) >= math.prod(shapes[1]) else 1
+    shape = shapes[wide]
+    narrow = (1, *shape[1:2], *(1 for _ in shape[2:]))
+    if shapes[1 - wide] not in (shape, narrow):
+        raise node.unsupported(
+            f"broadcasting {shapes[0]} and {shapes[1]} is not; equal shapes and [1, c, 1, 1] are"
+        )
+    image = node.real(0).image
+    if shapes[0] == shapes[1] and image == node.real(1).image:
+        found = [node.stored(i) for i in (0, 1)]
+    else:
+        found = [node.image(i) for i in (0, 1)]
+        image = as_image(f"node {node.name!r}", shape)
+    return Value(_scaling(node, found[0], found[1], wide), image, shape)
+
+
+def _with_constant(node: Int8Node, index: int) -> Value:
+    """An activation and numbers of their own for its channels, or for its elements."""
+    value = node.real(1 - index)
+    if node.op_type == "Div":
+        raise node.unsupported("numbers per channel are not; one number, or Mul by 1 / numbers is")
+    found = [node.stored(1 - index)]
+    found.insert(index, _stored_constant(node, index, value))
+    return Value(_scaling(node, found[0], found[1], 1 - index), value.image, value.shape)
+
+
+def _scaling(
+    node: Int8Node,
+    a: tuple[str, Quantization],
+    b: tuple[str, Quantization],
+    wide: int,
+) -> Scaling:
+    """The operator on tensors of which `wide` (0 or 1) has all elements: it comes first."""
+    (x, x_q), (y, y_q) = a, b
+    names = (x, y) if wide == 0 else (y, x)
+    kind = node.op_type
+
+    def make(wanted: Quantization) -> Op:
+        if kind == "Mul":
+            return multipliers.multiply(*((x_q, y_q) if wide == 0 else (y_q, x_q)), wanted)
+        check_factor(node.name, x_q.scale / wanted.scale, y_q.scale / wanted.scale)
+        rule = multipliers.add_scales if kind == "Add" else multipliers.sub_scales
+        first, second, result = rule(x_q, y_q, wanted)
+        scaled = (first, second) if wide == 0 else (second, first)
+        return (AddChannels if per_channel else Add)(*scaled, result)
+
+    if kind == "Div":
+        raise node.unsupported("the quotient of two activations is not; that by a number is")
+    per_channel = node.builder.tensors[x].type.shape != node.builder.tensors[y].type.shape
+    return Scaling(node.name, make, names)
+
+
+def _stored_constant(node: Int8Node, index: int, value: Value) -> tuple[str, Quantization]:
+    """The numbers as int8 in the order of the value's integers, one per channel if that is all."""
+    constant = node.constant(index)
+    shape = value.shape
+    if np.broadcast_shapes(constant.data.shape, shape) != shape or math.prod(shape) > (
+        MOST_WRITTEN_OUT
+    ):
+        raise node.unsupported(f"{constant.data.shape} for {shape} is not; fewer numbers are")
+    integers, quantization = _as_int8(node, constant)
+    height, width, channels = value.image
+    full = np.broadcast_to(integers, shape).reshape(channels, height, width).transpose(1, 2, 0)
+    per_channel = bool((full == full[:1, :1]).all())
+    data = full[None, :1, :1] if per_channel else full[None]
+    scales, zero_point = (quantization.scale,), quantization.zero_point
+    return node.builder.constant(constant.name, data, scales, 0, zero_point), quantization
+
+
+def _as_int8(node: Int8Node, constant: Constant) -> tuple[Array, Quantization]:
+    """The file's own integers if they have one scale; else symmetric ones up to 127."""
+    if constant.scales is not None and constant.scales.size == 1:
+        low, high = int(constant.data.min()), int(constant.data.max())
+        zero_point = min(max(0, -128 - low), 127 - high)
+        if high - low <= 255 and -128 <= zero_point <= 127:
+            stored = (constant.data.astype(np.int64) + zero_point).astype(np.int8)
+            return stored, Quantization(float(constant.scales.ravel()[0]), zero_point)
+    real = constant.real()
+    largest = float(np.abs(real).max(initial=0.0))
+    if not math.isfinite(largest):
+        raise node.wrong(f"the constant {constant.name!r} holds numbers that are no numbers")
+    scale = float(F32(largest / 127)) or 1.0
+    return np.clip(np.rint(real / scale), -127, 127).astype(np.int8), Quantization(scale, 0)
+
+
+# -------------------------------------------------------------------------------------------- float
+
+
+def affine(node: FloatOnnx, x: Placed, op: Affine, axis: int) -> Placed:
+    """Along an ONNX axis, which must be stored last."""
+    if not -len(x.shape) <= axis < len(x.shape) or x.shape[axis] != len(op.factor):
+        raise node.wrong(f"{len(op.factor)} numbers do not fit axis {axis} of {x.shape}")
+    if len(x.shape) < 2:
+        raise node.unsupported(f"an input {x.shape} is not; [1, c, …] is")
+    return node.elementwise(op, node.nodes.with_last(x, axis % len(x.shape), node.output))
+
+
+def float_arithmetic(
+    with_constant: Callable[[Array, bool], Affine | None], of_tensors: FloatOp | None
+) -> Rule:
+    """with_constant: an Affine of the constant, and of whether it is the first operand.
+
+    of_tensors: the operator on two tensors.
+    """
+
+    def apply(node: FloatOnnx) -> Placed:
+        constants = _constants(node)
+        if not constants:
+            if of_tensors is None:
+                raise node.unsupported("division by a tensor is not; by a constant is")
+            return _of_two(node, of_tensors)
+        first = constants[0] == 0
+        x = node.x(int(first))
+        axis, numbers = along(node, x, node.numbers(constants[0]))
+        found = with_constant(numbers, first)
+        if found is None:
+            raise node.unsupported("a constant divided by a tensor is not")
+        return affine(node, x, found, axis)
+
+    return apply
+
+
+def along(node: FloatOnnx, x: Placed, value: Array) -> tuple[int, Array]:
+    """The axis along which a constant varies, and its numbers; for one number any axis."""
+    if value.size == 1:
+        order = x.stored_order
+        axis = order[-1] if order else len(x.shape) - 1
+        return axis, np.full(x.shape[axis], float(value.ravel()[0]))
+    rank = len(x.shape)
+    shape = (1,) * (rank - value.ndim) + value.shape
+    longer = [i for i, d in enumerate(shape) if d > 1]
+    if len(shape) != rank or len(longer) != 1 or x.shape[longer[0]] != value.size:
+        raise node.unsupported(
+            f"a constant {value.shape} for {x.shape} is not; one number, or one per channel is"
+        )
+    return longer[0], value.ravel()
+
+
+def _of_two(node: FloatOnnx, op: FloatOp) -> Placed:
+    """Of two tensors, which must be stored in one order."""
+    a, b = node.x(0), node.x(1)
+    if len(a.shape) != len(b.shape):
+        raise node.unsupported(f"shapes {a.shape} and {b.shape} are not; of one rank are")
+    larger = a if math.prod(a.shape) >= math.prod(b.shape) else b
+    like = node.nodes.direct(larger, node.output)
+    order = like.stored_order
+    assert order is not None
+    if isinstance(op, FloatMul) and a.shape != b.shape:
+        return _gated(node, a, b, op)
+    tensors = [node.nodes.arrange(v, v.shape, order, node.output) for v in (a, b)]
+    tensor = node.add(op, *tensors)
+    return node.nodes.placed(tensor, [order.index(i) for i in range(len(order))], larger.shape)
+
+
+def _gated(node: FloatOnnx, a: Placed, b: Placed, op: FloatMul) -> Placed:
+    """One operand has one number per channel, which both must have last."""
+    wide, gate = (a, b) if math.prod(a.shape) >= math.prod(b.shape) else (b, a)
+    longer = [i for i, d in enumerate(gate.shape) if d > 1]
+    if len(longer) != 1 or gate.shape[longer[0]] != wide.shape[longer[0]]:
+        raise node.unsupported(
+            f"shapes {a.shape} and {b.shape} are not; equal ones, and one number per channel are"
+        )
+    found = node.nodes.with_last(wide, longer[0], node.output)
+    rank = len(found.stored)
+    per_channel = (*(1 for _ in range(rank - 1)), found.stored[-1])
+    small = node.nodes.reshape(gate.tensor, per_channel, node.output)
+    return Placed(node.add(op, found.tensor, small), found.stored, found.perm, found.shape)
+
+
+def float_negative(node: FloatOnnx) -> Placed:
+    """-x."""
+    axis, ones = along(node, node.x(), np.full(1, -1.0))
+    return affine(node, node.x(), Affine(ones, np.zeros_like(ones)), axis)
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def write_add(w: OnnxWriter, node: Node) -> None:
+    """Add, or Sub where a factor is negative."""
+    op = node.op
+    assert isinstance(op, Add)
+    real = dict(zip(node.inputs, _broadcast(w, node), strict=True))
+    is_subtraction, operands = minuend_first(op, node.inputs)
+    name = "Sub" if is_subtraction else "Add"
+    sums = w.layer(node, name, [real[n] for n in operands])
+    w.finish(sums, node.outputs[0], (op.low, op.high))
+
+
+def write_mul(w: OnnxWriter, node: Node) -> None:
+    """Mul."""
+    op = node.op
+    assert isinstance(op, Mul)
+    w.finish(w.layer(node, "Mul", _broadcast(w, node)), node.outputs[0], (op.low, op.high))
+
+
+def _broadcast(w: OnnxWriter, node: Node) -> list[str]:
+    """Both operands; one with a number per channel gets as many axes as the other."""
+    first, second = (w.type(n).shape for n in node.inputs)
+    a, b = (w.real(n) for n in node.inputs)
+    if len(first) == len(second):
+        return [a, b]
+    shape = channels_first((*(1 for _ in first[1:]), second[-1]))
+    return [a, reshaped(w, b, shape, f"{node.inputs[1]}/channels")]

@@ -1,0 +1,197 @@
+"""From the nodes of an .onnx file to values: what is the same for int8 and for float models."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from onnx import GraphProto, NodeProto, ValueInfoProto
+
+from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.onnx import constants
+from mcutrain.formats.onnx.file import Attributes, tensor_to_array, type_name
+from mcutrain.formats.onnx.node import Budget, Constant, OnnxNode, V
+from mcutrain.formats.onnx.old import with_attributes
+
+MAX_OUTPUTS = 64
+MAX_AXES = 4
+WALK = 16  # operators between the input and a Transpose that tells its layout
+BEFORE_LAYOUT = {
+    *("Add", "Cast", "Div", "Identity", "Mul", "Pad", "Sub", "Squeeze", "Unsqueeze"),
+    *("DequantizeLinear", "QuantizeLinear"),
+}
+"""What may lie between the input and a Transpose that tells its layout."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """The one input of a model. shape: as ONNX sees it. element_type: of TensorProto."""
+
+    name: str
+    shape: tuple[int, ...]
+    element_type: int
+    is_channels_last: bool
+
+
+class Reading(ABC, Generic[V]):
+    """The values of the ONNX tensors seen so far."""
+
+    rules: Mapping[str, Callable[[Any], V]]
+    input_types: tuple[int, ...]
+    max_elements: int
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.budget = Budget()
+        self.values: dict[str, V | Constant] = {}
+
+    @abstractmethod
+    def node(
+        self,
+        name: str,
+        op_type: str,
+        inputs: tuple[V | Constant | None, ...],
+        outputs: tuple[str, ...],
+        attributes: Attributes,
+    ) -> OnnxNode[V]:
+        """The node with what its rule needs."""
+
+    def define(self, name: str, value: V | Constant) -> None:
+        """Note a value. Raises ModelError if the name has one."""
+        if name in self.values:
+            raise ModelError(f"the tensor {name!r} is defined twice")
+        self.values[name] = value
+
+    def declare(self, graph: GraphProto) -> Input:
+        """Note the initializers; the one input, and whether the outputs are few enough."""
+        for tensor in graph.initializer:
+            data = tensor_to_array(tensor)
+            self.budget.spend(data.nbytes)
+            self.define(tensor.name, Constant(tensor.name, data))
+        inputs = [info for info in graph.input if info.name not in self.values]
+        if len(inputs) != 1:
+            names = ", ".join(repr(info.name) for info in inputs[:8])
+            raise UnsupportedError(
+                f"the model has {len(inputs)} inputs ({names}); one is supported: export it with "
+                "one, the others as constants"
+            )
+        (info,) = inputs
+        kind = info.type.tensor_type.elem_type
+        if kind not in self.input_types:
+            known = " or ".join(type_name(t) for t in self.input_types)
+            raise UnsupportedError(
+                f"input {info.name!r} is {type_name(kind)}; {known} is supported: export the model "
+                "with such an input"
+            )
+        if not 0 < len(graph.output) <= MAX_OUTPUTS:
+            raise UnsupportedError(
+                f"{len(graph.output)} outputs are not supported; 1 to {MAX_OUTPUTS} are"
+            )
+        shape = self._input_shape(info)
+        return Input(str(info.name), shape, kind, _is_channels_last(graph, info.name))
+
+    def visit(self, proto: NodeProto, index: int) -> None:
+        """Apply the rule for a node."""
+        node = self._looked_up(proto, index)
+        try:
+            result = self._result(node)
+        except (ValueError, IndexError, OverflowError) as error:
+            raise node.wrong(str(error)) from error
+        if node.attributes.unread:
+            unread = node.attributes.unread[0]
+            raise node.unsupported(f"the attribute {unread} is not; leave it out: the others are")
+        if not isinstance(result, Constant) and math.prod(result.shape) > self.max_elements:
+            raise node.wrong(
+                f"the output {result.shape} has more than {self.max_elements:,} numbers"
+            )
+        self.define(node.output, result)
+
+    def output(self, name: str) -> V:
+        """The value of an output."""
+        value = self.values.get(name)
+        if value is None or isinstance(value, Constant):
+            raise ModelError(f"the output {name!r} is not computed from the input")
+        return value
+
+    def _result(self, node: OnnxNode[V]) -> V | Constant:
+        folds = all(x is None or isinstance(x, Constant) for x in node.inputs)
+        fold = constants.RULES.get(node.op_type)
+        if fold is not None and (folds or node.op_type == "Shape"):
+            return fold(node)
+        rule = self.rules.get(node.op_type)
+        if rule is None:
+            raise node.unknown(self.rules)
+        return rule(node)
+
+    def _looked_up(self, proto: NodeProto, index: int) -> OnnxNode[V]:
+        outputs = tuple(proto.output)
+        name = proto.name or (outputs[0] if outputs and outputs[0] else f"node {index}")
+        where = f"{proto.op_type} (node {name!r})"
+        if not outputs or not outputs[0]:
+            raise ModelError(f"{where} has no output")
+        if proto.domain not in ("", "ai.onnx"):
+            raise UnsupportedError(
+                f"{where} is of the domain {proto.domain!r}; only ONNX's own operators are "
+                "supported"
+            )
+        found = tuple(self._lookup(n, where) if n else None for n in proto.input)
+        attributes = Attributes(where, {a.name: a for a in proto.attribute})
+        inputs = with_attributes(proto.op_type, self.opset, found, attributes)
+        return self.node(name, proto.op_type, inputs, outputs, attributes)
+
+    def _lookup(self, name: str, where: str) -> V | Constant:
+        if name not in self.values:
+            raise ModelError(
+                f"{where} reads {name!r}, which nothing before it computes: it is missing, or "
+                "the nodes form a cycle"
+            )
+        return self.values[name]
+
+    def _input_shape(self, info: ValueInfoProto) -> tuple[int, ...]:
+        """The shape; only the batch may be left open, and is 1."""
+        dims = info.type.tensor_type.shape.dim
+        shape = tuple(d.dim_value if d.dim_value > 0 else None for d in dims)
+        if len(shape) < 2:
+            raise UnsupportedError(
+                f"input {info.name!r} has the shape {shape}; at least two axes are supported, of "
+                "which the first is the batch"
+            )
+        if None in shape[1:]:
+            open_axes = [i for i, length in enumerate(shape) if length is None and i > 0]
+            raise UnsupportedError(
+                f"input {info.name!r} has open lengths on the axes {open_axes}; all but the batch "
+                "must be fixed: export the model without dynamic axes for them"
+            )
+        fixed = tuple(1 if d is None else d for d in shape)
+        if math.prod(fixed) > self.max_elements or len(fixed) > MAX_AXES:
+            raise ModelError(f"input {info.name!r} has the impossible shape {fixed}")
+        if fixed[0] != 1:
+            raise UnsupportedError(
+                f"input {info.name!r} has a batch of {fixed[0]}; 1 is supported: export the model "
+                "with a batch of 1, or a dynamic one"
+            )
+        return fixed
+
+
+def _is_channels_last(graph: GraphProto, name: str) -> bool:
+    """Whether all ways from the input lead over simple operators to Transposes to channels first.
+
+    So do files that were converted from TensorFlow; the input is [1, h, w, c] for their users.
+    """
+    names, transposes = {name}, 0
+    for node in graph.node:
+        if not names.intersection(node.input):
+            continue
+        if node.op_type == "Transpose":
+            perm = next((tuple(a.ints) for a in node.attribute if a.name == "perm"), ())
+            if len(perm) < 3 or perm != (0, len(perm) - 1, *range(1, len(perm) - 1)):
+                return False
+            transposes += 1
+        elif node.op_type in BEFORE_LAYOUT and len(names) < WALK:
+            names.update(node.output)
+        else:
+            return False
+    return transposes > 0
