@@ -142,6 +142,34 @@ def transformer_block(m):
     return m.op("ADD", [m.conv(x, SHAPE), m.x], SHAPE, "AddOptions")
 
 
+def weights_in_fewer_bits(m):
+    """As the converter's float16 quantization leaves them, and as int8 per output channel."""
+    half = m.builder.constant("half", m.rng.normal(0, 0.3, (4, 3, 3, 4)).astype(np.float16))
+    codes = m.rng.integers(-127, 128, (4, 3, 3, 4)).astype(np.int8)
+    scales = (0.002, 0.001, 0.003, 0.0015)
+    x = m.x
+    for stored in (half, m.builder.constant("codes", codes, scale=scales)):
+        w = m.op("DEQUANTIZE", [stored], (4, 3, 3, 4), "DequantizeOptions")
+        options = dict.fromkeys(("StrideW", "StrideH", "DilationWFactor", "DilationHFactor"), 1)
+        x = m.op("CONV_2D", [x, w, m.real(4)], SHAPE, "Conv2DOptions", Padding=SAME, **options)
+    return x
+
+
+def flattened_by_its_shape(m):
+    """What Keras' Flatten becomes where the batch is open."""
+    shape = m.builder.tensor("shape", (4,), "int32")
+    m.builder.operator("SHAPE", [m.x], shape, "ShapeOptions", OutType=tflite.TensorType.INT32)
+    batch = m.builder.tensor("batch", (), "int32")
+    ends = [m.integers(0), m.integers(1), m.integers(1)]
+    m.builder.operator(
+        "STRIDED_SLICE", [shape, *ends], batch, "StridedSliceOptions", ShrinkAxisMask=1
+    )
+    rest = m.builder.constant("rest", np.array(224, np.int32))
+    packed = m.builder.tensor("packed", (2,), "int32")
+    m.builder.operator("PACK", [batch, rest], packed, "PackOptions", ValuesCount=2)
+    return m.dense(m.op("RESHAPE", [m.x, packed], (1, 224)), 3, 224)
+
+
 MAKERS = [
     convolutions,
     residual_and_classifier,
@@ -151,6 +179,8 @@ MAKERS = [
     hard_sigmoid_by_hand,
     activations,
     transformer_block,
+    weights_in_fewer_bits,
+    flattened_by_its_shape,
 ]
 
 
@@ -195,6 +225,10 @@ def test_a_float_gelu_becomes_the_int8_one(tmp_path):
         (
             lambda m: m.op("TRANSPOSE", [m.x, m.integers(1, 0, 2, 3)], (8, 1, 7, 4)),
             "orders the axes",
+        ),
+        (
+            lambda m: m.op("DEQUANTIZE", [m.x], SHAPE, "DequantizeOptions"),
+            "dequantizes 'x'; supported are constants",
         ),
         (lambda m: m.conv(m.x, SHAPE, channels=2), "do not fit"),
     ],

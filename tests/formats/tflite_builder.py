@@ -18,6 +18,7 @@ TYPES = {
     "uint8": tflite.TensorType.UINT8,
     "int16": tflite.TensorType.INT16,
     "int32": tflite.TensorType.INT32,
+    "float16": tflite.TensorType.FLOAT16,
     "float32": tflite.TensorType.FLOAT32,
 }
 NO_TENSOR = -1

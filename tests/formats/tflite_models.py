@@ -183,15 +183,18 @@ def means(draw):
 
 @st.composite
 def pads(draw):
-    """PAD and PADV2 of an image."""
+    """PAD and PADV2 of an image, or of a sequence."""
+    is_image = draw(st.booleans())
     shape = [draw(st.integers(1, 5)) for _ in "hwc"]
     top, bottom, left, right = (draw(st.integers(0, 3)) for _ in range(4))
     quantization = {"scale": draw(scales), "zero_point": draw(zero_points)}
     b = TfliteBuilder()
-    x = b.tensor("x", (1, *shape), **quantization)
     table = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
+    if not is_image:
+        shape, table = shape[1:], table[[0, 2, 3]]
+    x = b.tensor("x", (1, *shape), **quantization)
     inputs = [x, b.constant("paddings", table)]
-    padded = (1, shape[0] + top + bottom, shape[1] + left + right, shape[2])
+    padded = tuple(np.array([1, *shape]) + table.sum(axis=1))
     y = b.tensor("y", padded, **quantization)
     if draw(st.booleans()):
         b.operator("PAD", inputs, y, table="PadOptions")

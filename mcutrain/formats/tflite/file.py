@@ -50,7 +50,7 @@ BINDING_ERRORS = (
     struct.error,
 )
 """What the bindings and numpy raise when a damaged file leads them astray."""
-CONSTANT_DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32")
+CONSTANT_DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float16", "float32")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Importer:
         self.nodes: list[FloatNode] = []
         self.names = Names()
         self.shapes: dict[str, Shape] = {}
+        self.constants: dict[int, FileTensor] = {}  # of tensors that follow from constants
         for t in model.tensors:
             self.names.take(t.name)
 
@@ -106,6 +107,11 @@ class FloatOperator(Operands):
         """The one output."""
         return self.model.tensors[self.output_index()]
 
+    def file_tensor(self, position: int) -> FileTensor:
+        """The file's tensor of a required input, or what its constant was found to be."""
+        index = self.input_index(position)
+        return self.importer.constants.get(index, self.model.tensors[index])
+
     def x(self, position: int = 0) -> str:
         """The name of an input that is computed."""
         t = self.file_tensor(position)
@@ -123,10 +129,10 @@ class FloatOperator(Operands):
     def real(self, position: int) -> Array:
         """A constant input in real numbers, float32."""
         t = self.file_tensor(position)
-        if t.data is None or t.dtype not in ("float32", "int8"):
+        if t.data is None or t.dtype not in ("float32", "float16", "int8"):
             raise UnsupportedError(
-                f"{self.where}: {t.name!r} ({t.dtype}) must be a constant of float32, or of int8 "
-                "with scales"
+                f"{self.where}: {t.name!r} ({t.dtype}) must be a constant of float32 or float16, "
+                "or of int8 with scales"
             )
         data = t.data
         if t.dtype == "int8":

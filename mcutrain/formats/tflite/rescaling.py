@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.entry import Entry
 from mcutrain.formats.tflite.flatbuffer import Table
@@ -50,7 +52,7 @@ def _is_edge(o: Int8Operator, index: int, edges: tuple[int, ...]) -> bool:
     return index in edges and index not in o.converter.int8_of
 
 
-def _quantize(o: Int8Operator) -> None:
+def _int8_quantize(o: Int8Operator) -> None:
     """Dropped at the model's input, else a Rescale."""
     source, target = o.input_index(0), o.output_index()
     if o.model.tensors[source].dtype == "float32":
@@ -65,7 +67,7 @@ def _quantize(o: Int8Operator) -> None:
     o.emit(op, x.name)
 
 
-def _dequantize(o: Int8Operator) -> None:
+def _int8_dequantize(o: Int8Operator) -> None:
     """At the model's output: dropped."""
     source, target = o.input_index(0), o.output_index()
     is_float = o.model.tensors[target].dtype == "float32"
@@ -73,6 +75,18 @@ def _dequantize(o: Int8Operator) -> None:
         raise UnsupportedError(f"{o.where} dequantizes in the middle; supported are the edges")
     o.x()
     o.converter.int8_of[target] = source
+
+
+def _float_dequantize(o: FloatOperator) -> None:
+    """Of weights that are stored as float16, or as int8 with scales."""
+    t = o.file_tensor(0)
+    if t.data is None:
+        raise UnsupportedError(
+            f"{o.where} dequantizes {t.name!r}; supported are constants, in models to quantize"
+        )
+    o.importer.constants[o.output_index()] = replace(
+        t, name=o.y.name, dtype="float32", data=o.real(0)
+    )
 
 
 def _write_rescale(w: TfliteWriter, node: Node) -> None:
@@ -88,10 +102,10 @@ def _write_rescale(w: TfliteWriter, node: Node) -> None:
 
 
 OPERATORS = (
-    Entry("DEQUANTIZE", int8=_dequantize, reason="a float model computes no integers"),
+    Entry("DEQUANTIZE", int8=_int8_dequantize, real=_float_dequantize),
     Entry(
         "QUANTIZE",
-        int8=_quantize,
+        int8=_int8_quantize,
         reason="a model that has it is int8 already",
         writes={Rescale: _write_rescale},
     ),

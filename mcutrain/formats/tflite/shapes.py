@@ -31,9 +31,11 @@ def _padded(o: Operands, shape: Shape) -> tuple[Shape, Sides]:
     table, image = o.integers(1), shape
     if len(shape) == 3:  # of a 1-D convolution, before its ExpandDims
         table, image = [*table[:2], 0, 0, *table[2:]], (1, *shape)
-    if image[:1] != (1,) or len(image) != 4 or len(table) != 8 or any(table[:2] + table[6:]):
+    is_image = len(image) == 4 and image[0] == 1 and 0 not in image
+    if not is_image or len(table) != 8 or any(table[:2] + table[6:]):
         raise UnsupportedError(
-            f"{o.where} pads {shape} by {table}; supported are height and width of [1,h,w,c]"
+            f"{o.where} pads {shape} by {table}; supported are height and width of [1,h,w,c], and "
+            "the sequence of [1,n,c]"
         )
     top, bottom, left, right = table[2:6]
     check_padding(o, table[2:6])
@@ -57,9 +59,12 @@ def _int8_pad_v2(o: Int8Operator) -> None:
 
 
 def _emit_pad(o: Int8Operator, value: int) -> None:
-    x = o.image()
-    _, sides = _padded(o, x.type.shape)
-    o.emit(Pad(sides, value), x.name)
+    x = o.x()
+    image, sides = _padded(o, x.type.shape)
+    if image == x.type.shape:
+        o.emit(Pad(sides, value), x.name)
+    else:
+        o.emit_as(Pad(sides, value), o.inner(Reshape(image), x.name, like=x.type))
 
 
 def _float_pad(o: FloatOperator) -> None:
@@ -190,7 +195,6 @@ VIEWS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 """Operators whose other inputs need not be known: the file says the output's shape."""
 
 ARITHMETIC = ("PACK", "SHAPE", "STRIDED_SLICE")
-LEFT_OUT = "left out: the file says the shape"
 
 OPERATORS = (
     Entry(
@@ -200,10 +204,7 @@ OPERATORS = (
         writes={Concatenation: _write_concatenation},
         version=2,
     ),
-    *(
-        Entry(name, int8=_shape_arithmetic, reason=LEFT_OUT)
-        for name in ("PACK", "SHAPE", "STRIDED_SLICE")
-    ),
+    *(Entry(name, _shape_arithmetic, _shape_arithmetic) for name in ARITHMETIC),
     Entry("PAD", int8=_int8_pad, real=_float_pad, writes={Pad: _write_pad}, version=2),
     Entry("PADV2", int8=_int8_pad_v2, real=_float_pad, writes={Pad: _write_pad}, version=2),
     *(
