@@ -53,14 +53,17 @@ def main() -> None:
     table = Table("problem", "found", "accuracy %", "best of the grid", "accuracy %", "seconds")
     for problem in problems(Path(arguments.shared)):
         if arguments.only in problem.name:
-            row = compared(problem, range(arguments.seeds))
-            console.print(f"{problem.name}: {', '.join(row)}")
+            row, by_rate = compared(problem, range(arguments.seeds))
+            grid = ", ".join(
+                f"{rate:g}: {text(accuracies)}" for rate, accuracies in by_rate.items()
+            )
+            console.print(f"{problem.name}: {', '.join(row)}; grid {grid}")
             table.add_row(problem.name, *row)
     console.print(table)
 
 
-def compared(problem: Problem, seeds: range) -> list[str]:
-    """A row of the table. seconds: of a search."""
+def compared(problem: Problem, seeds: range) -> tuple[list[str], dict[float, list[float]]]:
+    """A row of the table, and the accuracies of each rate of the grid. seconds: of a search."""
     started = time.monotonic()
     found = [rate_of(problem, seed) for seed in seeds]
     seconds = (time.monotonic() - started) / len(seeds)
@@ -71,7 +74,7 @@ def compared(problem: Problem, seeds: range) -> list[str]:
     ]
     best = max(by_rate, key=lambda rate: float(np.mean(by_rate[rate])))
     rates = ", ".join(f"{rate:g}" for rate in sorted(set(found)))
-    return [rates, text(own), f"{best:g}", text(by_rate[best]), f"{seconds:.1f}"]
+    return [rates, text(own), f"{best:g}", text(by_rate[best]), f"{seconds:.1f}"], by_rate
 
 
 def text(accuracies: list[float]) -> str:
