@@ -92,7 +92,7 @@ def rate_of(problem: Problem, seed: int) -> float:
 
 def accuracy(problem: Problem, rate: float, seed: int) -> float:
     """After a run."""
-    settings = RunSettings(problem.epochs, rate, seed=seed)
+    settings = RunSettings(problem.epochs, rate, seed=seed, test_every=0)
     run = prepare_run(problem.step(seed), problem.split, settings)
     run.train()
     return run.state.epochs[-1].test_accuracy
@@ -109,7 +109,7 @@ def problems(shared: Path) -> Iterator[Problem]:
             model = shared / "models/kws_ref_model.tflite"
             yield Problem(f"kws01, {scheme}", of(model, scheme, 12), words, 6)
         images = data.load(shared / "data/cifar10_10k2k.npz")
-        few = data.Split(images.train.subset(1200), images.test.subset(400))
+        few = data.Split(images.train.subset(1200), images.test)
         for scheme in ("head", "mcunet-5fps-49kb"):
             model = shared / "models/mcunet-5fps.int8.tflite"
             yield Problem(f"cifar10, {scheme}", of(model, scheme, 10), few, 2)
