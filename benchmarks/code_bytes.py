@@ -22,7 +22,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from mcutrain_host.build import Toolchain, _run, build, find_toolchain
 from mcutrain_host.errors import BuildError
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import measure
 
 from mcutrain import demo
@@ -81,7 +81,7 @@ def _builds(folder: Path) -> Iterator[tuple[Target, str, Toolchain, Path]]:
         demo_step("head").firmware(target).write(project)
         for compiler in COMPILERS:
             try:
-                toolchain = find_toolchain(Manifest.read(project).board["compile"], compiler)
+                toolchain = find_toolchain(BoardProject.read(project).board.compile, compiler)
             except BuildError as error:
                 print(f"{board}, {compiler}: {error}")
                 continue
@@ -121,10 +121,10 @@ def _kernel_sizes(target: Target, toolchain: Toolchain, project: Path) -> dict[s
 
 def _compile(toolchain: Toolchain, project: Path, name: str, folders: list[str]) -> None:
     """One C file; zig would put its whole run-time library into the object, were it not told."""
-    facts = Manifest.read(project).board["compile"]
+    facts = BoardProject.read(project).board.compile
     flags = [flag for flag in toolchain.flags if not flag.startswith("-rtlib")]
-    includes = [f"-I{f}" for f in sorted({*folders, *facts["include_dirs"]})]
-    command = [*toolchain.command, "-O3", *flags, *facts["common_flags"], *includes]
+    includes = [f"-I{f}" for f in sorted({*folders, *facts.include_dirs})]
+    command = [*toolchain.command, "-O3", *flags, *facts.common_flags, *includes]
     _run([*command, "-c", "-o", OBJECT, name], project, name)
 
 

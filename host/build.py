@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from elftools.elf.elffile import ELFFile
 from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.files import whole
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject, BuildOutput, Compilation
 from mcutrain_host.objects import kept_objects, put, take
 from mcutrain_host.packages import OPTIONAL, install
 from mcutrain_host.toolchain import ZIG, find_host_compiler
@@ -42,15 +41,15 @@ class Toolchain:
     libraries: tuple[str, ...]
 
 
-def find_toolchain(compile_facts: dict[str, Any], wanted: str | None = None) -> Toolchain:
+def find_toolchain(facts: Compilation, wanted: str | None = None) -> Toolchain:
     """The board's gcc if it is installed, else zig. wanted: `gcc`, `zig`, or a compiler's name.
 
     Raises BuildError if there is neither.
     """
-    gcc = str(compile_facts["gcc"])
-    chip = compile_facts["linker_script"] is not None
+    gcc = facts.gcc
+    chip = facts.linker_script is not None
     libraries = ("-lgcc",) if chip else ()
-    flags = tuple(compile_facts["flags"])
+    flags = facts.flags
     if wanted not in (None, "gcc", "zig"):
         path = shutil.which(str(wanted))
         if path is None:
@@ -62,7 +61,7 @@ def find_toolchain(compile_facts: dict[str, Any], wanted: str | None = None) -> 
         return Toolchain(Path(found).name, (found,), flags, libraries)
     zig = OPTIONAL["ziglang"]
     if wanted != "gcc" and zig.is_installed:
-        return Toolchain("zig cc", ZIG, tuple(compile_facts["zig"]), ())
+        return Toolchain("zig cc", ZIG, facts.zig, ())
     raise BuildError(
         f"there is no compiler for this board: install {gcc} (apt-get install "
         f"{'gcc-arm-none-eabi' if chip else 'gcc'}), or {install((zig,))}"
@@ -83,18 +82,18 @@ def build(
     BuildError with the compiler's first message; the last good build is then kept. Objects that an
     earlier build has made, of this project or another, are taken from the user's cache.
     """
-    manifest = Manifest.read(folder)
-    facts = manifest.board["compile"]
+    project = BoardProject.read(folder)
+    facts = project.board.compile
     toolchain = find_toolchain(facts, compiler)
-    output = manifest.elf
-    sources: Sequence[str] = facts["sources"]
-    flags = [optimize, *toolchain.flags, *facts["common_flags"]]
-    includes = [f"-I{name}" for name in facts["include_dirs"]]
+    output = project.elf
+    sources = facts.sources
+    flags = [optimize, *toolchain.flags, *facts.common_flags]
+    includes = [f"-I{name}" for name in facts.include_dirs]
     objects = [f"build/{source.removesuffix('.c')}.o" for source in sources]
     for name in {Path(name).parent for name in objects}:
         (folder / name).mkdir(parents=True, exist_ok=True)
 
-    kept = kept_objects(folder, toolchain.command, facts["include_dirs"], "build")
+    kept = kept_objects(folder, toolchain.command, facts.include_dirs, "build")
 
     def compile_one(pair: tuple[str, str]) -> None:
         source, target = pair
@@ -108,26 +107,26 @@ def build(
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for done, _ in enumerate(pool.map(compile_one, zip(sources, objects, strict=True)), 1):
             progress(done, len(sources))
-    options = facts["link"]
-    if toolchain.command == ZIG and facts["linker_script"] is not None:
-        script = _without_debug_information(folder, facts["linker_script"])
-        options = [script if option == facts["linker_script"] else option for option in options]
+    options = list(facts.link)
+    if toolchain.command == ZIG and facts.linker_script is not None:
+        script = _without_debug_information(folder, facts.linker_script)
+        options = [script if option == facts.linker_script else option for option in options]
     try:
         with whole(output) as part:
             to = ["-o", str(part.relative_to(folder))]
             link = [*toolchain.command, *flags, *options, *to, *objects, *toolchain.libraries]
-            _run(link, folder, f"linking {manifest.board['name']}")
-            _uf2(folder, part, manifest.board["output"], output.with_suffix(".uf2"))
+            _run(link, folder, f"linking {project.board.name}")
+            _uf2(folder, part, project.board.output, output.with_suffix(".uf2"))
     except OSError as error:
         raise BuildError(f"cannot write {output}: {error.strerror}") from error
     return output
 
 
-def _uf2(folder: Path, elf: Path, facts: dict[str, Any], output: Path) -> None:
+def _uf2(folder: Path, elf: Path, facts: BuildOutput, output: Path) -> None:
     """What the boot ROM's drive takes, made by the project's own tool as its Makefile does."""
-    if "uf2_base" not in facts:
+    if facts.uf2_base is None:
         return
-    base = int(facts["uf2_base"])
+    base = facts.uf2_base
     flat = bytearray()
     with elf.open("rb") as file:
         for address, data in sorted(loaded_segments(ELFFile(file))):

@@ -1,76 +1,268 @@
-"""The manifest of a generated project: the one thing that the host tools know of it."""
+"""The manifest of a generated project: the one thing that the host tools know of it.
+
+mcutrain.codegen fills these dataclasses, and manifest.json is their content: a field that has its
+default is left out.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mcutrain_host.errors import ProjectError
 from mcutrain_host.files import restore_folder
+from mcutrain_host.json_values import ValuesError, from_values, known, parse, table
 from mcutrain_host.protocol import Firmware
 
 FORMAT = 1
+FILE = "manifest.json"
+CROSS_ENTROPY = "cross-entropy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeTensor:
+    """The network's input or output: real = scale * (q - zero_point)."""
+
+    shape: tuple[int, ...]
+    scale: float
+    zero_point: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its int8 elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateTensor:
+    """A tensor of the trained state. offset: of its first byte."""
+
+    name: str
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """manifest.json of a project that was generated for a board.
+class Region:
+    """A range of a chip's addresses."""
 
-    board: its board.toml with memory map and build flags, as `mcutrain generate --board` wrote it.
-    values: the whole file.
+    origin: int
+    bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How long it is."""
+        return self.bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardMemory:
+    """What was planned, and of what. firmware_bytes: static RAM besides arena and state.
+
+    slots: [origin, bytes] of each place that keeps the state; none if it does not fit. A board with
+    an operating system has no regions.
     """
 
-    folder: Path
-    board: dict[str, Any]
-    values: dict[str, Any]
+    vectors: Region | None = None
+    flash: Region | None = None
+    ram: Region | None = None
+    stack_bytes: int
+    firmware_bytes: int
+    arena_bytes: int
+    state_bytes: int
+    sram_bytes: int
+    slots: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uart:
+    """board.toml's [uart]. usb: [vendor, product] of adapters on the board. baud 0: not said."""
+
+    name: str = ""
+    baud: int = 0
+    pins: str = ""
+    usb: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flashing:
+    """board.toml's [flash]: by which ways the program gets there, and what they need to know.
+
+    boot: what to do by hand for the bootloader. origin, sector_bytes: of the flash, for an STM32.
+    baud: of its bootloader. drive: what a UF2 drive calls the board.
+    """
+
+    ways: tuple[str, ...] = ()
+    pyocd_target: str = ""
+    boot: str = ""
+    origin: int | None = None
+    sector_bytes: tuple[int, ...] = ()
+    baud: int = 0
+    drive: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emulation:
+    """board.toml's [emulate]. unicorn: the virtual board's chip. qemu: its arguments.
+
+    qemu_serial: which of QEMU's serial ports is the board's. qemu_user: QEMU for its programs.
+    """
+
+    unicorn: str = ""
+    qemu: tuple[str, ...] = ()
+    qemu_serial: int | None = None
+    qemu_user: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOutput:
+    """board.toml's [output]. uf2_base: where a .uf2 file begins. tools: C that makes it."""
+
+    uf2_base: int | None = None
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compilation:
+    """How the project is compiled, for its Makefile and `mcutrain build`.
+
+    zig: flags for zig instead of `flags`. linker_script: None on a board with an operating system.
+    """
+
+    gcc: str
+    flags: tuple[str, ...]
+    zig: tuple[str, ...]
+    common_flags: tuple[str, ...]
+    include_dirs: tuple[str, ...]
+    sources: tuple[str, ...]
+    link: tuple[str, ...]
+    linker_script: str | None
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardDescription:
+    """The board that a project was generated for. define: macros. bootloader: where it listens."""
+
+    name: str
+    title: str
+    core: str
+    isa: str
+    uart: Uart = Uart()
+    flash: Flashing = Flashing()
+    emulate: Emulation = Emulation()
+    define: Mapping[str, Any] = field(default_factory=dict)
+    bootloader: str = ""
+    output: BuildOutput
+    memory: BoardMemory
+    compile: Compilation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What is known of a generated project. board: None for a library.
+
+    model_hash: 16 hexadecimal digits, of model, scheme and layout of the state; a device says it,
+    too. recipe: how the step was made from the model file (mcutrain.pipeline.recipe).
+    """
+
+    format: int = 0
+    generator: str
+    model: str
+    model_hash: str
+    scheme: str
+    classes: int
+    samples_per_update: int
+    input: EdgeTensor
+    output: EdgeTensor
+    arena_bytes: int
+    arena_lower_bound_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    state: tuple[StateTensor, ...]
+    parameters: tuple[str, ...]
+    loss: str = CROSS_ENTROPY
+    prefix: str = "mct"
+    class_names: tuple[str, ...] = ()
+    recipe: Mapping[str, Any] | None = None
+    board: BoardDescription | None = None
+
+    def __post_init__(self) -> None:
+        int(self.model_hash, 16)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether training needs labels; otherwise the outputs are to be the inputs."""
+        return self.loss == CROSS_ENTROPY
+
+    def to_json(self) -> str:
+        """The text of manifest.json."""
+        return json.dumps(table(self), indent=2) + "\n"
 
     @staticmethod
-    def read(folder: Path) -> Manifest:
+    def read(path: Path) -> Manifest:
+        """From manifest.json. Raises OSError, and ProjectError for what is no manifest."""
+        try:
+            values = parse(path.read_text(encoding="utf-8"), str(path))
+            if not isinstance(values, dict) or values.get("format") != FORMAT:
+                raise ProjectError(f"{path} is of another version of mcutrain; generate it anew")
+            return from_values(Manifest, known(Manifest, values), str(path))
+        except (ValuesError, UnicodeDecodeError) as error:
+            raise ProjectError(f"{path} is damaged: {error}; generate the project anew") from error
+
+
+@dataclass(frozen=True)
+class BoardProject:
+    """A folder that `mcutrain generate --board` wrote, and what its manifest says."""
+
+    folder: Path
+    manifest: Manifest
+    board: BoardDescription
+
+    @staticmethod
+    def read(folder: Path) -> BoardProject:
         """Read DIR/manifest.json. Raises ProjectError."""
-        path = folder / "manifest.json"
         restore_folder(folder)
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            manifest = Manifest.read(folder / FILE)
         except OSError as error:
             raise ProjectError(
-                f"{folder} is no generated project: it has no manifest.json; "
+                f"{folder} is no generated project: it has no {FILE}; "
                 "`mcutrain generate MODEL --board B -o DIR` makes one"
             ) from error
-        except ValueError as error:
-            raise ProjectError(f"{path} is damaged: {error}; generate the project anew") from error
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ProjectError(f"{path} is of another version of mcutrain; generate it anew")
-        if "board" not in values:
+        if manifest.board is None:
             raise ProjectError(
                 f"{folder} was generated without a board: generate it anew with --board"
             )
-        return Manifest(folder, values["board"], values)
+        return BoardProject(folder, manifest, manifest.board)
 
     @property
     def model_hash(self) -> int:
         """What the device says too: of model, scheme and layout of the state."""
-        return int(self.values["model_hash"], 16)
+        return int(self.manifest.model_hash, 16)
 
     @property
     def firmware(self) -> Firmware:
         """What a board with this firmware says of itself."""
-        values = self.values
+        manifest = self.manifest
         return Firmware(
             self.model_hash,
-            math.prod(values["input"]["shape"]),
-            math.prod(values["output"]["shape"]),
-            values["classes"],
-            values["samples_per_update"],
-            values["state_bytes"],
+            manifest.input.size_bytes,
+            manifest.output.size_bytes,
+            manifest.classes,
+            manifest.samples_per_update,
+            manifest.state_bytes,
         )
 
     @property
     def elf(self) -> Path:
         """The linked firmware; it is there after `mcutrain build`."""
-        return self.folder / "build" / str(self.board["compile"]["output"])
+        return self.folder / "build" / self.board.compile.output
 
     def built_elf(self) -> Path:
         """The same. Raises ProjectError if it was not built yet."""

@@ -10,7 +10,7 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from mcutrain_host.errors import BuildError
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 
 SHF_ALLOC = 2
 ALIGN_BYTES = 8
@@ -73,11 +73,11 @@ def measure(folder: Path) -> Memory | None:
 
     Raises ProjectError if it is not built, BuildError if the ELF is none of ours.
     """
-    manifest = Manifest.read(folder)
-    planned = manifest.board["memory"]
-    if "ram" not in planned:
+    project = BoardProject.read(folder)
+    planned = project.board.memory
+    if planned.ram is None:
         return None
-    with manifest.built_elf().open("rb") as file:
+    with project.built_elf().open("rb") as file:
         elf = ELFFile(file)
         sections = [
             (section.name, section["sh_addr"], section["sh_size"])
@@ -85,21 +85,21 @@ def measure(folder: Path) -> Memory | None:
             if section["sh_flags"] & SHF_ALLOC and section["sh_size"] > 0
         ]
         sizes = _symbol_sizes(elf)
-    ram = planned["ram"]
-    inside = range(ram["origin"], ram["origin"] + ram["bytes"])
+    ram = planned.ram
+    inside = range(ram.origin, ram.origin + ram.bytes)
     stack = sizes["mct_stack_top"] - sizes["mct_stack_bottom"]
     arena, state = sizes["arena"], sizes["state"]
     total = _extent(s for s in sections if s[1] in inside)
-    plan_arena = -(-planned["arena_bytes"] // ALIGN_BYTES) * ALIGN_BYTES
-    others = planned["sram_bytes"] - planned["stack_bytes"] - plan_arena - planned["state_bytes"]
+    plan_arena = -(-planned.arena_bytes // ALIGN_BYTES) * ALIGN_BYTES
+    others = planned.sram_bytes - planned.stack_bytes - plan_arena - planned.state_bytes
     parts = (
         Part("arena", plan_arena, arena),
-        Part("trainable state", planned["state_bytes"], state),
+        Part("trainable state", planned.state_bytes, state),
         Part("firmware's own", others, total - stack - arena - state),
-        Part("stack", planned["stack_bytes"], stack),
+        Part("stack", planned.stack_bytes, stack),
     )
     flash = tuple((name, size) for name, address, size in sections if address not in inside)
-    return Memory(parts, flash, ram["bytes"])
+    return Memory(parts, flash, ram.bytes)
 
 
 def _extent(sections: Iterable[tuple[str, int, int]]) -> int:

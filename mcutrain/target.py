@@ -7,9 +7,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import mcutrain_firmware
+from mcutrain_host.json_values import ValuesError, from_values
+from mcutrain_host.manifest import BuildOutput, Emulation, Flashing, Region, Uart
 
 from mcutrain.errors import TargetError, did_you_mean
 
@@ -17,6 +19,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
     import tomli as tomllib
+
+T = TypeVar("T")
 
 FIRMWARE = Path(mcutrain_firmware.__file__).parent
 BOARDS = FIRMWARE / "boards"
@@ -33,14 +37,6 @@ KEYS = {
 
 
 @dataclass(frozen=True)
-class Region:
-    """A range of addresses."""
-
-    origin: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
 class Target:
     """A board that firmware is generated for.
 
@@ -50,7 +46,8 @@ class Target:
     that are erased at once. erasures: that each bears; None where flash does not wear out.
     cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
     hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
-    map, flash is then None.
+    map, flash is then None. uart, flashing, emulation, output: the tables of that name, [flash] and
+    [emulate].
     """
 
     name: str
@@ -67,6 +64,10 @@ class Target:
     slots: tuple[int, ...]
     slot_bytes: int
     erase_bytes: int
+    uart: Uart
+    flashing: Flashing
+    emulation: Emulation
+    output: BuildOutput
     erasures: int | None = None
     cycles_per_instruction: float | None = None
 
@@ -151,6 +152,8 @@ def load_target(board: str | Path) -> Target:
         )
     try:
         return _target(folder, values)
+    except ValuesError as error:
+        raise TargetError(f"{file}: {error}") from error
     except KeyError as error:
         raise TargetError(f"{file}: the key {error} is missing") from error
     except (TypeError, ValueError, AttributeError) as error:
@@ -178,9 +181,18 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         slots=tuple(int(origin) for origin in slots.get("origins", ())),
         slot_bytes=int(slots.get("bytes", 0)),
         erase_bytes=int(slots.get("erase_bytes", slots.get("bytes", 0))),
+        uart=_table(Uart, values, "uart"),
+        flashing=_table(Flashing, values, "flash"),
+        emulation=_table(Emulation, values, "emulate"),
+        output=_table(BuildOutput, values, "output"),
         erasures=int(slots["erasures"]) if "erasures" in slots else None,
         cycles_per_instruction=_rate(values),
     )
+
+
+def _table(kind: type[T], values: Mapping[str, Any], name: str) -> T:
+    """A table of the file. Raises ValuesError for what it does not know, or has of another type."""
+    return from_values(kind, values.get(name, {}), f"[{name}]")
 
 
 def _rate(values: Mapping[str, Any]) -> float | None:

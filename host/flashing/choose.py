@@ -16,8 +16,8 @@ WAYS = {way.name: way for way in _ALL}
 
 def choose(job: Job, wanted: str | None = None) -> Way:
     """The wanted way, or the first of the board's that has what it needs. Raises FlashError."""
-    board = job.manifest.board["name"]
-    names = [name for name in job.facts.get("ways", ()) if name in WAYS]
+    board = job.project.board.name
+    names = [name for name in job.facts.ways if name in WAYS]
     if not names:
         raise FlashError(f"{board} is not flashed: it is a virtual board")
     if wanted is not None and wanted not in names:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from mcutrain_host.errors import FlashError
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject, Flashing
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and of how much."""
@@ -21,16 +21,15 @@ class Job:
     port: of the chip's own bootloader. to: a drive's folder (uf2), USER@HOST (scp), a path (local).
     """
 
-    manifest: Manifest
+    project: BoardProject
     port: str | None = None
     to: str | None = None
     progress: Progress = lambda what, done, of: None
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Flashing:
         """board.toml's [flash]."""
-        found: dict[str, Any] = self.manifest.board.get("flash", {})
-        return found
+        return self.project.board.flash
 
 
 class Way(Protocol):

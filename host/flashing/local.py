@@ -26,11 +26,11 @@ class Local:
 
     def run(self, job: Job) -> str:
         """Copy the program to --to, if that is given, and say how it is started."""
-        program = job.manifest.built_elf()
+        program = job.project.built_elf()
         if job.to is not None:
             program = copy_program(program, Path(job.to))
         start = f"{shlex.quote(str(program.resolve()))} --port tcp:{EXAMPLE_PORT}"
-        folder = shlex.quote(str(job.manifest.folder))
+        folder = shlex.quote(str(job.project.folder))
         return (
             f"the firmware is the program {program}; start it with `{start}`, then "
             f"`mcutrain train {folder} --port socket://127.0.0.1:{EXAMPLE_PORT} --data DATA`"

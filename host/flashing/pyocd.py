@@ -21,14 +21,14 @@ class PyOcd:
         """The program, or the board's name for it."""
         if not _command():
             return f"pyOCD and a debug probe: {install((OPTIONAL['pyocd'],))}"
-        if "pyocd_target" not in job.facts:
+        if not job.facts.pyocd_target:
             return "pyOCD's name of the chip in board.toml; generate the project anew"
         return ""
 
     def run(self, job: Job) -> str:
         """Only sectors that the program needs are erased, so that saved states stay."""
-        target = str(job.facts["pyocd_target"])
-        elf = job.manifest.built_elf()
+        target = job.facts.pyocd_target
+        elf = job.project.built_elf()
         job.progress("writing", 0, 1)
         options = ["--no-wait", "--target", target, "--erase", "sector"]
         command = [*_command(), "load", *options, str(elf)]

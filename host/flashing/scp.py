@@ -35,10 +35,10 @@ class Scp:
             raise FlashError(f"{job.to!r} is no USER@HOST or USER@HOST:PATH")
         place = path if colon and path else PROGRAM
         job.progress("copying", 0, 1)
-        run_tool(["scp", "-q", str(job.manifest.built_elf()), f"{host}:{place}"], "scp")
+        run_tool(["scp", "-q", str(job.project.built_elf()), f"{host}:{place}"], "scp")
         begin = place if "/" in place else f"./{place}"
         tunnel = f"ssh -L {EXAMPLE_PORT}:127.0.0.1:{EXAMPLE_PORT} {shlex.quote(host)}"
-        folder = shlex.quote(str(job.manifest.folder))
+        folder = shlex.quote(str(job.project.folder))
         return (
             f"the firmware is the program {place} at {host}; start it with "
             f"`{tunnel} {begin} --port tcp:{EXAMPLE_PORT}`, then "

@@ -43,7 +43,7 @@ class Stm32:
         loader = OPTIONAL["stm32loader"]
         if not loader.is_installed:
             return f"{loader.name}: {install((loader,))}"
-        if "sector_bytes" not in job.facts:
+        if not job.facts.sector_bytes:
             return "the sectors of the chip's flash in board.toml; generate the project anew"
         if job.port is None:
             return f"--port, a serial port wired to the bootloader: {_where(job)}"
@@ -52,9 +52,9 @@ class Stm32:
     def run(self, job: Job) -> str:
         """Erase, write, read back, start."""
         assert job.port is not None, "missing() asked for it"
-        segments = load_segments(job.manifest.built_elf())
+        segments = load_segments(job.project.built_elf())
         first, rest = _vectors_apart(segments, _start(job, segments))
-        origin, sizes = job.facts["origin"], list(job.facts["sector_bytes"])
+        origin, sizes = job.facts.origin or 0, list(job.facts.sector_bytes)
         sectors = sectors_of(segments, origin, sizes)
         sectors.sort(key=lambda number: number not in sectors_of(first, origin, sizes))
         with _bootloader(job) as loader:
@@ -70,12 +70,12 @@ class Stm32:
 
 
 def _where(job: Job) -> str:
-    return str(job.manifest.board.get("bootloader") or "see the chip's datasheet")
+    return job.project.board.bootloader or "see the chip's datasheet"
 
 
 def _ask_for_bootloader(job: Job) -> bool:
     """Ask the firmware, if it runs and listens at this port. Returns whether it did."""
-    baud = int(job.manifest.board.get("uart", {}).get("baud", BOOTLOADER_BAUD))
+    baud = job.project.board.uart.baud or BOOTLOADER_BAUD
     with suppress(HostError), SerialLink(str(job.port), baud) as link:
         device = Device(link, ASK)
         device.identify()
@@ -125,7 +125,7 @@ def _entered(job: Job) -> Any:
 def _synchronised(job: Job) -> Any | None:
     from stm32loader.bootloader import Stm32Bootloader, Stm32LoaderError
 
-    port = _open(str(job.port), int(job.facts.get("baud", BOOTLOADER_BAUD)))
+    port = _open(str(job.port), job.facts.baud or BOOTLOADER_BAUD)
     loader = Stm32Bootloader(port, verbosity=0)
     try:
         port.reset_input_buffer()
@@ -159,7 +159,7 @@ def _open(path: str, baud: int) -> serial.SerialBase:
 
 
 def _no_bootloader(job: Job, asked: bool) -> str:
-    how = str(job.facts.get("boot", "set BOOT0 to 1 and reset the board"))
+    how = job.facts.boot or "set BOOT0 to 1 and reset the board"
     begin = "the firmware left for it, but" if asked else "no firmware answered there, and"
     return (
         f"{begin} no bootloader answers at {job.port}: {how}, and connect the port to where it "
@@ -169,9 +169,9 @@ def _no_bootloader(job: Job, asked: bool) -> str:
 
 def _start(job: Job, segments: list[Segment]) -> int:
     """The vector table."""
-    memory = job.manifest.board["memory"]
-    region = memory.get("vectors") or memory.get("flash") or {}
-    return int(region.get("origin", segments[0].address))
+    memory = job.project.board.memory
+    region = memory.vectors or memory.flash
+    return segments[0].address if region is None else region.origin
 
 
 def _vectors_apart(segments: list[Segment], start: int) -> tuple[list[Segment], list[Segment]]:

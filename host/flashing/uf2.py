@@ -29,18 +29,18 @@ class Uf2:
         if job.to is not None:
             return "" if (Path(job.to) / MARK).is_file() else f"--to with the drive that has {MARK}"
         if not _drives(job):
-            how = job.facts.get("boot", "hold BOOTSEL while you plug the cable in")
+            how = job.facts.boot or "hold BOOTSEL while you plug the cable in"
             return f"the board as a USB drive: {how}, mount the drive, or name it with --to"
         return ""
 
     def run(self, job: Job) -> str:
         """Copy. The board restarts when the last block is there, and the drive is gone."""
-        image = job.manifest.folder / "build" / "firmware.uf2"
+        image = job.project.folder / "build" / "firmware.uf2"
         try:
             data = image.read_bytes()
         except OSError as error:
             raise FlashError(
-                f"{image} is not there: run `mcutrain build {job.manifest.folder}` first"
+                f"{image} is not there: run `mcutrain build {job.project.folder}` first"
             ) from error
         drive = Path(job.to) if job.to else _only(_drives(job))
         try:
@@ -71,7 +71,7 @@ def _only(drives: list[Path]) -> Path:
 
 def _drives(job: Job) -> list[Path]:
     """Mounted drives of this kind of board."""
-    board = str(job.facts.get("drive", BOARD_ID))
+    board = job.facts.drive or BOARD_ID
     return [place for place in _mounted() if _is_board(place, board)]
 
 

@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from mcutrain_host.files import write_whole
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.image import Image, read_uf2
 from mcutrain_host.virtual.link import (
@@ -45,11 +45,11 @@ def load_machine(
 
     Raises ProjectError or VirtualBoardError.
     """
-    manifest = Manifest.read(folder)
-    image = Image.from_elf(manifest.built_elf()) if loaded else Image()
+    project = BoardProject.read(folder)
+    image = Image.from_elf(project.built_elf()) if loaded else Image()
     saved = _saved_flash(flash_file)
     boot0 = bool(options.pop("boot0", not loaded and saved is None))
-    machine = Machine(manifest.board, image, link, boot0=boot0, **options)
+    machine = Machine(project.board, image, link, boot0=boot0, **options)
     if saved is not None:
         put_flash(machine, saved)
     return machine

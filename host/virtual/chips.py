@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from mcutrain_host.manifest import BoardDescription
 from mcutrain_host.virtual import mps2, rp2040_rom, stm32_rom
 from mcutrain_host.virtual.bus import Board, Device, Silent
 from mcutrain_host.virtual.cortex_m import CPUID, CycleCounter, SystemControl
@@ -243,9 +244,7 @@ class Stm32(Chip):
 
     RAM, FLASH = 0x20000000, 0x08000000
 
-    def __init__(
-        self, machine: Machine, spec: Mapping[str, Any], timing: Timing, facts: Stm32Facts
-    ):
+    def __init__(self, machine: Machine, spec: BoardDescription, timing: Timing, facts: Stm32Facts):
         super().__init__(machine, facts.core, facts.cache_bytes)
         self.facts = facts
         content = bytearray([ERASED]) * sum(facts.sectors)
@@ -260,7 +259,7 @@ class Stm32(Chip):
         self.controller = Stm32Flash(machine, self.flash, timing, facts.core == "cortex-m7")
         self._add_devices(spec)
 
-    def _add_devices(self, spec: Mapping[str, Any]) -> None:
+    def _add_devices(self, spec: BoardDescription) -> None:
         facts, rcc = self.facts, self.rcc
         pwr = Pwr(facts.limits.overdrive is not None)
         rcc.flash_wait_states = lambda: self.controller.wait_states
@@ -274,9 +273,9 @@ class Stm32(Chip):
         ports = {letter: Gpio(letter) for letter in facts.ports}
         for number, port in enumerate(ports.values()):
             self.add(0x40020000 + 0x400 * number, Gated(port, rcc, Rcc.AHB1ENR, number))
-        name = str(spec["uart"]["name"])
+        name = spec.uart.name
         if name not in USARTS:
-            raise VirtualBoardError(f"{name} of {spec['name']} is not modelled")
+            raise VirtualBoardError(f"{name} of {spec.name} is not modelled")
         address, register, bit = USARTS[name]
         self.serial = self.machine.line(1)
         bus_hz: Callable[[], int] = (
@@ -284,7 +283,7 @@ class Stm32(Chip):
         )
         pins = UsartPins(
             bus_hz,
-            int(spec["uart"]["baud"]),
+            spec.uart.baud,
             pin_check(spec, "sends", name, ports),
             pin_check(spec, "receives", name, ports),
         )
@@ -369,10 +368,10 @@ class Stm32(Chip):
 
 
 def pin_check(
-    spec: Mapping[str, Any], role: str, uart: str, ports: Mapping[str, Gpio]
+    spec: BoardDescription, role: str, uart: str, ports: Mapping[str, Gpio]
 ) -> Callable[[], str | None]:
     """Why the UART is not connected to the pin that the board's description names."""
-    found = re.search(rf"\bP([A-K])(\d+)\b[^,]*?\b{role}", str(spec["uart"].get("pins", "")))
+    found = re.search(rf"\bP([A-K])(\d+)\b[^,]*?\b{role}", spec.uart.pins)
     if found is None or found[1] not in ports:
         return lambda: None
     port, pin, wanted = ports[found[1]], int(found[2]), ALTERNATE[uart]
@@ -397,7 +396,7 @@ class Rp2040(Chip):
     ERASE_COST, PROGRAM_COST = 2000, 200
     """Instructions for a sector and a page."""
 
-    def __init__(self, machine: Machine, spec: Mapping[str, Any]) -> None:
+    def __init__(self, machine: Machine, spec: BoardDescription) -> None:
         super().__init__(machine, "cortex-m0plus")
         content = bytearray([ERASED]) * self.FLASH_BYTES
         sectors = equal_sectors(self.FLASH_BYTES, self.SECTOR)
@@ -411,7 +410,7 @@ class Rp2040(Chip):
         self._add_devices(spec)
         self._connected = self._serial = self._stale = False
 
-    def _add_devices(self, spec: Mapping[str, Any]) -> None:
+    def _add_devices(self, spec: BoardDescription) -> None:
         resets, xosc = Resets(), Xosc()
         pll = Pll("PLL_SYS", xosc, resets.holds(Resets.PLL_SYS))
         clocks, self.watchdog = Clocks(xosc, pll), Watchdog(self.machine)
@@ -424,9 +423,7 @@ class Rp2040(Chip):
                 return "UART0 is switched on and its pins GP0 and GP1 are not given to it"
             return None
 
-        uart = Pl011(
-            self.serial, clocks, int(spec["uart"]["baud"]), pins, resets.holds(Resets.UART0)
-        )
+        uart = Pl011(self.serial, clocks, spec.uart.baud, pins, resets.holds(Resets.UART0))
         pll_usb = Pll("PLL_USB", xosc, resets.holds(Resets.PLL_USB))
         timer = Timer(self.machine, clocks, self.watchdog, resets.holds(Resets.TIMER))
         for address, device in (
@@ -568,8 +565,8 @@ class Mps2(Chip):
 
     RAM_BYTES = 4096 * KB
 
-    def __init__(self, machine: Machine, spec: Mapping[str, Any]) -> None:
-        super().__init__(machine, str(spec["core"]), 16 * KB)
+    def __init__(self, machine: Machine, spec: BoardDescription) -> None:
+        super().__init__(machine, spec.core, 16 * KB)
         self.memories = [
             Memory("SSRAM1", 0, bytearray(self.RAM_BYTES), "ram", (0x00400000,)),
             Memory("SSRAM2 and 3", 0x20000000, bytearray(self.RAM_BYTES), "ram"),
@@ -584,12 +581,12 @@ class Mps2(Chip):
         return self.vector_table(0)
 
 
-def make_chip(machine: Machine, spec: Mapping[str, Any], timing: Timing) -> Chip:
+def make_chip(machine: Machine, spec: BoardDescription, timing: Timing) -> Chip:
     """The chip that the board's description names. Raises VirtualBoardError."""
-    name = str((spec.get("emulate") or {}).get("unicorn", ""))
-    if spec.get("core") not in CPUID:
+    name = spec.emulate.unicorn
+    if spec.core not in CPUID:
         raise VirtualBoardError(
-            f"the board {spec.get('name')} has the core {spec.get('core')!r}; virtual boards have "
+            f"the board {spec.name} has the core {spec.core!r}; virtual boards have "
             + ", ".join(CPUID)
         )
     if name in STM32:
@@ -600,5 +597,5 @@ def make_chip(machine: Machine, spec: Mapping[str, Any], timing: Timing) -> Chip
         return Mps2(machine, spec)
     known = ", ".join([*sorted(STM32), "rp2040", "mps2"])
     raise VirtualBoardError(
-        f"the board {spec.get('name')} has no virtual twin; there are some for {known}"
+        f"the board {spec.name} has no virtual twin; there are some for {known}"
     )

@@ -10,9 +10,10 @@ import ctypes
 import enum
 import gc
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from mcutrain_host.manifest import BoardDescription
 from mcutrain_host.virtual.bus import Device
 from mcutrain_host.virtual.chips import PAGE, Memory, Start, make_chip
 from mcutrain_host.virtual.counter import (
@@ -119,7 +120,7 @@ class Machine:
 
     def __init__(
         self,
-        spec: Mapping[str, Any],
+        spec: BoardDescription,
         image: Image | None = None,
         link: Link | None = None,
         *,

@@ -11,12 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardDescription, BoardProject
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 
 PROGRAM = "qemu-system-arm"
@@ -32,7 +30,7 @@ class QemuBoard:
         device = Device(SerialLink(board.port))
     """
 
-    def __init__(self, spec: Mapping[str, Any], firmware: Path) -> None:
+    def __init__(self, spec: BoardDescription, firmware: Path) -> None:
         self.spec, self.firmware = spec, firmware
         self._tcp_port = self._monitor_port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,10 +38,10 @@ class QemuBoard:
     @staticmethod
     def from_folder(folder: Path) -> QemuBoard:
         """Of a built project. Raises ProjectError; VirtualBoardError if QEMU has no such board."""
-        manifest = Manifest.read(folder)
-        if not (manifest.board.get("emulate") or {}).get("qemu"):
-            raise VirtualBoardError(f"QEMU has no board like {manifest.board.get('name')}")
-        return QemuBoard(manifest.board, manifest.built_elf())
+        project = BoardProject.read(folder)
+        if not project.board.emulate.qemu:
+            raise VirtualBoardError(f"QEMU has no board like {project.board.name}")
+        return QemuBoard(project.board, project.built_elf())
 
     @property
     def port(self) -> str:
@@ -62,10 +60,10 @@ class QemuBoard:
             raise VirtualBoardError(
                 f"{PROGRAM} is not installed (on Debian: apt-get install qemu-system-arm)"
             )
-        emulate = self.spec["emulate"]
-        others = ["-serial", "null"] * int(emulate.get("qemu_serial", 0))
+        emulate = self.spec.emulate
+        others = ["-serial", "null"] * (emulate.qemu_serial or 0)
         return [
-            *(path, *map(str, emulate["qemu"])),
+            *(path, *emulate.qemu),
             *("-display", "none", "-nodefaults", *others),
             *("-monitor", f"tcp:127.0.0.1:{self._monitor_port},server=on,wait=off"),
             *("-serial", f"tcp:127.0.0.1:{self._tcp_port},server=on,wait=off,nodelay=on"),

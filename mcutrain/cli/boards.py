@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.manifest import BoardProject
 
 DEFAULT_BAUD = 115_200
 
@@ -47,13 +47,13 @@ Baud = Annotated[
 ]
 
 
-def find_port(manifest: Manifest, port: str | None) -> str:
+def find_port(project: BoardProject, port: str | None) -> str:
     """The given port, or the only one that fits the board. Raises PortError."""
     from mcutrain_host.ports import port_of_board
 
-    return port or port_of_board(manifest.board.get("uart", {}).get("usb", []))
+    return port or port_of_board(project.board.uart.usb)
 
 
-def find_baud(manifest: Manifest, baud: int | None) -> int:
+def find_baud(project: BoardProject, baud: int | None) -> int:
     """The given speed, or that of the board's firmware."""
-    return baud or int(manifest.board.get("uart", {}).get("baud", DEFAULT_BAUD))
+    return baud or project.board.uart.baud or DEFAULT_BAUD

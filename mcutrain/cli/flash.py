@@ -11,7 +11,7 @@ from mcutrain.cli import boards, options
 from mcutrain.cli.output import count_bar, show, show_json
 
 if TYPE_CHECKING:
-    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.manifest import BoardProject
     from mcutrain_host.protocol import Identity
 
 START_SECONDS = 3.0
@@ -52,20 +52,20 @@ def flash(
     Example: `mcutrain flash project --port /dev/ttyUSB0`
     """
     from mcutrain_host.flashing import Job, choose
-    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.manifest import BoardProject
 
-    manifest = Manifest.read(folder)
-    manifest.built_elf()
+    project = BoardProject.read(folder)
+    project.built_elf()
     with count_bar(json) as bar:
         task = bar.add_task("")
 
         def progress(what: str, done: int, of: int) -> None:
             bar.update(task, description=what, completed=done, total=of)
 
-        job = Job(manifest, port, to, progress)
+        job = Job(project, port, to, progress)
         chosen = choose(job, way)
         done = chosen.run(job)
-        identity = _ask(manifest, port) if port is not None and chosen.talks else None
+        identity = _ask(project, port) if port is not None and chosen.talks else None
     if json:
         show_json(
             {
@@ -83,17 +83,17 @@ def flash(
             f"{identity.position:,} samples learnt."
         )
     elif port is not None and chosen.talks:
-        where = manifest.board.get("uart", {}).get("pins", "another port")
+        where = project.board.uart.pins or "another port"
         show(f"The firmware does not answer at {port}; it talks on {where}.")
 
 
-def _ask(manifest: Manifest, port: str) -> Identity | None:
+def _ask(project: BoardProject, port: str) -> Identity | None:
     """Who the new firmware is; None if it does not talk at this port. Raises ModelMismatchError."""
     from mcutrain_host.errors import LinkError, ModelMismatchError, PortError
     from mcutrain_host.ports import PROBE, connect
 
     until = time.monotonic() + START_SECONDS
-    baud = boards.find_baud(manifest, None)
+    baud = boards.find_baud(project, None)
     while True:
         try:
             device = connect(port, baud, PROBE)
@@ -102,12 +102,12 @@ def _ask(manifest: Manifest, port: str) -> Identity | None:
                 return None
             continue
         device.close()
-        if device.identity.model_hash != manifest.model_hash:
+        if device.identity.model_hash != project.model_hash:
             raise ModelMismatchError(
                 f"the firmware that answers at {port}",
                 device.identity.model_hash,
                 "the project",
-                manifest.model_hash,
+                project.model_hash,
                 "is another board connected there?",
             )
         return device.identity

@@ -34,19 +34,19 @@ def pull(
     Example: `mcutrain pull project --port /dev/ttyACM0`
     """
     from mcutrain_host import pull as board
-    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.manifest import BoardProject
     from mcutrain_host.ports import connect
 
-    manifest = Manifest.read(folder)
+    project = BoardProject.read(folder)
     file = output or folder / STATE
     check_writable(file)
-    device = connect(boards.find_port(manifest, port), boards.find_baud(manifest, baud))
+    device = connect(boards.find_port(project, port), boards.find_baud(project, baud))
     try:
         with count_bar(json) as bar:
             task = bar.add_task("reading the state")
             state = board.pull(
                 device,
-                manifest.firmware,
+                project.firmware,
                 file,
                 lambda done, of: bar.update(task, completed=done, total=of),
             )

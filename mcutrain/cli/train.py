@@ -34,7 +34,7 @@ from mcutrain.cli.training import Lines, Smoothed, rate_line, score_lines, searc
 if TYPE_CHECKING:
     from types import FrameType
 
-    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.manifest import BoardProject
     from mcutrain_host.protocol import Identity, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
 
@@ -121,7 +121,7 @@ def train(
     Example: `mcutrain train project --data images/ --port /dev/ttyACM0 --epochs 2`
     """
     from mcutrain_host.log import check_tensorboard
-    from mcutrain_host.manifest import Manifest
+    from mcutrain_host.manifest import BoardProject
     from mcutrain_host.trainer import Begin, Settings
 
     from mcutrain.runs.training import board_lessons
@@ -130,18 +130,18 @@ def train(
         raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
     if tensorboard is not None:
         check_tensorboard(tensorboard)
-    manifest = Manifest.read(folder)
+    project = BoardProject.read(folder)
     settings = learning.settings(seed)
     source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
-    course = _course(manifest, source, settings)
+    course = _course(project, source, settings)
     if learning.lr is None and not json:
         say(rate_line(course.settings.learning_rate, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
-    lessons = board_lessons(course, tests, _reconstruction(manifest))
+    lessons = board_lessons(course, tests, _reconstruction(project))
     how = Settings(
-        firmware=manifest.firmware,
+        firmware=project.firmware,
         seed=seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
         state=state,
         save_every=save_every,
@@ -150,11 +150,9 @@ def train(
         reconnect_seconds=reconnect,
         facts={"course": course.digest, "settings": asdict(course.settings)},
     )
-    where = _Where(
-        boards.find_port(manifest, port), boards.find_baud(manifest, baud), patience, log
-    )
+    where = _Where(boards.find_port(project, port), boards.find_baud(project, baud), patience, log)
     outcome, loss = _run(where, lessons, how, tensorboard, json)
-    warning = _warning(manifest, course, outcome, loss)
+    warning = _warning(project, course, outcome, loss)
     if warning and not json:
         say(f"mcutrain: {warning}")
     _tell(outcome, how, log, json, warning)
@@ -173,78 +171,77 @@ class _Where:
 # ---- what is learnt ----
 
 
-def _course(manifest: Manifest, source: inputs.Source, settings: RunSettings) -> Course:
+def _course(project: BoardProject, source: inputs.Source, settings: RunSettings) -> Course:
     """Samples and learning rates as `mcutrain simulate` takes them."""
     from mcutrain.data import ModelInput
     from mcutrain.runs.training import prepare_samples
     from mcutrain.simulation import Course
 
-    facts = manifest.values
-    has_labels = facts.get("loss") != "mse"
-    shape = tuple(facts["input"]["shape"][1:])
-    scale, zero_point = facts["input"]["scale"], facts["input"]["zero_point"]
+    manifest = project.manifest
+    x, has_labels = manifest.input, manifest.has_labels
+    shape, scale, zero_point = x.shape[1:], x.scale, x.zero_point
     split = source.read(ModelInput(shape, scale, zero_point))
     if not has_labels:
         split = split.without_labels()
-    elif added := tuple((facts.get("recipe") or {}).get("added", ())):
-        split = split.with_classes_last(added, facts["classes"] - len(added))
+    elif added := tuple((manifest.recipe or {}).get("added", ())):
+        split = split.with_classes_last(added, manifest.classes - len(added))
     samples = prepare_samples(
         split,
         settings,
         input_shape=shape,
         scale=scale,
         zero_point=zero_point,
-        classes=facts["classes"] if has_labels else None,
+        classes=manifest.classes if has_labels else None,
         normalization=source.normalization,
     )
-    return Course(samples, _with_rate(manifest, samples, settings))
+    return Course(samples, _with_rate(project, samples, settings))
 
 
-def _warning(manifest: Manifest, course: Course, outcome: Outcome, loss: float) -> str:
+def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: float) -> str:
     """What `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
     from mcutrain.simulation import FEWEST_STEPS, loss_sign, warning
 
-    if outcome.steps < FEWEST_STEPS or manifest.values.get("loss") == "mse":
+    if outcome.steps < FEWEST_STEPS or not project.manifest.has_labels:
         return ""
-    sign = loss_sign(loss, math.log(manifest.values["classes"]), "guessing")
+    sign = loss_sign(loss, math.log(project.manifest.classes), "guessing")
     before, after = outcome.before, outcome.accuracy
     if before is not None and after is not None and after < before:
         sign = f"the test accuracy fell from {100 * before:.1f} to {percent(after)}"
     with searching() as report:
-        return warning(_search(manifest, course.samples, course.settings), sign, report)
+        return warning(_search(project, course.samples, course.settings), sign, report)
 
 
-def _with_rate(manifest: Manifest, samples: Samples, settings: RunSettings) -> RunSettings:
+def _with_rate(project: BoardProject, samples: Samples, settings: RunSettings) -> RunSettings:
     """The rate that `mcutrain simulate` would find, if none is given."""
     if settings.learning_rate is not None:
         return settings
     with searching() as report:
-        rate = _search(manifest, samples, settings).rate(report)
+        rate = _search(project, samples, settings).rate(report)
     return replace(settings, learning_rate=rate)
 
 
-def _search(manifest: Manifest, samples: Samples, settings: RunSettings) -> Search:
+def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:
     from mcutrain.simulation import Search, simulator_of_folder
 
-    facts = manifest.values
+    manifest = project.manifest
     return Search(
         samples,
         settings,
-        str(facts["model_hash"]),
-        int(facts["samples_per_update"]),
-        lambda: simulator_of_folder(manifest.folder, facts, settings.seed + 1),
+        manifest.model_hash,
+        manifest.samples_per_update,
+        lambda: simulator_of_folder(project.folder, manifest, settings.seed + 1),
     )
 
 
-def _reconstruction(manifest: Manifest) -> Reconstruction | None:
+def _reconstruction(project: BoardProject) -> Reconstruction | None:
     """Of a network that reproduces its input; None for a classifier."""
     from mcutrain.simulation import Reconstruction
 
-    facts = manifest.values
-    if facts.get("loss") != "mse":
+    manifest = project.manifest
+    if manifest.has_labels:
         return None
-    x, y = facts["input"], facts["output"]
-    return Reconstruction(x["scale"], x["zero_point"], y["scale"], y["zero_point"])
+    x, y = manifest.input, manifest.output
+    return Reconstruction(x.scale, x.zero_point, y.scale, y.zero_point)
 
 
 # ---- the run ----

@@ -8,9 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.manifest import BoardDescription, BoardMemory, Compilation, Region
+
 from mcutrain.codegen.c_text import string
 from mcutrain.memplan import TrainingPlan
-from mcutrain.target import FIRMWARE, PAGE_BYTES, Region, Target
+from mcutrain.target import FIRMWARE, PAGE_BYTES, Target
 
 LIBRARY_SOURCES = ("runtime/mct_augment.c", "runtime/mct_augment.h")
 APP_SOURCES = (
@@ -144,7 +146,7 @@ def board_files(target: Target) -> dict[str, str]:
     return files
 
 
-def compile_facts(target: Target, files: Iterable[str]) -> dict[str, Any]:
+def compile_facts(target: Target, files: Iterable[str]) -> Compilation:
     """How the project is compiled, for the Makefile and for `mcutrain build`."""
     names = sorted(files)
     sources = [n for n in names if n.endswith(".c") and not n.startswith("tools/")]
@@ -155,17 +157,17 @@ def compile_facts(target: Target, files: Iterable[str]) -> dict[str, Any]:
     link = list(values.get("link", ()))
     if script is not None:
         link = [*CHIP_LINK, "-T", script, *link]
-    return {
-        "gcc": values.get("gcc", "arm-none-eabi-gcc"),
-        "flags": list(values.get("flags", ())),
-        "zig": list(values.get("zig", ())),
-        "common_flags": ["-std=c11", *chip, *WARNINGS],
-        "include_dirs": [".", *sorted(folders - {"."})],
-        "sources": sources,
-        "link": link,
-        "linker_script": script,
-        "output": "firmware" if target.is_hosted else "firmware.elf",
-    }
+    return Compilation(
+        gcc=str(values.get("gcc", "arm-none-eabi-gcc")),
+        flags=tuple(values.get("flags", ())),
+        zig=tuple(values.get("zig", ())),
+        common_flags=("-std=c11", *chip, *WARNINGS),
+        include_dirs=(".", *sorted(folders - {"."})),
+        sources=tuple(sources),
+        link=tuple(link),
+        linker_script=script,
+        output="firmware" if target.is_hosted else "firmware.elf",
+    )
 
 
 def board_values(target: Target, plan: TrainingPlan, scheme: str) -> dict[str, Any]:
@@ -210,20 +212,30 @@ def _ram(target: Target, plan: TrainingPlan) -> int:
     return target.sram_bytes(plan.arena_bytes, plan.state_bytes)
 
 
-def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> dict[str, Any]:
+def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> BoardDescription:
     """The manifest's part on the board: its description, its memory, how it is built."""
     saves = target.can_save(plan.state_bytes + SAVED_HEADER_BYTES)
-    described = ("name", "title", "core", "isa", "uart", "flash", "emulate", "define", "bootloader")
-    facts = {key: target.values[key] for key in described if key in target.values}
-    facts["output"] = target.values.get("output", {})
-    facts["memory"] = {
-        **{k: dict(v) for k, v in target.values.get("memory", {}).items() if isinstance(v, dict)},
-        "stack_bytes": target.stack_bytes,
-        "firmware_bytes": target.firmware_bytes(),
-        "arena_bytes": plan.arena_bytes,
-        "state_bytes": plan.state_bytes,
-        "sram_bytes": _ram(target, plan),
-        "slots": [[origin, target.slot_bytes] for origin in target.slots] if saves else [],
-    }
-    facts["compile"] = compile_facts(target, files)
-    return facts
+    return BoardDescription(
+        name=target.name,
+        title=target.title,
+        core=target.core,
+        isa=target.isa,
+        uart=target.uart,
+        flash=target.flashing,
+        emulate=target.emulation,
+        define=target.values.get("define", {}),
+        bootloader=target.values.get("bootloader", ""),
+        output=target.output,
+        memory=BoardMemory(
+            flash=target.flash,
+            vectors=target.vectors,
+            ram=target.ram,
+            stack_bytes=target.stack_bytes,
+            firmware_bytes=target.firmware_bytes(),
+            arena_bytes=plan.arena_bytes,
+            state_bytes=plan.state_bytes,
+            sram_bytes=_ram(target, plan),
+            slots=tuple((o, target.slot_bytes) for o in target.slots) if saves else (),
+        ),
+        compile=compile_facts(target, files),
+    )

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,15 @@ import jinja2
 import mcutrain_templates
 import numpy as np
 from mcutrain_host.files import replace_folder, restore_folder, sync
+from mcutrain_host.manifest import (
+    CROSS_ENTROPY,
+    FILE,
+    FORMAT,
+    BoardDescription,
+    EdgeTensor,
+    Manifest,
+    StateTensor,
+)
 
 from mcutrain import data
 from mcutrain.codegen import firmware
@@ -87,7 +96,7 @@ class Project:
     @property
     def model_hash(self) -> str:
         """16 hexadecimal digits of model, scheme and layout of the state; boards have it too."""
-        return str(json.loads(self.files["manifest.json"])["model_hash"])
+        return str(json.loads(self.files[FILE])["model_hash"])
 
     @property
     def digest(self) -> str:
@@ -129,18 +138,18 @@ def generate(
     for name in [*TEMPLATES, *(n for n, needed in OPTIONAL.items() if values[needed])]:
         place = f"{firmware.SOURCE_FOLDER}/{interface.prefix}{name.removeprefix('mct')}"
         files[place] = render(f"{name}.j2", values)
-    facts = manifest(plan, program, scheme, interface)
-    if recipe is not None:
-        facts["recipe"] = dict(recipe)
+    facts = manifest(plan, program, scheme, interface, recipe)
     if target is None:
         values["sources"] = [n for n in sorted(files) if n.endswith(".c")]
         files |= {name: render(f"{Path(name).name}.j2", values) for name in BUILD_SYSTEMS}
         files[EXAMPLE] = render("example.c.j2", values)
     else:
-        files |= _board_files(plan, scheme, target, values, facts, files)
+        made, board = _board_files(plan, scheme, target, values, files)
+        files |= made
+        facts = replace(facts, board=board)
     files["plan.csv"] = to_csv(plan.arena)
     files["graph.txt"] = dump(plan.training.graph)
-    files["manifest.json"] = json.dumps(facts, indent=2) + "\n"
+    files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
 
 
@@ -149,19 +158,18 @@ def _board_files(
     scheme: str,
     target: Target,
     values: dict[str, Any],
-    facts: dict[str, Any],
     files: Mapping[str, str],
-) -> dict[str, str]:
-    """What is written for one board; `facts` get to know the board."""
+) -> tuple[dict[str, str], BoardDescription]:
+    """What is written for one board, and what the manifest says of it."""
     values |= firmware.board_values(target, plan, scheme)
     values["firmware_bytes"] = target.firmware_bytes()
     made = {"mct_board_config.h": render("mct_board_config.h.j2", values)}
     if not target.is_hosted:
         made["memory.ld"] = render("memory.ld.j2", values)
-    facts["board"] = firmware.board_facts(target, plan, {**files, **made})
-    values["compile"] = facts["board"]["compile"]
-    values["uf2_base"] = facts["board"]["output"].get("uf2_base")
-    return {**made, "Makefile": render("Makefile_board.j2", values)}
+    board = firmware.board_facts(target, plan, {**files, **made})
+    values["compile"] = board.compile
+    values["uf2_base"] = board.output.uf2_base
+    return {**made, "Makefile": render("Makefile_board.j2", values)}, board
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -296,41 +304,42 @@ def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
 
 
 def manifest(
-    plan: TrainingPlan, program: Program, scheme: str, interface: Interface
-) -> dict[str, Any]:
-    """What host tools need to know of the project."""
+    plan: TrainingPlan,
+    program: Program,
+    scheme: str,
+    interface: Interface,
+    recipe: Mapping[str, Any] | None,
+) -> Manifest:
+    """What host tools need to know of the project, but for its board."""
     training = plan.training
     x = training.forward.tensors[training.x].type
     y = training.forward.tensors[training.forward.outputs[0]].type
-    found = {
-        "format": 1,
-        "generator": f"mcutrain {version('mcutrain')}",
-        "model": training.graph.name,
-        "model_hash": program.model_hash,
-        "scheme": scheme,
-        "classes": training.classes,
-        "samples_per_update": training.accumulate,
-        "input": {"shape": list(x.shape), "scale": x.scale, "zero_point": x.zero_point},
-        "output": {"shape": list(y.shape), "scale": y.scale, "zero_point": y.zero_point},
-        "arena_bytes": plan.arena_bytes,
-        "arena_lower_bound_bytes": plan.arena.lower_bound_bytes,
-        "state_bytes": plan.state_bytes,
-        "constant_bytes": plan.constant_bytes,
-        "state": [
-            {
-                "name": name,
-                "offset": offset,
-                "dtype": training.graph.tensors[name].type.dtype,
-                "shape": list(np.asarray(training.state[name]).shape),
-            }
+    return Manifest(
+        format=FORMAT,
+        generator=f"mcutrain {version('mcutrain')}",
+        model=training.graph.name,
+        model_hash=program.model_hash,
+        scheme=scheme,
+        classes=training.classes,
+        samples_per_update=training.accumulate,
+        input=EdgeTensor(shape=x.shape, scale=x.scale, zero_point=x.zero_point),
+        output=EdgeTensor(shape=y.shape, scale=y.scale, zero_point=y.zero_point),
+        arena_bytes=plan.arena_bytes,
+        arena_lower_bound_bytes=plan.arena.lower_bound_bytes,
+        state_bytes=plan.state_bytes,
+        constant_bytes=plan.constant_bytes,
+        state=tuple(
+            StateTensor(
+                name=name,
+                offset=offset,
+                dtype=training.graph.tensors[name].type.dtype,
+                shape=np.asarray(training.state[name]).shape,
+            )
             for name, offset in plan.state_offsets.items()
-        ],
-        "parameters": list(training.parameters),
-    }
-    if not training.has_labels:
-        found["loss"] = "mse"
-    if interface.prefix != DEFAULT_PREFIX:
-        found["prefix"] = interface.prefix
-    if interface.class_names:
-        found["class_names"] = list(interface.class_names)
-    return found
+        ),
+        parameters=tuple(training.parameters),
+        loss=CROSS_ENTROPY if training.has_labels else "mse",
+        prefix=interface.prefix,
+        class_names=tuple(interface.class_names or ()),
+        recipe=recipe,
+    )

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Rate
 from mcutrain_host.virtual.errors import VirtualBoardError, check_installed
 
@@ -71,7 +71,7 @@ def _built(step: TrainingStep, target: Target, folder: Path, report: Report) -> 
     project = step.firmware(target)
     manifest = folder / "manifest.json"
     is_same = manifest.is_file() and manifest.read_text() == project.files[manifest.name]
-    if not is_same or not Manifest.read(folder).elf.is_file():
+    if not is_same or not BoardProject.read(folder).elf.is_file():
         project.write(folder)
         build(folder, progress=lambda done, of: report("compiling for the board", done, of))
 

@@ -12,7 +12,7 @@ from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.link import SerialLink
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import Memory, measure
 from mcutrain_host.packages import OPTIONAL, Package
 from mcutrain_host.protocol import Identity, Step
@@ -82,9 +82,9 @@ def train(
     run = _run(step, sensor, size, seed)
     lessons = board_lessons(run.course, size.test)
     memory = firmware(step, folder, report)
-    manifest = Manifest.read(folder)
+    project = BoardProject.read(folder)
     settings = Settings(
-        manifest.firmware,
+        project.firmware,
         seed + 1,
         folder / "trained.mcts",
         size.save_every,
@@ -92,9 +92,9 @@ def train(
     )
     settings.state.unlink(missing_ok=True)
     with _virtual_board(folder) as board:
-        job = Job(manifest, port=board.port, progress=report)
+        job = Job(project, port=board.port, progress=report)
         flashed = choose(job, "stm32").run(job)
-        with SerialLink(board.port, int(manifest.board["uart"]["baud"])) as link:
+        with SerialLink(board.port, project.board.uart.baud) as link:
             watch = _Watch(lessons, size.power_cut, board.power_cycle, report)
             training = Training(Device(link), lessons, settings, _NoLog(), watch)
             outcome = training.run()

@@ -6,11 +6,11 @@ import csv
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mcutrain_host.errors import HostError
+from mcutrain_host.manifest import FILE, Manifest
 from mcutrain_host.memory import measure
 
 from mcutrain.errors import PlanError, ReportError
@@ -24,50 +24,15 @@ MOST_STEPS = 100_000
 """More in a plan.csv is a mistake, not a schedule."""
 
 
-@dataclass(frozen=True)
-class _Region:
-    bytes: int
-
-
-@dataclass(frozen=True)
-class _BoardMemory:
-    sram_bytes: int
-    stack_bytes: int
-    ram: _Region | None = None
-    flash: _Region | None = None
-
-
-@dataclass(frozen=True)
-class _Board:
-    title: str
-    memory: _BoardMemory
-
-
-@dataclass(frozen=True)
-class _Manifest:
-    """The part of manifest.json that a report shows."""
-
-    model: str
-    scheme: str
-    classes: int
-    generator: str
-    arena_bytes: int
-    arena_lower_bound_bytes: int
-    state_bytes: int
-    constant_bytes: int
-    board: _Board | None = field(default=None)
-    loss: str = "cross-entropy"
-
-
 def read_project(folder: Path) -> Report:
     """A report from a folder of `mcutrain generate`. Raises ReportError."""
-    path = folder / "manifest.json"
-    values = known(_Manifest, parse(read_text(path), str(path)))
-    manifest = from_values(_Manifest, values, str(path))
+    path = folder / FILE
+    values = known(Manifest, parse(read_text(path), str(path)))
+    manifest = from_values(Manifest, values, str(path))
     return Report(
         model=manifest.model,
         scheme=manifest.scheme,
-        classes=manifest.classes if manifest.loss == "cross-entropy" else 0,
+        classes=manifest.classes if manifest.has_labels else 0,
         generator=manifest.generator,
         memory=_memory(folder, manifest),
         usage=_usage(folder, manifest),
@@ -84,7 +49,7 @@ def read_text(path: Path) -> str:
         raise ReportError(f"{path} is no text: {error}") from error
 
 
-def _memory(folder: Path, manifest: _Manifest) -> Memory | None:
+def _memory(folder: Path, manifest: Manifest) -> Memory | None:
     path = folder / "plan.csv"
     if not path.is_file():
         return None
@@ -107,7 +72,7 @@ def _offsets(text: str) -> dict[str, int]:
 def _placed(
     buffers: tuple[Buffer, ...],
     offsets: Mapping[str, int],
-    manifest: _Manifest,
+    manifest: Manifest,
     names: list[str],
 ) -> Memory:
     """Raises ValueError for buffers that make no sense."""
@@ -134,7 +99,7 @@ def _step_names(path: Path) -> list[str]:
     return [f"{node[1]} ({node[2]})" for node in nodes]
 
 
-def _usage(folder: Path, manifest: _Manifest) -> Usage:
+def _usage(folder: Path, manifest: Manifest) -> Usage:
     arena, state = manifest.arena_bytes, manifest.state_bytes
     parts = (Part("arena", arena), Part("trainable state", state))
     flash = (Part("frozen weights and biases", manifest.constant_bytes),)

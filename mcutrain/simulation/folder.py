@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from mcutrain_host.manifest import Manifest
 
 from mcutrain.codegen import Project, portable_files
 from mcutrain.errors import BuildError
@@ -13,17 +12,17 @@ from mcutrain.simulation.build import build_library
 from mcutrain.simulation.compiled import LibrarySimulator, Sizes
 
 
-def simulator_of_folder(folder: Path, manifest: Mapping[str, Any], seed: int) -> LibrarySimulator:
+def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibrarySimulator:
     """The training step that lies in `folder`, from the weights that the model came with.
 
     manifest: the folder's. Raises BuildError if its C is not there, or was changed so that it does
     not compile with this version's kernels.
     """
     sizes = Sizes(
-        math.prod(manifest["input"]["shape"]),
-        math.prod(manifest["output"]["shape"]),
-        int(manifest["state_bytes"]),
-        int(manifest["classes"]),
+        manifest.input.size_bytes,
+        manifest.output.size_bytes,
+        manifest.state_bytes,
+        manifest.classes,
     )
     try:
         library = build_library(Project(portable_files(folder)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from mcutrain_host.manifest import FILE
 
 from mcutrain.errors import StateError
 from mcutrain.pipeline.recipe import Recipe, of_dict, of_json
@@ -35,7 +36,7 @@ def read_state(path: Path) -> SavedRun:
     if content[:2] == b"PK":
         return _read_checkpoint(file, content)
     recipe = None
-    manifest = file.parent / "manifest.json"
+    manifest = file.parent / FILE
     if manifest.is_file():
         try:
             values = json_text.loads(manifest.read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.errors import BuildError
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 
 from mcutrain import demo
 from mcutrain.pipeline import TrainingStep, prepare
@@ -69,7 +69,7 @@ def has_compiler(root: Path, board: str, compiler: str) -> bool:
     folder = root / f"facts-{board}"
     training_step().firmware(load_target(board)).write(folder)
     try:
-        find_toolchain(Manifest.read(folder).board["compile"], compiler)
+        find_toolchain(BoardProject.read(folder).board.compile, compiler)
     except BuildError:
         return False
     return True

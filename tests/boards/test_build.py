@@ -12,7 +12,7 @@ from mcutrain_host import build as builder
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.errors import BuildError, ProjectError
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import measure
 from mcutrain_host.virtual.board import DirectLink, load_machine, put_uf2
 from mcutrain_host.virtual.link import LoopbackLink
@@ -79,7 +79,7 @@ def test_the_uf2_file_that_is_built_starts_on_the_pico(projects_root):
     put_uf2(machine, (folder / "build/firmware.uf2").read_bytes())
     identity = Device(DirectLink(machine)).identify()
     assert identity.board == "rpi-pico"
-    assert identity.model_hash == Manifest.read(folder).model_hash
+    assert identity.model_hash == BoardProject.read(folder).model_hash
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
@@ -158,7 +158,7 @@ def test_a_board_of_ones_own_is_a_folder(tmp_path, projects_root):
     step = training_step()
     step.firmware(load_target(own)).write(tmp_path / "p")
     assert build(tmp_path / "p").is_file()
-    assert Manifest.read(tmp_path / "p").board["name"] == "my-board"
+    assert BoardProject.read(tmp_path / "p").board.name == "my-board"
 
 
 @pytest.mark.parametrize(

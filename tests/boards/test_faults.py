@@ -14,7 +14,7 @@ from mcutrain_host.client import Device
 from mcutrain_host.errors import FlashError
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.link import SerialLink
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.virtual.board import VirtualBoard
 from mcutrain_host.virtual.link import LinkFaults
 
@@ -84,7 +84,7 @@ def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path
     folder = built(projects_root, "nucleo-f446re", step=step)
     random = Random(3)
     with VirtualBoard.from_folder(folder, "pty") as board:
-        manifest = Manifest.read(folder)
+        project = BoardProject.read(folder)
         with SerialLink(board.port) as link:
             taught(Device(link), 3, save_every=1, state=tmp_path / "state.mcts")
         for _ in range(FLASH_CUTS):
@@ -96,11 +96,11 @@ def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path
                     board.power_cycle()
 
             board.press_reset(boot0=True)
-            disturbed = Job(manifest, board.port, progress=cut)
+            disturbed = Job(project, board.port, progress=cut)
             with pytest.raises(FlashError):
                 choose(disturbed, "stm32").run(disturbed)
             board.press_reset(boot0=True)
-            job = Job(manifest, board.port)
+            job = Job(project, board.port)
             choose(job, "stm32").run(job)
             with SerialLink(board.port) as link:
                 device = Device(link)

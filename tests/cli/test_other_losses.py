@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 
 from mcutrain import pipeline
 from mcutrain.ir.graph import Graph
@@ -164,7 +164,7 @@ def test_the_firmware_of_an_autoencoder_learns_the_simulations_bits(
 
 def trained_on_a_board(run: Run, *flags: object) -> dict[str, Any]:
     """What the firmware in the folder `project`, run as a program, learnt."""
-    program = [Manifest.read(Path("project")).elf, "--port", "tcp:0", "--state", "slots"]
+    program = [BoardProject.read(Path("project")).elf, "--port", "tcp:0", "--state", "slots"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as board:
         try:
             port = board.stdout.readline().split()[1]

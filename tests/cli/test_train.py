@@ -21,7 +21,7 @@ import pytest
 from mcutrain_host import saved
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.link import SerialLink
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Rate
 
 from mcutrain import data as datasets
@@ -64,7 +64,7 @@ class Board:
     """The native firmware as a process; its slots are a file."""
 
     def __init__(self, project: Path, folder: Path) -> None:
-        self.program, self.slots = Manifest.read(project).elf, folder / "slots"
+        self.program, self.slots = BoardProject.read(project).elf, folder / "slots"
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.tcp = free.getsockname()[1]
         self.url = f"socket://127.0.0.1:{self.tcp}"
@@ -217,7 +217,7 @@ def test_ctrl_c_saves_and_the_same_command_ends_with_the_same_bits(
     assert "steps are done and saved, on the board" in interrupted.err
     done = events(folder, "interrupted")[0]["position"]
     assert 20 <= done < TOTAL
-    model_hash = Manifest.read(folder).model_hash
+    model_hash = BoardProject.read(folder).model_hash
     assert saved.read(folder / "trained.mcts", model_hash).position(1) == done
     board.cut_power()
     board.start()
@@ -261,7 +261,7 @@ def test_a_log_that_no_longer_fits_ends_with_all_saved(
     assert f"cannot write the log {folder}/train.jsonl: File too large; " in sentence
     assert "steps are done and saved, and the same command goes on" in sentence
     assert (folder / "train.jsonl").read_bytes().endswith(b"}\n")
-    learnt = saved.read(folder / "trained.mcts", Manifest.read(folder).model_hash).position(1)
+    learnt = saved.read(folder / "trained.mcts", BoardProject.read(folder).model_hash).position(1)
     assert learnt == len(events(folder, "step")) + 1
     assert ended(started(folder, *flags)).code == 0
     assert (folder / "trained.mcts").read_bytes() == simulated[0]
@@ -402,7 +402,7 @@ def test_ports_are_listed(run: Run) -> None:
 def test_flash_says_how_this_computer_is_started(run: Run, folder: Path, tmp_path: Path) -> None:
     facts = run("flash", folder, "--to", tmp_path / "program", "--json").json
     assert facts["way"] == "local"
-    assert (tmp_path / "program").read_bytes() == Manifest.read(folder).elf.read_bytes()
+    assert (tmp_path / "program").read_bytes() == BoardProject.read(folder).elf.read_bytes()
     assert "mcutrain train" in run("flash", folder).out
     assert "flashed by local, not by uf2" in run("flash", folder, "--way", "uf2").sentence
 

@@ -10,8 +10,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcutrain_host.errors import ProjectError
+from mcutrain_host.manifest import FILE, BoardProject, Manifest
 
 from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.codegen import Project, generate
@@ -22,7 +25,7 @@ from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator, build
 from mcutrain.sparse import UpdateScheme
-from mcutrain.target import FIRMWARE
+from mcutrain.target import FIRMWARE, board_names, load_target
 from tests.autodiff.test_structure import renamed
 from tests.simulation.networks import (
     Network,
@@ -297,3 +300,34 @@ def test_int16_gradients_and_accumulation_are_in_the_text() -> None:
     assert "#define MCT_SAMPLES_PER_UPDATE 3u" in files["src/mct_model.h"]
     assert "mct_apply_updates(&step)" in files["src/mct_model.c"]
     assert "_s16(" in files["src/mct_model.c"]
+
+
+def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
+    for board in board_names():
+        text = generate(plan_of(tiny(), UpdateScheme()), "x", load_target(board)).files[FILE]
+        (tmp_path / FILE).write_text(text)
+        assert Manifest.read(tmp_path / FILE).to_json() == text
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"classes": "3"}, 'classes is "3", not an integer'),
+        ({"input": {"shape": [1, 4], "scale": 1.0}}, "input: the key 'zero_point' is missing"),
+        ({"model_hash": "xyz"}, "invalid literal"),
+        ({"board": {"name": "b"}}, "board: the key 'title' is missing"),
+        ({"state": 3}, "state is 3, not a list"),
+        ({"format": 2}, "is of another version"),
+    ],
+)
+def test_a_changed_manifest_is_a_sentence(
+    tmp_path: Path, changed: dict[str, Any], says: str
+) -> None:
+    content = json.loads(
+        generate(plan_of(tiny(), UpdateScheme()), "x", load_target("rpi-pico")).files[FILE]
+    )
+    (tmp_path / FILE).write_text(json.dumps({**content, **changed}))
+    with pytest.raises(ProjectError) as raised:
+        BoardProject.read(tmp_path)
+    assert says in str(raised.value)
+    assert str(tmp_path / FILE) in str(raised.value)

@@ -45,9 +45,9 @@ class Built:
 
 def toolchains(facts):
     """Commands with the board's flags, and libraries: gcc's, if it is there, and zig's."""
-    found = {"zig": ([sys.executable, "-m", "ziglang", "cc", *facts["zig"]], [])}
-    if shutil.which(facts["gcc"]):
-        found["gcc"] = ([facts["gcc"], *facts["flags"]], ["-lgcc"])
+    found = {"zig": ([sys.executable, "-m", "ziglang", "cc", *facts.zig], [])}
+    if shutil.which(facts.gcc):
+        found["gcc"] = ([facts.gcc, *facts.flags], ["-lgcc"])
     return found
 
 
@@ -80,7 +80,7 @@ def build(board, toolchain, folder, missing_bytes=0, main=MAIN):
     ram_bytes = board.stack_bytes + ARENA_BYTES + board.driver_bytes - missing_bytes
     write_memory(board, folder, ram_bytes)
     (folder / "main.c").write_text(main, encoding="utf-8")
-    flags = ["-O3", *facts["common_flags"], f"-I{folder}"]
+    flags = ["-O3", *facts.common_flags, f"-I{folder}"]
     flags += [f"-I{place}" for place in include_folders(board)]
     objects = []
     for source in [folder / "main.c", *(FIRMWARE / name for name in board.sources)]:

@@ -16,7 +16,7 @@ import pytest
 from mcutrain_host import files, saved
 from mcutrain_host.errors import FlashError, ProjectError, StateFileError
 from mcutrain_host.flashing.local import copy_program
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import BoardProject
 
 from mcutrain.cli import output
 from mcutrain.cli.select_output import write_all
@@ -146,7 +146,7 @@ def test_a_project_that_is_replaced_is_there_after_a_kill_at_any_moment(tmp_path
         (folder / "trained.mcts").write_bytes(OLD)
         was_killed = killed_before(moment, lambda: project('{"new": 1}').write(folder))
         with pytest.raises(ProjectError, match="another version"):
-            Manifest.read(folder)
+            BoardProject.read(folder)
         found = (folder / "manifest.json").read_text()
         assert found in ('{"old": 1}', '{"new": 1}')
         assert (folder / "a" / "b.c").read_text() == found

@@ -15,9 +15,10 @@ import pytest
 from mcutrain_host.errors import FlashError, HostError, ProjectError
 from mcutrain_host.flashing import Job, choose, pyocd, scp, uf2
 from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
-from mcutrain_host.manifest import Manifest
+from mcutrain_host.manifest import FILE, BoardProject, Flashing, Region, Uart
 from mcutrain_host.virtual.stm32_rom import Bootloader, Memory
 
+from tests.host.boards import described, manifest_of
 from tests.host.fake_device import FakeDevice
 from tests.host.serve import on_pty
 
@@ -43,22 +44,20 @@ def elf(*segments: tuple[int, bytes]) -> bytes:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Callable[..., Manifest]:
-    def make(**flash: Any) -> Manifest:
-        board = {
-            "name": "board",
-            "uart": {"baud": 460_800, "pins": "PA9 and PB7"},
-            "bootloader": "USART1 on PA9 and PA10",
-            "flash": flash,
-            "memory": {"vectors": {"origin": ORIGIN, "bytes": 0x8000}},
-            "compile": {"output": "firmware.elf"},
-        }
+def project(tmp_path: Path) -> Callable[..., BoardProject]:
+    def make(**flash: Any) -> BoardProject:
+        board = described(
+            "board",
+            uart=Uart(baud=460_800, pins="PA9 and PB7"),
+            bootloader="USART1 on PA9 and PA10",
+            flash=Flashing(**flash),
+            vectors=Region(ORIGIN, 0x8000),
+        )
         (tmp_path / "build").mkdir(exist_ok=True)
         built = elf((ORIGIN + 0x20000, CODE), (ORIGIN, VECTORS))
         (tmp_path / "build/firmware.elf").write_bytes(built)
-        manifest = {"format": 1, "model_hash": "ff", "board": board}
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-        return Manifest.read(tmp_path)
+        (tmp_path / FILE).write_text(manifest_of(board).to_json())
+        return BoardProject.read(tmp_path)
 
     return make
 
@@ -150,7 +149,7 @@ def test_sectors_are_those_that_hold_a_byte() -> None:
 @needs_stm32loader
 @pytest.mark.parametrize("is_in_bootloader", [False, True])
 def test_stm32_writes_the_program_and_leaves_the_slots(
-    project: Callable[..., Manifest], is_in_bootloader: bool
+    project: Callable[..., BoardProject], is_in_bootloader: bool
 ) -> None:
     chip = Chip(is_in_bootloader)
     told: list[str] = []
@@ -168,7 +167,7 @@ def test_stm32_writes_the_program_and_leaves_the_slots(
 
 @needs_stm32loader
 def test_stm32_has_a_start_address_only_when_the_rest_is_there(
-    project: Callable[..., Manifest],
+    project: Callable[..., BoardProject],
 ) -> None:
     chip = Chip(is_in_bootloader=True)
     with on_pty(chip.receive) as path:
@@ -182,7 +181,9 @@ def test_stm32_has_a_start_address_only_when_the_rest_is_there(
 
 
 @needs_stm32loader
-def test_stm32_notices_flash_that_reads_back_otherwise(project: Callable[..., Manifest]) -> None:
+def test_stm32_notices_flash_that_reads_back_otherwise(
+    project: Callable[..., BoardProject],
+) -> None:
     chip = Chip(is_in_bootloader=True, is_worn=True)
     with on_pty(chip.receive) as path:
         job = Job(project(**STM32), path)
@@ -193,7 +194,7 @@ def test_stm32_notices_flash_that_reads_back_otherwise(project: Callable[..., Ma
 
 @needs_stm32loader
 def test_stm32_without_a_bootloader_says_how_to_get_there(
-    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
+    project: Callable[..., BoardProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcutrain_host.flashing.stm32.SYNC_SECONDS", 0.1)
     with on_pty(lambda data: b"") as path:
@@ -203,7 +204,7 @@ def test_stm32_without_a_bootloader_says_how_to_get_there(
 
 
 @needs_stm32loader
-def test_stm32_says_what_a_bootloader_refused(project: Callable[..., Manifest]) -> None:
+def test_stm32_says_what_a_bootloader_refused(project: Callable[..., BoardProject]) -> None:
     chip = Chip(is_in_bootloader=True)
     chip.bootloader.memory = Memory(chip.read, chip.write, lambda sectors: False, chip.go)
     with on_pty(chip.receive) as path:
@@ -213,7 +214,7 @@ def test_stm32_says_what_a_bootloader_refused(project: Callable[..., Manifest]) 
 
 
 def test_pyocd_is_told_board_and_program(
-    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    project: Callable[..., BoardProject], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tool = write_tool(tmp_path / "tool.py", 'print("ok")')
     monkeypatch.setattr(pyocd, "_command", lambda: tool)
@@ -222,11 +223,11 @@ def test_pyocd_is_told_board_and_program(
     choose(job).run(job)
     asked = json.loads((tmp_path / "asked.json").read_text())
     options = ["--no-wait", "--target", "stm32f7", "--erase", "sector"]
-    assert asked == ["load", *options, str(job.manifest.elf)]
+    assert asked == ["load", *options, str(job.project.elf)]
 
 
 def test_pyocd_without_the_chip_says_how_to_teach_it(
-    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    project: Callable[..., BoardProject], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     message = "sys.exit(\"Target type stm32f7 not recognized. Use 'pyocd list --targets'\")"
     tool = write_tool(tmp_path / "tool.py", message)
@@ -237,7 +238,7 @@ def test_pyocd_without_the_chip_says_how_to_teach_it(
 
 
 def test_pyocd_that_fails_is_quoted(
-    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    project: Callable[..., BoardProject], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tool = write_tool(tmp_path / "tool.py", 'sys.exit("No connected debug probes")')
     monkeypatch.setattr(pyocd, "_command", lambda: tool)
@@ -265,23 +266,26 @@ def drive(tmp_path: Path) -> Path:
     return place
 
 
-def test_uf2_is_copied_to_the_drive(project: Callable[..., Manifest], drive: Path) -> None:
+def test_uf2_is_copied_to_the_drive(project: Callable[..., BoardProject], drive: Path) -> None:
     job = Job(project(ways=["uf2"]), to=str(drive))
     with pytest.raises(FlashError, match="run `mcutrain build"):
         choose(job).run(job)
     image = bytes(range(256)) * 600
-    (job.manifest.folder / "build/firmware.uf2").write_bytes(image)
+    (job.project.folder / "build/firmware.uf2").write_bytes(image)
     assert "the board has started it" in choose(job).run(job)
     assert (drive / "firmware.uf2").read_bytes() == image
 
 
 def test_uf2_finds_the_drive(
-    project: Callable[..., Manifest], drive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    project: Callable[..., BoardProject],
+    drive: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     other = tmp_path / "stick"
     other.mkdir()
     job = Job(project(ways=["uf2"]))
-    (job.manifest.folder / "build/firmware.uf2").write_bytes(b"image")
+    (job.project.folder / "build/firmware.uf2").write_bytes(b"image")
     monkeypatch.setattr(uf2, "_mounted", lambda: iter([other]))
     with pytest.raises(FlashError, match="--way uf2 needs the board as a USB drive: hold BOOTSEL"):
         choose(job)
@@ -294,7 +298,7 @@ def test_uf2_finds_the_drive(
 
 
 def test_uf2_refuses_a_folder_that_is_no_such_drive(
-    project: Callable[..., Manifest], tmp_path: Path
+    project: Callable[..., BoardProject], tmp_path: Path
 ) -> None:
     with pytest.raises(FlashError, match=r"the drive that has INFO_UF2\.TXT"):
         choose(Job(project(ways=["uf2"]), to=str(tmp_path)))
@@ -305,7 +309,7 @@ def test_mounted_drives_are_folders() -> None:
 
 
 def test_local_copies_a_program_that_can_be_run(
-    project: Callable[..., Manifest], tmp_path: Path
+    project: Callable[..., BoardProject], tmp_path: Path
 ) -> None:
     manifest = project(ways=["local"])
     stays = choose(Job(manifest)).run(Job(manifest))
@@ -323,25 +327,25 @@ def test_local_copies_a_program_that_can_be_run(
 
 
 def test_scp_copies_and_says_how_to_start(
-    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
+    project: Callable[..., BoardProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(scp, "run_tool", lambda command, what: asked.append(list(command)))
     job = Job(project(ways=["scp"]), to="pi@pi4")
     done = choose(job).run(job)
-    assert asked == [["scp", "-q", str(job.manifest.elf), "pi@pi4:mcutrain-firmware"]]
+    assert asked == [["scp", "-q", str(job.project.elf), "pi@pi4:mcutrain-firmware"]]
     assert "ssh -L 5000:127.0.0.1:5000 pi@pi4 ./mcutrain-firmware --port tcp:5000" in done
-    choose(job).run(Job(job.manifest, to="pi@pi4:/opt/fw"))
+    choose(job).run(Job(job.project, to="pi@pi4:/opt/fw"))
     assert asked[1][-1] == "pi@pi4:/opt/fw"
     with pytest.raises(FlashError, match="is no USER@HOST"):
-        choose(job).run(Job(job.manifest, to="-oProxyCommand=x"))
+        choose(job).run(Job(job.project, to="-oProxyCommand=x"))
     with pytest.raises(FlashError, match="--way scp needs --to USER@HOST"):
-        choose(Job(job.manifest))
+        choose(Job(job.project))
 
 
 def test_the_first_way_that_has_what_it_needs_is_taken(
-    project: Callable[..., Manifest], monkeypatch: pytest.MonkeyPatch
+    project: Callable[..., BoardProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyocd, "_command", list)
     manifest = project(ways=["pyocd", "local"])
@@ -354,7 +358,7 @@ def test_the_first_way_that_has_what_it_needs_is_taken(
         choose(Job(project(ways=["pyocd", "uf2"])))
 
 
-def test_a_virtual_board_is_not_flashed(project: Callable[..., Manifest]) -> None:
+def test_a_virtual_board_is_not_flashed(project: Callable[..., BoardProject]) -> None:
     with pytest.raises(FlashError, match="board is not flashed: it is a virtual board"):
         choose(Job(project()))
 
@@ -366,7 +370,7 @@ def test_a_missing_tool_is_a_sentence() -> None:
         run_tool(["no-such-tool"], "it")
 
 
-def test_what_was_not_built_is_a_sentence(project: Callable[..., Manifest]) -> None:
+def test_what_was_not_built_is_a_sentence(project: Callable[..., BoardProject]) -> None:
     manifest = project(ways=["local"])
     manifest.elf.unlink()
     with pytest.raises(ProjectError, match="run `mcutrain build"):

@@ -5,24 +5,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mcutrain_host.manifest import Emulation, Uart
 from mcutrain_host.virtual.image import Image
 from mcutrain_host.virtual.rp2040_rom import crc32_mpeg2
 
-UART = {"name": "USART2", "baud": 115200, "pins": "PA2 sends, PA3 receives"}
-F446 = {"name": "f446", "core": "cortex-m4", "emulate": {"unicorn": "stm32f446"}, "uart": UART}
-F746 = {"name": "f746", "core": "cortex-m7", "emulate": {"unicorn": "stm32f746"}, "uart": UART}
-PICO = {
-    "name": "pico",
-    "core": "cortex-m0plus",
-    "emulate": {"unicorn": "rp2040"},
-    "uart": {"name": "UART0", "baud": 115200, "pins": "GP0 sends, GP1 receives"},
-}
-MPS2 = {
-    "name": "mps2",
-    "core": "cortex-m4",
-    "emulate": {"unicorn": "mps2", "qemu": ["-M", "mps2-an386"], "qemu_serial": 0},
-    "uart": {"name": "UART0", "baud": 115200, "pins": ""},
-}
+from tests.host.boards import described
+
+UART = Uart(name="USART2", baud=115200, pins="PA2 sends, PA3 receives")
+F446 = described("f446", emulate=Emulation(unicorn="stm32f446"), uart=UART)
+F746 = described("f746", "cortex-m7", emulate=Emulation(unicorn="stm32f746"), uart=UART)
+PICO = described(
+    "pico",
+    "cortex-m0plus",
+    emulate=Emulation(unicorn="rp2040"),
+    uart=Uart(name="UART0", baud=115200, pins="GP0 sends, GP1 receives"),
+)
+MPS2 = described(
+    "mps2",
+    emulate=Emulation(unicorn="mps2", qemu=("-M", "mps2-an386"), qemu_serial=0),
+    uart=Uart(name="UART0", baud=115200),
+)
 
 HEAD = """
     .syntax unified

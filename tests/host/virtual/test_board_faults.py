@@ -1,9 +1,11 @@
 from pathlib import Path
 
 import pytest
+from mcutrain_host.manifest import Emulation, Uart
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.machine import Machine, Stop
 
+from tests.host.boards import described
 from tests.host.virtual.programs import F446, F746, PICO, pico_program, program
 
 LOAD = "    function start\n    ldr r0, ={address}\n    {instruction}\n    b .\n"
@@ -107,10 +109,11 @@ def test_too_fast_a_clock_for_the_flash_is_noticed(tmp_path: Path) -> None:
 
 def test_a_board_without_a_twin_is_refused() -> None:
     with pytest.raises(VirtualBoardError, match="has no virtual twin"):
-        Machine({"name": "moon", "core": "cortex-m4", "uart": {"name": "X", "baud": 1}})
+        Machine(described("moon", uart=Uart(name="X", baud=1)))
 
 
 def test_a_core_that_no_virtual_board_has_is_refused() -> None:
-    spec = {"name": "moon", "core": "cortex-m85", "emulate": {"unicorn": "mps2"}}
+    uart = Uart(name="X", baud=1)
+    spec = described("moon", "cortex-m85", emulate=Emulation(unicorn="mps2"), uart=uart)
     with pytest.raises(VirtualBoardError, match="has the core 'cortex-m85'; virtual boards have"):
-        Machine({**spec, "uart": {"name": "X", "baud": 1}})
+        Machine(spec)

@@ -1,6 +1,5 @@
 """Boards that run beside the test: links, the ROM bootloader with its real client, QEMU."""
 
-import json
 import shutil
 import socket
 import time
@@ -10,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcutrain_host.manifest import FILE, BoardDescription
 from mcutrain_host.virtual.board import DirectLink, VirtualBoard, load_machine
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.link import FaultyLink, FileLink, LinkFaults, LoopbackLink, TcpLink
 from mcutrain_host.virtual.machine import Machine, Stop
 from mcutrain_host.virtual.qemu import QemuBoard
 
+from tests.host.boards import manifest_of
 from tests.host.virtual.programs import F446, F446_ECHO, MPS2, MPS2_ECHO, assemble, program
 
 serial = pytest.importorskip("serial")
@@ -23,20 +24,19 @@ serial = pytest.importorskip("serial")
 ECHOES = [(F446, F446_ECHO, 0x08000000), (MPS2, MPS2_ECHO, 0)]
 
 
-def project(folder: Path, spec: dict[str, Any], text: str, origin: int) -> Path:
+def project(folder: Path, spec: BoardDescription, text: str, origin: int) -> Path:
     """A folder like a generated and built one."""
     (folder / "build").mkdir(parents=True)
     elf = assemble(folder, text, origin=origin)
     elf.rename(folder / "build" / "firmware.elf")
-    board = {**spec, "compile": {"output": "firmware.elf"}}
-    (folder / "manifest.json").write_text(json.dumps({"format": 1, "board": board}))
+    (folder / FILE).write_text(manifest_of(spec).to_json())
     return folder
 
 
 @pytest.mark.parametrize("link", ["pty", "tcp"])
 @pytest.mark.parametrize(("spec", "text", "origin"), ECHOES)
 def test_a_serial_program_talks_with_the_board(
-    tmp_path: Path, link: str, spec: dict[str, Any], text: str, origin: int
+    tmp_path: Path, link: str, spec: BoardDescription, text: str, origin: int
 ) -> None:
     folder = project(tmp_path, spec, text, origin)
     with VirtualBoard.from_folder(folder, link) as board:
