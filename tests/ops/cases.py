@@ -350,21 +350,23 @@ def softmax(s: Source) -> Sample:
     if s.boolean():
         return Sample.of(op, x)
     limit = s.integer(0, op.exponent_room)
-    return Sample.of(op.with_input_exponent(limit), x, output_exponent(s))
+    return Sample.of(op.with_input_exponent(limit), x, output_exponent(s, limit))
 
 
-def output_exponent(s: Source) -> Typed:
-    """As training leaves it, or as no training would."""
-    return EXPONENT, np.array([s.integer(0, 8), 0, s.choice((0, 3))], np.int8) - s.choice((0, 5))
+def output_exponent(s: Source, limit: int) -> Typed:
+    """As training leaves it, or as no training would: below 0, or above the limit."""
+    now = s.choice((s.integer(-5, 8), limit, limit + 1, limit + 5, 127))
+    return EXPONENT, np.array([now, s.choice((0, -5)), s.choice((0, 3))], np.int8)
 
 
 def scale_sums(s: Source) -> Sample:
     """Sums that clip at exponent 0, and some that do not fill the range."""
     c = channels(s)
     stage = requantize(s, c)
-    limit = s.integer(0, min(15, min(stage.shift) + 31))
+    limit = s.choice((0, 1, 2, s.integer(0, 15)))
+    limit = min(limit, min(stage.shift) + 31)
     sums = tensor(s, (1, s.integer(1, 2), 1, c), "int32", 2 ** s.integer(4, 24))
-    return Sample.of(ScaleSums(stage, limit), sums, output_exponent(s))
+    return Sample.of(ScaleSums(stage, limit), sums, output_exponent(s, limit))
 
 
 # -------------------------------------------------------------------------------------- gradients
@@ -501,7 +503,7 @@ def softmax_cross_entropy(s: Source) -> Sample:
     if s.boolean():
         return Sample.of(op, *read)
     reach = OutputRange(s.integer(1, 2**22), s.integer(0, 2**22), s.integer(1, 15))
-    return Sample.of(op.followed_by(reach), *read, output_exponent(s))
+    return Sample.of(op.followed_by(reach), *read, output_exponent(s, reach.exponent_limit))
 
 
 def mean_squared_error(s: Source) -> Sample:
