@@ -99,7 +99,7 @@ def follow(machine, blocks: Counter, jumps: Counter) -> None:
         last = (address, length)
         blocks[last] += 1
 
-    machine._engine.hook_add(UC_HOOK_BLOCK, on_block)
+    machine.cpu.engine.hook_add(UC_HOOK_BLOCK, on_block)
 
 
 def block_cycles(code: list[capstone.CsInsn], core: Core) -> int:

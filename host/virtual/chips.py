@@ -145,6 +145,19 @@ class Chip:
                 return bytes(memory.content[address - memory.origin :][:count])
         return None
 
+    def put(self, address: int, data: bytes) -> None:
+        """Change memory, whatever its kind. Raises VirtualBoardError if there is none."""
+        for memory in self.memories:
+            begin = address - memory.origin
+            if begin >= 0 and address + len(data) <= memory.end:
+                memory.content[begin : begin + len(data)] = data
+                return
+        raise VirtualBoardError(f"the chip has no {len(data)} bytes of memory at {address:#x}")
+
+    def store(self, address: int, size: int, value: int) -> bytes:
+        """What a store of the core's to the flash leaves there. Raises BoardFault."""
+        raise BoardFault(f"the firmware writes to {address:#010x}, which is read-only")
+
     def vector_table(self, address: int) -> Start:
         """Stack pointer and reset from the first two words."""
         words = self.read(address, 8) or bytes(8)
@@ -300,6 +313,10 @@ class Stm32(Chip):
         rom[number : number + 12] = b"\x20\x00\x33\x00\x01\x51\x36VIRT"[:12].ljust(12, b"\0")
         rom[size : size + 2] = (sum(facts.sectors) // KB).to_bytes(2, "little")
         return rom
+
+    def store(self, address: int, size: int, value: int) -> bytes:
+        """As the flash controller does it."""
+        return self.controller.program(address, size, value)
 
     def start(self) -> Start | None:
         """BOOT0 high: the ROM bootloader; low: the flash."""

@@ -98,7 +98,7 @@ def _counts(
     x, labels = samples
     for i in range(settling + counted):
         if i == settling:
-            machine.counter.clear()
+            machine.cpu.counter.clear()
         device.send_sample(x[i % len(x)].tobytes())
         device.train(int(labels[i % len(x)]), i, RATE)
         report("counting instructions", i + 1, settling + counted)

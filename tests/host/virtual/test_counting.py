@@ -81,7 +81,7 @@ MODEL = """
 
 def core(machine: Machine) -> list[int]:
     names = [UC_ARM_REG_PC, UC_ARM_REG_SP, *range(UC_ARM_REG_R0, UC_ARM_REG_R0 + 8)]
-    return [machine._engine.reg_read(name) for name in names]
+    return [machine.cpu.engine.reg_read(name) for name in names]
 
 
 def test_stepping_one_by_one_leads_where_one_run_leads(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_count_equals_the_emulators_own_steps(tmp_path: Path, count: int) -> Non
     image = program(tmp_path, WITHOUT_CONDITIONS)
     machine = Machine(F446, image)
     machine.run(until_instructions=count)
-    assert machine._engine.reg_read(UC_ARM_REG_PC) == traced(image)[count]
+    assert machine.cpu.engine.reg_read(UC_ARM_REG_PC) == traced(image)[count]
     assert sum(machine.functions().values()) == count
 
 
@@ -171,6 +171,6 @@ def test_cycle_counter_needs_the_trace_unit_and_counts_on(tmp_path: Path) -> Non
     """
     machine = Machine(F446, program(tmp_path, text))
     machine.run(until_instructions=20)
-    before, first, second = (machine._engine.reg_read(UC_ARM_REG_R0 + i) for i in (2, 4, 5))
+    before, first, second = (machine.cpu.engine.reg_read(UC_ARM_REG_R0 + i) for i in (2, 4, 5))
     assert before == 0
     assert second > first

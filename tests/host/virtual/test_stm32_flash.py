@@ -194,7 +194,7 @@ def test_stores_of_the_core_reach_the_flash_only_if_it_is_open(
     machine.run(until_instructions=30)
     content = machine.read(0x08020000, 12)
     assert content == (b"\x44\x33\x22\x11" * 2 if unlocked else b"\xff" * 8) + b"\xff" * 4
-    assert machine._engine.reg_read(69) == int.from_bytes(content[:4], "little")  # r3
+    assert machine.cpu.engine.reg_read(69) == int.from_bytes(content[:4], "little")  # r3
     assert machine.instructions == 30
 
 
