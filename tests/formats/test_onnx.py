@@ -94,6 +94,13 @@ def test_an_unknown_operator_is_refused_with_its_name_node_and_the_known_ones(tm
     assert "Conv" in text
 
 
+def test_an_operator_of_float_models_is_refused_with_the_reason(tmp_path):
+    model = QdqModel((1, 2, 6, 6))
+    numbers = [model.constant(np.ones(2, np.float32)) for _ in range(4)]
+    text = refusal(model, model.op("BatchNormalization", model.x, *numbers), tmp_path)
+    assert text.endswith("is not supported; quantizing folds it into the layer before it")
+
+
 @pytest.mark.parametrize(
     ("op_type", "attributes", "expected"),
     [

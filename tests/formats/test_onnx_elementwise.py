@@ -81,6 +81,7 @@ CURVES = {
     "leaky": (lambda m, x: m.op("LeakyRelu", m.op("Tanh", x), alpha=0.2), "composite"),
     "reversed": (lambda m, x: m.op("Sub", number(m, 1), m.op("Sigmoid", x)), "composite"),
     "beyond 0": (lambda m, x: m.op("Clip", x, number(m, 0.5), number(m, 1.5)), "composite"),
+    "Neg": (lambda m, x: m.op("Neg", m.op("Tanh", x)), "composite"),
     "relu of it": (lambda m, x: m.op("Relu", m.op("HardSwish", x)), "composite"),
 }
 
@@ -113,6 +114,16 @@ def test_slopes_of_a_composite_curve_are_the_differences_of_its_values(tmp_path)
     inside = (np.array(node.op.table) > -128) & (np.array(node.op.table) < 127)
     assert np.abs(slopes - expected)[inside].max() < 0.01 * np.abs(expected).max()
     assert not slopes[~inside].any()
+
+
+def test_what_is_negated_has_negative_slopes(tmp_path):
+    model = QdqModel((1, 256), 0.05, 0)
+    output = model.requantize(model.op("Neg", model.x), 0.05, 0)
+    graph = load_onnx(model.save(tmp_path / "m.onnx", output))
+    (node,) = (n for n in graph.nodes if not n.op.is_view)
+    assert node.op.table == tuple(np.clip(-ALL, -128, 127).tolist())
+    slopes = np.array(node.op.slopes) * 2.0**node.op.slope_exp
+    assert np.allclose(slopes[1:], -1.0, atol=0.001)
 
 
 @st.composite

@@ -264,8 +264,12 @@ def cast_to_integers(net):
     return net.op("Cast", net.op("Cast", "input", to=TensorProto.INT32), to=TensorProto.FLOAT)
 
 
-def clip_away_from_zero(net):
-    return net.op("Clip", "input", net.real(1.0), net.real(2.0))
+def clip_to_nothing(net):
+    return net.op("Clip", "input", net.real(2.0), net.real(1.0))
+
+
+def slope_per_channel(net):
+    return net.op("PRelu", "input", net.real(np.arange(6).reshape(6, 1, 1) / 6))
 
 
 def weight_that_is_computed(net):
@@ -290,7 +294,8 @@ def negative_variance(net):
         (grouped, "group 2 of 6 channels"),
         (unknown_operator, r"Einsum \(node '/Einsum_1'\) is not supported; supported are Add"),
         (cast_to_integers, "cast of an activation to int32"),
-        (clip_away_from_zero, "limits around 0"),
+        (clip_to_nothing, "the limits 2.0 to 1.0 hold nothing"),
+        (slope_per_channel, "slope per channel"),
         (weight_that_is_computed, "input 1 that is computed"),
         (constant_per_pixel, "one per channel"),
         (weight_with_nan, "infinity or NaN"),

@@ -136,11 +136,16 @@ def _gelu(node: Int8Node) -> tuple[Function, Function]:
     return _named(node)
 
 
+def _negative(node: Int8Node) -> tuple[Function, Function]:
+    return np.negative, lambda x: np.full_like(x, -1.0)
+
+
 UNARY: Mapping[str, Callable[[Int8Node], tuple[Function, Function]]] = {
     "Elu": _elu,
     "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _hard_swish,
+    "Neg": _negative,
     "Sigmoid": _named,
     "Tanh": _named,
 }
@@ -213,11 +218,18 @@ def int8_softmax(node: Int8Node) -> Value:
 
 
 def float_clip(node: FloatOnnx) -> Placed:
-    """Relu, Clip, Max, Min."""
+    """Relu, Clip, Max, Min. Limits that leave out 0 are moved there and back."""
     index, low, high = _limits(node)
-    if not low <= 0 <= high:
-        raise node.unsupported(f"the limits {low} to {high} are not; limits around 0 are")
-    return node.elementwise(Clamp(low, high), node.x(index))
+    x, nearest = node.x(index), min(max(0.0, low), high)
+    if not nearest:
+        return node.elementwise(Clamp(low, high), x)
+    moved = node.elementwise(Clamp(low - nearest, high - nearest), _plus(node, x, -nearest))
+    return _plus(node, moved, nearest)
+
+
+def _plus(node: FloatOnnx, x: Placed, number: float) -> Placed:
+    axis, shift = along(node, x, np.full(1, number))
+    return affine(node, x, Affine(np.ones_like(shift), shift), axis)
 
 
 def float_leaky_relu(node: FloatOnnx) -> Placed:

@@ -96,11 +96,11 @@ class OnnxNode(Generic[V]):
         """An error of the form: `Conv` (node 'x'): what, what is supported instead."""
         return UnsupportedError(f"{self.op_type} (node {self.name!r}): {what} supported")
 
-    def unknown(self, known: Iterable[str]) -> UnsupportedError:
-        """An error for an operator without a rule."""
+    def unknown(self, known: Iterable[str], reason: str = "") -> UnsupportedError:
+        """An error for an operator without a rule, with the reason if there is one."""
+        what = f"supported are {', '.join(sorted(known))}"
         return UnsupportedError(
-            f"{self.op_type} (node {self.name!r}) is not supported; supported are "
-            f"{', '.join(sorted(known))}"
+            f"{self.op_type} (node {self.name!r}) is not supported; {reason or what}"
         )
 
     def wrong(self, what: str) -> ModelError:

@@ -23,7 +23,7 @@ from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import Attributes, opsets, read_model
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.node import Constant, OnnxNode
-from mcutrain.formats.onnx.operators import INT8_RULES
+from mcutrain.formats.onnx.operators import INT8_RULES, REASONS
 from mcutrain.formats.onnx.reading import Reading
 from mcutrain.formats.onnx.values import (
     MAX_ELEMENTS,
@@ -93,6 +93,7 @@ class _Reader(Reading[Value]):
     """Its activations wait for the QuantizeLinear that says how they are stored."""
 
     rules = INT8_RULES
+    reasons = REASONS
     input_types = tuple(INPUT_TYPES)
     max_elements = MAX_ELEMENTS
 

@@ -11,7 +11,7 @@ from mcutrain.formats.onnx.file import Attributes, opsets, read_model
 from mcutrain.formats.onnx.float_layout import Nodes, Placed
 from mcutrain.formats.onnx.float_node import FloatOnnx
 from mcutrain.formats.onnx.node import Constant, OnnxNode
-from mcutrain.formats.onnx.operators import FLOAT_RULES
+from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
 from mcutrain.formats.onnx.reading import Reading
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
 from mcutrain.quant.float_shapes import FloatReshape
@@ -41,6 +41,7 @@ class _Reader(Reading[Placed]):
     """Its activations are tensors that are stored channels last."""
 
     rules = FLOAT_RULES
+    reasons = REASONS
     input_types = (TensorProto.FLOAT,)
     max_elements = MAX_ELEMENTS
 

@@ -18,7 +18,6 @@ from mcutrain.formats.onnx.old import with_attributes
 
 MAX_OUTPUTS = 64
 MAX_AXES = 4
-WALK = 16  # operators between the input and a Transpose that tells its layout
 BEFORE_LAYOUT = {
     *("Add", "Cast", "Div", "Identity", "Mul", "Pad", "Sub", "Squeeze", "Unsqueeze"),
     *("DequantizeLinear", "QuantizeLinear"),
@@ -40,6 +39,7 @@ class Reading(ABC, Generic[V]):
     """The values of the ONNX tensors seen so far."""
 
     rules: Mapping[str, Callable[[Any], V]]
+    reasons: Mapping[str, str]
     input_types: tuple[int, ...]
     max_elements: int
 
@@ -123,7 +123,7 @@ class Reading(ABC, Generic[V]):
             return fold(node)
         rule = self.rules.get(node.op_type)
         if rule is None:
-            raise node.unknown(self.rules)
+            raise node.unknown(self.rules, self.reasons.get(node.op_type, ""))
         return rule(node)
 
     def _looked_up(self, proto: NodeProto, index: int) -> OnnxNode[V]:
@@ -190,7 +190,7 @@ def _is_channels_last(graph: GraphProto, name: str) -> bool:
             if len(perm) < 3 or perm != (0, len(perm) - 1, *range(1, len(perm) - 1)):
                 return False
             transposes += 1
-        elif node.op_type in BEFORE_LAYOUT and len(names) < WALK:
+        elif node.op_type in BEFORE_LAYOUT:
             names.update(node.output)
         else:
             return False

@@ -1,0 +1,133 @@
+"""Every ONNX operator that is read in both ways: the same network as float and as int8."""
+
+import numpy as np
+import onnx
+import pytest
+
+from mcutrain.formats.onnx.operators import OPERATORS
+from mcutrain.formats.onnx.read import load_onnx
+from mcutrain.formats.onnx.read_float import read_onnx
+from mcutrain.ir.interpret import interpret
+from mcutrain.oracle.onnxruntime import onnxruntime_outputs
+from mcutrain.quant.fake import snr_db
+from tests.formats.onnx_builder import QdqModel
+from tests.quant.networks import OnnxNetwork
+
+pytestmark = pytest.mark.oracle
+
+SHAPE = (1, 4, 6, 5)
+STEP = 1  # both round the same real number, we in fixed point
+LEAST_DB = 100.0  # float32 sums in another order
+OPSET = 20  # the first with Gelu
+POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}
+RNG = np.random.default_rng(0)
+KERNEL = RNG.integers(-127, 128, (3, 4, 3, 2)).astype(np.int8)
+MATRIX = RNG.integers(-127, 128, (120, 3)).astype(np.int8)
+
+
+def simple(op_type, *constants, **attributes):
+    """An operator on x and constants."""
+
+    def grow(net, x, weight):
+        arrays = [np.asarray(constant) for constant in constants]
+        kinds = {"i": np.int64, "f": np.float32}
+        given = [net.constant(array.astype(kinds[array.dtype.kind])) for array in arrays]
+        return net.op(op_type, x, *given, **attributes)
+
+    return grow
+
+
+def of_a_row(op_type):
+    """Of all numbers and a matrix."""
+    return lambda net, x, weight: net.op(op_type, net.op("Flatten", x), weight(MATRIX))
+
+
+def there_and_back(net, x, weight):
+    there, back = (net.constant(np.array([0], np.int64)) for _ in "ab")
+    return net.op("Relu", net.op("Squeeze", net.op("Unsqueeze", x, there), back))
+
+
+def number_first(net, x, weight):
+    return net.op("Min", net.constant(np.float32(0.9)), x)
+
+
+def folded_number(net, x, weight):
+    number = net.op("Mul", weight(np.array([40], np.int8)), net.constant(np.float32([2.0])))
+    return net.op("Add", x, number)
+
+
+CASES = {
+    "Add": simple("Add", 0.4),
+    "Add of a folded number": folded_number,
+    "AveragePool": simple("AveragePool", **POOL, pads=[1, 1, 0, 0], count_include_pad=1),
+    "Cast": simple("Cast", to=onnx.TensorProto.FLOAT),
+    "Clip": simple("Clip", 0.5, 1.5),
+    "Clip below 0": simple("Clip", -1.5, -0.25),
+    "Concat": lambda net, x, weight: net.op("Concat", x, x, axis=1),
+    "Conv": lambda net, x, weight: net.op("Conv", x, weight(KERNEL), auto_pad="SAME_LOWER"),
+    "Div": simple("Div", 1.6),
+    "Dropout": simple("Dropout"),
+    "Elu": simple("Elu"),
+    "Flatten": of_a_row("MatMul"),
+    "Gelu": simple("Gelu"),
+    "Gemm": of_a_row("Gemm"),
+    "GlobalAveragePool": simple("GlobalAveragePool"),
+    "GlobalMaxPool": simple("GlobalMaxPool"),
+    "HardSigmoid": simple("HardSigmoid", alpha=0.3, beta=0.4),
+    "HardSwish": simple("HardSwish"),
+    "Identity": simple("Identity"),
+    "LeakyRelu": simple("LeakyRelu", alpha=0.2),
+    "MatMul": of_a_row("MatMul"),
+    "Max": simple("Max", -0.7),
+    "Max above 0": simple("Max", 0.7),
+    "MaxPool": simple("MaxPool", **POOL),
+    "Min": simple("Min", 0.9),
+    "Min of a number and x": number_first,
+    "Mul": simple("Mul", -0.8),
+    "Neg": simple("Neg"),
+    "PRelu": simple("PRelu", [[[0.25]]] * 4),
+    "Pad": simple("Pad", [0, 0, 1, 2, 0, 0, 0, 1]),
+    "ReduceMean": simple("ReduceMean", [2, 3]),
+    "Relu": simple("Relu"),
+    "Reshape": simple("Reshape", [1, 4, 10, 3]),
+    "Sigmoid": simple("Sigmoid"),
+    "Softmax": simple("Softmax", axis=1),
+    "Squeeze": there_and_back,
+    "Sub": simple("Sub", 0.4),
+    "Tanh": simple("Tanh"),
+    "Transpose": simple("Transpose", perm=[0, 1, 3, 2]),
+    "Unsqueeze": there_and_back,
+}
+
+
+def test_every_operator_that_is_read_in_both_ways_has_a_case():
+    both = {name for name, rules in OPERATORS.items() if rules.int8 and rules.real}
+    assert both == {name.split()[0] for name in CASES}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_float_network_computes_what_onnxruntime_does(name, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    net = OnnxNetwork(list(SHAPE), OPSET)
+    y = CASES[name](net, "input", lambda w: net.real(w * np.float32(0.01)))
+    path = net.save(tmp_path / "model.onnx", y)
+    x = RNG.normal(0, 1, SHAPE).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"input": x})
+    graph = read_onnx(path)
+    (found,) = graph.run(x.transpose(0, 2, 3, 1))
+    assert snr_db(wanted, found.transpose(graph.file_axes[graph.outputs[0]])) > LEAST_DB
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_int8_network_is_within_a_step_of_onnxruntime(name, tmp_path):
+    pytest.importorskip("onnxruntime")
+    model = QdqModel(SHAPE, 0.03, 5, OPSET)
+    y = CASES[name](model, model.x, lambda w: model.dequantized(w, 0.01))
+    path = model.save(tmp_path / "model.onnx", model.requantize(y, 0.03, 5))
+    graph = load_onnx(path)
+    x = RNG.integers(-128, 128, graph.tensors[graph.inputs[0]].type.shape).astype(np.int8)
+    ours = interpret(graph, {graph.inputs[0]: x})[graph.outputs[0]].astype(int)
+    theirs = onnxruntime_outputs(path, x, graph, optimize=False)
+    assert ours.shape == theirs.shape
+    assert np.abs(ours - theirs).max() <= STEP
