@@ -30,9 +30,10 @@ def _before_sum(draft: _Draft, place: int) -> int | None:
     second = draft.node(place)
     if not (isinstance(second.op, GradientSum) and len(second.op.weights) == 2):
         return None
-    if second.inputs[1] == second.inputs[3]:
+    terms = [name for name, _ in second.op.named(second.inputs).terms]
+    if terms[0] == terms[1]:
         return None
-    place_of_first = max(draft.producers[second.inputs[i]] for i in (1, 3))
+    place_of_first = max(draft.producers[name] for name in terms)
     first = draft.node(place_of_first)
     if not isinstance(first.op, GradientOp) or not first.op.may_add:
         return None
@@ -48,16 +49,16 @@ def _with_addend(first: Node, second: Node) -> Node:
     op, total = first.op, second.op
     assert isinstance(op, GradientOp)
     assert isinstance(total, GradientSum)
-    own = 0 if second.inputs[1] == first.outputs[0] else 1
-    other = second.inputs[3:5] if own == 0 else second.inputs[1:3]
+    terms = total.named(second.inputs).terms
+    own = 0 if terms[0][0] == first.outputs[0] else 1
     stage = replace(
         op.stage,
         scale=products(op.stage.scale, (total.weights[own] * total.stage.scale[0],)),
         addend_scale=(total.weights[1 - own] * total.stage.scale[0],),
     )
-    *inputs, exponent = first.inputs
+    inputs = replace(op.named(first.inputs), addend=terms[1 - own])
     outputs = (second.outputs[0], first.outputs[1])
-    return Node(first.name, replace(op, stage=stage), (*inputs, *other, exponent), outputs)
+    return Node(first.name, replace(op, stage=stage), inputs.in_order(), outputs)
 
 
 def fuse_rescales(training: TrainGraph) -> TrainGraph:
@@ -75,7 +76,8 @@ def _before_rescale(draft: _Draft, place: int) -> int | None:
     second = draft.node(place)
     if not (isinstance(second.op, GradientSum) and len(second.op.weights) == 1):
         return None
-    place_of_first = draft.producers.get(second.inputs[1])
+    ((term, _),) = second.op.named(second.inputs).terms
+    place_of_first = draft.producers.get(term)
     if place_of_first is None:
         return None
     first = draft.node(place_of_first)
@@ -96,10 +98,9 @@ def _with_stage(first: Node, second: Node) -> Node:
     )
     stage = op.stage.fused(following)
     assert stage is not None
-    *inputs, exponent = first.inputs
+    inputs = replace(op.named(first.inputs), mask=rescale.named(second.inputs).mask)
     outputs = (second.outputs[0], first.outputs[1])
-    masks = second.inputs[3:-1]
-    return Node(first.name, replace(op, stage=stage), (*inputs, *masks, exponent), outputs)
+    return Node(first.name, replace(op, stage=stage), inputs.in_order(), outputs)
 
 
 class _Draft:

@@ -83,11 +83,11 @@ class AddChannelsGradInput(GradientOp):
         sums: Array = dy.astype(np.int64).reshape(-1, dy.shape[-1]).sum(axis=0)
         return sums.reshape(self.shape)
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_add_channels_grad_input_<dy>: scratch holds the sums."""
         dy = types[1]
         channels = dy.shape[-1]
         params = (Param("positions", dy.elements // channels), Param("channels", channels))
         name = f"add_channels_grad_input_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("add_channels", f"mct_{name}", (name,), params, (), scratch), 0
+        return KernelCall("add_channels", f"mct_{name}", (name,), params, (), scratch)

@@ -110,7 +110,7 @@ class ConcatenationGradInput(GradientOp):
         places = range(self.first, self.first + self.shape[self.axis])
         return np.take(dy, places, self.axis).astype(np.int64)
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_concatenation_grad_input_<dy>: scratch holds one position's numbers."""
         dy, channels = types[1], self.shape[-1]
         outer = math.prod(self.shape[: self.axis])
@@ -124,4 +124,4 @@ class ConcatenationGradInput(GradientOp):
         )
         name = f"concatenation_grad_input_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("concatenation", f"mct_{name}", (name,), params, (), scratch), 0
+        return KernelCall("concatenation", f"mct_{name}", (name,), params, (), scratch)

@@ -294,7 +294,7 @@ class Conv2DGradInput(GradientOp):
         patches = patches.reshape(rows, columns, *w.shape[1:])
         return self.window.scatter(patches, *self.shape[1:3])
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_conv_2d_grad_input_<dy>: scratch holds one pixel's sums."""
         dy = types[1]
         params = (
@@ -304,7 +304,7 @@ class Conv2DGradInput(GradientOp):
         )
         name = f"conv_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("conv_2d", f"mct_{name}", (name,), params, (), scratch), 1
+        return KernelCall("conv_2d", f"mct_{name}", (name,), params, (), scratch)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per dy element and weight of its channel."""
@@ -320,7 +320,6 @@ class Conv2DGradWeight(ParameterGradientOp):
 
     window: Window = Window((1, 1))
     x_zero_point: int = 0
-    own_inputs = 1
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """A product at every output position."""

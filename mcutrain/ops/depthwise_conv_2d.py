@@ -212,7 +212,7 @@ class DepthwiseConv2DGradInput(GradientOp):
         patches = patches.reshape(*patches.shape[:4], channels, -1).sum(axis=-1)
         return self.window.scatter(patches, *self.shape[1:3])
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_depthwise_conv_2d_grad_input_<dy>: scratch holds one pixel's sums."""
         dy = types[1]
         params = (
@@ -222,7 +222,7 @@ class DepthwiseConv2DGradInput(GradientOp):
         )
         name = f"depthwise_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, (), scratch), 1
+        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, (), scratch)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per dy element and tap."""
@@ -242,7 +242,6 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
     x_columns: tuple[int, ...] = ()
     channels: tuple[int, ...] | None = None
     rate_axis = -1
-    own_inputs = 1
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """A product at every output position."""

@@ -4,48 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import NULL, Emit, Gradient, KernelCall, Op, Operand, Param, inputs, outputs
-from mcutrain.ops.training import EXPONENT, SUFFIX, OutputStage
+from mcutrain.ir.op import NULL, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ops.training import EXPONENT, SUFFIX, OutputStage, Thing
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class SumInputs(Generic[Thing]):
+    """What a GradientSum reads. terms: each with its exponent."""
+
+    step: Thing
+    terms: tuple[tuple[Thing, Thing], ...]
+    mask: Thing | None
+    exponent: Thing
+
+    def in_order(self) -> tuple[Thing, ...]:
+        """As a node has them."""
+        masks = () if self.mask is None else (self.mask,)
+        return (self.step, *chain.from_iterable(self.terms), *masks, self.exponent)
 
 
 @dataclass(frozen=True)
 class GradientSum(Op):
     """g = mask * scale[c] * (weights[0] * a * 2**e_a + weights[1] * b * 2**e_b), in one rounding.
 
-    Inputs: step, then tensor and exponent of each term, the mask if there is one, exponent.
-    Outputs: g and its exponent. One or two terms; a, b, g: [..., c].
+    Inputs: SumInputs. Outputs: g and its exponent. One or two terms; a, b, g: [..., c].
     """
 
     stage: OutputStage
     shape: tuple[int, ...]
     weights: tuple[float, ...]
 
+    def named(self, inputs: Sequence[Thing]) -> SumInputs[Thing]:
+        """A node's inputs, or what stands for them, by name."""
+        step, *rest, exponent = inputs
+        mask = rest.pop() if self.stage.masked else None
+        return SumInputs(step, tuple(zip(rest[::2], rest[1::2], strict=True)), mask, exponent)
+
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape of the terms."""
-        terms = len(self.weights)
-        if any(inputs[1 + 2 * i].elements != int(np.prod(self.shape)) for i in range(terms)):
+        terms = self.named(inputs).terms
+        if any(term.elements != int(np.prod(self.shape)) for term, _ in terms):
             raise ValueError("gradients of different size cannot be added")
         return TensorType(self.shape, self.stage.dtype), EXPONENT
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Scale each term to the common exponent, keeping fraction bits; add; round once."""
-        step, *terms, exponent = inputs
-        mask = terms.pop() if self.stage.masked else None
-        exponent = fixedpoint.begin_exponent(exponent, int(step[1]) & 0xFFFFFFFF, int(step[2]))
+        given = self.named(inputs)
+        step = given.step
+        exponent = fixedpoint.begin_exponent(
+            given.exponent, int(step[1]) & 0xFFFFFFFF, int(step[2])
+        )
         now = int(exponent[0])
         total = np.zeros(self.shape, np.int64)
-        for stage, value, e in zip(self.stages(), terms[::2], terms[1::2], strict=True):
+        for stage, (value, e) in zip(self.stages(), given.terms, strict=True):
             total += stage.fraction(value.reshape(self.shape), int(e[0]), now)
-        return self.stage.store(total, step, exponent, mask)
+        return self.stage.store(total, step, exponent, given.mask)
 
     def stages(self) -> tuple[OutputStage, ...]:
         """The stage of each term: the common scale times its weight."""
@@ -56,7 +79,6 @@ class GradientSum(Op):
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_gradient_rescale_<g> for one term, mct_gradient_add_<g> for two."""
         operation = "rescale" if len(self.weights) == 1 else "add"
-        last = 1 + 2 * len(self.weights)
         channels = self.shape[-1]
         params = [
             Param("positions", int(np.prod(self.shape)) // channels),
@@ -64,8 +86,9 @@ class GradientSum(Op):
         ]
         for letter, stage in zip("ab", self.stages(), strict=False):
             params += [replace(p, name=p.name.replace("stage", letter)) for p in stage.params()]
-        mask: tuple[Operand, ...] = inputs(last) if self.stage.masked else (NULL,)
-        operands = (*inputs(*range(last)), *mask, *inputs(len(types) - 1), *outputs(0))
+        given = self.named(inputs(*range(len(types))))
+        given = replace(given, mask=given.mask or NULL)
+        operands = (*given.in_order(), *outputs(0))
         name = f"gradient_{operation}_{SUFFIX[self.stage.dtype]}"
         return KernelCall("gradient_sum", f"mct_{name}", (name,), tuple(params), operands)
 

@@ -119,7 +119,7 @@ class LeakyReluGradInput(GradientOp):
         products: Array = dy.astype(np.int64) * factor
         return products
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_leaky_relu_grad_input_<dy>: scratch holds one position's products."""
         dy = types[1]
         params = (
@@ -130,4 +130,4 @@ class LeakyReluGradInput(GradientOp):
         )
         name = f"leaky_relu_grad_input_{SUFFIX[dy.dtype]}"
         scratch = dy.shape[-1] * ACC_BYTES[dy.dtype]
-        return KernelCall("leaky_relu", f"mct_{name}", (name,), params, (), scratch), 1
+        return KernelCall("leaky_relu", f"mct_{name}", (name,), params, (), scratch)

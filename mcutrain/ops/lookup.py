@@ -93,7 +93,7 @@ class LookupGradInput(GradientOp):
         products: Array = dy.astype(np.int64).reshape(self.shape) * slopes
         return products
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_lookup_grad_input_<dy>: scratch holds one position's products."""
         dy, channels = types[1], self.shape[-1]
         params = (
@@ -103,7 +103,7 @@ class LookupGradInput(GradientOp):
         )
         name = f"lookup_grad_input_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("lookup", f"mct_{name}", (name,), params, (), scratch), 1
+        return KernelCall("lookup", f"mct_{name}", (name,), params, (), scratch)
 
 
 def lookup(function: str, in_type: TensorType, out_type: TensorType) -> Lookup:

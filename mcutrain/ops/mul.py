@@ -145,7 +145,7 @@ class MulGradInput(GradientOp):
         sums: Array = products if products.size == count else products.reshape(-1, count).sum(0)
         return sums.reshape(self.shape)
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_mul_grad_input_<dy>, or mct_mul_grad_channels_<dy> where it sums."""
         dy, other = types[1], types[3]
         channels = dy.shape[-1]
@@ -156,4 +156,4 @@ class MulGradInput(GradientOp):
         params.append(Param("zero_point", self.zero_point))
         name = f"mul_grad_{'channels' if summed else 'input'}_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("mul", f"mct_{name}", (name,), tuple(params), (), scratch), 1
+        return KernelCall("mul", f"mct_{name}", (name,), tuple(params), (), scratch)

@@ -72,7 +72,7 @@ class PadGradInput(GradientOp):
         _, h, w, _ = self.shape
         return dy[:, top : top + h, left : left + w].astype(np.int64)
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_pad_grad_input_<dy>: scratch holds one pixel's sums."""
         dy = types[1]
         params = (
@@ -84,4 +84,4 @@ class PadGradInput(GradientOp):
         name = f"pad_grad_input_{SUFFIX[dy.dtype]}"
         return KernelCall(
             "pad", f"mct_{name}", (name,), params, (), self.shape[3] * ACC_BYTES[dy.dtype]
-        ), 0
+        )

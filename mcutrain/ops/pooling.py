@@ -134,7 +134,7 @@ class AveragePool2DGradInput(GradientOp):
         )
         return self.window.scatter(patches, *self.shape[1:3])
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_average_pool_2d_grad_input_<dy>: scratch holds one pixel's sums."""
         dy = types[1]
         params = (
@@ -145,7 +145,7 @@ class AveragePool2DGradInput(GradientOp):
         )
         name = f"average_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch), 0
+        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class MaxPool2DGradInput(GradientOp):
         spread = chosen * dy[0].astype(np.int64)[:, :, None, :]
         return self.window.scatter(spread.reshape(rows, columns, kh, kw, c), *self.shape[1:3])
 
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_max_pool_2d_grad_input_<dy>: scratch holds one pixel's sums."""
         dy = types[1]
         params = (
@@ -221,7 +221,7 @@ class MaxPool2DGradInput(GradientOp):
         )
         name = f"max_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch), 1
+        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch)
 
 
 @dataclass(frozen=True)

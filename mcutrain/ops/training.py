@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from mcutrain.ir.op import (
 from mcutrain.ops.bounds import BIAS_LIMIT, gradient_sums
 
 Array = npt.NDArray[Any]
+Thing = TypeVar("Thing")  # what stands for an operand: its numbers, its type, its name, its pointer
 
 STEP = TensorType((5,), "step")  # key, update, sample, lr_mult_q31, lr_shift
 EXPONENT = TensorType((3,), "exponent")
@@ -143,11 +144,30 @@ class OutputStage:
 
 
 @dataclass(frozen=True)
+class GradientInputs(Generic[Thing]):
+    """What a GradientOp reads. own: the operator's; addend: with its exponent."""
+
+    step: Thing
+    dy: Thing
+    dy_exponent: Thing
+    own: tuple[Thing, ...]
+    addend: tuple[Thing, Thing] | None
+    mask: Thing | None
+    exponent: Thing
+
+    def in_order(self) -> tuple[Thing, ...]:
+        """As a node has them."""
+        masks = () if self.mask is None else (self.mask,)
+        start = (self.step, self.dy, self.dy_exponent, *self.own)
+        return (*start, *(self.addend or ()), *masks, self.exponent)
+
+
+@dataclass(frozen=True)
 class GradientOp(Op):
     """A node that computes one gradient tensor from another by sums and an OutputStage.
 
-    Inputs: step, dy, dy's exponent, the operator's own, addend and its exponent if the stage has
-    one, the mask if it has one, exponent. Outputs: dx, and exponent with what was observed.
+    Inputs: GradientInputs, addend and mask if the stage has them. Outputs: dx, and the exponent
+    with what was observed.
     wide: sums of int8 gradients are int64 too, and saturate to int32; only in operators that
     with_wide_sums returns.
     """
@@ -161,8 +181,18 @@ class GradientOp(Op):
         """The exact sums, int64, shaped as dx."""
 
     @abstractmethod
-    def call(self, types: Sequence[TensorType]) -> tuple[KernelCall, int]:
-        """The call without the stage's params, and how many own inputs it passes."""
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
+        """The call without the stage's params and without operands."""
+
+    def named(self, inputs: Sequence[Thing]) -> GradientInputs[Thing]:
+        """A node's inputs, or what stands for them, by name."""
+        step, dy, dy_exponent, *rest, exponent = inputs
+        mask = rest.pop() if self.stage.masked else None
+        addend = None
+        if self.stage.addend_scale:
+            *rest, gradient, its_exponent = rest
+            addend = gradient, its_exponent
+        return GradientInputs(step, dy, dy_exponent, tuple(rest), addend, mask, exponent)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """dx as the stage stores it, and the exponent."""
@@ -170,23 +200,19 @@ class GradientOp(Op):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Choose the exponent, sum, scale, mask, round."""
-        step, dy, dy_exponent, *rest, exponent = inputs
-        mask = rest.pop() if self.stage.masked else None
-        exponent = fixedpoint.begin_exponent(exponent, int(step[1]) & 0xFFFFFFFF, int(step[2]))
-        addend, own = self._addend(rest)
-        acc = narrow_sum(self.sums(dy, *own), self.stage.dtype)
-        e_in = int(dy_exponent[0]) + ACC_DROPPED_BITS[self.stage.dtype]
+        given = self.named(inputs)
+        step = given.step
+        exponent = fixedpoint.begin_exponent(
+            given.exponent, int(step[1]) & 0xFFFFFFFF, int(step[2])
+        )
+        acc = narrow_sum(self.sums(given.dy, *given.own), self.stage.dtype)
+        e_in = int(given.dy_exponent[0]) + ACC_DROPPED_BITS[self.stage.dtype]
         fraction = self.stage.fraction(acc, e_in, int(exponent[0]))
-        if addend is not None:
-            value = addend[0].reshape(self.shape)
-            fraction += self.stage.addend().fraction(value, int(addend[1][0]), int(exponent[0]))
-        return self.stage.store(fraction, step, exponent, mask)
-
-    def _addend(self, rest: list[Array]) -> tuple[tuple[Array, Array] | None, list[Array]]:
-        """What is added, with its exponent; and the operator's own inputs."""
-        if not self.stage.addend_scale:
-            return None, rest
-        return (rest[-2], rest[-1]), rest[:-2]
+        if given.addend is not None:
+            value, e = given.addend
+            stage = self.stage.addend()
+            fraction += stage.fraction(value.reshape(self.shape), int(e[0]), int(exponent[0]))
+        return self.stage.store(fraction, step, exponent, given.mask)
 
     @property
     def may_add(self) -> bool:
@@ -198,14 +224,12 @@ class GradientOp(Op):
 
         Absent operands are NULL.
         """
-        call, own = self.call(types)
-        call = with_wide_kernel(call) if self.wide else call
-        last = len(types) - 1
-        mask: tuple[Operand, ...] = inputs(last - 1) if self.stage.masked else (NULL,)
-        addend: tuple[Operand, ...] = ()
+        call = with_wide_kernel(self.call(types)) if self.wide else self.call(types)
+        given = self.named(inputs(*range(len(types))))
+        operands: tuple[Operand, ...] = (given.step, given.dy, given.dy_exponent, *given.own)
         if self.may_add:
-            addend = inputs(3 + own, 4 + own) if self.stage.addend_scale else (NULL, NULL)
-        operands = (*inputs(*range(3 + own)), *addend, *mask, *inputs(last), *outputs(0))
+            operands = (*operands, *(given.addend or (NULL, NULL)))
+        operands = (*operands, given.mask or NULL, given.exponent, *outputs(0))
         if call.scratch_bytes:
             operands = (*operands, SCRATCH)
         params = [*call.params, *self.stage.params()]
@@ -310,13 +334,27 @@ def unpack_residual(packed: Array, residual_bits: int, count: int) -> Array:
 
 
 @dataclass(frozen=True)
+class ParameterInputs(Generic[Thing]):
+    """What a ParameterGradientOp reads. own: the operator's; dy_exponent: only with a rule.
+
+    state: what is updated: w and perhaps its residual, or the sum.
+    """
+
+    step: Thing
+    dy: Thing
+    dy_exponent: Thing | None
+    own: tuple[Thing, ...]
+    state: tuple[Thing, ...]
+
+
+@dataclass(frozen=True)
 class ParameterGradientOp(Op):
     """The gradient of a parameter, applied at once (rule given) or added up over samples.
 
-    With a rule. Inputs: step, dy, dy's exponent, own…, w, residual if it has bits. Outputs: the
-    new w, the new residual; rows are summed in scratch, there is never a whole gradient.
-    Without one. Inputs: step, dy, own…, sum. Output: the new sum, int32, saturating; the first
-    sample of a group overwrites it.
+    Inputs: ParameterInputs. Outputs: the new state.
+    With a rule: w, and the residual if it has bits; rows are summed in scratch, there is never a
+    whole gradient. Without one: the sum, int32, saturating; the first sample of a group overwrites
+    it.
 
     trained: shape of the gradient. rate_axis: its axis along which the rate varies. wide: as in
     GradientOp.
@@ -326,7 +364,6 @@ class ParameterGradientOp(Op):
     trained: tuple[int, ...]
     wide: bool = field(default=False, repr=False, kw_only=True)
     rate_axis = 0
-    own_inputs = 0
 
     @abstractmethod
     def sums(self, dy: Array, *own: Array) -> Array:
@@ -336,23 +373,35 @@ class ParameterGradientOp(Op):
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
         """The kernel call without the rule's params; action is update or grad."""
 
+    @property
+    def state_inputs(self) -> int:
+        """How many of the inputs, the last ones, are updated."""
+        return 2 if self.rule and self.rule.residual_bits else 1
+
+    def named(self, inputs: Sequence[Thing]) -> ParameterInputs[Thing]:
+        """A node's inputs, or what stands for them, by name."""
+        step, dy, *rest = inputs
+        dy_exponent = rest.pop(0) if self.rule else None
+        own, state = rest[: -self.state_inputs], rest[-self.state_inputs :]
+        return ParameterInputs(step, dy, dy_exponent, tuple(own), tuple(state))
+
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The types of what is updated."""
-        return inputs[3 + self.own_inputs :] if self.rule else inputs[-1:]
+        return self.named(inputs).state
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Sum, then update or accumulate."""
+        given = self.named(inputs)
+        dtype = str(given.dy.dtype)
+        sums = narrow_sum(self.sums(given.dy, *given.own), dtype).reshape(self.trained)
         if self.rule is None:
-            step, dy, *own, total = inputs
-            sums = narrow_sum(self.sums(dy, *own), str(dy.dtype)).reshape(self.trained)
-            if int(step[2]) != 0:
+            (total,) = given.state
+            if int(given.step[2]) != 0:
                 sums = np.clip(sums + total, -(2**31), 2**31 - 1)
             return (sums.astype(np.int32),)
-        step, dy, dy_exponent, *rest = inputs
-        own, state = rest[: self.own_inputs], rest[self.own_inputs :]
-        sums = narrow_sum(self.sums(dy, *own), str(dy.dtype)).reshape(self.trained)
-        exponent = int(dy_exponent[0]) + ACC_DROPPED_BITS[str(dy.dtype)]
-        return update_state(self.rule, step, sums, exponent, self.rate_axis, *state)
+        assert given.dy_exponent is not None
+        exponent = int(given.dy_exponent[0]) + ACC_DROPPED_BITS[dtype]
+        return update_state(self.rule, given.step, sums, exponent, self.rate_axis, *given.state)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """f(params, step, dy, [dy_exponent,] own…, state…[, scratch])."""
@@ -371,10 +420,7 @@ class ParameterGradientOp(Op):
     @property
     def updates(self) -> dict[int, int]:
         """All outputs are updated inputs."""
-        first = 3 + self.own_inputs
-        if self.rule is None:
-            return {0: -1}
-        return {i: first + i for i in range(2 if self.rule.residual_bits else 1)}
+        return {i: i - self.state_inputs for i in range(self.state_inputs)}
 
 
 def update_state(
