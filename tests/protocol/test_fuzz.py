@@ -1,6 +1,7 @@
 """The frame parser and the commands under libFuzzer with ASan and UBSan, from a kept corpus.
 
-`make stress` fuzzes for ten minutes; MCUTRAIN_FUZZ_SECONDS chooses another time.
+corpus.zip holds one input a file; their names mean nothing. `make stress` fuzzes for ten minutes;
+MCUTRAIN_FUZZ_SECONDS chooses another time.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import zipfile
 
 import pytest
 
@@ -32,8 +34,10 @@ def test_no_input_makes_the_device_misbehave(tmp_path):
     if links.returncode != 0:
         pytest.skip("clang cannot link libFuzzer here: apt install libclang-rt-dev")
     compile_c(("clang",), program, str(HERE / "fuzz_protocol.c"), *SANITIZE)
-    found = tmp_path / "corpus"
+    found, kept = tmp_path / "found", tmp_path / "kept"
     found.mkdir()
+    with zipfile.ZipFile(HERE / "corpus.zip") as corpus:
+        corpus.extractall(kept)
     done = subprocess.run(
         [
             str(program),
@@ -43,10 +47,11 @@ def test_no_input_makes_the_device_misbehave(tmp_path):
             "-print_final_stats=1",
             f"-artifact_prefix={tmp_path}/",
             str(found),
-            str(HERE / "corpus"),
+            str(kept),
         ],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert "stat::number_of_executed_units" in done.stderr
+    assert f"seed corpus: files: {len(list(kept.iterdir()))} " in done.stderr
