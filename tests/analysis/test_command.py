@@ -54,6 +54,7 @@ def images(path: Path, y: np.ndarray, size: int = 28) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_analysis_by_gradient_is_printed_and_written(run: Run, tmp_path: Path) -> None:
     arguments = ("--data", IMAGES, "--by", "gradient", *FEW, "-o", "analysis.json")
     code, out, err = run(*arguments)

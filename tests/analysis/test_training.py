@@ -201,6 +201,7 @@ def test_a_damaged_result_is_computed_again(tmp_path: Path) -> None:
         assert store.get("abcd") is None
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_with_an_empty_cache_gives_the_same_numbers(
     found: Contributions, small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def test_every_board_of_the_issue_is_there():
     assert set(board_names()) == {*CHIPS, "native", "raspberry-pi"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 @pytest.mark.parametrize("board", CHIPS)
 def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compiler):

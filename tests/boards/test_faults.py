@@ -43,6 +43,7 @@ SAMPLES = 1000 if IS_STRESS else 40
 HEAD = "head"  # the smallest state and the shortest step
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
 @pytest.mark.parametrize("board", sorted(CUTS))
 def test_power_cuts_lose_and_double_no_step(projects_root, tmp_path, board):
@@ -65,6 +66,7 @@ def test_power_cuts_lose_and_double_no_step(projects_root, tmp_path, board):
     print(f"{board}: {done} power cuts in {seed} runs")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
 def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
     third = 0.001 / 3

@@ -94,6 +94,7 @@ def test_qemu_ends_with_the_simulations_bits(projects_root, board):
         assert trained(Device(link, PATIENCE), *demo_lessons()) == simulated_state(STEPS)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_the_pis_program_ends_with_the_simulations_bits(projects_root, compiler):
@@ -111,6 +112,7 @@ def test_the_hosts_program_ends_with_the_simulations_bits(projects_root):
         assert trained(device, *demo_lessons()) == simulated_state(STEPS)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("optimize", LEVELS)
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
@@ -188,6 +190,7 @@ def qemu_user(folder: Path) -> Iterator[Device]:
         yield device
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("scheme", MCUNET_SCHEMES)

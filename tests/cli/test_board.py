@@ -49,6 +49,7 @@ def board(project: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[st
             process.stderr.close()
 
 
+@pytest.mark.slow
 def test_a_board_is_flashed_trained_and_watched_and_keeps_its_flash(
     project: Path, tmp_path: Path, run: Run
 ) -> None:

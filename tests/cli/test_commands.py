@@ -217,6 +217,7 @@ def test_doctor_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert "apt-get install gcc" in outcome.out
 
 
+@pytest.mark.slow
 def test_the_demo_runs_and_both_computations_agree(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +235,7 @@ def test_the_demo_runs_and_both_computations_agree(
     assert (tmp_path / "c" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_the_demo_as_json_learns_something(run: Run) -> None:
     facts = run("demo", "--quick", "--json").json
     head, sparse = facts["runs"]

@@ -116,6 +116,7 @@ def test_a_finished_checkpoint_gives_the_result_again(
     assert without_times(again) == without_times(uninterrupted)
 
 
+@pytest.mark.slow
 def test_ctrl_c_exits_with_130_and_the_same_command_continues(
     run: Call, model: Path, tmp_path: Path
 ) -> None:

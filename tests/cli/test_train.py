@@ -142,6 +142,7 @@ def events(folder: Path, *kinds: str) -> list[dict[str, Any]]:
     return [event for event in found if not kinds or event["event"] in kinds]
 
 
+@pytest.mark.slow
 def test_a_board_ends_with_the_bits_of_the_simulation(
     run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_board_ends_with_the_bits_of_the_simulation(
     assert (folder / "trained.mcts").read_bytes() == state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judged", ["", ", judged by validation samples"])
 def test_a_board_learns_at_the_rate_that_the_simulation_finds(
     run: Run, folder: Path, board: Board, tmp_path: Path, judged: str

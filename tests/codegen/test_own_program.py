@@ -362,6 +362,7 @@ def numbers() -> list[float]:
     return [*EDGES, *CROWDED, *powers, *np.nextafter(powers[1:], 0).tolist(), *drawn.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_a_rate_of_the_compiler_has_the_bits_of_the_hosts(name: str, tmp_path: Path) -> None:
     source, program = tmp_path / "rates.c", tmp_path / "rates"

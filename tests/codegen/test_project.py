@@ -91,6 +91,7 @@ print(generate(plan_of(residual_network(), scheme), "mixed").digest)
 """
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     digests = set()
     for seed in ("0", "1", "4242"):

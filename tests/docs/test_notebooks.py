@@ -46,6 +46,7 @@ def test_a_notebook_is_stored_without_outputs_and_small(path: Path) -> None:
         assert cell["execution_count"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_does_what_it_says(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

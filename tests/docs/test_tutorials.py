@@ -165,6 +165,7 @@ def test_there_are_tutorials() -> None:
     assert TUTORIALS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorial(tutorial: Path, tmp_path: Path) -> None:
     text = tutorial.read_text(encoding="utf-8")

@@ -137,6 +137,7 @@ def test_what_was_trained_is_exported_from_the_result(
     assert not (tmp_path / "c.tflite").exists()
 
 
+@pytest.mark.slow
 def test_analysis_selection_and_comparison_from_arrays(
     model: Path, arrays: tuple[Any, Any], tmp_path: Path
 ) -> None:

@@ -303,6 +303,7 @@ def test_the_samples_reach_every_host_body() -> None:
     assert HOST_BODIES.keys() <= reached
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS, ids=lambda b: b.name)
 def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_every_instruction_set(
     build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
@@ -324,6 +325,7 @@ def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_drawn_shapes(
     assert_same_bits(host(BUILDS[0]), portable, [sample])
 
 
+@pytest.mark.slow
 def test_host_bodies_compile_for_neon(c_compilers: list[tuple[str, ...]], tmp_path: Path) -> None:
     zig = next((c for c in c_compilers if "ziglang" in c), None)
     if zig is None:

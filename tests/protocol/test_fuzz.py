@@ -19,6 +19,7 @@ SANITIZE = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "10"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 300)
 def test_no_input_makes_the_device_misbehave(tmp_path):
     if shutil.which("clang") is None:

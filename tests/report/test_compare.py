@@ -38,6 +38,7 @@ FEW = ("--samples", 24, "--test-samples", 40, "--epochs", 1, "--lr", "0.03")
 PATIENCE_SECONDS = 120
 
 
+@pytest.mark.slow
 def test_a_row_says_what_plan_and_simulate_say(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_without_a_limit_the_last_six_are_compared() -> None:
     assert "last 25" not in [c.name for c in usual(graph, None, Budget(sram_bytes=10**9))]
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done(model: Path, images: Path) -> None:
     flags = ("--samples", 2000, "--test-samples", 20, "--epochs", 9, "--seeds", 1, "--jobs", 1)
     flags = (*flags, "--lr", 0.03)

@@ -70,6 +70,7 @@ def test_costs_of_drawn_networks_add_up(seed):
     check(choices_of(graph, cost, (0.5, 1.0)), cost, np.random.default_rng(seed), 15)
 
 
+@pytest.mark.slow
 def test_costs_of_the_demo_add_up():
     graph = demo.network()
     cost = scheme_cost(graph, "dsp")

@@ -41,6 +41,7 @@ def linked(selection: Selection, board: str, folder: Path) -> tuple[int, int]:
     return memory.linked_bytes, memory.flash_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("board", "budget_kib"), [*((board, None) for board in BOARDS), ("nucleo-f446re", 40)]
 )

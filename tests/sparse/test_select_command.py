@@ -112,6 +112,7 @@ def test_a_sweep_marks_what_is_worth_its_bytes_and_writes_every_scheme(analysis,
     }
 
 
+@pytest.mark.slow
 def test_pareto_schemes_of_a_sweep_are_trained(analysis, tmp_path):
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 255, (60, 28, 28, 1), np.uint8), np.arange(60) % 10
@@ -123,6 +124,7 @@ def test_pareto_schemes_of_a_sweep_are_trained(analysis, tmp_path):
     assert all(0 <= p["trained_accuracy"] <= 1 for p in points if p["is_pareto"])
 
 
+@pytest.mark.slow
 def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.arange(240) % 10
