@@ -3,15 +3,25 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 
 PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-input
+# What a mutation of the core breaks first: meaning and C of operators, gradients, plans, files.
+QUICK = tests/test_fixedpoint.py tests/autodiff/test_structure.py tests/ir tests/memplan tests/ops \
+    tests/sparse/test_scheme.py tests/quant/test_ranges.py tests/data/test_dataset.py \
+    tests/host/test_cache.py tests/host/test_client.py tests/host/test_files.py \
+    tests/host/test_frames.py tests/host/test_kept_objects.py tests/simulation/test_objects.py
 C_FILES = $(shell find firmware host tests benchmarks -name '*.[ch]' | grep -v tests/codegen/golden | sort)
+
+MYPY = @if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
+    then echo .venv/bin/mypy; .venv/bin/mypy; \
+    else echo "mypy skipped: numpy for Python 3.10 has other type stubs"; fi
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-tflite stress check format bench site clean
+.PHONY: help demo quick test test-tflite stress check format bench site clean
 
 help:
 	@echo "make demo         train a small network on this computer and on a virtual board"
+	@echo "make quick        before each commit: lint, types, the core's tests; a minute on two cores"
 	@echo "make test         all checks and all tests"
 	@echo "make stress       the long tests: 1,000 power cuts, bad cables, 10 minutes of fuzzing"
 	@echo "make check        only the checks: format, lint, types, import directions"
@@ -24,6 +34,12 @@ help:
 
 demo: .venv/.run
 	.venv/bin/mcutrain demo
+
+quick: .venv/.dev
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	$(MYPY)
+	.venv/bin/python -m pytest -q -n 2 -m "not slow" $(QUICK)
 
 test: check
 	.venv/bin/python -m pytest -n 2
@@ -39,9 +55,7 @@ stress: .venv/.dev
 check: .venv/.dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	@if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
-	    then echo .venv/bin/mypy; .venv/bin/mypy; \
-	    else echo "mypy skipped: numpy for Python 3.10 has other type stubs"; fi
+	$(MYPY)
 	.venv/bin/lint-imports --no-cache
 	@echo .venv/bin/clang-format --dry-run -Werror firmware host tests benchmarks
 	@$(if $(C_FILES),.venv/bin/clang-format --dry-run -Werror $(C_FILES))
