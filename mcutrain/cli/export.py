@@ -60,9 +60,10 @@ def export(
 
     Example: `mcutrain export model.tflite --state project -o trained.tflite`
     """
+    from mcutrain.formats import format_of
     from mcutrain.pipeline import load
     from mcutrain.trained import export as write
-    from mcutrain.trained import format_of, step_of, trained_graph
+    from mcutrain.trained import step_of, trained_graph
     from mcutrain.trained.state import read_state
 
     format_of(output)

@@ -107,7 +107,7 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
-    from mcutrain.formats import read_float
+    from mcutrain.formats import read_float, write
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
     from mcutrain.quant import Settings, layer_errors
@@ -135,7 +135,7 @@ def quantize(
         layers = layer_errors(result, x, tell) if report else ()
         poor = _poor(result, x, () if json else layers)
         tell("writing", 0, 1)
-        note = _write(result, path)
+        note = write(result.graph, path, description="quantized by mcutrain")
     if poor:
         say(f"mcutrain: warning: {poor}")
     facts = {**_facts(found, result, path, len(x), compared), "note": note, "warning": poor}
@@ -160,17 +160,6 @@ def _poor(result: Quantized, x: Any, layers: tuple[LayerError, ...]) -> str:
         if layers:
             _print_layers(layers)
         raise
-
-
-def _write(result: Quantized, path: Path) -> str:
-    """Write the file; why mcutrain reads other bits from it, if it does (only .onnx)."""
-    from mcutrain.formats.onnx.write import write_onnx
-    from mcutrain.formats.tflite.write import write_tflite
-
-    if path.suffix.lower() == ".onnx":
-        return write_onnx(result.graph, path)
-    write_tflite(result.graph, path, description="quantized by mcutrain")
-    return ""
 
 
 def _facts(

@@ -1,21 +1,37 @@
 """Model files and graphs: .tflite and .onnx, int8 and float, read and written.
 
-`load` reads an int8 model, `read_float` one to quantize. What a format knows about an operator lies
-in its own folder; nothing else in mcutrain knows a format.
+`load` reads an int8 model, `read_float` one to quantize, `write` writes a graph, `patch` a file
+with other parameters. What a format knows about an operator lies in its own folder.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from mcutrain.errors import ModelError
+from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.float_model import FloatModel, read_float
 from mcutrain.formats.foreign import is_saved_model, not_a_model
-from mcutrain.formats.tflite.file import is_tflite
+from mcutrain.formats.replacing import replace_checked
+from mcutrain.formats.tflite.file import BINDING_ERRORS, is_tflite
+from mcutrain.formats.tflite.patch import patched as patch_tflite
 from mcutrain.formats.tflite.read import load_tflite
+from mcutrain.formats.tflite.write import write_tflite
+from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
 
-__all__ = ["FloatModel", "load", "load_tflite", "read_float"]
+__all__ = [
+    "FloatModel",
+    "format_of",
+    "format_of_content",
+    "load",
+    "load_tflite",
+    "patch",
+    "read_float",
+    "write",
+]
+
+SUFFIXES = (".tflite", ".onnx")
 
 
 def load(path: str | Path) -> Graph:
@@ -32,3 +48,65 @@ def load(path: str | Path) -> Graph:
 
         return load_onnx(path)
     raise not_a_model(path)
+
+
+def format_of(path: Path) -> str:
+    """The format that a name says, as its suffix. Raises ModelError for another name."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ModelError(f"{path} must end with {' or '.join(SUFFIXES)}, which tells its format")
+    return suffix
+
+
+def format_of_content(path: Path) -> str:
+    """The format of a file that `load` has read, whatever its name is."""
+    return ".tflite" if is_tflite(path) else ".onnx"
+
+
+def write(graph: Graph, path: Path, *, description: str = "") -> str:
+    """Write an int8 graph in the format that the name says, read back before it takes its place.
+
+    description: of a .tflite file. Returns why mcutrain, reading the file, computes other bits
+    (only .onnx), or nothing. Raises ModelError, UnsupportedError.
+    """
+    if format_of(path) == ".onnx":
+        from mcutrain.formats.onnx.write import write_onnx
+
+        return write_onnx(graph, path)
+    write_tflite(graph, path, description=description)
+    return ""
+
+
+def patch(source: Path, original: Graph, trained: Graph, path: Path) -> str:
+    """Write the file `source`, from which `original` was read, with the parameters of `trained`.
+
+    It is read back before it takes its place. Returns why that cannot be, if it cannot; nothing is
+    written then.
+    """
+    load_content, patched = _patcher(source)
+    try:
+        content = patched(source, original, trained)
+    except BINDING_ERRORS as error:
+        return f"the original cannot be taken apart: {error or type(error).__name__}"
+    if content is None:
+        return "the original stores a trained parameter in another form"
+
+    def check(part: Path) -> None:
+        found = difference(trained, load_content(part))
+        if found:
+            raise UnsupportedError(found)
+
+    try:
+        replace_checked(path, content, check)
+    except ModelError as error:
+        return f"the original with other parameters is read differently: {error}"
+    return ""
+
+
+def _patcher(source: Path) -> tuple[Callable[[Path], Graph], Callable[..., bytes | None]]:
+    if format_of_content(source) == ".tflite":
+        return load_tflite, patch_tflite
+    from mcutrain.formats.onnx.patch import patched
+    from mcutrain.formats.onnx.read import load_onnx
+
+    return load_onnx, patched

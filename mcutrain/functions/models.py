@@ -14,9 +14,7 @@ import numpy.typing as npt
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked
 from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
-from mcutrain.formats import read_float
-from mcutrain.formats.onnx.write import write_onnx
-from mcutrain.formats.tflite.write import write_tflite
+from mcutrain.formats import format_of, read_float, write
 from mcutrain.functions.calibration import Given
 from mcutrain.ir.graph import Graph
 from mcutrain.oracle.forward import Verdict
@@ -29,7 +27,7 @@ from mcutrain.quant import layer_errors as errors_of_layers
 from mcutrain.runs.training import SimulationResult, load_data, model_input, prepare_samples
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings
-from mcutrain.trained import Changes, Export, compare_models, format_of, step_of, trained_graph
+from mcutrain.trained import Changes, Export, compare_models, step_of, trained_graph
 from mcutrain.trained import export as write_trained
 from mcutrain.trained.state import read_state
 
@@ -161,12 +159,9 @@ def normalization_of(
 
 
 def _write(graph: Graph, path: Path) -> Path:
-    if format_of(path) == ".onnx":
-        note = write_onnx(graph, path)
-        if note:
-            warnings.warn(note, stacklevel=4)
-    else:
-        write_tflite(graph, path, description="quantized by mcutrain")
+    note = write(graph, path, description="quantized by mcutrain")
+    if note:
+        warnings.warn(note, stacklevel=4)
     return path
 
 

@@ -2,7 +2,7 @@
 
 from mcutrain.trained.compare import Changes, TensorChange, compare_models
 from mcutrain.trained.graph import step_of, trained_graph
-from mcutrain.trained.models import Export, export, format_of
+from mcutrain.trained.models import Export, export
 
 __all__ = [
     "Changes",
@@ -10,7 +10,6 @@ __all__ = [
     "TensorChange",
     "compare_models",
     "export",
-    "format_of",
     "step_of",
     "trained_graph",
 ]

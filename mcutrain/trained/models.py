@@ -5,20 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats import load_tflite
-from mcutrain.formats.onnx import patch as onnx_patch
-from mcutrain.formats.onnx.read import load_onnx
-from mcutrain.formats.onnx.write import write_onnx
-from mcutrain.formats.replacing import replace_checked
-from mcutrain.formats.tflite import patch as tflite_patch
-from mcutrain.formats.tflite.file import BINDING_ERRORS
-from mcutrain.formats.tflite.write import write_tflite
-from mcutrain.ir.difference import changed, difference
+from mcutrain.formats import format_of, format_of_content, patch, write
+from mcutrain.ir.difference import changed
 from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
-
-SUFFIXES = (".tflite", ".onnx")
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,54 +62,7 @@ def export(source: Path, original: Graph, trained: Graph, path: Path) -> Export:
     suffix = format_of(path)
     names = changed(original, trained)
     reason = f"{source.name} is of another format"
-    if suffix == _format_of(source):
-        reason = _patch(source, (original, trained), path)
-    other_bits = _write(trained, path, suffix) if reason else ""
+    if suffix == format_of_content(source):
+        reason = patch(source, original, trained, path)
+    other_bits = write(trained, path) if reason else ""
     return Export(path, path.stat().st_size, names, reason, other_bits)
-
-
-def format_of(path: Path) -> str:
-    """The format that a name says, as its suffix. Raises ModelError for another name."""
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ModelError(f"{path} must end with {' or '.join(SUFFIXES)}, which tells its format")
-    return suffix
-
-
-def _format_of(source: Path) -> str:
-    with source.open("rb") as file:
-        return ".tflite" if file.read(8)[4:] == b"TFL3" else ".onnx"
-
-
-def _patch(source: Path, graphs: tuple[Graph, Graph], path: Path) -> str:
-    """Write the original's file with other parameters; why that cannot be, if it cannot."""
-    original, trained = graphs
-    is_tflite = _format_of(source) == ".tflite"
-    patcher, load = (
-        (tflite_patch.patched, load_tflite) if is_tflite else (onnx_patch.patched, load_onnx)
-    )
-    try:
-        content = patcher(source, original, trained)
-    except BINDING_ERRORS as error:
-        return f"the original cannot be taken apart: {error or type(error).__name__}"
-    if content is None:
-        return "the original stores a trained parameter in another form"
-
-    def check(part: Path) -> None:
-        found = difference(trained, load(part))
-        if found:
-            raise UnsupportedError(found)
-
-    try:
-        replace_checked(path, content, check)
-    except ModelError as error:
-        return f"the original with other parameters is read differently: {error}"
-    return ""
-
-
-def _write(trained: Graph, path: Path, suffix: str) -> str:
-    """Write it anew; why it computes other bits when it is read back."""
-    if suffix == ".tflite":
-        write_tflite(trained, path)
-        return ""
-    return write_onnx(trained, path)
