@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 from mcutrain import data, demo, pipeline
 from mcutrain.analysis.gradient import GradientSettings, by_gradient
 from mcutrain.analysis.problem import Problem
-from mcutrain.analysis.progress import Progress
+from mcutrain.analysis.progress import TrialsDone
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution
 from mcutrain.sparse.contribution import Contributions, Gains, read_contributions
@@ -98,7 +98,7 @@ def _first(split: data.Split, train: int, test: int) -> data.Split:
 def training(case: Case, seed: int, execution: Execution, console: Console) -> Contributions:
     """The analysis by training, with its progress on the console."""
 
-    def report(progress: Progress) -> None:
+    def report(progress: TrialsDone) -> None:
         if progress.remaining_seconds is not None and progress.done % 20 == 0:
             left = f"{progress.remaining_seconds:.0f} s left"
             console.print(f"{progress.done} of {progress.total} candidates, {left}")

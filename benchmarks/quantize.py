@@ -36,7 +36,7 @@ from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.graph import Graph
 from mcutrain.oracle.tflite import tflite_outputs
 from mcutrain.pipeline import prepare
-from mcutrain.quant import Quantization, Quantized, Settings
+from mcutrain.quant import Quantization, Quantized, QuantizeSettings
 from mcutrain.quant.fake import judged_graph, snr_db
 from mcutrain.quant.float_graph import FloatGraph
 
@@ -137,7 +137,7 @@ def measure(shared: Path, case: Case) -> list[tuple[str, ...]]:
     samples = case.samples(shared)
     model = read_float(shared / f"models/{case.float_file}.tflite")
     started = time.monotonic()
-    settings = Settings(input=samples.input)
+    settings = QuantizeSettings(input=samples.input)
     ours = model.quantize(samples.calibration, settings)
     seconds = time.monotonic() - started
     wanted = _run(judged_graph(model.network), samples.test)

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from mcutrain import data, pipeline
 from mcutrain.analysis.finalists import part, trained
-from mcutrain.cost.schemes import device
+from mcutrain.cost.schemes import cost_model
 from mcutrain.quant import replace_head
 from mcutrain.runs.parallel import Lesson
 from mcutrain.simulation import RunSettings
@@ -63,7 +63,7 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
     graph = pipeline.load(shared / MODEL)
     contributions = read_contributions(options.analysis, graph).smoothed()
     graph = replace_head(graph, find_head(graph).node, CLASSES)
-    costs = device(graph)
+    costs = cost_model(graph)
     pairs = {}
     for budget in options.budgets:
         published = f"mcunet-5fps-{budget}kb"

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import demo
-from mcutrain.cost.schemes import device
+from mcutrain.cost.schemes import cost_model
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
@@ -98,7 +98,7 @@ class Evolution:
             taken = zip(space.depth.units, genes, strict=True)
             shares = [pair for unit, gene in taken if gene for pair in unit[gene - 1].shares]
             scheme = scheme_of(space.depth.depth, tuple(sorted(shares)), space.bits)
-            if selector.device.measure(scheme).sram_bytes <= self.budget:
+            if selector.costs.measure(scheme).sram_bytes <= self.budget:
                 return gain
         return float("nan")
 
@@ -162,7 +162,7 @@ def main() -> None:
     graph = network(given.model, given.shared)
     found = random_gains(graph) if given.analysis is None else read_contributions(given.analysis)
     begin = time.process_time()
-    selector = Selector(graph, found, device(graph))
+    selector = Selector(graph, found, cost_model(graph))
     seconds = time.process_time() - begin
     print(f"{graph.name}: {len(selector.choices.book)} costs in {seconds:.1f} s of CPU")
     print(f"{'budget':>9} {'exact':>9} {'s':>6} {'solves':>6} {'cuts':>4}  ", end="")
@@ -214,7 +214,7 @@ def row(selector: Selector, budget: int) -> str:
     exact = selector.select(Limits(budget), with_next=False)
     exact_s = time.process_time() - begin
     spaces = [
-        Space(depth, bits, selector.factors[bits], selector.device.fixed_sram_bytes)
+        Space(depth, bits, selector.factors[bits], selector.costs.fixed_sram_bytes)
         for depth in selector.choices.depths
         for bits in selector.choices.bits
     ]

@@ -37,7 +37,7 @@ class Board(Protocol):
         """A flash operation began, which a power cut may break off."""
 
 
-class Device(Protocol):
+class Peripheral(Protocol):
     """Something at an address."""
 
     name: str

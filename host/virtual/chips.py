@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mcutrain_host.manifest import BoardDescription
 from mcutrain_host.virtual import mps2, rp2040_rom, stm32_rom
-from mcutrain_host.virtual.bus import Board, Device, Silent
+from mcutrain_host.virtual.bus import Board, Peripheral, Silent
 from mcutrain_host.virtual.cortex_m import CPUID, CycleCounter, SystemControl
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import (
@@ -52,7 +52,7 @@ PAGE = 0x400
 """Peripherals begin at multiples of this."""
 
 
-class Machine(Board, Protocol):
+class Carrier(Board, Protocol):
     """What a chip needs besides what its peripherals do."""
 
     boot0: bool
@@ -68,7 +68,7 @@ class Machine(Board, Protocol):
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryBank:
     """Bytes at an address. kind: ram, flash or rom; aliases: other addresses of the same bytes."""
 
     name: str
@@ -105,7 +105,7 @@ class Chip:
     """One chip with its state. memories, devices by address, and the start."""
 
     core: str
-    memories: list[Memory]
+    memories: list[MemoryBank]
     flash: FlashMemory | None = None
     loader: RomLoader | None = None
     """Runs instead of the core while it is not None."""
@@ -114,10 +114,10 @@ class Chip:
     go_to: Start | None = None
     serial: SerialLine
 
-    def __init__(self, machine: Machine, core: str, cache_bytes: int = 0) -> None:
+    def __init__(self, machine: Carrier, core: str, cache_bytes: int = 0) -> None:
         self.machine, self.core = machine, core
         self.system = SystemControl(machine, core, cache_bytes)
-        self.devices: list[tuple[int, int, Device]] = [(SYSTEM_CONTROL, 0x1000, self.system)]
+        self.devices: list[tuple[int, int, Peripheral]] = [(SYSTEM_CONTROL, 0x1000, self.system)]
         if core != "cortex-m0plus":
             counter = CycleCounter(machine, self.system, core == "cortex-m7")
             self.devices.append((CYCLE_COUNTER, 0x1000, counter))
@@ -163,7 +163,7 @@ class Chip:
         words = self.read(address, 8) or bytes(8)
         return Start(int.from_bytes(words[:4], "little"), int.from_bytes(words[4:], "little"))
 
-    def add(self, address: int, device: Device, size: int = PAGE) -> None:
+    def add(self, address: int, device: Peripheral, size: int = PAGE) -> None:
         """Put a peripheral at an address."""
         self.devices.append((address, size, device))
 
@@ -252,21 +252,21 @@ USARTS = {
 ALTERNATE = {"USART1": 7, "USART2": 7, "USART3": 7, "UART4": 8, "UART5": 8, "USART6": 8}
 
 
-class Stm32(Chip):
+class Stm32Chip(Chip):
     """An STM32F4 or F7 with one USART connected."""
 
     RAM, FLASH = 0x20000000, 0x08000000
 
-    def __init__(self, machine: Machine, spec: BoardDescription, timing: Timing, facts: Stm32Facts):
+    def __init__(self, machine: Carrier, spec: BoardDescription, timing: Timing, facts: Stm32Facts):
         super().__init__(machine, facts.core, facts.cache_bytes)
         self.facts = facts
         content = bytearray([ERASED]) * sum(facts.sectors)
         self.flash = FlashMemory(self.FLASH, content, stacked_sectors(facts.sectors))
         self.memories = [
-            Memory("flash", self.FLASH, content, "flash", facts.flash_aliases),
-            Memory("SRAM", self.RAM, bytearray(facts.ram), "ram"),
-            Memory("system memory", facts.rom, self._rom(), "rom"),
-            *(Memory(name, at, bytearray(size), "ram") for name, at, size in facts.other_ram),
+            MemoryBank("flash", self.FLASH, content, "flash", facts.flash_aliases),
+            MemoryBank("SRAM", self.RAM, bytearray(facts.ram), "ram"),
+            MemoryBank("system memory", facts.rom, self._rom(), "rom"),
+            *(MemoryBank(name, at, bytearray(size), "ram") for name, at, size in facts.other_ram),
         ]
         self.rcc = Rcc(facts.limits)
         self.controller = Stm32Flash(machine, self.flash, timing, facts.core == "cortex-m7")
@@ -341,7 +341,7 @@ class Stm32(Chip):
         ram = next(memory for memory in self.memories if memory.origin == self.RAM)
         used = self.facts.loader_ram
         ram.content[:used] = self.machine.random.randbytes(used)
-        reach = stm32_rom.Memory(self._loader_read, self._loader_write, self._erase, self._go)
+        reach = stm32_rom.LoaderMemory(self._loader_read, self._loader_write, self._erase, self._go)
         self.loader = stm32_rom.Bootloader(self.facts.chip_id, reach, self.serial.send)
 
     def _loader_read(self, address: int, count: int) -> bytes | None:
@@ -405,7 +405,7 @@ def pin_check(
     return check
 
 
-class Rp2040(Chip):
+class Rp2040Chip(Chip):
     """An RP2040 with 2 MB of flash; core 0 only."""
 
     FLASH, FLASH_BYTES, RAM, RAM_BYTES = 0x10000000, 2048 * KB, 0x20000000, 264 * KB
@@ -413,16 +413,16 @@ class Rp2040(Chip):
     ERASE_COST, PROGRAM_COST = 2000, 200
     """Instructions for a sector and a page."""
 
-    def __init__(self, machine: Machine, spec: BoardDescription) -> None:
+    def __init__(self, machine: Carrier, spec: BoardDescription) -> None:
         super().__init__(machine, "cortex-m0plus")
         content = bytearray([ERASED]) * self.FLASH_BYTES
         sectors = equal_sectors(self.FLASH_BYTES, self.SECTOR)
         self.flash = FlashMemory(self.FLASH, content, sectors)
         aliases = (0x11000000, 0x12000000, 0x13000000)  # the same without the cache
         self.memories = [
-            Memory("flash", self.FLASH, content, "flash", aliases),
-            Memory("SRAM", self.RAM, bytearray(self.RAM_BYTES), "ram"),
-            Memory("boot ROM", 0, bytearray(rp2040_rom.rom_content()), "rom"),
+            MemoryBank("flash", self.FLASH, content, "flash", aliases),
+            MemoryBank("SRAM", self.RAM, bytearray(self.RAM_BYTES), "ram"),
+            MemoryBank("boot ROM", 0, bytearray(rp2040_rom.rom_content()), "rom"),
         ]
         self._add_devices(spec)
         self._connected = self._serial = self._stale = False
@@ -577,16 +577,16 @@ class Rp2040(Chip):
         self._update_flash()
 
 
-class Mps2(Chip):
+class Mps2Chip(Chip):
     """Arm's FPGA board; its memory is RAM, filled with the program when it is switched on."""
 
     RAM_BYTES = 4096 * KB
 
-    def __init__(self, machine: Machine, spec: BoardDescription) -> None:
+    def __init__(self, machine: Carrier, spec: BoardDescription) -> None:
         super().__init__(machine, spec.core, 16 * KB)
         self.memories = [
-            Memory("SSRAM1", 0, bytearray(self.RAM_BYTES), "ram", (0x00400000,)),
-            Memory("SSRAM2 and 3", 0x20000000, bytearray(self.RAM_BYTES), "ram"),
+            MemoryBank("SSRAM1", 0, bytearray(self.RAM_BYTES), "ram", (0x00400000,)),
+            MemoryBank("SSRAM2 and 3", 0x20000000, bytearray(self.RAM_BYTES), "ram"),
         ]
         self.serial = self.machine.line(1)
         self.add(mps2.UART0, mps2.CmsdkUart(self.serial))
@@ -598,7 +598,7 @@ class Mps2(Chip):
         return self.vector_table(0)
 
 
-def make_chip(machine: Machine, spec: BoardDescription, timing: Timing) -> Chip:
+def make_chip(machine: Carrier, spec: BoardDescription, timing: Timing) -> Chip:
     """The chip that the board's description names. Raises VirtualBoardError."""
     name = spec.emulate.unicorn
     if spec.core not in CPUID:
@@ -607,11 +607,11 @@ def make_chip(machine: Machine, spec: BoardDescription, timing: Timing) -> Chip:
             + ", ".join(CPUID)
         )
     if name in STM32:
-        return Stm32(machine, spec, timing, STM32[name])
+        return Stm32Chip(machine, spec, timing, STM32[name])
     if name == "rp2040":
-        return Rp2040(machine, spec)
+        return Rp2040Chip(machine, spec)
     if name == "mps2":
-        return Mps2(machine, spec)
+        return Mps2Chip(machine, spec)
     known = ", ".join([*sorted(STM32), "rp2040", "mps2"])
     raise VirtualBoardError(
         f"the board {spec.name} has no virtual twin; there are some for {known}"

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from mcutrain_host.virtual.bus import Device
+from mcutrain_host.virtual.bus import Peripheral
 from mcutrain_host.virtual.chips import PAGE, Chip, Start
 from mcutrain_host.virtual.counter import (
     NO_TARGET,
@@ -217,7 +217,7 @@ class Cpu:
                 address + len(data) - begin for address, data in self.image.segments
             )
 
-    def _page_table(self) -> dict[int, tuple[int, Device]]:
+    def _page_table(self) -> dict[int, tuple[int, Peripheral]]:
         return {
             page: (address, device)
             for address, size, device in self.chip.devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mcutrain_host.virtual.bus import Device, Registers
+from mcutrain_host.virtual.bus import Peripheral, Registers
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.serial_line import Wire
 
@@ -186,7 +186,7 @@ class Gpio(Registers):
 class Gated:
     """A peripheral that works only while its clock is on."""
 
-    def __init__(self, device: Device, rcc: Rcc, register: int, bit: int) -> None:
+    def __init__(self, device: Peripheral, rcc: Rcc, register: int, bit: int) -> None:
         self.device, self.rcc, self.register, self.bit = device, rcc, register, bit
         self.name = device.name
 

@@ -20,7 +20,7 @@ MASS_ERASE, BANK_1, BANK_2 = 0xFFFF, 0xFFFE, 0xFFFD
 
 
 @dataclass(frozen=True)
-class Memory:
+class LoaderMemory:
     """What the bootloader can reach; each call says with None or False that it cannot.
 
     write: programs flash only where it is erased. erase: sectors by number, None for all. go: the
@@ -40,7 +40,7 @@ Talk = Generator[None, int, None]
 class Bootloader:
     """Takes bytes one by one; `send` gets the answers."""
 
-    def __init__(self, chip_id: int, memory: Memory, send: Callable[[int], None]) -> None:
+    def __init__(self, chip_id: int, memory: LoaderMemory, send: Callable[[int], None]) -> None:
         self.chip_id, self.memory = chip_id, memory
         self._send = send
         self._talk = self._session()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import DataError
-from mcutrain.runs.parallel import Lesson, Status, Trial, train_all
+from mcutrain.runs.parallel import Lesson, Standing, Trial, train_all
 from mcutrain.sparse.proposals import Proposal
 
 MOST_TESTS = 2000
@@ -58,7 +58,7 @@ def trained(
     proposals: Sequence[Proposal],
     lesson: Lesson,
     jobs: int,
-    report: Callable[[Status], None] = lambda _: None,
+    report: Callable[[Standing], None] = lambda _: None,
 ) -> list[Finalist]:
     """Every proposal after training, the best first; of equal ones the first proposed.
 

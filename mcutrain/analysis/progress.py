@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrialsDone:
     """done of total trials, those found in the cache not counted. remaining_seconds: an estimate
     from the cost of what is left, None until a trial is done. what: is being done."""
 
@@ -37,7 +37,7 @@ class Times:
         self.trials += 1
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[TrialsDone], None]
 
 
 class Estimate:

@@ -22,7 +22,7 @@ from mcutrain.analysis.candidates import HEAD, Candidate
 from mcutrain.analysis.cut_step import cut_step
 from mcutrain.analysis.front import Activations, Cut, cut_before, macs, worthwhile_cuts
 from mcutrain.analysis.problem import Problem, graph_digest
-from mcutrain.analysis.progress import Estimate, Progress, Report, Times
+from mcutrain.analysis.progress import Estimate, Report, Times, TrialsDone
 from mcutrain.analysis.store import Store, analysis_folder
 from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
 from mcutrain.analysis.workers import Call, Execution, Workers, workers
@@ -127,7 +127,7 @@ class _Analysis:
         folder = analysis_folder() / "activations"
 
         def report(name: str, done: int, count: int) -> None:
-            self.report(Progress(f"activations at {name}", done, count))
+            self.report(TrialsDone(f"activations at {name}", done, count))
 
         train = Activations(trunk, self.cuts, self.problem.train_x, folder, report)
         return train, Activations(trunk, self.cuts, self.problem.test_x, folder, report)
@@ -169,7 +169,7 @@ class _Analysis:
         if order:
             used = {self._cut(candidate) for candidate, _ in missing.values()}
             self._prepare({seed for _, seed in missing.values()}, used)
-            self.report(Progress("training candidates", 0, total))
+            self.report(TrialsDone("training candidates", 0, total))
         known: dict[str, dict[str, float]] = {}
         for key, result in pool.results(self._calls(order, missing)):
             self.store.put(key, result)
@@ -177,7 +177,7 @@ class _Analysis:
             known[key] = result
             estimate.add(key, result)
             left = estimate.remaining_seconds()
-            self.report(Progress("training candidates", len(known), total, left))
+            self.report(TrialsDone("training candidates", len(known), total, left))
         return known
 
     def _prepare(self, seeds: set[int], cuts: set[Cut]) -> None:

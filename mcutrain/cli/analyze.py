@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
@@ -28,7 +29,7 @@ from mcutrain.cli.training import Lines, rate_line, searching
 
 if TYPE_CHECKING:
     from mcutrain.analysis.problem import Problem
-    from mcutrain.analysis.progress import Progress as Done
+    from mcutrain.analysis.progress import TrialsDone
     from mcutrain.analysis.workers import Execution
     from mcutrain.ir.graph import Graph
     from mcutrain.sparse.contribution import Contributions
@@ -179,7 +180,7 @@ class _Learning:
     seeds: int = 1
 
 
-def _load(model: Path, source: inputs.Source, classes: str) -> Problem:
+def _load(model: Path, source: inputs.DataSource, classes: str) -> Problem:
     from dataclasses import replace
 
     from mcutrain.analysis.problem import Problem, held_out
@@ -232,23 +233,25 @@ def _by_training(problem: Problem, learning: _Learning, execution: Execution) ->
 
 def _by_gradient(problem: Problem, learning: _Learning, samples: int) -> Contributions:
     from mcutrain.analysis.gradient import GradientSettings, by_gradient
-    from mcutrain.analysis.progress import Progress as Done
+    from mcutrain.analysis.progress import TrialsDone
 
     settings = GradientSettings(
         samples, learning.rate, learning.seed, learning.head_epochs, learning.epochs
     )
     with _watching() as watch:
-        return by_gradient(problem, settings, lambda what, n, of: watch.tell(Done(what, n, of)))
+        return by_gradient(
+            problem, settings, lambda what, n, of: watch.tell(TrialsDone(what, n, of))
+        )
 
 
 class _Watch:
     """Shows progress as a bar, or as lines where there is no terminal."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: Bar) -> None:
         self._bar, self._lines = bar, Lines("analyze")
         self._task = bar.add_task("", facts="")
 
-    def tell(self, done: Done) -> None:
+    def tell(self, done: TrialsDone) -> None:
         """How far it is."""
         facts = f"{done.done:,} of {done.total:,}"
         if done.remaining_seconds is not None:
@@ -263,7 +266,7 @@ class _Watch:
 
 @contextmanager
 def _watching() -> Iterator[_Watch]:
-    with Progress(
+    with Bar(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[facts]}", markup=False),

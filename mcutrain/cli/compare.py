@@ -17,7 +17,7 @@ from mcutrain.cli.trials import watching_trials
 if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
-    from mcutrain.report.compare import Budget, Candidate
+    from mcutrain.report.compare import Budget, Entry
     from mcutrain.report.content import Report
     from mcutrain.report.learning import Compared
     from mcutrain.runs.parallel import Lesson, Trial
@@ -129,7 +129,7 @@ def compare(
         show(f"The report is {path}")
 
 
-def _read(graph: Graph, source: inputs.Source) -> Split:
+def _read(graph: Graph, source: inputs.DataSource) -> Split:
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
@@ -143,17 +143,17 @@ def _candidates(
     budget: Budget,
     given: list[str],
     chosen: Selection | None,
-) -> list[Candidate]:
+) -> list[Entry]:
     """The usual ones, those that were asked for, the selected one."""
-    from mcutrain.report.compare import Candidate, usual
+    from mcutrain.report.compare import Entry, usual
     from mcutrain.sparse import parse_scheme
 
     found = usual(graph, classes, budget)
     for text in given:
         scheme = parse_scheme(text)
-        found.append(Candidate(scheme.name, scheme))
+        found.append(Entry(scheme.name, scheme))
     if chosen is not None:
-        found.append(Candidate("selected", chosen.scheme))
+        found.append(Entry("selected", chosen.scheme))
     return found
 
 
@@ -196,7 +196,7 @@ def _report(
     graph: Graph,
     classes: int | None,
     budget: Budget,
-    candidates: list[Candidate],
+    candidates: list[Entry],
     rows: list[Compared],
     results: dict[Trial, SimulationResult],
 ) -> Report:

@@ -113,7 +113,7 @@ def _on_board(
     """The same on a virtual microcontroller: what happened, and the memory of the ELF file."""
     from mcutrain.demo import board
 
-    size = board.QUICK if quick else board.Size()
+    size = board.QUICK if quick else board.BoardSize()
     with count_bar(json) as bar, writing(folder / board.BOARD):
         task = bar.add_task("")
         done = board.train(

@@ -14,21 +14,21 @@ from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
-    from mcutrain.cli.samples import Source
+    from mcutrain.cli.samples import DataSource
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.runs.parallel import Lesson
     from mcutrain.simulation import RunSettings
     from mcutrain.sparse.contribution import Contributions
-    from mcutrain.sparse.cost import Device, Limits
+    from mcutrain.sparse.cost import CostModel, Limits
     from mcutrain.sparse.proposals import Proposal
 
 
 @dataclass(frozen=True)
-class Training:
+class SchemeTraining:
     """How schemes are trained. samples: to train on, None is all; jobs: None is one per core."""
 
-    source: Source
+    source: DataSource
     settings: RunSettings
     samples: int | None
     accumulate: int
@@ -67,7 +67,7 @@ class Training:
 def proposals(
     graph: Graph,
     contributions: Contributions,
-    device: Device,
+    costs: CostModel,
     limits: Limits,
     count: int,
     by_gradient: bool,
@@ -89,7 +89,7 @@ def proposals(
         return propose(
             graph,
             contributions,
-            device,
+            costs,
             limits,
             count,
             by_gradient=by_gradient,

@@ -110,7 +110,7 @@ def quantize(
     from mcutrain.formats import read_float, write
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
-    from mcutrain.quant import Settings, layer_errors
+    from mcutrain.quant import QuantizeSettings, layer_errors
 
     path = output or Path(f"{model.stem}.int8.tflite")
     if path.suffix.lower() not in FORMATS:
@@ -130,7 +130,9 @@ def quantize(
         x, input_quantization = given.read(found.network.input_shape, fixed)
         tell("comparing with the file's own runtime", 0, 1)
         compared = compare_with_original(found, x)
-        settings = Settings(ranges, percentile, equalize, bias_correction, input_quantization)
+        settings = QuantizeSettings(
+            ranges, percentile, equalize, bias_correction, input_quantization
+        )
         result = found.quantize(x, settings, tell)
         layers = layer_errors(result, x, tell) if report else ()
         poor = _poor(result, x, () if json else layers)

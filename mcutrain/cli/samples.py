@@ -113,7 +113,7 @@ Std = Annotated[
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """Where samples come from, and how many of them are used; `seed` draws them."""
 
     path: Path
@@ -168,10 +168,10 @@ class Reading:
 
     def source(
         self, path: Path, samples: int | None, test_samples: int | None, seed: int
-    ) -> Source:
+    ) -> DataSource:
         """A data set that is read so. samples, test_samples: how many of them, None is all."""
         pixels = normalization(self.mean, self.std)
-        return Source(path, samples, test_samples, self.test_share, pixels, seed, self.stride)
+        return DataSource(path, samples, test_samples, self.test_share, pixels, seed, self.stride)
 
 
 @dataclass(frozen=True)

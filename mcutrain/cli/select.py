@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli import options, select_output
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.finalists import Training, final, finalist_facts, proposals, show_finalists
+from mcutrain.cli.finalists import SchemeTraining, final, finalist_facts, proposals, show_finalists
 from mcutrain.cli.output import count_bar, err
 from mcutrain.cli.select_request import Choice, LimitFlags, Request
 from mcutrain.cli.training import Lines
@@ -112,7 +112,7 @@ def select(
     if data is not None:
         settings = learning.settings(seed)
         source = reading.source(data, None, None, seed)
-        training = Training(source, settings, samples, request.accumulate, jobs)
+        training = SchemeTraining(source, settings, samples, request.accumulate, jobs)
     choice = request.read(limits, sweep is not None, builds=not no_build and sweep is None)
     if sweep is not None:
         _sweep(choice, budgets_of(sweep), training if train else None, output, json)
@@ -125,7 +125,11 @@ def select(
 
 
 def _sweep(
-    choice: Choice, budgets: list[int], training: Training | None, output: Path | None, json: bool
+    choice: Choice,
+    budgets: list[int],
+    training: SchemeTraining | None,
+    output: Path | None,
+    json: bool,
 ) -> None:
     """A selection for each budget. training: of those that are worth their bytes."""
     lesson, processes = None, 1
@@ -138,7 +142,7 @@ def _sweep(
 
 
 def _select_by_training(
-    choice: Choice, count: int, training: Training, output: Path | None, json: bool
+    choice: Choice, count: int, training: SchemeTraining, output: Path | None, json: bool
 ) -> None:
     """The best of so many proposals, each trained."""
     split = training.parted(choice.graph)

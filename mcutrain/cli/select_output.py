@@ -162,7 +162,7 @@ def _amount(measure: str, value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Point:
+class BudgetPoint:
     """The selection for one budget; None if nothing fits. trained: accuracy after training."""
 
     budget: int
@@ -200,7 +200,7 @@ def sweep(
     _show_points(points)
 
 
-def _points(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[Point]:
+def _points(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[BudgetPoint]:
     from mcutrain.errors import PlanError
 
     points = []
@@ -209,14 +209,14 @@ def _points(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[
         for done, budget in enumerate(bar.track(budgets, description="selecting"), 1):
             try:
                 found = selector.select(replace(limits, sram_bytes=budget), with_next=False)
-                points.append(Point(budget, found))
+                points.append(BudgetPoint(budget, found))
             except PlanError as error:
-                points.append(Point(budget, None, str(error)))
+                points.append(BudgetPoint(budget, None, str(error)))
             lines.tell(f"{done} of {len(budgets)} budgets")
     return points
 
 
-def _marked(points: Sequence[Point]) -> list[Point]:
+def _marked(points: Sequence[BudgetPoint]) -> list[BudgetPoint]:
     """Pareto: gains more than every point with less SRAM."""
     marked = []
     best = float("-inf")
@@ -228,7 +228,7 @@ def _marked(points: Sequence[Point]) -> list[Point]:
     return marked
 
 
-def _trained(points: Sequence[Point], lesson: Lesson, processes: int) -> list[Point]:
+def _trained(points: Sequence[BudgetPoint], lesson: Lesson, processes: int) -> list[BudgetPoint]:
     """Those on the Pareto front with the accuracy that training reaches."""
     from mcutrain.runs.parallel import Trial, train_all
 
@@ -242,14 +242,14 @@ def _trained(points: Sequence[Point], lesson: Lesson, processes: int) -> list[Po
     return [replace(point, trained=accuracies.get(point.budget)) for point in points]
 
 
-def _point_facts(point: Point) -> dict[str, Any]:
+def _point_facts(point: BudgetPoint) -> dict[str, Any]:
     facts: dict[str, Any] = {"budget_bytes": point.budget, "is_pareto": point.is_pareto}
     if point.found is None:
         return {**facts, "reason": point.reason}
     return {**facts, "trained_accuracy": point.trained, **point.found.to_dict()}
 
 
-def _write_points(points: Sequence[Point], folder: Path) -> None:
+def _write_points(points: Sequence[BudgetPoint], folder: Path) -> None:
     files = {
         f"scheme-{point.budget}.toml": point.found.scheme.to_toml()
         for point in points
@@ -260,7 +260,7 @@ def _write_points(points: Sequence[Point], folder: Path) -> None:
     write_all(folder, files)
 
 
-def _show_points(points: Sequence[Point]) -> None:
+def _show_points(points: Sequence[BudgetPoint]) -> None:
     rows: list[list[object]] = []
     for point in points:
         found = point.found

@@ -13,7 +13,7 @@ from mcutrain.cli import options
 if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
     from mcutrain.sparse.contribution import Contributions
-    from mcutrain.sparse.cost import Device, Limits
+    from mcutrain.sparse.cost import CostModel, Limits
     from mcutrain.target import Target
 
 UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -137,12 +137,12 @@ class Request:
         Raises McutrainError, or typer.BadParameter for limits that contradict each other.
         """
         from mcutrain.autodiff import TrainOptions
-        from mcutrain.cost.schemes import device, has_compiler
+        from mcutrain.cost.schemes import cost_model, has_compiler
 
         graph, wanted, found, target = self._read_files()
         limits = flags.limits(target, is_sweep)
         can_build = builds and target is not None and has_compiler(target)
-        costs = device(graph, target, TrainOptions(accumulate=self.accumulate), can_build)
+        costs = cost_model(graph, target, TrainOptions(accumulate=self.accumulate), can_build)
         return Choice(self, graph, wanted, found, target, limits, costs)
 
     def _read_files(self) -> tuple[Graph, int | None, Contributions, Target | None]:
@@ -178,7 +178,7 @@ class Choice:
     contributions: Contributions
     target: Target | None
     limits: Limits
-    costs: Device
+    costs: CostModel
 
     @property
     def facts(self) -> dict[str, Any]:

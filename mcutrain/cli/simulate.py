@@ -128,7 +128,7 @@ class _Backend:
 
 def _load(
     model: Path,
-    source: inputs.Source,
+    source: inputs.DataSource,
     flags: options.StepOptions,
     classes: str,
     settings: RunSettings,
@@ -159,7 +159,7 @@ def _prepare(
     step: TrainingStep,
     split: Split,
     settings: RunSettings,
-    source: inputs.Source,
+    source: inputs.DataSource,
     backend: _Backend,
 ) -> Run:
     from mcutrain.runs.training import prepare_run

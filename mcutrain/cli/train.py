@@ -171,7 +171,7 @@ class _Where:
 # ---- what is learnt ----
 
 
-def _course(project: BoardProject, source: inputs.Source, settings: RunSettings) -> Course:
+def _course(project: BoardProject, source: inputs.DataSource, settings: RunSettings) -> Course:
     """Samples and learning rates as `mcutrain simulate` takes them."""
     from mcutrain.data import ModelInput
     from mcutrain.runs.training import prepare_samples

@@ -12,13 +12,13 @@ from mcutrain.cli.output import INTERRUPTED, count_bar, err, percent, say
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
-    from mcutrain.runs.parallel import Status
+    from mcutrain.runs.parallel import Standing
 
 
 @contextmanager
 def watching_trials(
     title: str, names: Sequence[str], count: int
-) -> Iterator[Callable[[Status], None]]:
+) -> Iterator[Callable[[Standing], None]]:
     """What to report to. names: of the schemes. count: of runs. At Ctrl-C all runs are saved."""
     lines = Lines(title)
     width = max(map(len, names), default=0)
@@ -26,7 +26,7 @@ def watching_trials(
     with count_bar() as bar:
         task = bar.add_task(f"{title}: training steps", total=None)
 
-        def report(status: Status) -> None:
+        def report(status: Standing) -> None:
             nonlocal done
             bar.update(task, completed=status.steps, total=status.total)
             for trial, result in status.finished:

@@ -71,7 +71,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _real_inputs(graph: Graph, source: inputs.Source, most: int) -> Array:
+def _real_inputs(graph: Graph, source: inputs.DataSource, most: int) -> Array:
     """Samples of a data set as the model's int8 input, at most so many."""
     from mcutrain.functions.models import inputs_of
     from mcutrain.runs.training import model_input

@@ -12,7 +12,7 @@ Fields = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Table:
+class ConstantTable:
     """A constant array, in lines of limited length."""
 
     ctype: str
@@ -33,12 +33,12 @@ class Params:
 class Declarations:
     """Named after the first node that needs them; what is equal is declared once."""
 
-    _tables: dict[tuple[str, tuple[int, ...]], Table] = field(default_factory=dict)
+    _tables: dict[tuple[str, tuple[int, ...]], ConstantTable] = field(default_factory=dict)
     _params: dict[tuple[str, Fields], Params] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[ConstantTable, ...]:
         """All constant tables, in order of first use."""
         return tuple(self._tables.values())
 
@@ -70,7 +70,7 @@ class Declarations:
     def _table(self, ctype: str, values: tuple[int, ...], name: str) -> str:
         key = (ctype, values)
         if key not in self._tables:
-            self._tables[key] = Table(ctype, self._unique(name), lines(values))
+            self._tables[key] = ConstantTable(ctype, self._unique(name), lines(values))
         return self._tables[key].name
 
     def _unique(self, name: str) -> str:

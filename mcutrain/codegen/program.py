@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from mcutrain.codegen.c_text import CTYPES, comment, identifier
-from mcutrain.codegen.declarations import Declarations, Params, Table
+from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
@@ -47,7 +47,7 @@ class Program:
         self.initial = self._initial_state()
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[ConstantTable, ...]:
         """All constant tables, in order of first use."""
         return self._declarations.tables
 

@@ -25,7 +25,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
 from mcutrain.pipeline import ALIGN_BYTES, TrainingStep, differentiated, prepare
 from mcutrain.sparse import UpdateScheme
-from mcutrain.sparse.cost import CostFunction, Device, Measured, SchemeCost
+from mcutrain.sparse.cost import CostFunction, CostModel, Measured, SchemeCost
 from mcutrain.target import Target
 
 DEFAULTS = TrainOptions()
@@ -52,12 +52,12 @@ def scheme_cost(
     return cost
 
 
-def device(
+def cost_model(
     graph: Graph,
     target: Target | None = None,
     options: TrainOptions = DEFAULTS,
     builds: bool = False,
-) -> Device:
+) -> CostModel:
     """How update schemes of a model are costed for selection.
 
     graph: with the head that is trained. target: without one, SRAM is arena and state only, and
@@ -76,7 +76,7 @@ def device(
         assert target is not None
         return _built(_planned(graph, scheme, options), target)
 
-    return Device(
+    return CostModel(
         cost=scheme_cost(graph, isa, options),
         measure=planned,
         build=compiled if builds and target is not None and not target.is_hosted else None,

@@ -30,7 +30,7 @@ KINDS = (IMAGES, SOUNDS, TABLES)
 
 
 @dataclass(frozen=True)
-class Source:
+class PlaceReader:
     """How a place is read; see `load`."""
 
     test_share: float
@@ -123,5 +123,5 @@ def load(
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
-    source = Source(test_share, seed, input_shape, stride, samples, test_samples, progress)
+    source = PlaceReader(test_share, seed, input_shape, stride, samples, test_samples, progress)
     return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

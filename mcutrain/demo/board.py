@@ -33,7 +33,7 @@ Report = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Size:
+class BoardSize:
     """Training steps and test images on the board, and the step after which the power fails."""
 
     train: int = 300
@@ -42,7 +42,7 @@ class Size:
     power_cut: int = 180
 
 
-QUICK = Size(24, 10, 8, 13)
+QUICK = BoardSize(24, 10, 8, 13)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def firmware(step: TrainingStep, folder: Path, report: Report) -> Memory:
 
 
 def train(
-    step: TrainingStep, sensor: data.Split, size: Size, seed: int, folder: Path, report: Report
+    step: TrainingStep, sensor: data.Split, size: BoardSize, seed: int, folder: Path, report: Report
 ) -> Facts:
     """Generate, build and flash, train, cut the power, go on, and compare with the host."""
     run = _run(step, sensor, size, seed)
@@ -95,14 +95,14 @@ def train(
         job = Job(project, port=board.port, progress=report)
         flashed = choose(job, "stm32").run(job)
         with SerialLink(board.port, project.board.uart.baud) as link:
-            watch = _Watch(lessons, size.power_cut, board.power_cycle, report)
-            training = Training(Device(link), lessons, settings, _NoLog(), watch)
+            watch = _CuttingWatch(lessons, size.power_cut, board.power_cycle, report)
+            training = Training(Device(link), lessons, settings, _Unlogged(), watch)
             outcome = training.run()
     expected, found = run.train().saved, settings.state.read_bytes()
     return Facts(outcome, memory, flashed, len(found), expected == found, watch.went_on_from)
 
 
-def _run(step: TrainingStep, sensor: data.Split, size: Size, seed: int) -> Run:
+def _run(step: TrainingStep, sensor: data.Split, size: BoardSize, seed: int) -> Run:
     """The same lessons, for the host's simulation."""
     split = data.Split(sensor.train.subset(size.train), sensor.test.subset(size.test))
     return prepare_run(step, split, replace(SETTINGS, epochs=1, seed=seed))
@@ -117,7 +117,7 @@ def _virtual_board(folder: Path) -> Iterator[Any]:
         yield board
 
 
-class _NoLog:
+class _Unlogged:
     """The demo keeps no log."""
 
     def write(self, event: str, position: int, facts: Any) -> None:
@@ -127,7 +127,7 @@ class _NoLog:
         pass
 
 
-class _Watch:
+class _CuttingWatch:
     """Reports progress, and cuts the power once."""
 
     def __init__(

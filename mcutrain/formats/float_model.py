@@ -14,7 +14,7 @@ from mcutrain.formats.tflite.file import is_tflite
 from mcutrain.formats.tflite.read import is_hybrid, read_tflite
 from mcutrain.quant.calibrate import Progress
 from mcutrain.quant.float_graph import FloatGraph
-from mcutrain.quant.quantizer import Quantized, Settings, quantize_network
+from mcutrain.quant.quantizer import Quantized, QuantizeSettings, quantize_network
 from mcutrain.quant.simplify import simplify
 
 Array = npt.NDArray[Any]
@@ -31,7 +31,7 @@ class FloatModel:
     def quantize(
         self,
         samples: Array,
-        settings: Settings | None = None,
+        settings: QuantizeSettings | None = None,
         report: Progress = lambda *_: None,
     ) -> Quantized:
         """The int8 graph and how it came about. samples: real numbers [n, …], channels last."""

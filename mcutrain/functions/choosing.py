@@ -8,7 +8,7 @@ from typing import Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, checked
 from mcutrain.autodiff import TrainOptions
-from mcutrain.cost.schemes import device, has_compiler
+from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.errors import AnalysisError, ArgumentError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load
@@ -61,7 +61,7 @@ def select(
     if wanted is not None:
         graph = replace_head(graph, find_head(graph).node, wanted, 0)
     can_build = build and target is not None and has_compiler(target)
-    costs = device(graph, target, TrainOptions(accumulate=accumulate), can_build)
+    costs = cost_model(graph, target, TrainOptions(accumulate=accumulate), can_build)
     selector = Selector(
         graph, found.smoothed(), costs, measure, progress or (lambda done, of: None)
     )

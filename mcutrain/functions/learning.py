@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from mcutrain.analysis.gradient import GradientSettings, by_gradient
 from mcutrain.analysis.problem import Problem, held_out
-from mcutrain.analysis.progress import Progress as Done
+from mcutrain.analysis.progress import TrialsDone
 from mcutrain.analysis.rate import found_rate
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution, check_backend
@@ -24,14 +24,14 @@ from mcutrain.pipeline.losses import choose_loss_for_data
 from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
     Budget,
-    Candidate,
+    Entry,
     selected,
     trials,
     usual,
     with_results,
 )
 from mcutrain.report.learning import Compared, Curve
-from mcutrain.runs.parallel import Lesson, Status, train_all
+from mcutrain.runs.parallel import Lesson, Standing, train_all
 from mcutrain.runs.training import SimulationResult, Watch, load_data, train
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings, find_compiler
@@ -137,7 +137,7 @@ def analyze(
     jobs: Count | None = None,
     backend: Literal["loky", "dask", "ray"] = "loky",
     scheduler: str | None = None,
-    progress: Callable[[Done], None] | None = None,
+    progress: Callable[[TrialsDone], None] | None = None,
 ) -> Contributions:
     """Measure what training each bias depth and each layer's weights gains.
 
@@ -165,7 +165,7 @@ def analyze(
     rate = found_rate(problem, epochs, seed) if learning_rate is None else learning_rate
     if by == "gradient":
         settings = GradientSettings(gradient_samples, rate, seed, first, epochs)
-        return by_gradient(problem, settings, lambda what, n, of: tell(Done(what, n, of)))
+        return by_gradient(problem, settings, lambda what, n, of: tell(TrialsDone(what, n, of)))
     return by_training(problem, TrainingSettings(epochs, rate, seed, seeds, first), execution, tell)
 
 
@@ -240,7 +240,7 @@ def compare(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     jobs: Count | None = None,
-    progress: Callable[[Status], None] | None = None,
+    progress: Callable[[Standing], None] | None = None,
 ) -> Comparison:
     """Train head only, biases only, the last layers, everything, and given schemes.
 
@@ -267,11 +267,11 @@ def compare(
     candidates = usual(graph, wanted, budget)
     for scheme in schemes:
         given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
-        candidates.append(Candidate(given.name, given))
+        candidates.append(Entry(given.name, given))
     if analysis is not None:
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)
-        candidates.append(Candidate("selected", chosen.scheme))
+        candidates.append(Entry("selected", chosen.scheme))
     rows = [budget.row(c, prepare(graph, c.scheme, classes=wanted)) for c in candidates]
     lesson = Lesson(
         Path(model),

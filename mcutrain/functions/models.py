@@ -22,7 +22,7 @@ from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.recipe import of_json
-from mcutrain.quant import LayerError, Quantization, Quantized, Settings, useful
+from mcutrain.quant import LayerError, Quantization, Quantized, QuantizeSettings, useful
 from mcutrain.quant import layer_errors as errors_of_layers
 from mcutrain.runs.training import SimulationResult, load_data, model_input, prepare_samples
 from mcutrain.shown import Record, Shown
@@ -127,7 +127,7 @@ def quantize(
     given = Given(calibration, samples, seed, normalization, tell, notes.append)
     x, own = given.read(found.network.input_shape, fixed)
     compared = compare_with_original(found, x)
-    settings = Settings(ranges, percentile, equalize, bias_correction, own)
+    settings = QuantizeSettings(ranges, percentile, equalize, bias_correction, own)
     result = found.quantize(x, settings, tell)
     layers = errors_of_layers(result, x, tell) if layer_errors else ()
     for note in filter(None, (*notes, useful(result, x))):

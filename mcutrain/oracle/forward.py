@@ -30,7 +30,7 @@ BLOCK = 8
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Agreement:
     """Two computations of the same outputs. differing: of `outputs` numbers in all.
 
     same_class: share of samples whose largest output is at the same place.
@@ -46,13 +46,13 @@ class Comparison:
     same_class: float
 
     @staticmethod
-    def between(of: str, found: Array, against: str, expected: Array) -> Comparison:
+    def between(of: str, found: Array, against: str, expected: Array) -> Agreement:
         """found may hold fewer samples than expected: the first ones."""
         a = found.reshape(len(found), -1).astype(np.int64)
         b = expected[: len(found)].reshape(len(found), -1).astype(np.int64)
         steps = np.abs(a - b)
         same = float((a.argmax(axis=1) == b.argmax(axis=1)).mean())
-        return Comparison(
+        return Agreement(
             of,
             against,
             len(a),
@@ -70,7 +70,7 @@ class Verdict(Shown):
 
     runtime: str
     exact: bool
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Agreement, ...]
     unchecked: tuple[str, ...] = ()
 
     @property
@@ -159,7 +159,7 @@ def _compare_tflite(
     runtime = f"{found.package.replace('_', '-')}, BUILTIN_REF"
     expected = tflite_outputs(path, x, graph, lambda n: report(runtime, n, len(x)))
     ours, unchecked = _ours(graph, x, reference_samples, report)
-    comparisons = [Comparison.between(name, y, runtime, expected) for name, y in ours.items()]
+    comparisons = [Agreement.between(name, y, runtime, expected) for name, y in ours.items()]
     return Verdict(runtime, True, tuple(comparisons), unchecked)
 
 
@@ -174,11 +174,11 @@ def _compare_onnx(
             report(name, min(first + BLOCK, len(x)), len(x))
         levels[name] = np.concatenate(parts)
     (plain, expected), (optimized, faster) = levels.items()
-    comparisons = [Comparison.between(optimized, faster, plain, expected)]
+    comparisons = [Agreement.between(optimized, faster, plain, expected)]
     ours, unchecked = _ours(graph, x, reference_samples, report)
     for name, y in ours.items():
         comparisons += [
-            Comparison.between(name, y, level, expected) for level, expected in levels.items()
+            Agreement.between(name, y, level, expected) for level, expected in levels.items()
         ]
     return Verdict("onnxruntime", False, tuple(comparisons), unchecked)
 

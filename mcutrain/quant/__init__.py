@@ -2,14 +2,14 @@
 
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import add_classes, replace_head, scale_outputs
-from mcutrain.quant.quantizer import Quantized, Settings, useful
+from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
 from mcutrain.quant.report import LayerError, layer_errors
 
 __all__ = [
     "LayerError",
     "Quantization",
+    "QuantizeSettings",
     "Quantized",
-    "Settings",
     "add_classes",
     "layer_errors",
     "replace_head",

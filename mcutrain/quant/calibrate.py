@@ -27,7 +27,7 @@ SMALLEST_SHARE = 0.2  # of the extremes, that a range of least error may shrink 
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Histogram:
     """Of one tensor. counts: of BINS equal bins from low to high.
 
     channel_largest: the largest magnitude in each channel (last axis).
@@ -76,7 +76,7 @@ class Statistics:
 
 def calibrate(
     graph: FloatGraph, samples: Array, report: Progress = lambda *_: None
-) -> dict[str, Statistics]:
+) -> dict[str, Histogram]:
     """The statistics of every tensor. Raises DataError where the model computes no numbers."""
     lows: dict[str, float] = {}
     highs: dict[str, float] = {}
@@ -108,6 +108,6 @@ def calibrate(
             done += len(batch)
             report(title, done, len(samples))
     return {
-        name: Statistics(lows[name], highs[name], counts[name], largest[name])
+        name: Histogram(lows[name], highs[name], counts[name], largest[name])
         for name in graph.shapes
     }

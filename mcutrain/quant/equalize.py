@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.quant.calibrate import Statistics
+from mcutrain.quant.calibrate import Histogram
 from mcutrain.quant.float_elementwise import FloatLeakyRelu
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool
@@ -31,7 +31,7 @@ LARGEST_RATIO = 64.0
 """Of the factors of one tensor; more would amplify noise in channels that hardly matter."""
 
 
-def equalize(graph: FloatGraph, statistics: Mapping[str, Statistics]) -> FloatGraph:
+def equalize(graph: FloatGraph, statistics: Mapping[str, Histogram]) -> FloatGraph:
     """The same function with evened-out channels. Returns `graph` itself if no pair of layers fits.
 
     statistics: of the tensors of `graph`.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain.data import arranged
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
-from mcutrain.quant.calibrate import Progress, Statistics, calibrate
+from mcutrain.quant.calibrate import Histogram, Progress, calibrate
 from mcutrain.quant.correct import correct_biases
 from mcutrain.quant.emit import emit
 from mcutrain.quant.equalize import equalize
@@ -33,7 +33,7 @@ METHODS: tuple[RangeMethod, ...] = ("minmax", "percentile", "mse")
 
 
 @dataclass(frozen=True)
-class Settings:
+class QuantizeSettings:
     """How to quantize. "auto" tries all and keeps what has the least error at the outputs.
 
     ranges: of activations. percentile: how many percent of the numbers it keeps. input: the
@@ -48,7 +48,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Attempt:
     """One way to quantize and what error the outputs had on the samples (before a softmax).
 
     varying_db: the same of how the outputs differ from their means over the samples.
@@ -74,21 +74,21 @@ class Quantized:
     reference: FloatGraph
     network: FloatGraph
     quantizations: dict[str, Quantization]
-    chosen: Trial
-    trials: tuple[Trial, ...]
+    chosen: Attempt
+    trials: tuple[Attempt, ...]
 
 
 def quantize_network(
     graph: FloatGraph,
     samples: Array,
-    settings: Settings | None = None,
+    settings: QuantizeSettings | None = None,
     report: Progress = lambda *_: None,
 ) -> Quantized:
     """Quantize a simplified float graph.
 
     samples: real numbers [n, …] as the network's input takes them. Raises DataError, ModelError.
     """
-    settings = settings or Settings()
+    settings = settings or QuantizeSettings()
     samples = as_input(graph, samples)
     judged = min(JUDGED, -(-len(samples) // 2))
     candidates = [_candidate(graph, samples, False, report)]
@@ -101,21 +101,21 @@ def quantize_network(
                 del candidates[0]
     methods = METHODS if settings.ranges == "auto" else (settings.ranges,)
     plans = [(c, m) for c in candidates for m in methods]
-    trials: list[Trial] = []
+    trials: list[Attempt] = []
     made: list[tuple[FloatGraph, FloatGraph, dict[str, Quantization]]] = []
     for i, (candidate, method) in enumerate(plans):
         report("trying ranges", i + 1, len(plans))
         q = candidate.quantizations(method, settings)
         made.append((candidate.graph, candidate.graph, q))
         errors = judge.errors(candidate.graph, q)
-        trials.append(Trial(method, candidate.equalized, False, *errors))
+        trials.append(Attempt(method, candidate.equalized, False, *errors))
     best = _best(trials)
     if settings.bias_correction != "off":
         reference, network, q = made[best]
         corrected = correct_biases(network, q, samples[: max(1, len(samples) - judged)], report)
         made.append((reference, corrected, q))
         base = trials[best]
-        trials.append(Trial(base.ranges, base.equalized, True, *judge.errors(corrected, q)))
+        trials.append(Attempt(base.ranges, base.equalized, True, *judge.errors(corrected, q)))
         best = len(trials) - 1 if settings.bias_correction == "on" else _best(trials)
     reference, network, q = made[best]
     return Quantized(emit(network, q), reference, network, q, trials[best], tuple(trials))
@@ -170,10 +170,10 @@ def as_input(graph: FloatGraph, samples: Array) -> Array:
 @dataclass(frozen=True, eq=False)
 class _Candidate:
     graph: FloatGraph
-    statistics: Mapping[str, Statistics]
+    statistics: Mapping[str, Histogram]
     equalized: bool
 
-    def quantizations(self, method: str, settings: Settings) -> dict[str, Quantization]:
+    def quantizations(self, method: str, settings: QuantizeSettings) -> dict[str, Quantization]:
         """By one method for all tensors but the outputs, whose extremes are what matters."""
         ranges: dict[str, Range] = {}
         outputs = judged_graph(self.graph).outputs
@@ -191,5 +191,5 @@ def _candidate(graph: FloatGraph, samples: Array, equalized: bool, report: Progr
     return _Candidate(graph, calibrate(graph, samples, report), equalized)
 
 
-def _best(trials: list[Trial]) -> int:
+def _best(trials: list[Attempt]) -> int:
     return max(range(len(trials)), key=lambda i: trials[i].snr_db)

@@ -60,7 +60,7 @@ def style() -> str:
 
 
 @dataclass(frozen=True)
-class Axis:
+class Ruler:
     """From low to high, with ticks (value, label)."""
 
     title: str
@@ -81,7 +81,7 @@ def numbers(
     text: Callable[[float], str] = "{:g}".format,
     is_count: bool = False,
     most: int = 7,
-) -> Axis:
+) -> Ruler:
     """An axis that holds all values. is_count: of whole numbers, and it ends with the last."""
     found = [bounded(value) for value in values] or [0.0]
     low, high = min(found), max(found)
@@ -94,17 +94,17 @@ def numbers(
         low, high = math.floor(low / step) * step, math.ceil(high / step) * step
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     ticks = tuple((k * step, text(float(f"{k * step:.12g}"))) for k in range(first, last + 1))
-    return Axis(title, low, high, ticks)
+    return Ruler(title, low, high, ticks)
 
 
-def names(title: str, labels: Sequence[str], most: int = 10) -> Axis:
+def names(title: str, labels: Sequence[str], most: int = 10) -> Ruler:
     """Value i is labels[i]. At most about so many of them are written, with the last."""
     apart = max(-(-len(labels) // most), 1)
     shown = list(range(0, len(labels) - 1, apart))
     if len(shown) > 1 and (len(labels) - 1 - shown[-1]) * 2 <= apart:
         shown.pop()
     ticks = tuple((float(i), labels[i]) for i in [*shown, *range(len(labels))[-1:]])
-    return Axis(title, -0.5, max(len(labels), 1) - 0.5, ticks, has_grid=False)
+    return Ruler(title, -0.5, max(len(labels), 1) - 0.5, ticks, has_grid=False)
 
 
 def bounded(value: float) -> float:
@@ -136,8 +136,8 @@ class Drawn(Protocol):
 class Place:
     """Turns values into places of a plot: x in percent of its width, y in pixels."""
 
-    x: Axis
-    y: Axis
+    x: Ruler
+    y: Ruler
     height: float
 
     def across(self, value: float) -> str:
@@ -251,8 +251,8 @@ class Rule:
 class Chart:
     """Marks between two axes. height: of the plot in pixels, without what is written around it."""
 
-    x: Axis
-    y: Axis
+    x: Ruler
+    y: Ruler
     marks: tuple[Drawn, ...]
     height: int
 

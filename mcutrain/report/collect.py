@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from mcutrain_host.memory import Memory as Linked
+from mcutrain_host.memory import Memory
 
 from mcutrain.cost.flash import code_sizes, flash_parts
 from mcutrain.cost.instructions import estimate
@@ -19,9 +19,9 @@ from mcutrain.memplan import TrainingPlan, state_parts
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
 from mcutrain.pipeline import TrainingStep
 from mcutrain.report.content import (
+    ArenaMap,
     Executed,
     Instructions,
-    Memory,
     NetworkNode,
     Part,
     Report,
@@ -54,7 +54,7 @@ SECTIONS = {
 
 
 def collect(
-    step: TrainingStep, target: Target | None = None, linked: Linked | None = None
+    step: TrainingStep, target: Target | None = None, linked: Memory | None = None
 ) -> Report:
     """All that a step says of itself; dataclasses.replace adds runs, an analysis, commands.
 
@@ -106,7 +106,7 @@ def resolved_scheme(step: TrainingStep) -> UpdateScheme:
     return replace(step.scheme, bias_depth=depth, weights=weights, depth_weights=0)
 
 
-def memory_of(plan: TrainingPlan) -> Memory:
+def memory_of(plan: TrainingPlan) -> ArenaMap:
     """Every buffer of the arena, from the lowest offset up, with its kind."""
     arena = plan.arena
     kinds = _kinds(plan)
@@ -116,7 +116,7 @@ def memory_of(plan: TrainingPlan) -> Memory:
         )
         for b in arena.buffers
     ]
-    return Memory(
+    return ArenaMap(
         arena.arena_bytes,
         arena.lower_bound_bytes,
         arena.peak_step,
@@ -183,7 +183,7 @@ def _share(graph: Graph, weight: str, updates: Mapping[str, ParameterUpdate]) ->
     return 1.0 if channels is None else len(channels) / graph.tensors[weight].type.shape[-1]
 
 
-def _usage(plan: TrainingPlan, target: Target | None, linked: Linked | None) -> Usage:
+def _usage(plan: TrainingPlan, target: Target | None, linked: Memory | None) -> Usage:
     state = tuple(Part(name, size) for name, size in _state_parts(plan).items() if size)
     flash = planned_flash(plan, "" if target is None else target.isa)
     if target is None or target.ram is None:
@@ -217,7 +217,7 @@ def planned_flash(plan: TrainingPlan, isa: str = "") -> tuple[Part, ...]:
     return tuple(Part(name, size) for name, size in sizes.items() if size)
 
 
-def linked_usage(linked: Linked, state: tuple[Part, ...] = (), **limits: Any) -> Usage:
+def linked_usage(linked: Memory, state: tuple[Part, ...] = (), **limits: Any) -> Usage:
     """What the ELF file occupies. state: the trainable state by kind, if that is known."""
     sizes = {part.name: part.linked for part in linked.sram}
     kinds = state or (Part("trainable state", sizes["trainable state"]),)

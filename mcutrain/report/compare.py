@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcutrain.cost.instructions import estimate
-from mcutrain.cost.schemes import device
+from mcutrain.cost.schemes import cost_model
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.quant import replace_head
@@ -28,7 +28,7 @@ USUAL_ISA = "dsp"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Entry:
     """A row that is to be: what to call it, and what it trains."""
 
     name: str
@@ -55,7 +55,7 @@ class Budget:
             return self.target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes)
         return step.plan.sram_bytes
 
-    def row(self, candidate: Candidate, step: TrainingStep) -> Compared:
+    def row(self, candidate: Entry, step: TrainingStep) -> Compared:
         """What a scheme needs; it has not learnt yet."""
         isa = USUAL_ISA if self.target is None else self.target.isa
         return Compared(
@@ -71,7 +71,7 @@ class Budget:
         )
 
 
-def usual(graph: Graph, classes: int | None, budget: Budget) -> list[Candidate]:
+def usual(graph: Graph, classes: int | None, budget: Budget) -> list[Entry]:
     """Head only, all biases, the last k layers that fit, everything."""
     count = len(layers_of(graph, find_head(graph)))
     k = last_that_fits(graph, classes, budget, count)
@@ -79,7 +79,7 @@ def usual(graph: Graph, classes: int | None, budget: Budget) -> list[Candidate]:
     if 0 < k < count:
         named.append((f"last {k}", f"last:{k}"))
     named.append(("full", "full"))
-    return [Candidate(name, parse_scheme(text)) for name, text in named]
+    return [Entry(name, parse_scheme(text)) for name, text in named]
 
 
 def selected(
@@ -98,7 +98,7 @@ def selected(
         graph = replace_head(graph, find_head(graph).node, classes, 0)
     target = budget.target
     flash = None if target is None or target.flash is None else target.flash.size_bytes
-    chooser = Selector(graph, analysis.smoothed(), device(graph, target), progress=progress)
+    chooser = Selector(graph, analysis.smoothed(), cost_model(graph, target), progress=progress)
     return chooser.select(Limits(budget.limit, flash))
 
 

@@ -55,7 +55,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Memory:
+class ArenaMap:
     """The arena over the steps of the schedule. steps: the node that runs in each."""
 
     arena_bytes: int
@@ -160,7 +160,7 @@ class Report:
     generator: str = ""
     scheme_toml: str = ""
     network: tuple[NetworkNode, ...] = ()
-    memory: Memory | None = None
+    memory: ArenaMap | None = None
     usage: Usage | None = None
     instructions: Instructions | None = None
     analysis: Analysis | None = None

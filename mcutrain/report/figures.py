@@ -57,7 +57,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table:
+class NumberTable:
     """The same in numbers. left: how many columns are words, the others are numbers."""
 
     title: str
@@ -74,7 +74,7 @@ class Section:
     title: str
     says: str
     figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[NumberTable, ...] = ()
     pre: str = ""
 
 

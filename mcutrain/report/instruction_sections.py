@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcutrain.report.charts import INKS, Axis, Bar, Chart, names, numbers, si
+from mcutrain.report.charts import INKS, Bar, Chart, Ruler, names, numbers, si
 from mcutrain.report.content import Executed, Instructions
-from mcutrain.report.figures import Figure, Key, Section, Table, count, lines, plain, short
+from mcutrain.report.figures import Figure, Key, NumberTable, Section, count, lines, plain, short
 from mcutrain.report.memory_sections import stacked
 
 TOP_NODES = 15
@@ -27,8 +27,10 @@ def instructions(found: Instructions) -> Section:
         f"per clock, a chip at 100 MHz takes {found.total / 100e3:,.0f} ms.",
         (_kinds(totals, found.total), _top(nodes[:TOP_NODES])) if nodes else (),
         (
-            Table("By kind", ("kind", "instructions"), tuple((k, count(n)) for k, n in totals)),
-            Table(
+            NumberTable(
+                "By kind", ("kind", "instructions"), tuple((k, count(n)) for k, n in totals)
+            ),
+            NumberTable(
                 f"All {len(nodes)} nodes",
                 ("node", "operator", "instructions"),
                 tuple((n.name, n.operator, count(n.count)) for n in nodes),
@@ -56,7 +58,7 @@ def _kinds(totals: list[tuple[str, int]], total: int) -> Figure:
         "Where the instructions of a step go.",
         Chart(
             numbers("instructions", (0, max(total, 1)), text=si, is_count=True),
-            Axis("", 0, 1),
+            Ruler("", 0, 1),
             tuple(stacked(named, "instructions")),
             72,
         ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcutrain.report.charts import INKS, Axis, Bar, Chart, Rule, numbers, si
-from mcutrain.report.content import KINDS, Memory, Part, Span, Usage
-from mcutrain.report.figures import Figure, Key, Section, Table, count, lines, plain, short
+from mcutrain.report.charts import INKS, Bar, Chart, Rule, Ruler, numbers, si
+from mcutrain.report.content import KINDS, ArenaMap, Part, Span, Usage
+from mcutrain.report.figures import Figure, Key, NumberTable, Section, count, lines, plain, short
 
 KIND_NAMES = {
     "activation": "activations",
@@ -19,7 +19,7 @@ KIND_NAMES = {
 HEADROOM = 1.04
 
 
-def timeline(memory: Memory) -> Section:
+def timeline(memory: ArenaMap) -> Section:
     """Every buffer as a rectangle."""
     over = memory.arena_bytes - memory.lower_bound_bytes
     peak = memory.steps[memory.peak_step] if memory.steps else ""
@@ -44,15 +44,17 @@ def timeline(memory: Memory) -> Section:
     )
 
 
-def _buffers(title: str, memory: Memory, buffers: Sequence[Span]) -> Table:
+def _buffers(title: str, memory: ArenaMap, buffers: Sequence[Span]) -> NumberTable:
     rows = tuple(
         (b.name, KIND_NAMES[b.kind], *map(count, (b.size_bytes, b.offset, b.first, b.last)))
         for b in buffers
     )
-    return Table(title, ("buffer", "kind", "bytes", "offset", "first step", "last step"), rows, 2)
+    return NumberTable(
+        title, ("buffer", "kind", "bytes", "offset", "first step", "last step"), rows, 2
+    )
 
 
-def _timeline(memory: Memory) -> Figure:
+def _timeline(memory: ArenaMap) -> Figure:
     kinds = [kind for kind in KINDS if any(b.kind == kind for b in memory.buffers)]
     top = HEADROOM * max(memory.arena_bytes, 1)
     bars = [
@@ -71,7 +73,7 @@ def _timeline(memory: Memory) -> Figure:
         "Each rectangle is a buffer: as wide as it lives, as high as it is large. Point at one "
         "to see its name, size and life. The dashed lines mark the peak and the arena's size.",
         Chart(
-            Axis(steps.title, -0.5, max(len(memory.steps), 1) - 0.5, steps.ticks, has_grid=False),
+            Ruler(steps.title, -0.5, max(len(memory.steps), 1) - 0.5, steps.ticks, has_grid=False),
             _bytes("bytes of the arena", top),
             (*bars, Rule(memory.peak_step, True, peak, "2 3"), Rule(memory.arena_bytes, False)),
             400,
@@ -81,12 +83,12 @@ def _timeline(memory: Memory) -> Figure:
     )
 
 
-def _bytes(title: str, top: float) -> Axis:
+def _bytes(title: str, top: float) -> Ruler:
     """From 0 to top."""
     return numbers(title, (0, top), text=si, is_count=True)
 
 
-def _facts(memory: Memory, b: Span) -> str:
+def _facts(memory: ArenaMap, b: Span) -> str:
     """What pointing at a buffer shows: name, size, offset, life in numbers and in nodes."""
     first, last = (short(memory.steps[i], 40) for i in (b.first, b.last))
     if b.first == b.last:
@@ -138,7 +140,7 @@ def _stack(what: str, parts: tuple[Part, ...], limit: int | None) -> Figure:
         + (" The dashed line is all that the chip has." if limit else ""),
         Chart(
             _bytes(f"bytes of {what}", HEADROOM * max(used, limit or 0, 1)),
-            Axis("", 0, 1),
+            Ruler("", 0, 1),
             (
                 *stacked([(part.name, part.size_bytes) for part in shown]),
                 *([Rule(limit, True, f"limit {count(limit)}")] if limit else []),
@@ -159,7 +161,7 @@ def stacked(parts: Sequence[tuple[str, int]], unit: str = "bytes") -> list[Bar]:
     return found
 
 
-def _usage_table(found: Usage) -> Table:
+def _usage_table(found: Usage) -> NumberTable:
     rows: list[tuple[str, ...]] = []
     for what, parts, used, limit in (
         ("SRAM", found.sram, found.sram_bytes, found.sram_limit),
@@ -168,4 +170,4 @@ def _usage_table(found: Usage) -> Table:
         rows += [(what, part.name, count(part.size_bytes)) for part in parts]
         rows += [(what, "all", count(used))] if parts else []
         rows += [(what, "the chip has", count(limit))] if limit else []
-    return Table("SRAM and flash in bytes", ("memory", "what for", "bytes"), tuple(rows), 2)
+    return NumberTable("SRAM and flash in bytes", ("memory", "what for", "bytes"), tuple(rows), 2)

@@ -6,11 +6,11 @@ from mcutrain.report.charts import (
     GAIN,
     LOSS,
     PALE,
-    Axis,
     Bar,
     Chart,
     Line,
     Mark,
+    Ruler,
     names,
     numbers,
 )
@@ -18,8 +18,8 @@ from mcutrain.report.content import NetworkNode
 from mcutrain.report.figures import (
     Figure,
     Key,
+    NumberTable,
     Section,
-    Table,
     count,
     lines,
     percent,
@@ -73,7 +73,7 @@ def _trained(layers: list[NetworkNode]) -> Figure:
         "numbered as update schemes count them.",
         Chart(
             names("layer", labels),
-            Axis("trained, %", -16, 106, shown),
+            Ruler("trained, %", -16, 106, shown),
             (*shares, *biases),
             220,
         ),
@@ -86,7 +86,7 @@ def _trained(layers: list[NetworkNode]) -> Figure:
     )
 
 
-def _nodes(nodes: tuple[NetworkNode, ...]) -> Table:
+def _nodes(nodes: tuple[NetworkNode, ...]) -> NumberTable:
     rows = tuple(
         (
             "head" if n.is_head else "" if n.layer is None else str(n.layer),
@@ -101,7 +101,7 @@ def _nodes(nodes: tuple[NetworkNode, ...]) -> Table:
         for n in nodes
     )
     columns = ("layer", "name", "operator", "output", "MACs", "weights", "trained", "bias")
-    return Table(f"All {len(nodes)} nodes", columns, rows, 4)
+    return NumberTable(f"All {len(nodes)} nodes", columns, rows, 4)
 
 
 def analysis(found: Analysis) -> Section:
@@ -193,7 +193,7 @@ def _heat(measure: str, gain: GainTable, layers: tuple[str, ...]) -> tuple[Figur
     )
 
 
-def _gains(measure: str, gain: GainTable, layers: tuple[str, ...]) -> Table:
+def _gains(measure: str, gain: GainTable, layers: tuple[str, ...]) -> NumberTable:
     def text(value: float | None) -> str:
         if value is None:
             return ""
@@ -211,7 +211,7 @@ def _gains(measure: str, gain: GainTable, layers: tuple[str, ...]) -> Table:
         for i in range(n)
     )
     columns = ("layer", "name", "biases from here on")
-    return Table(
+    return NumberTable(
         _unit(measure).capitalize(),
         (*columns, *(f"{100 * float(s):.3g} % of its weights" for s in shares)),
         rows,

@@ -10,7 +10,7 @@ import jinja2
 
 from mcutrain.report.charts import style
 from mcutrain.report.collect import collect, curve_of
-from mcutrain.report.figures import Section, Table
+from mcutrain.report.figures import NumberTable, Section
 from mcutrain.report.folder import analysis_of, chosen_of
 from mcutrain.report.html import templates
 from mcutrain.report.memory_sections import timeline, usage
@@ -59,7 +59,7 @@ def _table(result: Shown) -> Section:
     rows = tuple(tuple(_cell(row[c]) for c in columns) for row in records[:MOST_ROWS])
     title = f"{len(records)} rows" if len(records) <= MOST_ROWS else f"The first {MOST_ROWS} rows"
     words = next((i for i, c in enumerate(columns) if not isinstance(records[0][c], str)), 1)
-    return Section("", "", "", (), (Table(title, columns, rows, words),) if records else ())
+    return Section("", "", "", (), (NumberTable(title, columns, rows, words),) if records else ())
 
 
 def _cell(value: Any) -> str:

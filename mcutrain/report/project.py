@@ -16,7 +16,7 @@ from mcutrain_host.memory import measure
 from mcutrain.errors import PlanError, ReportError
 from mcutrain.memplan import Buffer, MemoryPlan, read_csv
 from mcutrain.report.collect import linked_usage
-from mcutrain.report.content import Memory, Part, Report, Span, Usage
+from mcutrain.report.content import ArenaMap, Part, Report, Span, Usage
 from mcutrain.report.json_values import from_values, known, parse
 
 ALIGN_BYTES = 4
@@ -49,7 +49,7 @@ def read_text(path: Path) -> str:
         raise ReportError(f"{path} is no text: {error}") from error
 
 
-def _memory(folder: Path, manifest: Manifest) -> Memory | None:
+def _memory(folder: Path, manifest: Manifest) -> ArenaMap | None:
     path = folder / "plan.csv"
     if not path.is_file():
         return None
@@ -74,7 +74,7 @@ def _placed(
     offsets: Mapping[str, int],
     manifest: Manifest,
     names: list[str],
-) -> Memory:
+) -> ArenaMap:
     """Raises ValueError for buffers that make no sense."""
     steps = max((b.last + 1 for b in buffers), default=0)
     if steps > MOST_STEPS:
@@ -82,7 +82,7 @@ def _placed(
     spans = [Span(b.name, "other", b.size_bytes, b.first, b.last, offsets[b.name]) for b in buffers]
     plan = MemoryPlan(buffers, offsets, manifest.arena_bytes, ALIGN_BYTES)
     named = [*names[:steps], *(f"step {i}" for i in range(len(names[:steps]), steps))]
-    return Memory(
+    return ArenaMap(
         manifest.arena_bytes,
         manifest.arena_lower_bound_bytes,
         plan.peak_step,

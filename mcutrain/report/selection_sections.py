@@ -8,8 +8,8 @@ from mcutrain.report.charts import Bar, Chart, Line, Mark, names, numbers, si
 from mcutrain.report.figures import (
     Figure,
     Key,
+    NumberTable,
     Section,
-    Table,
     count,
     lines,
     percent,
@@ -96,7 +96,7 @@ def _gains(found: Chosen) -> Figure:
     )
 
 
-def _limits(found: Chosen) -> Table:
+def _limits(found: Chosen) -> NumberTable:
     used = {
         "sram_bytes": found.sram_bytes,
         "flash_bytes": found.flash_bytes,
@@ -106,10 +106,10 @@ def _limits(found: Chosen) -> Table:
         (name, count(used[key]), count(found.limits.get(key)), count(found.free.get(key)))
         for key, name in LIMIT_NAMES.items()
     )
-    return Table("Limits", ("", "used", "limit", "free"), rows)
+    return NumberTable("Limits", ("", "used", "limit", "free"), rows)
 
 
-def _layers(found: Chosen) -> Table:
+def _layers(found: Chosen) -> NumberTable:
     rows = tuple(
         (
             str(c.layer),
@@ -121,7 +121,7 @@ def _layers(found: Chosen) -> Table:
         for c in found.layers
     )
     columns = ("layer", "name", "share", "expected gain", "bytes of state")
-    return Table("Trained weights", columns, rows, 2)
+    return NumberTable("Trained weights", columns, rows, 2)
 
 
 def sweep(found: Sequence[SweepPoint]) -> Section:
@@ -140,7 +140,7 @@ def sweep(found: Sequence[SweepPoint]) -> Section:
         "help.",
         _pareto(ordered),
         (
-            Table(
+            NumberTable(
                 "Budgets",
                 (*columns, "trained accuracy") if trained else tuple(columns),
                 tuple(rows),

@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mcutrain.report.charts import INKS, SHAPES, Chart, Line, Mark, Rule, numbers, si
-from mcutrain.report.figures import Figure, Key, Section, Table, alike, count, lines, percent, plain
+from mcutrain.report.figures import (
+    Figure,
+    Key,
+    NumberTable,
+    Section,
+    alike,
+    count,
+    lines,
+    percent,
+    plain,
+)
 from mcutrain.report.learning import Compared, Curve, Point
 
 MOST_MARKED = 60
@@ -41,7 +51,7 @@ def curves(found: Sequence[Curve]) -> Section:
         "Accuracy while training",
         "The share of test images that is classified correctly, before training and as it goes on.",
         tuple(figures),
-        (Table("Runs", columns, tuple(rows), 1),),
+        (NumberTable("Runs", columns, tuple(rows), 1),),
     )
 
 
@@ -193,7 +203,7 @@ def comparison(rows: Sequence[Compared]) -> Section:
     )
 
 
-def comparison_table(rows: Sequence[Compared]) -> Table:
+def comparison_table(rows: Sequence[Compared]) -> NumberTable:
     """What `mcutrain compare` prints, too."""
     limited = any(r.sram_limit is not None for r in rows)
     columns = ["trained", "scheme", "lr", "accuracy", "SRAM", "flash", "instructions per step"]
@@ -213,7 +223,7 @@ def comparison_table(rows: Sequence[Compared]) -> Table:
         if limited:
             row.insert(5, {True: "yes", False: "no", None: ""}[r.fits])
         found.append(tuple(row))
-    return Table("Schemes", tuple(columns), tuple(found), 2)
+    return NumberTable("Schemes", tuple(columns), tuple(found), 2)
 
 
 def accuracy_text(row: Compared) -> str:

@@ -66,7 +66,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Status:
+class Standing:
     """How far all runs are. finished: the trials that ended since the last status, and results."""
 
     steps: int
@@ -97,7 +97,7 @@ def train_all(
     lesson: Lesson,
     trials: Sequence[Trial],
     processes: int,
-    report: Callable[[Status], None] = lambda _: None,
+    report: Callable[[Standing], None] = lambda _: None,
 ) -> list[training.SimulationResult]:
     """The result of each trial, in order. Raises McutrainError of the first that fails.
 
@@ -132,13 +132,13 @@ def train_all(
 
         def tell(ended: Mapping[int, Any]) -> None:
             finished = tuple((trials[i], result) for i, result in ended.items())
-            report(Status(_steps(folder, len(trials)), total, finished))
+            report(Standing(_steps(folder, len(trials)), total, finished))
 
         try:
             if lesson.settings.learning_rate is None:
                 first = {trial.scheme: i for i, trial in reversed(list(enumerate(trials)))}
                 running = [executor.submit(_find_rate, orders[i]) for i in first.values()]
-                _wait(running, lambda _: report(Status(0, total)))
+                _wait(running, lambda _: report(Standing(0, total)))
                 rates = dict(zip(first, (future.result() for future in running), strict=True))
                 orders = [
                     _at(order, rates[t.scheme]) for order, t in zip(orders, trials, strict=True)

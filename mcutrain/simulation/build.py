@@ -18,7 +18,7 @@ from mcutrain_host.toolchain import compiler_version, find_host_compiler, proces
 
 from mcutrain.codegen import Project, isa_bodies
 from mcutrain.errors import BuildError
-from mcutrain.simulation.objects import Toolchain, link, text_hash
+from mcutrain.simulation.objects import ObjectCompiler, link, text_hash
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
@@ -88,7 +88,7 @@ def build_library(
     library = cache_folder() / f"{key.hexdigest()[:32]}.so"
     if is_sound(library):
         return library
-    tools = Toolchain(compiler.command, flags, identity, cache_folder())
+    tools = ObjectCompiler(compiler.command, flags, identity, cache_folder())
     try:
         check_cache()  # before a minute of compiling
         with tempfile.TemporaryDirectory(prefix="mcutrain-") as scratch:
@@ -110,5 +110,5 @@ def _host_files(portable: bool) -> dict[str, str]:
     }
 
 
-def _compile(folder: Path, files: dict[str, str], tools: Toolchain) -> Path:
+def _compile(folder: Path, files: dict[str, str], tools: ObjectCompiler) -> Path:
     return link(folder, files, tools)

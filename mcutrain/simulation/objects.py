@@ -30,7 +30,7 @@ COMPILE_SECONDS = 600
 
 
 @dataclass(frozen=True)
-class Toolchain:
+class ObjectCompiler:
     """How C files become objects. identity: of compiler, flags and processor. cache: a folder."""
 
     command: tuple[str, ...]
@@ -39,7 +39,7 @@ class Toolchain:
     cache: Path
 
 
-def link(folder: Path, files: Mapping[str, str], tools: Toolchain) -> Path:
+def link(folder: Path, files: Mapping[str, str], tools: ObjectCompiler) -> Path:
     """The shared library of all C files, made in `folder`. Raises BuildError."""
     files = split_constants(files)
     files, units = one_unit(files, needed(files))
@@ -86,7 +86,7 @@ def one_unit(files: Mapping[str, str], units: Units) -> tuple[dict[str, str], Un
     return {**files, UNIT: text}, {UNIT: (UNIT, *inside), **others}
 
 
-def run(tools: Toolchain, arguments: Sequence[str], folder: Path) -> None:
+def run(tools: ObjectCompiler, arguments: Sequence[str], folder: Path) -> None:
     """Call the compiler. Raises BuildError with its first error."""
     try:
         done = subprocess.run(
@@ -104,7 +104,7 @@ def run(tools: Toolchain, arguments: Sequence[str], folder: Path) -> None:
 
 
 def _object(
-    folder: Path, unit: tuple[str, ...], files: Mapping[str, str], tools: Toolchain
+    folder: Path, unit: tuple[str, ...], files: Mapping[str, str], tools: ObjectCompiler
 ) -> Path:
     """A C file compiled, or found in the cache; the model's own is not kept."""
     name = unit[0]
@@ -120,7 +120,7 @@ def _object(
 
 
 def _compiled(
-    folder: Path, unit: tuple[str, ...], files: Mapping[str, str], tools: Toolchain
+    folder: Path, unit: tuple[str, ...], files: Mapping[str, str], tools: ObjectCompiler
 ) -> Path:
     """The object of a unit's first file."""
     for name in unit:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.option import Depth, Option
-from mcutrain.sparse.search import Candidate
+from mcutrain.sparse.search import Contender
 
 Array = npt.NDArray[Any]
 SRAM, FLASH, WORK, PLACEMENT = "SRAM", "flash", "instructions", "placement"
@@ -24,7 +24,7 @@ def binding_constraint(
     factors: Mapping[int, float],
     limits: Limits,
     fixed: tuple[int, int],
-    best: Candidate,
+    best: Contender,
     steps: Sequence[str],
 ) -> str:
     """In words; steps: the nodes of the scheme, in order.
@@ -57,7 +57,7 @@ def binding_constraint(
     return ", and ".join(words[name] for name in names if name != PLACEMENT or len(names) == 1)
 
 
-def _better(choices: Choices, factors: Mapping[int, float], best: Candidate) -> Iterator[Change]:
+def _better(choices: Choices, factors: Mapping[int, float], best: Contender) -> Iterator[Change]:
     """Schemes that differ in one choice and gain more."""
     taken = dict(best.shares)
     own = choices.depths[best.depth]

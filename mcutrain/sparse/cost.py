@@ -88,7 +88,7 @@ BuildFunction = Callable[[UpdateScheme], Measured | None]
 
 
 @dataclass(frozen=True)
-class Device:
+class CostModel:
     """How schemes are costed.
 
     cost: fast, never more than the truth. measure: planned for real. build: what a compiler makes

@@ -35,7 +35,7 @@ TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True)
-class Problem:
+class IntegerProgram:
     """One depth at some residual bits under limits.
 
     gains: of each column at these bits; the first columns are the depth's options, the others
@@ -57,7 +57,7 @@ class Problem:
     @staticmethod
     def of(
         depth: Depth, bits: int, factor: float, limits: Limits, fixed: tuple[int, int]
-    ) -> Problem:
+    ) -> IntegerProgram:
         """factor: on the gains of weights. fixed: SRAM and flash that firmware takes anyway."""
         options = depth.options
         flash = [o.flash[bits] for o in options] + [size for size, _ in depth.bundles]
@@ -81,7 +81,7 @@ class Problem:
         all_rows, all_room = np.concatenate(rows), np.concatenate(room)
         matters = _most(depth, all_rows) > all_room
         gains = factor * np.array([[o.gain for o in options]], np.float64)
-        return Problem(
+        return IntegerProgram(
             depth,
             bits,
             _widened(gains.reshape(1, len(options)), len(bundles))[0],
@@ -114,7 +114,7 @@ class Problem:
         """Whether the limits hold, in exact arithmetic."""
         return bool(np.all(self.rows[:, self.columns(chosen)].sum(axis=1) <= self.room))
 
-    def without(self, chosen: Chosen) -> Problem:
+    def without(self, chosen: Chosen) -> IntegerProgram:
         """The same problem with one choice forbidden."""
         return replace(self, cuts=(*self.cuts, chosen))
 

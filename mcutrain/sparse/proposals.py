@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse.contribution import Contributions, Gains
-from mcutrain.sparse.cost import Device, Limits
+from mcutrain.sparse.cost import CostModel, Limits
 from mcutrain.sparse.cost_book import Progress
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.select import Selector
@@ -49,7 +49,7 @@ def readings(contributions: Contributions) -> dict[str, Gains]:
 def propose(
     graph: Graph,
     contributions: Contributions,
-    device: Device,
+    costs: CostModel,
     limits: Limits,
     count: int,
     *,
@@ -62,7 +62,7 @@ def propose(
     report: told how many are found. Raises PlanError if nothing fits.
     """
     found: dict[str, Proposal] = {}
-    for name, selector in _selectors(graph, contributions, device, by_gradient, progress):
+    for name, selector in _selectors(graph, contributions, costs, by_gradient, progress):
         selection = selector.select(limits, with_next=False)
         found.setdefault(selection.scheme.to_toml(), Proposal(name, selection))
         report(len(found))
@@ -74,7 +74,7 @@ def propose(
 def _selectors(
     graph: Graph,
     contributions: Contributions,
-    device: Device,
+    costs: CostModel,
     by_gradient: bool,
     progress: Progress,
 ) -> Iterator[tuple[str, Selector]]:
@@ -86,7 +86,7 @@ def _selectors(
     weighted = [name for name in read if FACTOR in name]
     for analysis, names in ((usual, measures), (free, measures), (usual, weighted)):
         for name in names:
-            selector = Selector(graph, analysis, device, name, progress)
+            selector = Selector(graph, analysis, costs, name, progress)
             selector.by_gradient = by_gradient
             yield (name if analysis is usual else f"{name}, any residual bits"), selector
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.cost_book import Shares
-from mcutrain.sparse.milp import TOLERANCE, Chosen, Problem
+from mcutrain.sparse.milp import TOLERANCE, Chosen, IntegerProgram
 
 ROUGH, RELAXED, SOLVED = range(3)
 """What is known of a problem: a rough bound, a nearer one, its best choice."""
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Contender:
     """A choice that fits as far as sums can say. gain: expected; no other choice has more."""
 
     depth: int
@@ -28,7 +28,7 @@ class Candidate:
     place: int
 
 
-class Search:
+class BestFirst:
     """All problems of one set of limits, in a heap by what they can still give.
 
     factors: residual bits → factor on the gains of weights. fixed: SRAM and flash that firmware
@@ -46,7 +46,7 @@ class Search:
         self.solves = 0
         self.bound = float("-inf")
         self._problems = [
-            Problem.of(depth, bits, factors[bits], limits, fixed)
+            IntegerProgram.of(depth, bits, factors[bits], limits, fixed)
             for depth in choices.depths
             for bits in (choices.bits if depth.depth else choices.bits[:1])
         ]
@@ -57,7 +57,7 @@ class Search:
         for place, problem in enumerate(self._problems):
             self._push(problem.rough_bound(), ROUGH, 0, place)
 
-    def best(self) -> Candidate | None:
+    def best(self) -> Contender | None:
         """The choice with the largest expected gain, and of equal ones the smallest; None: none."""
         while self._heap:
             _, state, _, place = self._heap[0]
@@ -67,7 +67,7 @@ class Search:
             self._refine(place, state)
         return None
 
-    def cut(self, candidate: Candidate) -> None:
+    def cut(self, candidate: Contender) -> None:
         """Forbid the choice that `best` returned."""
         heapq.heappop(self._heap)
         place = candidate.place
@@ -93,10 +93,10 @@ class Search:
         if gain is not None:
             heapq.heappush(self._heap, (-round(gain / self._tolerance), state, peak_bytes, place))
 
-    def _candidate(self, place: int) -> Candidate:
+    def _candidate(self, place: int) -> Contender:
         problem, chosen = self._problems[place], self._choices[place]
         shares = tuple(sorted(pair for o in problem.options(chosen) for pair in o.shares))
-        return Candidate(
+        return Contender(
             problem.depth.depth,
             problem.bits,
             shares,

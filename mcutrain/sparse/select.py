@@ -17,11 +17,11 @@ from mcutrain.ir.graph import Graph
 from mcutrain.sparse.binding import binding_constraint
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.contribution import Contributions
-from mcutrain.sparse.cost import BuildFunction, Device, Limits, Measured
+from mcutrain.sparse.cost import BuildFunction, CostModel, Limits, Measured
 from mcutrain.sparse.cost_book import Progress, scheme_of
 from mcutrain.sparse.resolution import with_importance
 from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.search import Candidate, Search
+from mcutrain.sparse.search import BestFirst, Contender
 from mcutrain.sparse.selection import LayerChoice, Next, Selection, changes
 
 MOST_CUTS = 200
@@ -35,7 +35,7 @@ LIMIT_NAMES = {"sram_bytes": "SRAM", "flash_bytes": "flash", "instructions": "in
 class Selector:
     """Costs the choices of one network once, then selects under any limits.
 
-    measure: which gains are maximised; None is the analysis' first. device: how schemes are
+    measure: which gains are maximised; None is the analysis' first. costs: how schemes are
     costed and planned. progress: told how many costs are known, and of how many. by_gradient: the
     schemes name the channels' importance as the analysis has it; it changes no cost.
     """
@@ -46,15 +46,15 @@ class Selector:
         self,
         graph: Graph,
         contributions: Contributions,
-        device: Device,
+        costs: CostModel,
         measure: str | None = None,
         progress: Progress = lambda done, total: None,
     ) -> None:
-        self.contributions, self.device = contributions, device
+        self.contributions, self.costs = contributions, costs
         self.measure = measure or next(iter(contributions.gains))
         self.factors = dict(contributions.residual_factor)
         gains = contributions.gain(self.measure)
-        self.choices = Choices(graph, gains, self.factors, device.cost, progress)
+        self.choices = Choices(graph, gains, self.factors, costs.cost, progress)
         if len(contributions.layers) != self.choices.structure.count:
             raise AnalysisError(
                 f"the analysis has {len(contributions.layers)} layers, the model "
@@ -65,11 +65,11 @@ class Selector:
     def select(self, limits: Limits, with_next: bool = True) -> Selection:
         """The best scheme. Raises PlanError with the least budget if nothing fits."""
         self._solves = self._cuts = 0
-        best, bound = self._best(limits, self.device.build)
+        best, bound = self._best(limits, self.costs.build)
         if best is None:
             raise self._too_small(limits)
         scheme = self._scheme(best)
-        measured = (self.device.build or self.device.measure)(scheme)
+        measured = (self.costs.build or self.costs.measure)(scheme)
         assert measured is not None
         measure = self.measure
         following = self._next(limits, best) if with_next else None
@@ -96,7 +96,7 @@ class Selector:
 
     def _best(
         self, limits: Limits, build: BuildFunction | None = None
-    ) -> tuple[Candidate | None, float]:
+    ) -> tuple[Contender | None, float]:
         """The best scheme that fits when planned and built; what none can gain more than."""
         asked, bound = limits, float("-inf")
         while True:
@@ -106,7 +106,7 @@ class Selector:
                 found = search.best()
                 if found is None:
                     break
-                measured = self.device.measure(self._scheme(found))
+                measured = self.costs.measure(self._scheme(found))
                 if _fits(limits, measured) and _builds(limits, self._scheme(found), build):
                     self._solves += search.solves
                     return found, max(bound, found.gain, search.bound)
@@ -120,24 +120,24 @@ class Selector:
             assert asked.sram_bytes is not None or asked.flash_bytes is not None
             asked = _lowered(asked, excess)
 
-    def _search(self, limits: Limits) -> Search:
-        return Search(self.choices, self.factors, limits, self._fixed)
+    def _search(self, limits: Limits) -> BestFirst:
+        return BestFirst(self.choices, self.factors, limits, self._fixed)
 
     @property
     def _fixed(self) -> tuple[int, int]:
-        return self.device.fixed_sram_bytes, self.device.fixed_flash_bytes
+        return self.costs.fixed_sram_bytes, self.costs.fixed_flash_bytes
 
-    def _scheme(self, found: Candidate) -> UpdateScheme:
+    def _scheme(self, found: Contender) -> UpdateScheme:
         scheme = scheme_of(found.depth, found.shares, self._bits(found))
         return with_importance(scheme, self.contributions) if self.by_gradient else scheme
 
-    def _bits(self, found: Candidate) -> int:
+    def _bits(self, found: Contender) -> int:
         """Residual bits; where no weight but the head's is trained they do not matter."""
         return found.bits if found.shares else UpdateScheme().residual_bits
 
     # ------------------------------------------------------------------ explaining
 
-    def _layers(self, best: Candidate) -> tuple[LayerChoice, ...]:
+    def _layers(self, best: Contender) -> tuple[LayerChoice, ...]:
         factor, bits = self.factors.get(best.bits, 1.0), best.bits
         weights = self.choices.gains.weights
         return tuple(
@@ -151,11 +151,11 @@ class Selector:
             for i, share in best.shares
         )
 
-    def _binding(self, limits: Limits, best: Candidate) -> str:
+    def _binding(self, limits: Limits, best: Contender) -> str:
         """What stands in the way of gaining more."""
         if best.gain + self._least_gain >= self._largest_gain():
             return "nothing: all that has a gain is trained"
-        steps = self.device.cost(self._scheme(best)).steps
+        steps = self.costs.cost(self._scheme(best)).steps
         return binding_constraint(self.choices, self.factors, limits, self._fixed, best, steps)
 
     def _largest_gain(self) -> float:
@@ -171,7 +171,7 @@ class Selector:
         """What counts as more; sums in another order differ by less."""
         return 1e-9 * max(1e-9, *(abs(g) for g in self.choices.gains.bias))
 
-    def _next(self, limits: Limits, best: Candidate) -> Next | None:
+    def _next(self, limits: Limits, best: Contender) -> Next | None:
         if limits.sram_bytes is None:
             return None
         if best.gain + self._least_gain >= self._largest_gain():
@@ -181,13 +181,13 @@ class Selector:
             found, _ = self._best(larger)
             if found is not None and found.gain > best.gain + self._least_gain:
                 old, new = self._scheme(best), self._scheme(found)
-                more = self.device.measure(new).sram_bytes - limits.sram_bytes
+                more = self.costs.measure(new).sram_bytes - limits.sram_bytes
                 return Next(more, found.gain - best.gain, new, changes(old, new))
         return None
 
     def _too_small(self, limits: Limits) -> PlanError:
         """The head alone does not fit: by how much, and which step needs it."""
-        least = self.device.measure(scheme_of(0, (), UpdateScheme().residual_bits))
+        least = self.costs.measure(scheme_of(0, (), UpdateScheme().residual_bits))
         over = [
             f"{getattr(least, name):,} {'' if name == 'instructions' else 'bytes of '}"
             f"{LIMIT_NAMES[name]}, {getattr(least, name) - getattr(limits, name):,} more than the "

@@ -27,7 +27,7 @@ from mcutrain.analysis.candidates import (
     weight_candidates,
 )
 from mcutrain.analysis.problem import Problem, held_out
-from mcutrain.analysis.progress import Estimate, Progress, Times
+from mcutrain.analysis.progress import Estimate, Times, TrialsDone
 from mcutrain.analysis.store import Store
 from mcutrain.analysis.training import base_depth, by_training
 from mcutrain.analysis.workers import Execution
@@ -142,7 +142,7 @@ def test_an_interrupted_analysis_continues_in_processes_to_the_same_numbers(
 ) -> None:
     monkeypatch.setattr(training, "analysis_folder", lambda: tmp_path)
 
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: TrialsDone) -> None:
         if progress.remaining_seconds is not None and progress.done == 3:
             raise KeyboardInterrupt
 

@@ -222,7 +222,7 @@ def test_the_demo_runs_and_both_computations_agree(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "QUICK", demo.Size(32, 20, 1, 1))  # what it learns is tested below
-    monkeypatch.setattr(demo_board, "QUICK", demo_board.Size(6, 2, 2, 3))
+    monkeypatch.setattr(demo_board, "QUICK", demo_board.BoardSize(6, 2, 2, 3))
     outcome = run("demo", "--quick", "--output", "c")
     assert outcome.code == 0, outcome.err
     for scheme in ("head", "fashion-sparse"):

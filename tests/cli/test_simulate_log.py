@@ -179,9 +179,11 @@ def test_verify_takes_the_inputs_that_training_would_take(monkeypatch: pytest.Mo
     step = prepare(MODEL)
     whole = training.load_data(step.graph, IMAGES)
     by_class = whole.test.take(np.argsort(whole.test.y, kind="stable"))
-    monkeypatch.setattr(inputs.Source, "read", lambda self, model: replace(whole, test=by_class))
+    monkeypatch.setattr(
+        inputs.DataSource, "read", lambda self, model: replace(whole, test=by_class)
+    )
     for seed in (0, 1):
-        source = inputs.Source(IMAGES, None, None, 0.2, None, seed)
+        source = inputs.DataSource(IMAGES, None, None, 0.2, None, seed)
         x = _real_inputs(step.graph, source, 50)
         test = by_class.drawn(50, seed)
         made = training.prepare_run(step, replace(whole, test=test), SETTINGS).samples

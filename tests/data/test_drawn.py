@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcutrain.analysis.problem import held_out
-from mcutrain.cli.samples import Source
+from mcutrain.cli.samples import DataSource
 from mcutrain.data import Dataset, ModelInput, drawn
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
@@ -37,7 +37,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read(path: Path, samples: int | None, tests: int | None, seed: int = 0):
-    return Source(path, samples, tests, 0.25, None, seed).read(ModelInput((1, 2, 1), 1 / 255, -128))
+    return DataSource(path, samples, tests, 0.25, None, seed).read(
+        ModelInput((1, 2, 1), 1 / 255, -128)
+    )
 
 
 def test_few_samples_of_a_folder_are_of_every_class(folder: Path) -> None:

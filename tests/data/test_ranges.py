@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mcutrain.cli.samples import Source
+from mcutrain.cli.samples import DataSource
 from mcutrain.data import Dataset, ModelInput, Normalization, Split, input_notes
 from mcutrain.data.ranges import FEW_STEPS, Clipping
 from mcutrain.errors import DataError
@@ -87,7 +87,7 @@ def test_up_to_a_step_outside_is_rounding_more_is_clipped() -> None:
 def test_a_command_says_it_on_stderr(tmp_path, capsys) -> None:
     x = drawn("0..1.5")
     np.savez(tmp_path / "set.npz", x=x, y=np.arange(len(x)) % 2)
-    Source(tmp_path / "set.npz", None, None, 0.5, None).read(UNIT)
+    DataSource(tmp_path / "set.npz", None, None, 0.5, None).read(UNIT)
     printed = capsys.readouterr()
     assert printed.err.count("mcutrain: note: the training samples go from") == 1
     assert printed.out == ""

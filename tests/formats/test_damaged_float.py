@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcutrain.errors import McutrainError, ModelError
 from mcutrain.formats import read_float
 from mcutrain.ops.spatial import Window
-from mcutrain.quant import Quantized, Settings
+from mcutrain.quant import Quantized, QuantizeSettings
 from mcutrain.quant.float_graph import MAX_SCRATCH, FloatGraph, FloatNode
 from mcutrain.quant.float_sums import Conv
 from tests.formats.bounded import read_bounded, with_huge_numbers, with_huge_words
@@ -22,7 +22,7 @@ from tests.quant.networks import OnnxNetwork
 
 MUTATIONS = 75  # of each kind and of each of four files
 GROWN_BYTES = 256 * 2**20  # measured: below 1 MiB here, 167 MiB over 1,500 such files
-SETTINGS = Settings("minmax", equalization="off")
+SETTINGS = QuantizeSettings("minmax", equalization="off")
 
 
 def small_onnx(path: Path) -> Path:

@@ -13,13 +13,13 @@ from mcutrain.formats.onnx.read_float import read_onnx
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.original import compare_with_original
-from mcutrain.quant import Settings
+from mcutrain.quant import QuantizeSettings
 from tests.quant.networks import OnnxNetwork
 
 OLD = (7, 8, 9, 10, 11, 12)
 NEW = (13, 17, 18, 21)
 SAMPLES = np.random.default_rng(1).normal(0, 1, (12, 10, 8, 3))
-SETTINGS = Settings("minmax")
+SETTINGS = QuantizeSettings("minmax")
 PADS = [0, 0, 1, 0, 0, 0, 1, 2]
 
 

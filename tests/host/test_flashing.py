@@ -16,7 +16,7 @@ from mcutrain_host.errors import FlashError, HostError, ProjectError
 from mcutrain_host.flashing import Job, choose, pyocd, scp, uf2
 from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
 from mcutrain_host.manifest import FILE, BoardProject, Flashing, Region, Uart
-from mcutrain_host.virtual.stm32_rom import Bootloader, Memory
+from mcutrain_host.virtual.stm32_rom import Bootloader, LoaderMemory
 
 from tests.host.boards import described, manifest_of
 from tests.host.fake_device import FakeDevice
@@ -73,7 +73,7 @@ class Chip:
         self.seen: list[bytes] = []
         self.firmware = FakeDevice(has_bootloader=True, in_bootloader=is_in_bootloader)
         self.out = bytearray()
-        memory = Memory(self.read, self.write, self.erase, self.go)
+        memory = LoaderMemory(self.read, self.write, self.erase, self.go)
         self.bootloader = Bootloader(0x449, memory, self.out.append)
 
     def receive(self, data: bytes) -> bytes:
@@ -206,7 +206,7 @@ def test_stm32_without_a_bootloader_says_how_to_get_there(
 @needs_stm32loader
 def test_stm32_says_what_a_bootloader_refused(project: Callable[..., BoardProject]) -> None:
     chip = Chip(is_in_bootloader=True)
-    chip.bootloader.memory = Memory(chip.read, chip.write, lambda sectors: False, chip.go)
+    chip.bootloader.memory = LoaderMemory(chip.read, chip.write, lambda sectors: False, chip.go)
     with on_pty(chip.receive) as path:
         job = Job(project(**STM32), path)
         with pytest.raises(FlashError, match=f"the bootloader at {path} refused: NACK"):

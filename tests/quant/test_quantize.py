@@ -10,7 +10,7 @@ from mcutrain.errors import DataError
 from mcutrain.formats import load, read_float
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.interpret import interpret
-from mcutrain.quant import Quantization, Settings, layer_errors
+from mcutrain.quant import Quantization, QuantizeSettings, layer_errors
 from mcutrain.quant.calibrate import calibrate
 from mcutrain.quant.correct import correct_biases
 from mcutrain.quant.equalize import equalize
@@ -77,7 +77,7 @@ def test_the_choice_is_never_worse_than_what_was_tried(quantized):
 def test_settings_are_obeyed(tmp_path):
     model = read_float(resnet8(tmp_path / "m.onnx"))
     x = np.random.default_rng(0).normal(0, 1, (4, 32, 32, 3))
-    settings = Settings(
+    settings = QuantizeSettings(
         "mse", equalization="on", bias_correction="off", input=Quantization(0.03, 5)
     )
     result = model.quantize(x, settings)
@@ -90,7 +90,7 @@ def test_settings_are_obeyed(tmp_path):
 
 def test_equal_inputs_give_equal_graphs(tmp_path):
     path, x = resnet8(tmp_path / "m.onnx"), np.random.default_rng(0).normal(0, 1, (4, 32, 32, 3))
-    settings = Settings("minmax", equalization="off", bias_correction="on")
+    settings = QuantizeSettings("minmax", equalization="off", bias_correction="on")
     one, two = (read_float(path).quantize(x, settings).graph for _ in range(2))
     assert one == two
     for name, tensor in one.tensors.items():
@@ -138,7 +138,7 @@ def test_tensors_that_share_integers_share_a_quantization(tmp_path):
     x = net.op("Concat", pooled, other, gate, axis=1)
     path = net.save(tmp_path / "m.onnx", net.op("Softmax", net.op("Flatten", x)))
     samples = np.random.default_rng(0).normal(0, 1, (8, 8, 8, 4))
-    result = read_float(path).quantize(samples, Settings("minmax"))
+    result = read_float(path).quantize(samples, QuantizeSettings("minmax"))
     q = result.quantizations
     assert q[pooled] == q[other] == q[x] != q[gate]
     assert q[gate] == q[result.graph.outputs[0]] == Quantization(1 / 256, -128)
@@ -155,7 +155,7 @@ def test_preprocessing_is_folded_though_the_convolution_pads(tmp_path, channelwi
     kinds = [type(node.op).__name__ for node in model.network.nodes]
     assert kinds == (["DepthwiseConv", "Conv"] if channelwise else ["FloatPad", "Conv"])
     samples = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3)).astype(np.float32)
-    result = model.quantize(samples, Settings(input=Quantization.of_range(0, 255)))
+    result = model.quantize(samples, QuantizeSettings(input=Quantization.of_range(0, 255)))
     (wanted,) = result.reference.run(samples[:8])
     assert snr_db(wanted, int8_outputs(result, samples[:8])) > LEAST_DB
 
@@ -186,7 +186,7 @@ def test_the_report_names_the_layer_that_hurts(tmp_path):
     y = net.op("Relu", net.conv(net.op("Mul", bad, net.real(1 / loud)), 8, 8))
     path = net.save(tmp_path / "m.onnx", net.conv(y, 8, 4))
     samples = np.random.default_rng(0).normal(0, 1, (12, 8, 8, 4))
-    result = read_float(path).quantize(samples, Settings("minmax", equalization="off"))
+    result = read_float(path).quantize(samples, QuantizeSettings("minmax", equalization="off"))
     layers = layer_errors(result, samples)
     assert layers[0].name == "input"
     assert all(math.isfinite(layer.snr_db) for layer in layers)

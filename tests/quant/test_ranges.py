@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcutrain.quant.calibrate import BINS, Statistics
+from mcutrain.quant.calibrate import BINS, Histogram
 from mcutrain.quant.float_op import Quantization
 
 
 def statistics(x):
     counts, _ = np.histogram(x, BINS, (x.min(), x.max()))
-    return Statistics(float(x.min()), float(x.max()), counts, np.abs(x).max(keepdims=True))
+    return Histogram(float(x.min()), float(x.max()), counts, np.abs(x).max(keepdims=True))
 
 
 def squared_error(x, low, high):
@@ -39,7 +39,7 @@ def test_all_of_it_is_the_extremes():
 
 
 def test_a_constant_tensor_has_a_range():
-    seen = Statistics(0.0, 0.0, np.zeros(BINS, np.int64), np.zeros(1))
+    seen = Histogram(0.0, 0.0, np.zeros(BINS, np.int64), np.zeros(1))
     for low, high in (seen.minmax(), seen.percentile(99.9), seen.least_error()):
         assert Quantization.of_range(low, high).scale > 0
 

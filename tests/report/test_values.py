@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.errors import ReportError
-from mcutrain.report.content import Memory, NetworkNode, Report, Span
+from mcutrain.report.content import ArenaMap, NetworkNode, Report, Span
 from mcutrain.report.html import render, sections_of
 from mcutrain.report.json_values import from_json, from_values, parse, to_json
 from mcutrain.report.learning import Compared, Curve, Point
@@ -108,8 +108,8 @@ def test_what_is_no_report_is_refused(text: str, says: str) -> None:
         lambda: NetworkNode("n", "Conv2D", (), share=1.5),
         lambda: Span("b", "activation", 4, 3, 2, 0),
         lambda: Span("b", "unheard of", 4, 2, 3, 0),
-        lambda: Memory(8, 8, 0, ("a",), (Span("b", "mask", 4, 0, 1, 0),)),
-        lambda: Memory(8, 8, 1, ("a",), ()),
+        lambda: ArenaMap(8, 8, 0, ("a",), (Span("b", "mask", 4, 0, 1, 0),)),
+        lambda: ArenaMap(8, 8, 1, ("a",), ()),
         lambda: Curve("c", (Point(2), Point(1))),
         lambda: Curve("c", (), unit="week"),
         lambda: Compared("n", "s", (), -1, 0, 0, 0),

@@ -14,7 +14,7 @@ from mcutrain.errors import BuildError
 from mcutrain.simulation import find_compiler, objects
 from mcutrain.simulation.objects import (
     CONSTANTS,
-    Toolchain,
+    ObjectCompiler,
     link,
     one_unit,
     split_constants,
@@ -31,15 +31,15 @@ KERNEL = {
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> Toolchain:
-    return Toolchain(find_compiler().command, ("-std=c11", "-O1"), "test", tmp_path / "cache")
+def tools(tmp_path: Path) -> ObjectCompiler:
+    return ObjectCompiler(find_compiler().command, ("-std=c11", "-O1"), "test", tmp_path / "cache")
 
 
-def kept(tools: Toolchain) -> set[str]:
+def kept(tools: ObjectCompiler) -> set[str]:
     return {path.name for path in (tools.cache / "objects").glob("*")}
 
 
-def build(folder: Path, files: dict[str, str], tools: Toolchain) -> Path:
+def build(folder: Path, files: dict[str, str], tools: ObjectCompiler) -> Path:
     folder.mkdir()
     return link(folder, files, tools)
 
@@ -60,7 +60,7 @@ def test_what_depends_on_the_model_is_compiled_as_one() -> None:
 
 
 def test_an_object_is_made_once_and_again_when_a_header_changes(
-    tools: Toolchain, tmp_path: Path
+    tools: ObjectCompiler, tmp_path: Path
 ) -> None:
     build(tmp_path / "a", {**KERNEL, **MODEL}, tools)
     first = kept(tools)
@@ -72,7 +72,7 @@ def test_an_object_is_made_once_and_again_when_a_header_changes(
 
 
 def test_other_flags_or_another_compiler_have_objects_of_their_own(
-    tools: Toolchain, tmp_path: Path
+    tools: ObjectCompiler, tmp_path: Path
 ) -> None:
     build(tmp_path / "a", KERNEL, tools)
     build(tmp_path / "b", KERNEL, replace(tools, identity="another"))
@@ -80,7 +80,9 @@ def test_other_flags_or_another_compiler_have_objects_of_their_own(
     assert len(kept(tools)) == 3
 
 
-def test_an_error_names_the_compiler_and_keeps_nothing(tools: Toolchain, tmp_path: Path) -> None:
+def test_an_error_names_the_compiler_and_keeps_nothing(
+    tools: ObjectCompiler, tmp_path: Path
+) -> None:
     with pytest.raises(BuildError, match=r"refused the generated C: .*error"):
         build(tmp_path / "a", {"kernels/k.c": "int k(void) { return }\n"}, tools)
     assert kept(tools) == set()

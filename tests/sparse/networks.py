@@ -8,13 +8,13 @@ from itertools import product
 
 import numpy as np
 
-from mcutrain.cost.schemes import device
+from mcutrain.cost.schemes import cost_model
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.spatial import Window
 from mcutrain.sparse import find_head, layers_of
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains, digest
-from mcutrain.sparse.cost import Device, Measured
+from mcutrain.sparse.cost import CostModel, Measured
 from mcutrain.sparse.cost_book import Shares, scheme_of
 from mcutrain.target import load_target
 from tests.simulation.networks import Network, same
@@ -87,10 +87,10 @@ def graph_of(kind: str, seed: int) -> Graph:
 
 
 @lru_cache(maxsize=32)
-def cached_device(kind: str, seed: int, on_board: bool) -> Device:
+def cached_device(kind: str, seed: int, on_board: bool) -> CostModel:
     """Costs and plans of a network, each made once."""
     target = load_target(BOARD) if on_board else None
-    return device(graph_of(kind, seed), target)
+    return cost_model(graph_of(kind, seed), target)
 
 
 def contributions(
@@ -138,5 +138,5 @@ def gain_of(found: Contributions, depth: int, shares: Shares, bits: int) -> floa
     return gains.bias[depth] + factor * sum(gains.weights[i][s] for i, s in shares)
 
 
-def measured(device: Device, depth: int, shares: Shares, bits: int) -> Measured:
-    return device.measure(scheme_of(depth, shares, bits))
+def measured(costs: CostModel, depth: int, shares: Shares, bits: int) -> Measured:
+    return costs.measure(scheme_of(depth, shares, bits))

@@ -11,7 +11,7 @@ from mcutrain_host.build import build
 from mcutrain_host.memory import measure
 
 from mcutrain import demo
-from mcutrain.cost.schemes import device, has_compiler
+from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.pipeline import prepare
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.cost_book import scheme_of
@@ -29,7 +29,7 @@ KIB = 1024
 def selector(board: str) -> Selector:
     graph = demo.network()
     found = contributions(graph, np.random.default_rng(7), SHARES)
-    return Selector(graph, found, device(graph, load_target(board)))
+    return Selector(graph, found, cost_model(graph, load_target(board)))
 
 
 def linked(selection: Selection, board: str, folder: Path) -> tuple[int, int]:
@@ -70,7 +70,7 @@ def test_costs_on_a_board_leave_no_sram_unused_that_one_more_choice_needs():
 def test_flash_limits_the_choice_as_well():
     found = selector("rpi-pico")
     free = found.select(Limits(80 * KIB))
-    head = found.device.measure(scheme_of(0, (), 4))
+    head = found.costs.measure(scheme_of(0, (), 4))
     limit = (free.measured.flash_bytes + head.flash_bytes) // 2
     small = found.select(Limits(80 * KIB, limit))
     assert small.measured.flash_bytes <= limit < free.measured.flash_bytes
@@ -85,7 +85,7 @@ def test_flash_limits_the_choice_as_well():
 def test_the_winner_is_compiled_and_its_flash_measured():
     graph, target = graph_of("chain", 1), load_target("nucleo-f446re")
     found = contributions(graph, np.random.default_rng(7), SHARES)
-    compiling = device(graph, target, builds=True)
+    compiling = cost_model(graph, target, builds=True)
     assert compiling.build is not None
     chosen = Selector(graph, found, compiling).select(Limits(40 * KIB), with_next=False)
     estimated = compiling.measure(chosen.scheme)

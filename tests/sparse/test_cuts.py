@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcutrain.errors import AnalysisError, PlanError
-from mcutrain.sparse.cost import Device, Limits, Measured
+from mcutrain.sparse.cost import CostModel, Limits, Measured
 from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.select import MOST_CUTS, Selector
 from tests.sparse.networks import (
@@ -31,20 +31,20 @@ def case():
     return graph, found, cached_device("chain", 1, False)
 
 
-def lying(device: Device, more_bytes: int) -> Device:
+def lying(costs: CostModel, more_bytes: int) -> CostModel:
     """Plans need more than lifetimes say, by a number that looks random."""
 
     def measure(scheme) -> Measured:
-        true = device.measure(scheme)
+        true = costs.measure(scheme)
         excess = sum(map(ord, scheme.to_toml())) % more_bytes
         return replace(true, sram_bytes=true.sram_bytes + excess)
 
-    return replace(device, measure=measure)
+    return replace(costs, measure=measure)
 
 
 def test_the_best_scheme_that_fits_when_planned_is_found_behind_those_that_do_not(case):
-    graph, found, device = case
-    liar = lying(device, 200)
+    graph, found, costs = case
+    liar = lying(costs, 200)
     weights = found.gain().weights
     schemes = [
         s for s in all_schemes(found, SHARES) if all(weights[i][share] > 0 for i, share in s[1])
@@ -67,10 +67,10 @@ def test_the_best_scheme_that_fits_when_planned_is_found_behind_those_that_do_no
 
 
 def test_after_too_many_cuts_a_scheme_is_returned_with_a_bound_that_is_larger(case, monkeypatch):
-    graph, found, device = case
+    graph, found, costs = case
     monkeypatch.setattr("mcutrain.sparse.select.MOST_CUTS", 3)
     assert MOST_CUTS > 3
-    liar = lying(device, 200)
+    liar = lying(costs, 200)
     answers = [
         Selector(graph, found, liar).select(Limits(limit), with_next=False)
         for limit in range(600, 1000, 20)
@@ -82,17 +82,17 @@ def test_after_too_many_cuts_a_scheme_is_returned_with_a_bound_that_is_larger(ca
 
 
 def test_what_does_not_link_is_cut_off(case):
-    graph, found, device = case
+    graph, found, costs = case
     refused = []
 
     def build(scheme) -> Measured | None:
         if len(refused) < 3:
             refused.append(scheme)
             return None
-        return replace(device.measure(scheme), was_built=True)
+        return replace(costs.measure(scheme), was_built=True)
 
-    free = Selector(graph, found, device).select(GENEROUS)
-    selection = Selector(graph, found, replace(device, build=build)).select(GENEROUS)
+    free = Selector(graph, found, costs).select(GENEROUS)
+    selection = Selector(graph, found, replace(costs, build=build)).select(GENEROUS)
     assert selection.measured.was_built
     assert selection.cuts == 3
     assert refused[0] == free.scheme
@@ -101,25 +101,25 @@ def test_what_does_not_link_is_cut_off(case):
 
 
 def test_a_budget_below_the_head_alone_says_the_least_budget_and_its_step(case):
-    graph, found, device = case
-    least = device.measure(scheme_of(0, (), 4))
+    graph, found, costs = case
+    least = costs.measure(scheme_of(0, (), 4))
     with pytest.raises(PlanError) as caught:
-        Selector(graph, found, device).select(Limits(least.sram_bytes - 4))
+        Selector(graph, found, costs).select(Limits(least.sram_bytes - 4))
     text = str(caught.value)
     assert f"needs {least.sram_bytes:,} bytes of SRAM, 4 more than the limit" in text
     assert f"at step {least.peak_step}, {least.peak_node!r}" in text
-    assert Selector(graph, found, device).select(Limits(least.sram_bytes)).scheme.weights == {}
+    assert Selector(graph, found, costs).select(Limits(least.sram_bytes)).scheme.weights == {}
 
 
 def test_an_analysis_with_other_layers_or_without_the_measure_is_refused(case):
-    graph, found, device = case
+    graph, found, costs = case
     with pytest.raises(AnalysisError, match="has no 'fisher'; it has accuracy"):
-        Selector(graph, found, device, "fisher")
+        Selector(graph, found, costs, "fisher")
     with pytest.raises(AnalysisError, match="the analysis has 2 layers, the model 3"):
-        Selector(graph, replace(found, layers=found.layers[:2]), device)
+        Selector(graph, replace(found, layers=found.layers[:2]), costs)
 
 
 def test_the_solver_prints_nothing(case, capfd):
-    graph, found, device = case
-    Selector(graph, found, device).select(Limits(700))
+    graph, found, costs = case
+    Selector(graph, found, costs).select(Limits(700))
     assert capfd.readouterr().out == ""

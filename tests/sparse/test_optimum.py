@@ -9,7 +9,7 @@ import pytest
 
 from mcutrain.errors import PlanError
 from mcutrain.sparse.contribution import SHARES, Contributions
-from mcutrain.sparse.cost import Device, Limits, Measured
+from mcutrain.sparse.cost import CostModel, Limits, Measured
 from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.select import Selector
 from tests.sparse.networks import (
@@ -36,7 +36,7 @@ def fits(limits: Limits, found: Measured) -> bool:
 
 
 def brute_force(
-    device: Device, found: Contributions, shares: tuple[float, ...], limits: Limits
+    costs: CostModel, found: Contributions, shares: tuple[float, ...], limits: Limits
 ) -> float | None:
     """The largest gain of all schemes that fit when planned; weights must have a gain."""
     weights = found.gain().weights
@@ -44,7 +44,7 @@ def brute_force(
     for depth, chosen, bits in all_schemes(found, shares):
         if any(weights[i][s] <= 0 for i, s in chosen):
             continue
-        if fits(limits, measured(device, depth, chosen, bits)):
+        if fits(limits, measured(costs, depth, chosen, bits)):
             gain = gain_of(found, depth, chosen, bits)
             best = gain if best is None else max(best, gain)
     return best
@@ -70,18 +70,18 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
     rng = np.random.default_rng(seed)
     graph = graph_of(kind, seed)
     on_board = seed % 2 == 0
-    device = cached_device(kind, seed, on_board)
+    costs = cached_device(kind, seed, on_board)
     shares = SHARES if len(contributions(graph, rng).layers) < 3 else (0.25, 1.0)
     factors = {0: 0.7, 4: 1.0} if seed == 1 else {4: 1.0, 8: 1.02}
     example = contributions(graph, rng, shares, factors)
-    everything = [measured(device, *s) for s in all_schemes(example, shares)]
+    everything = [measured(costs, *s) for s in all_schemes(example, shares)]
     nothing = 0
     for _ in range(INSTANCES):
         digits = int(rng.choice([2, 6]))
         found = contributions(graph, rng, shares, factors, digits)
         limits = draw_limits(rng, everything, on_board)
-        best = brute_force(device, found, shares, limits)
-        selector = Selector(graph, found, device)
+        best = brute_force(costs, found, shares, limits)
+        selector = Selector(graph, found, costs)
         if best is None:
             nothing += 1
             with pytest.raises(PlanError, match="nothing can be trained: the head alone needs"):
@@ -92,7 +92,7 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
         assert selection.optimal
         assert selection.bound == selection.gain
         assert fits(limits, selection.measured)
-        assert fits(limits, device.measure(selection.scheme))
+        assert fits(limits, costs.measure(selection.scheme))
         weights = found.gain().weights
         assert all(weights[int(i)][s] > 0 for i, s in selection.scheme.weights.items())
     assert nothing < INSTANCES
@@ -100,7 +100,7 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
 
 def test_of_equal_gains_the_smallest_is_taken():
     graph = graph_of("chain", 1)
-    device = cached_device("chain", 1, False)
+    costs = cached_device("chain", 1, False)
     found = contributions(graph, np.random.default_rng(0))
     gains = replace(
         found.gain(),
@@ -108,7 +108,7 @@ def test_of_equal_gains_the_smallest_is_taken():
         weights={2: {0.125: 0.2, 1.0: 0.2}, 1: {1.0: 0.0}, 0: {1.0: -1.0}},
     )
     found = replace(found, gains={"accuracy": gains})
-    selection = Selector(graph, found, device).select(Limits(10**6))
+    selection = Selector(graph, found, costs).select(Limits(10**6))
     assert dict(selection.scheme.weights) == {"2": 0.125}
     assert selection.scheme.bias_depth == 1
     assert selection.binding == "nothing: all that has a gain is trained"
@@ -116,10 +116,10 @@ def test_of_equal_gains_the_smallest_is_taken():
 
 
 def test_what_more_memory_buys_is_true():
-    graph, device = graph_of("inverted", 1), cached_device("inverted", 1, False)
+    graph, costs = graph_of("inverted", 1), cached_device("inverted", 1, False)
     found = contributions(graph, np.random.default_rng(3))
-    selector = Selector(graph, found, device)
-    least = device.measure(scheme_of(0, (), 4)).sram_bytes
+    selector = Selector(graph, found, costs)
+    least = costs.measure(scheme_of(0, (), 4)).sram_bytes
     selection = selector.select(Limits(least))
     assert selection.next is not None
     assert selection.binding.startswith("SRAM at step ")
@@ -131,9 +131,9 @@ def test_what_more_memory_buys_is_true():
 
 
 def test_the_same_question_gets_the_same_answer():
-    graph, device = graph_of("three_branches", 2), cached_device("three_branches", 2, True)
+    graph, costs = graph_of("three_branches", 2), cached_device("three_branches", 2, True)
     found = contributions(graph, np.random.default_rng(5), digits=2)
-    least = device.measure(scheme_of(0, (), 4))
+    least = costs.measure(scheme_of(0, (), 4))
     limits = Limits(least.sram_bytes + 300, least.flash_bytes + 20_000, least.instructions * 2)
-    answers = [Selector(graph, found, device).select(limits).to_dict() for _ in range(2)]
+    answers = [Selector(graph, found, costs).select(limits).to_dict() for _ in range(2)]
     assert answers[0] == answers[1]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcutrain.analysis.finalists import part
-from mcutrain.cost.schemes import device
+from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Dataset
 from mcutrain.errors import DataError, PlanError
 from mcutrain.sparse.contribution import Gains
@@ -27,7 +27,7 @@ def problem():
         contributions(graph, rng, factors={0: 0.9, 4: 1.0}),
         gains={"accuracy": first, "probability": second},
     ).smoothed()
-    return graph, made, device(graph)
+    return graph, made, cost_model(graph)
 
 
 def test_the_mean_is_of_parts_of_the_largest_gain():
@@ -44,7 +44,7 @@ def test_the_mean_is_of_parts_of_the_largest_gain():
 
 def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
     graph, made, costs = problem
-    least = Selector(graph, made, costs).device.measure
+    least = Selector(graph, made, costs).costs.measure
     limits = Limits(2150)
     found = propose(graph, made, costs, limits, 6)
     assert 2 <= len({p.selection.scheme.to_toml() for p in found}) == len(found) <= 6
@@ -53,7 +53,7 @@ def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
     for proposal in found:
         reading, _, free = proposal.reading.partition(", any")
         analysis = every if free else replace(every, residual_factor={4: 1.0})
-        alone = Selector(graph, analysis, device(graph), reading).select(limits, False)
+        alone = Selector(graph, analysis, cost_model(graph), reading).select(limits, False)
         assert alone.scheme == proposal.selection.scheme
         assert alone.gain == proposal.selection.gain
         assert least(alone.scheme).sram_bytes <= 2150

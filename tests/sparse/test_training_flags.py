@@ -3,8 +3,8 @@
 import numpy as np
 
 from mcutrain import demo
-from mcutrain.cli.finalists import Training
-from mcutrain.cli.samples import Source, normalization
+from mcutrain.cli.finalists import SchemeTraining
+from mcutrain.cli.samples import DataSource, normalization
 from mcutrain.simulation import RunSettings
 
 
@@ -12,8 +12,8 @@ def test_share_and_normalization_reach_the_runs(tmp_path):
     x = np.full((40, 28, 28, 1), 128, np.uint8)
     np.savez(tmp_path / "data.npz", x=x, y=np.arange(40) % 10)
     given = normalization("0.3", "0.4")
-    source = Source(tmp_path / "data.npz", None, None, 0.5, given)
-    training = Training(source, RunSettings(1, 0.01), 8, 2, None)
+    source = DataSource(tmp_path / "data.npz", None, None, 0.5, given)
+    training = SchemeTraining(source, RunSettings(1, 0.01), 8, 2, None)
     graph = demo.network()
     split = training.some(graph)
     assert (len(split.train), len(split.test)) == (8, 20)

@@ -128,10 +128,10 @@ def read_file(path: Path) -> FileModel:
     content = path.read_bytes()
     if content[4:8] != IDENTIFIER:
         raise ModelError("this is not a .tflite file: the identifier TFL3 is missing")
-    return _Reader(content).model()
+    return _FileReader(content).model()
 
 
-class _Reader:
+class _FileReader:
     """Walks the tables of one file."""
 
     def __init__(self, content: bytes) -> None:

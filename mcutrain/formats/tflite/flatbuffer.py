@@ -71,10 +71,10 @@ def read_model(content: bytes) -> Table:
 
     Raises ValueError if tables are named so often that they would not fit the file.
     """
-    return _Reader(len(content)).table("Model", tflite.Model.GetRootAs(content, 0))
+    return _TableReader(len(content)).table("Model", tflite.Model.GetRootAs(content, 0))
 
 
-class _Reader:
+class _TableReader:
     """Reads tables, and counts them: a damaged file can name one of them very often."""
 
     def __init__(self, size: int) -> None:
