@@ -23,7 +23,7 @@ from elftools.elf.elffile import ELFFile
 from mcutrain_host.build import Toolchain, _run, build, find_toolchain
 from mcutrain_host.errors import BuildError
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.memory import measure
+from mcutrain_host.memory import linked_memory
 
 from mcutrain import demo
 from mcutrain.codegen import firmware
@@ -146,7 +146,7 @@ def _linked(
     step = demo_step(scheme)
     step.firmware(target).write(project)
     build(project, "zig" if toolchain.name == "zig cc" else "gcc")
-    memory = measure(project)
+    memory = linked_memory(project)
     assert memory is not None
     training = step.plan.training
     found = list(kernel_calls(training))

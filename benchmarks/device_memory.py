@@ -16,7 +16,7 @@ import numpy as np
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.errors import BuildError
-from mcutrain_host.memory import measure
+from mcutrain_host.memory import linked_memory
 from mcutrain_host.protocol import Rate
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
@@ -82,7 +82,7 @@ def _row(step, target, options) -> str:
             build(folder, options.compiler)
         except BuildError as error:
             return f"{step.scheme.name:18}{target.name:20} {error}"
-        memory = measure(folder)
+        memory = linked_memory(folder)
         used = _stack_used(folder) if options.run else None
     total = "" if used is None else f"{memory.linked_bytes - target.stack_bytes + used:,}"
     return ROW.format(

@@ -33,7 +33,7 @@ from scipy.optimize import nnls
 from mcutrain import demo
 from mcutrain.codegen.firmware import FIRMWARE
 from mcutrain.cost import instructions
-from mcutrain.cost.measure import measure
+from mcutrain.cost.counting import count_instructions
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load, prepare
@@ -212,7 +212,7 @@ def counts_of(case: Case, step: TrainingStep, target: Target, folder: Path) -> M
     """Measured, or read from where it was kept."""
     file = folder / f"{case.name}.json"
     if not file.is_file():
-        counts = measure(step, target)
+        counts = count_instructions(step, target)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(dict(counts)), encoding="utf-8")
         print(f"{folder.name} {case.name}: {sum(counts.values()):,}", file=sys.stderr)

@@ -98,7 +98,7 @@ class Evolution:
             taken = zip(space.depth.units, genes, strict=True)
             shares = [pair for unit, gene in taken if gene for pair in unit[gene - 1].shares]
             scheme = scheme_of(space.depth.depth, tuple(sorted(shares)), space.bits)
-            if selector.costs.measure(scheme).sram_bytes <= self.budget:
+            if selector.costs.plan(scheme).sram_bytes <= self.budget:
                 return gain
         return float("nan")
 

@@ -68,7 +68,7 @@ class Memory:
         }
 
 
-def measure(folder: Path) -> Memory | None:
+def linked_memory(folder: Path) -> Memory | None:
     """The memory of a built project; None for a board with an operating system.
 
     Raises ProjectError if it is not built, BuildError if the ELF is none of ours.

@@ -77,14 +77,14 @@ def by_training(
     count = len(problem.layers)
     with workers(execution) as pool:
         later = kinds.weight_candidates(count, count // 2)  # as expensive as they may turn out
-        values = analysis.measure(kinds.bias_candidates(count), pool, later)
+        values = analysis.outcomes(kinds.bias_candidates(count), pool, later)
         base = base_depth(kinds.bias_gains(_of(values, "probability"), count))
-        values |= analysis.measure(kinds.weight_candidates(count, base), pool)
+        values |= analysis.outcomes(kinds.weight_candidates(count, base), pool)
         compared = [
             kinds.residual_candidates(count, weights, base)
             for weights in _references(values, count, base)
         ]
-        values |= analysis.measure([c for by in compared for c in by.values()], pool)
+        values |= analysis.outcomes([c for by in compared for c in by.values()], pool)
     analysis.forget()
     analysis.times.wall = time.monotonic() - started
     return analysis.contributions(values, compared, base)
@@ -132,7 +132,7 @@ class _Analysis:
         train = Activations(trunk, self.cuts, self.problem.train_x, folder, report)
         return train, Activations(trunk, self.cuts, self.problem.test_x, folder, report)
 
-    def measure(
+    def outcomes(
         self, wanted: Sequence[Candidate], pool: Workers, later: Sequence[Candidate] = ()
     ) -> Values:
         """Every measure of the candidates, the mean over all seeds.

@@ -37,7 +37,7 @@ def build(
     Example: `mcutrain build project`
     """
     from mcutrain_host.build import build as compile_project
-    from mcutrain_host.memory import measure
+    from mcutrain_host.memory import linked_memory
 
     if optimize not in ("1", "2", "3", "s"):
         raise typer.BadParameter(f"{optimize!r} is none of 1, 2, 3, s", param_hint="--optimize")
@@ -49,7 +49,7 @@ def build(
             f"-O{optimize}",
             lambda done, total: bar.update(task, completed=done, total=total),
         )
-    measured = measure(folder)
+    measured = linked_memory(folder)
     if json:
         show_json({"elf": str(elf), "memory": None if measured is None else measured.facts()})
         return

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.errors import BuildError
-from mcutrain_host.memory import measure
+from mcutrain_host.memory import linked_memory
 
 from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen.firmware import compile_facts
@@ -25,7 +25,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
 from mcutrain.pipeline import ALIGN_BYTES, TrainingStep, differentiated, prepare
 from mcutrain.sparse import UpdateScheme
-from mcutrain.sparse.cost import CostFunction, CostModel, Measured, SchemeCost
+from mcutrain.sparse.cost import CostFunction, CostModel, Needs, SchemeCost
 from mcutrain.target import Target
 
 DEFAULTS = TrainOptions()
@@ -68,17 +68,17 @@ def cost_model(
     fixed = 0 if target is None else target.stack_bytes + target.firmware_bytes()
 
     @_remembered
-    def planned(scheme: UpdateScheme) -> Measured:
-        return _measured(_planned(graph, scheme, options), target)
+    def planned(scheme: UpdateScheme) -> Needs:
+        return _needs(_planned(graph, scheme, options), target)
 
     @_remembered
-    def compiled(scheme: UpdateScheme) -> Measured | None:
+    def compiled(scheme: UpdateScheme) -> Needs | None:
         assert target is not None
         return _built(_planned(graph, scheme, options), target)
 
     return CostModel(
         cost=scheme_cost(graph, isa, options),
-        measure=planned,
+        plan=planned,
         build=compiled if builds and target is not None and not target.is_hosted else None,
         fixed_sram_bytes=STATE_HEADER_BYTES + fixed,
         fixed_flash_bytes=0 if code is None else code.fixed,
@@ -114,13 +114,13 @@ def _planned(graph: Graph, scheme: UpdateScheme, options: TrainOptions) -> Train
     )
 
 
-def _measured(step: TrainingStep, target: Target | None) -> Measured:
+def _needs(step: TrainingStep, target: Target | None) -> Needs:
     """What the plan says of memory, and estimates of the rest."""
     plan = step.plan
     code = None if target is None else code_sizes(target.isa)
     counts = {} if target is None else instructions.estimate(plan.training, target.isa)
     sram = target.sram_bytes if target is not None else lambda arena, state: arena + state
-    return Measured(
+    return Needs(
         sram_bytes=sram(plan.arena_bytes, plan.state_bytes),
         arena_bytes=plan.arena_bytes,
         state_bytes=plan.state_bytes,
@@ -131,9 +131,9 @@ def _measured(step: TrainingStep, target: Target | None) -> Measured:
     )
 
 
-def _built(step: TrainingStep, target: Target) -> Measured | None:
+def _built(step: TrainingStep, target: Target) -> Needs | None:
     """The same as the linked ELF has it; None if the linker has too little memory."""
-    estimated = _measured(step, target)
+    estimated = _needs(step, target)
     with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:
         project = Path(folder) / "project"
         step.firmware(target).write(project)
@@ -143,7 +143,7 @@ def _built(step: TrainingStep, target: Target) -> Measured | None:
             if "bytes too many" in str(error):
                 return None
             raise
-        memory = measure(project)
+        memory = linked_memory(project)
     assert memory is not None
     return replace(
         estimated,

@@ -13,7 +13,7 @@ from mcutrain_host.client import Device
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.memory import Memory, measure
+from mcutrain_host.memory import Memory, linked_memory
 from mcutrain_host.packages import OPTIONAL, Package
 from mcutrain_host.protocol import Identity, Step
 from mcutrain_host.trainer import Lessons, Outcome, Settings, Training
@@ -70,7 +70,7 @@ def firmware(step: TrainingStep, folder: Path, report: Report) -> Memory:
     """Generate and build the board's program."""
     step.firmware(load_target(BOARD)).write(folder)
     build(folder, progress=lambda done, of: report("compiling for the board", done, of))
-    memory = measure(folder)
+    memory = linked_memory(folder)
     assert memory is not None, "a microcontroller has a memory map"
     return memory
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcutrain_host.errors import HostError
 from mcutrain_host.manifest import FILE, Manifest
-from mcutrain_host.memory import measure
+from mcutrain_host.memory import linked_memory
 
 from mcutrain.errors import PlanError, ReportError
 from mcutrain.memplan import Buffer, MemoryPlan, read_csv
@@ -113,7 +113,7 @@ def _usage(folder: Path, manifest: Manifest) -> Usage:
         "flash_limit": None if memory.flash is None else memory.flash.bytes,
     }
     try:
-        linked = measure(folder)
+        linked = linked_memory(folder)
     except (HostError, KeyError, TypeError, ValueError):
         linked = None  # not built, or not by this version: the plan is what is known
     if linked is not None:

@@ -113,10 +113,10 @@ class Choices:
         """Whether all layers at once, with all biases, add what each adds where it was costed."""
         joint = self._joint(share)
         together = self.book.added(self.deepest, joint)
-        measured = [(self._measured_at((i,), self.deepest), ((i, share),)) for i, _ in joint]
+        measured = [(self._costed_at((i,), self.deepest), ((i, share),)) for i, _ in joint]
         return together.equals(Added.total(self.book.added(*key) for key in measured))
 
-    def _measured_at(self, unit: Unit, depth: int) -> int:
+    def _costed_at(self, unit: Unit, depth: int) -> int:
         """The least depth at which the unit should cost what it does at this one."""
         return next((g[0] for g in self._depths_alike(unit) if depth in g), -1)
 
@@ -216,7 +216,7 @@ class Choices:
         count = int(np.prod([1 + len(self._shares[i]) for i in unit], dtype=np.int64))
         if count > MOST_COMBINATIONS:
             return [o for i in unit for o in self._part_of(i, len(unit), depth)]
-        measured = self._measured_at(unit, depth)
+        measured = self._costed_at(unit, depth)
         if measured < 0:
             return []
         if not self._all_add_up and not all(

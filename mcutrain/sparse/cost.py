@@ -56,7 +56,7 @@ class SchemeCost:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Needs:
     """What a planned scheme really takes.
 
     arena_bytes, state_bytes: of sram_bytes. flash_bytes: rather more than it is, unless it
@@ -83,23 +83,23 @@ class Limits:
 
 
 CostFunction = Callable[[UpdateScheme], SchemeCost]
-MeasureFunction = Callable[[UpdateScheme], Measured]
-BuildFunction = Callable[[UpdateScheme], Measured | None]
+PlanFunction = Callable[[UpdateScheme], Needs]
+BuildFunction = Callable[[UpdateScheme], Needs | None]
 
 
 @dataclass(frozen=True)
 class CostModel:
     """How schemes are costed.
 
-    cost: fast, never more than the truth. measure: planned for real. build: what a compiler makes
-    of the scheme that measure found to fit, None if it does not link; called for a winner only,
+    cost: fast, never more than the truth. plan: for real. build: what a compiler makes
+    of the scheme that plan found to fit, None if it does not link; called for a winner only,
     and more than once: all three should remember what they found.
     fixed_sram_bytes, fixed_flash_bytes: what firmware takes besides what cost says, never more
     than the truth either.
     """
 
     cost: CostFunction
-    measure: MeasureFunction
+    plan: PlanFunction
     build: BuildFunction | None = None
     fixed_sram_bytes: int = 0
     fixed_flash_bytes: int = 0

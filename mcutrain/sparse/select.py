@@ -17,7 +17,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.sparse.binding import binding_constraint
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.contribution import Contributions
-from mcutrain.sparse.cost import BuildFunction, CostModel, Limits, Measured
+from mcutrain.sparse.cost import BuildFunction, CostModel, Limits, Needs
 from mcutrain.sparse.cost_book import Progress, scheme_of
 from mcutrain.sparse.resolution import with_importance
 from mcutrain.sparse.scheme import UpdateScheme
@@ -69,7 +69,7 @@ class Selector:
         if best is None:
             raise self._too_small(limits)
         scheme = self._scheme(best)
-        measured = (self.costs.build or self.costs.measure)(scheme)
+        measured = (self.costs.build or self.costs.plan)(scheme)
         assert measured is not None
         measure = self.measure
         following = self._next(limits, best) if with_next else None
@@ -106,7 +106,7 @@ class Selector:
                 found = search.best()
                 if found is None:
                     break
-                measured = self.costs.measure(self._scheme(found))
+                measured = self.costs.plan(self._scheme(found))
                 if _fits(limits, measured) and _builds(limits, self._scheme(found), build):
                     self._solves += search.solves
                     return found, max(bound, found.gain, search.bound)
@@ -181,13 +181,13 @@ class Selector:
             found, _ = self._best(larger)
             if found is not None and found.gain > best.gain + self._least_gain:
                 old, new = self._scheme(best), self._scheme(found)
-                more = self.costs.measure(new).sram_bytes - limits.sram_bytes
+                more = self.costs.plan(new).sram_bytes - limits.sram_bytes
                 return Next(more, found.gain - best.gain, new, changes(old, new))
         return None
 
     def _too_small(self, limits: Limits) -> PlanError:
         """The head alone does not fit: by how much, and which step needs it."""
-        least = self.costs.measure(scheme_of(0, (), UpdateScheme().residual_bits))
+        least = self.costs.plan(scheme_of(0, (), UpdateScheme().residual_bits))
         over = [
             f"{getattr(least, name):,} {'' if name == 'instructions' else 'bytes of '}"
             f"{LIMIT_NAMES[name]}, {getattr(least, name) - getattr(limits, name):,} more than the "
@@ -208,7 +208,7 @@ class Selector:
         )
 
 
-def _fits(limits: Limits, measured: Measured) -> bool:
+def _fits(limits: Limits, measured: Needs) -> bool:
     return all(free >= 0 for free in _free(limits, measured).values())
 
 
@@ -218,7 +218,7 @@ def _builds(limits: Limits, scheme: UpdateScheme, build: BuildFunction | None) -
     return build is None or (built is not None and _fits(limits, built))
 
 
-def _free(limits: Limits, measured: Measured) -> Mapping[str, int]:
+def _free(limits: Limits, measured: Needs) -> Mapping[str, int]:
     """What is left of each limit."""
     return {
         name: getattr(limits, name) - getattr(measured, name)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse.cost import Limits, Measured
+from mcutrain.sparse.cost import Limits, Needs
 from mcutrain.sparse.scheme import UpdateScheme
 
 
@@ -56,7 +56,7 @@ class Selection(Shown):
     bound: float
     optimal: bool
     layers: tuple[LayerChoice, ...]
-    measured: Measured
+    measured: Needs
     limits: Limits
     free: Mapping[str, int]
     binding: str

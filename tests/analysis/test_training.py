@@ -168,7 +168,7 @@ def test_more_seeds_add_to_the_results_that_are_there(found: Contributions, smal
     settings = dataclasses.replace(SETTINGS, seeds=2)
     analysis = training._Analysis(small, settings, lambda _: None, times)
     with workers.workers(HERE) as pool:
-        both = analysis.measure((training.HEAD, bias_candidate(2)), pool)
+        both = analysis.outcomes((training.HEAD, bias_candidate(2)), pool)
     assert (times.cached, times.trials) == (2, 2)
     assert both[training.HEAD]["loss"] != -found.head["loss"]
 

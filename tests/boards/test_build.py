@@ -13,7 +13,7 @@ from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.errors import BuildError, ProjectError
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.memory import measure
+from mcutrain_host.memory import linked_memory
 from mcutrain_host.virtual.board import DirectLink, load_machine, put_uf2
 from mcutrain_host.virtual.link import LoopbackLink
 
@@ -34,7 +34,7 @@ def test_every_board_of_the_issue_is_there():
 def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compiler):
     if not has_compiler(projects_root, board, compiler):
         pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")
-    memory = measure(built(projects_root, board, compiler))
+    memory = linked_memory(built(projects_root, board, compiler))
     assert memory.agrees, memory.facts()
     target, plan = load_target(board), training_step().plan
     assert memory.linked_bytes == target.sram_bytes(plan.arena_bytes, plan.state_bytes)
@@ -65,7 +65,7 @@ def test_the_makefile_builds_without_python(projects_root, tmp_path, board):
     )
     assert done.returncode == 0, done.stderr
     if board != "native":
-        assert measure(tmp_path / "p").agrees
+        assert linked_memory(tmp_path / "p").agrees
     if board == "rpi-pico":
         uf2 = (tmp_path / "p/build/firmware.uf2").read_bytes()
         assert len(uf2) % 512 == 0

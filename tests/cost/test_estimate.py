@@ -14,8 +14,8 @@ from mcutrain_host.virtual.errors import VirtualBoardError
 
 from mcutrain import demo
 from mcutrain.cost import instructions
+from mcutrain.cost.counting import _by_node, count_instructions
 from mcutrain.cost.instructions import OTHER, calls, estimate, feature, load_costs, quantities
-from mcutrain.cost.measure import _by_node, measure
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.target import FIRMWARE
@@ -51,7 +51,7 @@ def sparse() -> TrainingStep:
 @pytest.mark.parametrize(("board", "isa"), [("nucleo-f446re", "dsp"), ("rpi-pico", "portable")])
 def test_the_estimate_is_what_the_virtual_board_executes(sparse, board, isa):
     step = sparse if isa == "dsp" else prepare(made(0, small=True), "full")
-    counts, estimated = measure(step, board), estimate(step.plan.training, isa)
+    counts, estimated = count_instructions(step, board), estimate(step.plan.training, isa)
     assert list(counts) == list(estimated)
     assert sum(estimated.values()) == pytest.approx(sum(counts.values()), rel=STEP_ERROR)
     ran = [name for name, count in counts.items() if count]
@@ -173,14 +173,14 @@ def test_taps_are_those_inside_the_image():
 
 def test_a_board_without_emulator_is_a_sentence(sparse):
     with pytest.raises(TargetError, match="native has no virtual board"):
-        measure(sparse, "native")
+        count_instructions(sparse, "native")
 
 
 def test_a_missing_emulator_is_a_sentence(sparse, monkeypatch):
-    monkeypatch.setattr("mcutrain.cost.measure._built", lambda *_: None)
+    monkeypatch.setattr("mcutrain.cost.counting._built", lambda *_: None)
     monkeypatch.setitem(sys.modules, "unicorn", None)
     with pytest.raises(VirtualBoardError, match=r"pip install 'mcutrain\[virtual\]'"):
-        measure(sparse, "nucleo-f446re")
+        count_instructions(sparse, "nucleo-f446re")
 
 
 def test_counts_of_another_step_are_refused(sparse):

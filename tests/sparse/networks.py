@@ -14,7 +14,7 @@ from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.spatial import Window
 from mcutrain.sparse import find_head, layers_of
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains, digest
-from mcutrain.sparse.cost import CostModel, Measured
+from mcutrain.sparse.cost import CostModel, Needs
 from mcutrain.sparse.cost_book import Shares, scheme_of
 from mcutrain.target import load_target
 from tests.simulation.networks import Network, same
@@ -138,5 +138,5 @@ def gain_of(found: Contributions, depth: int, shares: Shares, bits: int) -> floa
     return gains.bias[depth] + factor * sum(gains.weights[i][s] for i, s in shares)
 
 
-def measured(costs: CostModel, depth: int, shares: Shares, bits: int) -> Measured:
-    return costs.measure(scheme_of(depth, shares, bits))
+def measured(costs: CostModel, depth: int, shares: Shares, bits: int) -> Needs:
+    return costs.plan(scheme_of(depth, shares, bits))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mcutrain_host.build import build
-from mcutrain_host.memory import measure
+from mcutrain_host.memory import linked_memory
 
 from mcutrain import demo
 from mcutrain.cost.schemes import cost_model, has_compiler
@@ -36,7 +36,7 @@ def linked(selection: Selection, board: str, folder: Path) -> tuple[int, int]:
     """SRAM and flash of the firmware; what is in flash is larger at -O3."""
     prepare(demo.network(), selection.scheme).firmware(load_target(board)).write(folder)
     build(folder, optimize="-O1")  # compiles sooner; SRAM is the same
-    memory = measure(folder)
+    memory = linked_memory(folder)
     assert memory is not None
     return memory.linked_bytes, memory.flash_bytes
 
@@ -70,7 +70,7 @@ def test_costs_on_a_board_leave_no_sram_unused_that_one_more_choice_needs():
 def test_flash_limits_the_choice_as_well():
     found = selector("rpi-pico")
     free = found.select(Limits(80 * KIB))
-    head = found.costs.measure(scheme_of(0, (), 4))
+    head = found.costs.plan(scheme_of(0, (), 4))
     limit = (free.measured.flash_bytes + head.flash_bytes) // 2
     small = found.select(Limits(80 * KIB, limit))
     assert small.measured.flash_bytes <= limit < free.measured.flash_bytes
@@ -88,7 +88,7 @@ def test_the_winner_is_compiled_and_its_flash_measured():
     compiling = cost_model(graph, target, builds=True)
     assert compiling.build is not None
     chosen = Selector(graph, found, compiling).select(Limits(40 * KIB), with_next=False)
-    estimated = compiling.measure(chosen.scheme)
+    estimated = compiling.plan(chosen.scheme)
     assert chosen.measured.was_built
     assert chosen.measured.sram_bytes == estimated.sram_bytes
     assert chosen.measured.flash_bytes < estimated.flash_bytes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcutrain.errors import AnalysisError, PlanError
-from mcutrain.sparse.cost import CostModel, Limits, Measured
+from mcutrain.sparse.cost import CostModel, Limits, Needs
 from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.select import MOST_CUTS, Selector
 from tests.sparse.networks import (
@@ -34,12 +34,12 @@ def case():
 def lying(costs: CostModel, more_bytes: int) -> CostModel:
     """Plans need more than lifetimes say, by a number that looks random."""
 
-    def measure(scheme) -> Measured:
-        true = costs.measure(scheme)
+    def plan(scheme) -> Needs:
+        true = costs.plan(scheme)
         excess = sum(map(ord, scheme.to_toml())) % more_bytes
         return replace(true, sram_bytes=true.sram_bytes + excess)
 
-    return replace(costs, measure=measure)
+    return replace(costs, plan=plan)
 
 
 def test_the_best_scheme_that_fits_when_planned_is_found_behind_those_that_do_not(case):
@@ -85,11 +85,11 @@ def test_what_does_not_link_is_cut_off(case):
     graph, found, costs = case
     refused = []
 
-    def build(scheme) -> Measured | None:
+    def build(scheme) -> Needs | None:
         if len(refused) < 3:
             refused.append(scheme)
             return None
-        return replace(costs.measure(scheme), was_built=True)
+        return replace(costs.plan(scheme), was_built=True)
 
     free = Selector(graph, found, costs).select(GENEROUS)
     selection = Selector(graph, found, replace(costs, build=build)).select(GENEROUS)
@@ -102,7 +102,7 @@ def test_what_does_not_link_is_cut_off(case):
 
 def test_a_budget_below_the_head_alone_says_the_least_budget_and_its_step(case):
     graph, found, costs = case
-    least = costs.measure(scheme_of(0, (), 4))
+    least = costs.plan(scheme_of(0, (), 4))
     with pytest.raises(PlanError) as caught:
         Selector(graph, found, costs).select(Limits(least.sram_bytes - 4))
     text = str(caught.value)

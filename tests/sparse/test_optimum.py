@@ -9,7 +9,7 @@ import pytest
 
 from mcutrain.errors import PlanError
 from mcutrain.sparse.contribution import SHARES, Contributions
-from mcutrain.sparse.cost import CostModel, Limits, Measured
+from mcutrain.sparse.cost import CostModel, Limits, Needs
 from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.select import Selector
 from tests.sparse.networks import (
@@ -29,7 +29,7 @@ INSTANCES = 17
 """Per network: 12 networks, 204 instances."""
 
 
-def fits(limits: Limits, found: Measured) -> bool:
+def fits(limits: Limits, found: Needs) -> bool:
     names = ("sram_bytes", "flash_bytes", "instructions")
     pairs = [(getattr(limits, name), getattr(found, name)) for name in names]
     return all(limit is None or value <= limit for limit, value in pairs)
@@ -50,7 +50,7 @@ def brute_force(
     return best
 
 
-def draw_limits(rng: np.random.Generator, everything: list[Measured], on_board: bool) -> Limits:
+def draw_limits(rng: np.random.Generator, everything: list[Needs], on_board: bool) -> Limits:
     """Somewhere between the cheapest and the most expensive scheme, or just below."""
 
     def draw(name: str) -> int:
@@ -92,7 +92,7 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
         assert selection.optimal
         assert selection.bound == selection.gain
         assert fits(limits, selection.measured)
-        assert fits(limits, costs.measure(selection.scheme))
+        assert fits(limits, costs.plan(selection.scheme))
         weights = found.gain().weights
         assert all(weights[int(i)][s] > 0 for i, s in selection.scheme.weights.items())
     assert nothing < INSTANCES
@@ -119,7 +119,7 @@ def test_what_more_memory_buys_is_true():
     graph, costs = graph_of("inverted", 1), cached_device("inverted", 1, False)
     found = contributions(graph, np.random.default_rng(3))
     selector = Selector(graph, found, costs)
-    least = costs.measure(scheme_of(0, (), 4)).sram_bytes
+    least = costs.plan(scheme_of(0, (), 4)).sram_bytes
     selection = selector.select(Limits(least))
     assert selection.next is not None
     assert selection.binding.startswith("SRAM at step ")
@@ -133,7 +133,7 @@ def test_what_more_memory_buys_is_true():
 def test_the_same_question_gets_the_same_answer():
     graph, costs = graph_of("three_branches", 2), cached_device("three_branches", 2, True)
     found = contributions(graph, np.random.default_rng(5), digits=2)
-    least = costs.measure(scheme_of(0, (), 4))
+    least = costs.plan(scheme_of(0, (), 4))
     limits = Limits(least.sram_bytes + 300, least.flash_bytes + 20_000, least.instructions * 2)
     answers = [Selector(graph, found, costs).select(limits).to_dict() for _ in range(2)]
     assert answers[0] == answers[1]

@@ -44,7 +44,7 @@ def test_the_mean_is_of_parts_of_the_largest_gain():
 
 def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
     graph, made, costs = problem
-    least = Selector(graph, made, costs).costs.measure
+    least = Selector(graph, made, costs).costs.plan
     limits = Limits(2150)
     found = propose(graph, made, costs, limits, 6)
     assert 2 <= len({p.selection.scheme.to_toml() for p in found}) == len(found) <= 6

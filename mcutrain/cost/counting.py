@@ -34,7 +34,7 @@ MOST_CALLS = 1022
 """Rows that counter.c has for a root, less its own code and the last, which collects the rest."""
 
 
-def measure(
+def count_instructions(
     step: TrainingStep,
     board: str | Path | Target,
     folder: Path | None = None,
@@ -61,7 +61,7 @@ def measure(
     check_installed()
     if folder is None:
         with tempfile.TemporaryDirectory() as scratch:
-            return measure(step, target, Path(scratch) / "project", samples, report)
+            return count_instructions(step, target, Path(scratch) / "project", samples, report)
     _built(step, target, folder, report)
     return _counts(training, folder, samples or _noise(training), report)
 
