@@ -98,7 +98,7 @@ def analyze(
     gradient_samples: Annotated[
         int, typer.Option(min=2, help="By gradient: samples whose gradients are taken.")
     ] = 256,
-    reading: inputs.Reading,
+    reading: inputs.ReadingFlags,
     jobs: Annotated[
         int | None,
         typer.Option(

@@ -17,7 +17,7 @@ from mcutrain.cli.trials import watching_trials
 if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
-    from mcutrain.report.compare import Budget, Entry
+    from mcutrain.report.compare import Budget, PlannedRow
     from mcutrain.report.content import Report
     from mcutrain.report.learning import Compared
     from mcutrain.runs.parallel import Lesson, Trial
@@ -58,10 +58,10 @@ def compare(
     *,
     classes: options.AutoClasses = options.AUTO,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each scheme.")] = 3,
-    learning: inputs.ScheduledLearning,
+    learning: inputs.ScheduledLearningFlags,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
-    reading: inputs.Reading,
+    reading: inputs.ReadingFlags,
     jobs: inputs.Jobs = None,
     output: Annotated[
         Path | None,
@@ -143,17 +143,17 @@ def _candidates(
     budget: Budget,
     given: list[str],
     chosen: Selection | None,
-) -> list[Entry]:
+) -> list[PlannedRow]:
     """The usual ones, those that were asked for, the selected one."""
-    from mcutrain.report.compare import Entry, usual
+    from mcutrain.report.compare import PlannedRow, usual
     from mcutrain.sparse import parse_scheme
 
     found = usual(graph, classes, budget)
     for text in given:
         scheme = parse_scheme(text)
-        found.append(Entry(scheme.name, scheme))
+        found.append(PlannedRow(scheme.name, scheme))
     if chosen is not None:
-        found.append(Entry("selected", chosen.scheme))
+        found.append(PlannedRow("selected", chosen.scheme))
     return found
 
 
@@ -196,7 +196,7 @@ def _report(
     graph: Graph,
     classes: int | None,
     budget: Budget,
-    candidates: list[Entry],
+    candidates: list[PlannedRow],
     rows: list[Compared],
     results: dict[Trial, SimulationResult],
 ) -> Report:

@@ -158,7 +158,7 @@ class DataSource:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingFlags:
     """Flags of how a data set is read."""
 
     test_share: TestShare = 0.2
@@ -175,7 +175,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Learning:
+class LearningFlags:
     """Flags of how a network learns."""
 
     epochs: Epochs = 4
@@ -196,7 +196,7 @@ class Learning:
 
 
 @dataclass(frozen=True)
-class ScheduledLearning(Learning):
+class ScheduledLearningFlags(LearningFlags):
     """The same, and flags of the learning rate's course."""
 
     schedule: Schedule = "cosine"

@@ -78,8 +78,8 @@ def select(
         ),
     ] = None,
     *,
-    learning: inputs.Learning,
-    reading: inputs.Reading,
+    learning: inputs.LearningFlags,
+    reading: inputs.ReadingFlags,
     seed: options.Seed = 0,
     jobs: inputs.Jobs = None,
     no_build: Annotated[

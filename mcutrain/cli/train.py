@@ -49,7 +49,7 @@ def train(
     port: boards.BoardPort = None,
     baud: boards.BoardBaud = None,
     *,
-    learning: inputs.ScheduledLearning,
+    learning: inputs.ScheduledLearningFlags,
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: Annotated[
@@ -61,7 +61,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    reading: inputs.Reading,
+    reading: inputs.ReadingFlags,
     save_every: Annotated[
         int,
         typer.Option(

@@ -36,7 +36,7 @@ def verify(
     reference_samples: Annotated[
         int, typer.Option(min=0, help="How many of them the slow numpy reference computes too.")
     ] = 20,
-    reading: inputs.Reading,
+    reading: inputs.ReadingFlags,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

@@ -24,7 +24,7 @@ from mcutrain.pipeline.losses import choose_loss_for_data
 from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
     Budget,
-    Entry,
+    PlannedRow,
     selected,
     trials,
     usual,
@@ -267,11 +267,11 @@ def compare(
     candidates = usual(graph, wanted, budget)
     for scheme in schemes:
         given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
-        candidates.append(Entry(given.name, given))
+        candidates.append(PlannedRow(given.name, given))
     if analysis is not None:
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)
-        candidates.append(Entry("selected", chosen.scheme))
+        candidates.append(PlannedRow("selected", chosen.scheme))
     rows = [budget.row(c, prepare(graph, c.scheme, classes=wanted)) for c in candidates]
     lesson = Lesson(
         Path(model),

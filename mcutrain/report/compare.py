@@ -28,7 +28,7 @@ USUAL_ISA = "dsp"
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlannedRow:
     """A row that is to be: what to call it, and what it trains."""
 
     name: str
@@ -55,7 +55,7 @@ class Budget:
             return self.target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes)
         return step.plan.sram_bytes
 
-    def row(self, candidate: Entry, step: TrainingStep) -> Compared:
+    def row(self, candidate: PlannedRow, step: TrainingStep) -> Compared:
         """What a scheme needs; it has not learnt yet."""
         isa = USUAL_ISA if self.target is None else self.target.isa
         return Compared(
@@ -71,7 +71,7 @@ class Budget:
         )
 
 
-def usual(graph: Graph, classes: int | None, budget: Budget) -> list[Entry]:
+def usual(graph: Graph, classes: int | None, budget: Budget) -> list[PlannedRow]:
     """Head only, all biases, the last k layers that fit, everything."""
     count = len(layers_of(graph, find_head(graph)))
     k = last_that_fits(graph, classes, budget, count)
@@ -79,7 +79,7 @@ def usual(graph: Graph, classes: int | None, budget: Budget) -> list[Entry]:
     if 0 < k < count:
         named.append((f"last {k}", f"last:{k}"))
     named.append(("full", "full"))
-    return [Entry(name, parse_scheme(text)) for name, text in named]
+    return [PlannedRow(name, parse_scheme(text)) for name, text in named]
 
 
 def selected(
