@@ -169,6 +169,8 @@ def test_a_board_of_ones_own_is_a_folder(tmp_path, projects_root):
         (("title =", "titel ="), "unknown key 'titel'"),
         (("name =", "#"), "the key 'name' is missing"),
         (("[memory]", "[memory"), "board.toml"),
+        (("unicorn =", "unicron ="), r"board.toml: \[emulate\] has the unknown key 'unicron'"),
+        (("baud = 115200", 'baud = "fast"'), r'\[uart\].baud is "fast", not an integer'),
     ],
 )
 def test_a_wrong_board_toml_is_a_sentence(tmp_path, change, message):
