@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from mcutrain.errors import McutrainError
 from mcutrain.formats.tflite.flatbuffer import Table, read_model
+from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from mcutrain.pipeline import load, prepare
@@ -139,6 +140,15 @@ def test_a_new_head_takes_the_old_ones_place_and_name(source, classes, tmp_path)
     biggest = max(t.type.size_bytes for t in original.tensors.values() if t.is_constant)
     grown = max(0, classes - 4) * (8 + 4 + 4)
     assert done.size_bytes <= source.stat().st_size + grown + biggest  # the old head is gone
+
+
+def test_what_would_be_read_differently_is_written_anew(source, tmp_path, monkeypatch):
+    monkeypatch.setattr("mcutrain.formats.patch_tflite", lambda path, *_: path.read_bytes())
+    original = load(source)
+    trained = changed_everywhere(original)
+    done = export(source, original, trained, tmp_path / "out.tflite")
+    assert done.reason.startswith("the original with other parameters is read differently: ")
+    assert not difference(trained, load(done.path))
 
 
 def test_parameters_that_the_file_shares_are_parted(tmp_path):
