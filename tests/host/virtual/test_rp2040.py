@@ -112,6 +112,19 @@ def test_power_cut_while_the_rom_erases(tmp_path: Path) -> None:
     assert len(found) > 3
 
 
+@pytest.mark.timeout(60)
+def test_a_cut_while_the_rom_is_busy_comes_at_its_instruction(tmp_path: Path) -> None:
+    image = pico_program(tmp_path, saving())
+    whole = Machine(PICO, image)
+    whole.cut_during("erase", 0)
+    assert whole.run() is Stop.POWER_CUT
+    for later in (0, 1, 700):
+        machine = Machine(PICO, image)
+        machine.cut_at(whole.instructions + later)
+        assert machine.run() is Stop.POWER_CUT
+        assert machine.instructions == whole.instructions + later
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
