@@ -77,7 +77,13 @@ def test_the_reference_names_everything_and_its_example_runs(
     assert set(mcutrain.__all__) <= named
     demo.copy_files(tmp_path / "demo")
     monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    executed(example, {}, "docs/python.md")
+    names: dict[str, Any] = {}
+    first, second = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    executed(first, names, "docs/python.md")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["<Planned", "<SimulationResult", "<Changes"]
+    executed(second, names, "docs/python.md")
+    said = re.search(r"# (\d+ \d+)$", second, re.MULTILINE)
+    assert said is not None
+    assert capsys.readouterr().out.splitlines()[0] == said[1]
+    assert (tmp_path / "project" / "src" / "mct_model.c").is_file()
