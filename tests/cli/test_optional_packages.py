@@ -25,7 +25,7 @@ else:
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))[
     "project"
 ]
-NOT_A_USERS = {"test", "dev", "oracle-tflite"}
+NOT_A_USERS = {"docs", "test", "dev", "oracle-tflite"}
 """Extras that only this project's own tests and checks need."""
 Without = Callable[..., None]
 
