@@ -270,7 +270,7 @@ def class_numbers(
         width = given[first].shape[1]
         found = {key: _hot(y, key, width) for key, y in given.items()}
         return found, names or tuple(map(str, range(width)))
-    found = {key: as_labels(y[:, 0] if y.ndim == 2 else y, key) for key, y in given.items()}
+    found = {key: as_labels(y[:, 0] if y.shape[1:] == (1,) else y, key) for key, y in given.items()}
     return found, names or _numbers_as_names(np.concatenate(list(found.values())))
 
 

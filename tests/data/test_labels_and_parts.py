@@ -66,6 +66,11 @@ BAD_LABELS = {
         {**HALVES, "y_train": np.eye(3)[Y[:12]], "y_test": Y[12:]},
         "save one-hot rows of 3 classes",
     ),
+    "rows beside numbers": (
+        {**HALVES, "y_train": Y[:12], "y_test": np.eye(3, dtype=np.uint8)[Y[12:]]},
+        r"y_test has the shape \(12, 3\): save one label per sample",
+    ),
+    "no column": ({**HALVES, "y_train": Y[:12], "y_test": np.zeros((12, 0), int)}, r"\(12, 0\)"),
     "empty": ({"x": X, "y": np.array([""] * 24)}, "class name '' is empty"),
     "no text": ({"x": X, "y": np.array([b"\xff"] * 24)}, "no UTF-8"),
 }
