@@ -128,11 +128,19 @@ def split_of_series(
         parts = parts if parts[1] else [parts[0], parts[2], []]
     else:
         parts = [*_held_out(found, names, windows, test_share, seed), []]
-    if not (parts[0] and parts[1]):
-        missing = "training" if parts[1] else "test"
-        raise DataError(f"no window is left for the {missing} part: record more rows, or mark them")
+    for part, name in ((parts[1], "test"), (parts[0], "training")):
+        check_windows(part, length, name)
     made = [dataset_of(part, names, windows) for part in parts if part]
     return Split(*made)
+
+
+def check_windows(found: Sequence[Series], length: int, name: str) -> None:
+    """Raise DataError unless the part of this name has a window of so many rows."""
+    if not any(len(series.rows) >= length for series in found):
+        raise DataError(
+            f"no window of {length} rows is left for the {name} part: record more rows without a "
+            "gap, or mark them"
+        )
 
 
 def _held_out(

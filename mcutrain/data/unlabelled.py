@@ -21,7 +21,7 @@ from mcutrain.data._folders import (
 )
 from mcutrain.data._npz import Arrays, given_split, read_arrays
 from mcutrain.data._place import read_place
-from mcutrain.data._tables import TABLES, dataset_of, read_series
+from mcutrain.data._tables import TABLES, check_windows, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
 from mcutrain.data.load import KINDS, read_files, windows_of
 from mcutrain.errors import DataError
@@ -59,7 +59,9 @@ def load_samples(
     def of_tables(place: Path) -> Samples:
         found, names = read_series(place, progress)
         windows = windows_of(input_shape, stride)
-        part = dataset_of([s for s in found if not s.part and windows.starts(s)], names, windows)
+        train = [series for series in found if not series.part]
+        check_windows(train, windows.length(found[0].rows.shape[1]), "training")
+        part = dataset_of(train, names, windows)
         return part.x[_mixed(part.y, count, seed)]
 
     def of_file(place: Path) -> Samples:

@@ -102,6 +102,20 @@ def test_three_parts_by_a_column_or_by_folders(tmp_path: Path) -> None:
     assert len(load_samples(tmp_path / "s.csv", 3, input_shape=MODEL)) == 3
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [[*lines(0, 3, "a", "train"), *lines(0, 8, "a", "test")], lines(0, 8, "a", "test")],
+    ids=["too few to train on", "none to train on"],
+)
+def test_a_calibration_without_a_window_is_refused_in_a_sentence(
+    tmp_path: Path, rows: list[str]
+) -> None:
+    path = put(tmp_path / "s.csv", "x,y,label,split", rows)
+    with pytest.raises(DataError, match="no window of 4 rows is left for the training") as caught:
+        load_samples(path, 9, input_shape=MODEL)
+    assert str(caught.value).startswith(str(path))
+
+
 @pytest.mark.parametrize("name", ["", "index", "Unnamed: 0", "Time"])
 def test_row_numbers_are_no_channel(tmp_path: Path, name: str) -> None:
     rows = [[f"{i},{row}" for i, row in enumerate(lines(5, 8, label))] for label in "ab"]
