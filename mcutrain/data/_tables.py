@@ -246,10 +246,10 @@ class _Collected:
 
     width: int
     numbers: list[int]
-    special: dict[str, int]
+    special: dict[str, tuple[int, ...]]
     label: str | None
     values: array[float] = field(default_factory=lambda: array("f"))
-    keys: list[tuple[str, ...]] = field(default_factory=list)
+    keys: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     rows: int = 0
 
@@ -260,8 +260,9 @@ class _Collected:
             raise DataError(f"line {line} has {len(first)} columns, more than {MAX_COLUMNS}")
         if any(_number(cell) is not None for cell in first):
             last = len(first) - 1
-            special = {} if _number(first[last]) is not None else {"label": last}
-            numbers = [i for i in range(len(first)) if i not in special.values()]
+            is_label = _number(first[last]) is None
+            special: dict[str, tuple[int, ...]] = {"label": (last,)} if is_label else {}
+            numbers = list(range(len(first) - len(special)))
             made = _Collected(len(first), numbers, special, label)
             made._check(line)
             made.add(first, line)
@@ -269,13 +270,13 @@ class _Collected:
         names = [cell.lower() for cell in first]
         special = {}
         for role, known in (("label", LABEL), ("split", SPLIT), ("recording", RECORDING)):
-            columns = [i for i, name in enumerate(names) if name in known]
+            columns = tuple(i for i, name in enumerate(names) if name in known)
             if len(columns) > 1 and role != "recording":
                 raise DataError(f"line {line} names {len(columns)} columns of the {role}: keep one")
             if columns:
-                special[role] = columns[0]
-        unused = {i for i, name in enumerate(names) if name in RECORDING + TIME}
-        numbers = [i for i in range(len(first)) if i not in unused | set(special.values())]
+                special[role] = columns
+        unused = {i for i, name in enumerate(names) if name in TIME}.union(*special.values())
+        numbers = [i for i in range(len(first)) if i not in unused]
         made = _Collected(len(first), numbers, special, label)
         made._check(line)
         return made
@@ -299,11 +300,12 @@ class _Collected:
         if len(cells) != self.width:
             raise DataError(f"line {line} has {len(cells)} cells, but the first has {self.width}")
         found = [self._value(cells[i], i, line) for i in self.numbers]
-        key = tuple(cells[self.special[role]] if role in self.special else "" for role in ROLES)
-        if self.label is None and not key[0]:
+        key = tuple(tuple(cells[i] for i in self.special.get(role, ())) for role in ROLES)
+        label, part, _ = key
+        if label == ("",):
             raise DataError(f"line {line} has no label: fill it in or remove the line")
-        if "split" in self.special and key[1].lower() not in PARTS:
-            raise DataError(f"line {line} has the split {key[1][:40]!a}: use train, val and test")
+        if part and part[0].lower() not in PARTS:
+            raise DataError(f"line {line} has the split {part[0][:40]!a}: use train, val and test")
         self.values.extend(found)
         self.rows += 1
         if self.keys and self.keys[-1] == key:
@@ -329,8 +331,8 @@ class _Collected:
         values = np.frombuffer(self.values, np.float32).reshape(self.rows, len(self.numbers))
         result, first = [], 0
         for (label, part, _), end in zip(self.keys, self.ends, strict=True):
-            named = label if self.label is None else self.label
-            which = PARTS[part.lower()] if "split" in self.special else None
+            named = label[0] if self.label is None else self.label
+            which = PARTS[part[0].lower()] if part else None
             result.append(Series(values[first:end], named, which))
             first = end
         return result

@@ -71,6 +71,15 @@ def test_the_stride_overlaps_windows_but_parts_share_no_row(tmp_path: Path) -> N
     assert (len(whole.train), len(split.train)) == (16, 28)
 
 
+def test_every_column_of_recordings_ends_one(tmp_path: Path) -> None:
+    turns = [(1, "a"), (1, "b"), (2, "b")]
+    rows = [lines(100 * i, 6, "up", *turn) for i, turn in enumerate(turns)]
+    header = "x,y,label,subject,session"
+    split = load(put(tmp_path / "s.csv", header, *rows), input_shape=MODEL, test_share=0.34)
+    train, test = firsts(split)
+    assert sorted(train + test) == [0, 100, 200]
+
+
 def test_a_folder_per_class_holds_a_file_per_recording(tmp_path: Path) -> None:
     for i in range(2):
         put(tmp_path / "set" / "up" / f"{i}.csv", "time;a;b", "0;1,5;2".replace(",", "."), "1;2;3")
