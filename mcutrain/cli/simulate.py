@@ -20,7 +20,7 @@ from mcutrain.cli.output import (
     show,
     show_json,
 )
-from mcutrain.cli.training import rate_line, score_lines, searching, watching
+from mcutrain.cli.training import rate_hint, rate_line, score_lines, searching, watching
 
 if TYPE_CHECKING:
     from mcutrain.data import Split
@@ -108,8 +108,7 @@ def simulate(
         result = _train(step, run, checkpoint, watch)
     if save_state is not None:
         replace_file(save_state, result.saved)
-    with searching() as report:
-        warning = rate_warning(step, run, report)
+    warning = rate_hint(lambda report: rate_warning(step, run, report))
     if json:
         show_json({**facts(step, run, result), "warning": warning or None})
     else:

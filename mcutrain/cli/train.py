@@ -29,7 +29,7 @@ from mcutrain.cli.output import (
     show_json,
     training_bar,
 )
-from mcutrain.cli.training import Lines, Smoothed, rate_line, score_lines, searching
+from mcutrain.cli.training import Lines, Smoothed, rate_hint, rate_line, score_lines, searching
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -199,16 +199,14 @@ def _course(project: BoardProject, source: inputs.DataSource, settings: RunSetti
 
 def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: float) -> str:
     """What `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
-    from mcutrain.simulation import FEWEST_STEPS, loss_sign, warning
+    from mcutrain.simulation import FEWEST_STEPS, bad_sign, warning
 
-    if outcome.steps < FEWEST_STEPS or not project.manifest.has_labels:
+    manifest = project.manifest
+    if outcome.interrupted or outcome.steps < FEWEST_STEPS or not manifest.has_labels:
         return ""
-    sign = loss_sign(loss, math.log(project.manifest.classes), "guessing")
-    before, after = outcome.before, outcome.accuracy
-    if before is not None and after is not None and after < before:
-        sign = f"the test accuracy fell from {100 * before:.1f} to {percent(after)}"
-    with searching() as report:
-        return warning(_search(project, course.samples, course.settings), sign, report)
+    sign = bad_sign(loss, manifest.classes, outcome.before, outcome.accuracy)
+    search = _search(project, course.samples, course.settings)
+    return rate_hint(lambda report: warning(search, sign, report))
 
 
 def _with_rate(project: BoardProject, samples: Samples, settings: RunSettings) -> RunSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mcutrain.cli.output import err, percent, training_bar
@@ -64,6 +64,16 @@ def searching(before: str = "") -> Iterator[Callable[[int, int], None]]:
             lines.tell(facts)
 
         yield report
+
+
+def rate_hint(warning: Callable[[Callable[[int, int], None]], str]) -> str:
+    """What `warning` says after trials of other learning rates; "" if Ctrl-C ends them.
+
+    Ctrl-C must not take the result of the run with it, which is over.
+    """
+    with searching() as report, suppress(KeyboardInterrupt):
+        return warning(report)
+    return ""
 
 
 def rate_line(rate: float | None, split: Split | None = None) -> str:

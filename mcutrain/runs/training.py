@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from mcutrain.simulation import (
     Samples,
     Search,
     Simulator,
+    bad_sign,
     loss_sign,
     rate_of_checkpoint,
     warning,
@@ -262,13 +262,11 @@ def rate_warning(
 def _bad_sign(step: TrainingStep, run: Run) -> str:
     """That a run learnt nothing, or forgot; else ""."""
     state, last = run.state, run.state.epochs[-1]
-    if not step.plan.training.has_labels:
-        before = state.loss_before
-        return "" if before is None else loss_sign(last.loss, before, "the begin")
-    before, after = state.before, last.test_accuracy
-    if before is not None and after is not None and after < before:
-        return f"the test accuracy fell from {100 * before:.1f} to {100 * after:.1f} %"
-    return loss_sign(last.loss, math.log(step.plan.training.classes), "guessing")
+    if step.plan.training.has_labels:
+        classes = step.plan.training.classes
+        return bad_sign(last.loss, classes, state.before, last.test_accuracy)
+    before = state.loss_before
+    return "" if before is None else loss_sign(last.loss, before, "the begin")
 
 
 def prepare_samples(

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host import cache
+from mcutrain_host.errors import CacheError
 
 from mcutrain import data
-from mcutrain.errors import DataError
+from mcutrain.errors import BuildError, DataError
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.simulation.run import Course, RunSettings, Samples, Simulator, content_of
 
@@ -109,15 +110,29 @@ def warning(search: Search, sign: str, report: Report = lambda done, of: None) -
     """A sentence if a run's rate is why it ended badly, else "".
 
     search: its settings have the rate. sign: what is bad, in words; if nothing is, no trials are
-    made to compare the rate with.
+    made to compare the rate with. Where they cannot be made, the reason stays open: the run is
+    over, and what it did is worth more than this sentence.
     """
     rate = search.settings.learning_rate
     if rate is None or not sign:
         return ""
-    found = search.rate(report)
+    try:
+        found = search.rate(report)
+    except (BuildError, CacheError, DataError):
+        return f"the learning rate {rate:g} may be too large: {sign}"
     if rate < TOO_LARGE * found:
         return ""
     return f"the learning rate {rate:g} is too large: {sign}; short trials find --lr {found:g}"
+
+
+def bad_sign(loss: float, classes: int, before: float | None, after: float | None) -> str:
+    """That a classifier forgot, or learnt nothing; else "".
+
+    loss: that training ended with. before, after: shares of the test samples, where they are known.
+    """
+    if before is not None and after is not None and after < before:
+        return f"the test accuracy fell from {100 * before:.1f} to {100 * after:.1f} %"
+    return loss_sign(loss, math.log(classes), "guessing")
 
 
 def loss_sign(loss: float, usual: float, of: str) -> str:

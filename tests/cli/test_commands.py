@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import pytest
 import mcutrain
 from mcutrain import demo
 from mcutrain.demo import board as demo_board
+from mcutrain.errors import BuildError
 from mcutrain.oracle.tflite import find_interpreter
+from mcutrain.simulation import Search
 from tests.cli.conftest import Run
 
 COMMANDS = (
@@ -21,6 +24,10 @@ COMMANDS = (
     *("ports", "demo", "doctor", "analyze", "select", "compare", "report"),
 )
 SPARSE = "10:0.5,22:0.5,bias:4"
+FORGETS = (
+    *("--scheme", "bias:2", "--samples", 200, "--test-samples", 10),
+    *("--epochs", 1, "--schedule", "constant"),
+)
 FEW = ("--samples", 48, "--test-samples", 60, "--epochs", 1, "--lr", "0.03")
 
 
@@ -297,8 +304,7 @@ def test_generate_refuses_names_that_do_not_fit(
 def test_simulate_names_a_smaller_rate_where_much_was_forgotten(
     run: Run, model: Path, images: Path
 ) -> None:
-    flags = ("--data", images, "--scheme", "bias:2", "--samples", 200, "--test-samples", 10)
-    flags = (*flags, "--epochs", 1, "--schedule", "constant")
+    flags = ("--data", images, *FORGETS)
     absurd = run("simulate", model, *flags, "--lr", 1000)
     says = r"mcutrain: the learning rate 1000 is too large: the test accuracy fell from "
     assert re.search(
@@ -307,3 +313,21 @@ def test_simulate_names_a_smaller_rate_where_much_was_forgotten(
     warning = run("simulate", model, *flags, "--lr", 1000, "--json").json["warning"]
     assert f"mcutrain: {warning}" in absurd.err.splitlines()
     assert run("simulate", model, *flags, "--lr", 0.01, "--json").json["warning"] is None
+
+
+def test_a_result_is_shown_where_its_rate_cannot_be_compared(
+    run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def simulate(error: type[BaseException]) -> Any:
+        def fails(*_: object) -> float:
+            raise error
+
+        monkeypatch.setattr(Search, "rate", fails)
+        flags = ("--data", images, *FORGETS, "--lr", 1000, "--json")
+        return run("simulate", model, *flags).json
+
+    refused, interrupted = simulate(BuildError), simulate(KeyboardInterrupt)
+    assert refused["warning"].startswith("the learning rate 1000 may be too large: the ")
+    assert interrupted["warning"] is None
+    assert refused["state_sha256"] == interrupted["state_sha256"]

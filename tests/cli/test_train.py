@@ -26,6 +26,7 @@ from mcutrain_host.protocol import Rate
 
 from mcutrain import data as datasets
 from mcutrain.demo import IMAGES, MODEL
+from mcutrain.simulation import FEWEST_STEPS
 from tests.cli.conftest import Outcome, Run
 from tests.host.fake_device import Noise
 from tests.host.serve import behind
@@ -226,6 +227,15 @@ def test_ctrl_c_saves_and_the_same_command_ends_with_the_same_bits(
     assert ended(started(folder, *flags)).code == 0
     assert events(folder, "connected")[1]["position"] == done
     assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+def test_ctrl_c_begins_no_search_for_another_rate(folder: Path, board: Board) -> None:
+    process = started(folder, "--port", board.url, "--epochs", 50, "--lr", 500, "--test-samples", 0)
+    wait_for_steps(folder, FEWEST_STEPS + 1)
+    process.send_signal(signal.SIGINT)
+    interrupted = ended(process)
+    assert interrupted.code == 130, interrupted.err
+    assert "learning rate" not in interrupted.err
 
 
 def test_a_power_cut_while_training_is_waited_for(

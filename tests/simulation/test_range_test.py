@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from mcutrain_host import cache
+from mcutrain_host.errors import CacheError
 
 from mcutrain.data import Dataset, Split
-from mcutrain.simulation import RunSettings, Samples, Search, loss_sign, warning
+from mcutrain.errors import BuildError, DataError
+from mcutrain.simulation import RunSettings, Samples, Search, bad_sign, loss_sign, warning
 from mcutrain.simulation.range_test import RATES, TOO_LARGE, Trials, cautious, find_rate
 from mcutrain.simulation.rates import LearningRate
 
@@ -106,6 +108,24 @@ def test_a_loss_is_bad_above_the_usual_one() -> None:
     assert loss_sign(2.3, 2.3, "guessing") == ""
     sign = "the loss ended at 45.2, above the 2.3 of guessing"
     assert loss_sign(45.23, 2.3026, "guessing") == sign
+
+
+def test_a_run_is_bad_that_forgot_or_learnt_nothing() -> None:
+    fell = "the test accuracy fell from 80.0 to 12.5 %"
+    assert bad_sign(9.0, 10, before=0.8, after=0.125) == fell
+    assert bad_sign(1.0, 10, before=0.8, after=0.125) == fell
+    assert bad_sign(9.0, 10, before=0.1, after=0.1) == loss_sign(9.0, 2.302585, "guessing") != ""
+    assert bad_sign(9.0, 10, before=None, after=None) == loss_sign(9.0, 2.302585, "guessing")
+    assert bad_sign(2.3, 10, before=0.1, after=0.1) == ""
+
+
+@pytest.mark.parametrize("error", [BuildError("no"), CacheError("c", "full"), DataError("no")])
+def test_a_run_that_is_over_is_not_lost_where_no_trial_can_be_made(error: Exception) -> None:
+    def fails() -> Any:
+        raise error
+
+    run = search(fails, 23, RunSettings(epochs=3, learning_rate=500.0))
+    assert warning(run, "all is lost") == "the learning rate 500 may be too large: all is lost"
 
 
 def test_of_rates_that_are_as_good_a_smaller_one_is_taken() -> None:
