@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mcutrain.cli import options
 from mcutrain.cli.output import show, show_json, writing
 from mcutrain.cli.samples import Mean, Std, normalization
-
-if TYPE_CHECKING:
-    from mcutrain.pipeline import TrainingStep
 
 
 def generate(
@@ -65,7 +62,8 @@ def generate(
     Example: `mcutrain generate model.tflite --scheme last:6 --classes 10 -o project`
     """
     from mcutrain.codegen import Interface
-    from mcutrain.functions.planning import write_project
+    from mcutrain.data import read_names
+    from mcutrain.functions.planning import names_in_file, write_project
     from mcutrain.pipeline import load
     from mcutrain.target import load_target
 
@@ -73,7 +71,7 @@ def generate(
 
     flags = step_flags.options(scheme, no_qas)
     step = flags.prepare(load(model), options.new_classes(classes), seed)
-    names = _class_names(class_names, model, step)
+    names = names_in_file(model, step) if class_names is None else read_names(class_names)
     interface = Interface(prefix, names, normalization(mean, std))
     with writing(output):
         found = write_project(step, target, interface, output)
@@ -108,14 +106,3 @@ def generate(
         )
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(output))}")
-
-
-def _class_names(given: str | None, model: Path, step: TrainingStep) -> tuple[str, ...]:
-    """What the user says, else what the model file says of the classes that are left of it."""
-    from mcutrain import data
-
-    if given is not None:
-        return data.read_names(given)
-    added = () if step.recipe is None else step.recipe.added
-    names = (*data.names_in_model(model), *added)
-    return names if len(names) == step.plan.training.classes else ()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface
-from mcutrain.data import Normalization
+from mcutrain.data import Normalization, names_in_model
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import check_board, check_budget, state_parts
 from mcutrain.pipeline import TrainingStep, load, prepare
@@ -147,15 +147,16 @@ def generate(
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
     prefix: str = "mct",
-    class_names: Sequence[str] = (),
+    class_names: Sequence[str] | None = None,
     normalization: Normalization | None = None,
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
     model: as `plan` takes it. output: the folder; an earlier project there is replaced. board:
     whose whole firmware it is; without, a library for firmware of your own. seed: of a new head.
-    prefix: what the library's names begin with. class_names, normalization: of the classes and of
-    pixels, for the program.
+    prefix: what the library's names begin with. class_names: for the program; by default those in
+    the metadata of a .tflite file, if they name the classes that are left. normalization: of its
+    pixels.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -164,9 +165,21 @@ def generate(
     """
     target = _target(board)
     step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas)
-    return write_project(
-        step, target, Interface(prefix, tuple(class_names), normalization), Path(output)
-    )
+    names = names_in_file(model, step) if class_names is None else tuple(class_names)
+    return write_project(step, target, Interface(prefix, names, normalization), Path(output))
+
+
+def names_in_file(model: Model, step: TrainingStep) -> tuple[str, ...]:
+    """Of a step's classes, by its model's file; () if that does not name them.
+
+    Those that the model gets in addition follow. A new head has other classes, also where they are
+    as many.
+    """
+    recipe = step.recipe
+    if isinstance(model, Graph | TrainingStep) or recipe is None or recipe.classes is not None:
+        return ()
+    names = (*names_in_model(Path(model)), *recipe.added)
+    return names if len(names) == step.plan.training.classes else ()
 
 
 def write_project(

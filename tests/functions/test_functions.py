@@ -2,8 +2,10 @@
 
 import inspect
 import json
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -121,6 +123,34 @@ def test_plan_generate_verify_and_diff_say_what_the_commands_print(
     assert changes.are_equal
     printed = run("diff", model, model, "--json").json
     assert {k: printed[k] for k in changes.to_dict()} == changes.to_dict()
+
+
+def test_the_class_names_of_a_model_file_are_those_of_its_own_head(
+    model: Path, run: Run, tmp_path: Path
+) -> None:
+    named, names = tmp_path / "named.tflite", list("abcdefghij")
+    shutil.copy(model, named)
+    with zipfile.ZipFile(named, "a") as archive:
+        archive.writestr("labels.txt", "\n".join(names))
+
+    def of_function(**more: Any) -> list[str]:
+        mcutrain.generate(named, tmp_path / "f", **more)
+        return class_names(tmp_path / "f")
+
+    def of_command(*more: object) -> list[str]:
+        assert run("generate", named, "-o", tmp_path / "c", *more).code == 0
+        return class_names(tmp_path / "c")
+
+    assert of_function() == of_command() == names
+    assert of_function(added=["k"]) == of_command("--add-class", "k") == [*names, "k"]
+    assert of_function(classes=10) == of_command("--classes", 10) == []
+    assert of_function(class_names=()) == []
+    assert of_function(classes=10, class_names=names[::-1]) == names[::-1]
+
+
+def class_names(folder: Path) -> list[str]:
+    """In a generated project."""
+    return list(json.loads((folder / "manifest.json").read_text()).get("class_names", []))
 
 
 def test_what_was_trained_is_exported_from_the_result(
