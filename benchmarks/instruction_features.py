@@ -1,7 +1,7 @@
 """What instruction_model.py tries to explain each kernel function's instructions with.
 
 Features as mcutrain.cost.instructions reads them: products of what a node's call and types say.
-They follow the loops of the bodies in firmware/kernels (portable) and firmware/dsp; the fit leaves
+They follow the loops of the bodies in firmware/kernels, portable and dsp; the fit leaves
 out those that explain nothing. A function that is missing here gets OTHER.
 """
 

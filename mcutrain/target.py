@@ -28,7 +28,6 @@ PROTOCOL_BYTES = 672
 """sizeof(mct_protocol) where pointers have four bytes; mct_app.c asserts it."""
 RAM_ALIGN_BYTES = 8
 PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its header
-ISAS = ("portable", "dsp", "host")
 KEYS = {
     "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
     "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
@@ -160,12 +159,18 @@ def load_target(board: str | Path) -> Target:
         raise TargetError(f"{file}: {error}") from error
 
 
+def instruction_sets() -> tuple[str, ...]:
+    """Those that some operator has bodies for: names of folders beside its portable bodies."""
+    folders = {path.name for path in FIRMWARE.glob("kernels/*/*") if path.is_dir()}
+    return ("portable", *sorted(folders))
+
+
 def _target(folder: Path, values: Mapping[str, Any]) -> Target:
     memory = values.get("memory", {})
     slots = values.get("slots", {})
     isa = values["isa"]
-    if isa not in ISAS:
-        raise ValueError(f"isa {isa!r} is none of {', '.join(ISAS)}")
+    if isa not in instruction_sets():
+        raise ValueError(f"isa {isa!r} is none of {', '.join(instruction_sets())}")
     return Target(
         name=values["name"],
         title=values["title"],

@@ -1,6 +1,11 @@
 """TrainGraph + MemoryPlan → a C project that needs no Python."""
 
-from mcutrain.codegen.firmware import SAVED_HEADER_BYTES, isa_bodies, portable_files
+from mcutrain.codegen.firmware import (
+    SAVED_HEADER_BYTES,
+    isa_bodies,
+    isa_includes,
+    portable_files,
+)
 from mcutrain.codegen.interface import Interface
 from mcutrain.codegen.project import Project, generate
 
@@ -10,5 +15,6 @@ __all__ = [
     "Project",
     "generate",
     "isa_bodies",
+    "isa_includes",
     "portable_files",
 ]

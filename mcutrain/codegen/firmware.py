@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mcutrain_host.manifest import BoardDescription, BoardMemory, Compilation, Region
@@ -22,7 +22,7 @@ APP_SOURCES = (
     "store/mct_store.c",
 )
 SOURCE_FOLDER = "src"
-LIBRARY = ("dsp/", "host/", "kernels/", "runtime/")
+LIBRARY = ("isa/", "kernels/", "runtime/")
 """What a project needs without a board: folders whose files have different names."""
 CHIP_MAIN = "app/mct_main.c"
 INCLUDE_FOLDERS = ("runtime", "app", "protocol", "store")
@@ -33,17 +33,25 @@ FIRST_ADDRESS = 0x10000000
 SAVED_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
 NAME_BYTES = 80
 """The most that a response has room for of each of the names of board, model and scheme."""
-BODIES = {"dsp": "dsp", "host": "host"}
-"""Instruction set → the folder whose files replace those of the same name."""
-SHARED = {"dsp": "dsp", "host": "host/simd"}
-"""Instruction set → the folder of what its bodies have in common."""
 
 
 def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
     """The faster bodies that an instruction set has in the place of portable files, by name."""
-    places = _places((f"{BODIES[isa]}/kernels",)) if isa in BODIES else {}
-    found = {name: places.get(Path(name).name) for name in names}
-    return {name: firmware_text(place) for name, place in found.items() if place is not None}
+    return {name: firmware_text(place) for name, place in _body_places(names, isa).items()}
+
+
+def isa_includes(names: Iterable[str], isa: str) -> dict[str, str]:
+    """What these bodies include of their instruction set's own files, by its place."""
+    bodies = {place: firmware_text(place) for place in _body_places(names, isa).values()}
+    found = with_includes(bodies, isa)
+    return {name: found[name] for name in found.keys() - bodies.keys() if f"/{isa}/" in name}
+
+
+def _body_places(names: Iterable[str], isa: str) -> dict[str, str]:
+    """Name → the file in kernels/<operator>/<isa>/ of the same name, if there is one."""
+    bodies = _places((f"kernels/*/{isa}",))
+    found = {name: bodies.get(PurePosixPath(name).name) for name in names}
+    return {name: place for name, place in found.items() if place is not None}
 
 
 def place_of(name: str) -> str:
@@ -71,29 +79,32 @@ def with_includes(files: Mapping[str, str], isa: str = "portable") -> dict[str, 
 
     files: name relative to the firmware folder → text, which may differ from what is stored there.
     """
-    places = (*([SHARED[isa]] if isa in SHARED else []), *INCLUDE_FOLDERS)
     found = dict(files)
     waiting = list(files)
     while waiting:
         name = waiting.pop()
+        folder = PurePosixPath(name).parent
         included = re.findall(r'^#include "(.+)"', found[name], re.MULTILINE)
         for header in included:
-            for needed in _header_files(header, (str(Path(name).parent), *places)):
+            for needed in _header_files(f"{folder}/{header}", isa):
                 if needed not in found:
                     found[needed] = firmware_text(needed)
                     waiting.append(needed)
     return dict(sorted(found.items()))
 
 
-def _header_files(header: str, places: Iterable[str]) -> list[str]:
-    """A header, and the source beside it that implements it for an instruction set."""
-    for place in places:
-        if _is_file(f"{place}/{header}"):
-            names = [f"{place}/{header}"]
-            source = f"{place}/{Path(header).stem}.c"
-            is_shared = place in SHARED.values()
-            return [*names, source] if is_shared and _is_file(source) else names
-    return []
+def _header_files(beside: str, isa: str) -> list[str]:
+    """A header, and the source beside it that implements it for an instruction set.
+
+    beside: where the header is if it lies in the folder of the file that includes it.
+    """
+    own = (f"kernels/*/{isa}", f"isa/{isa}")
+    places = _places((*INCLUDE_FOLDERS, "kernels/*", *own))
+    place = beside if _is_file(beside) else places.get(PurePosixPath(beside).name)
+    if place is None:
+        return []
+    source = str(PurePosixPath(place).with_suffix(".c"))
+    return [place, source] if f"/{isa}/" in place and _is_file(source) else [place]
 
 
 def portable_files(folder: Path) -> dict[str, str]:
@@ -101,8 +112,8 @@ def portable_files(folder: Path) -> dict[str, str]:
 
     What belongs to a board is left out, and so are its faster kernels, which compute the same.
     """
-    places = _places(("runtime", "kernels"))
-    faster = _places(("dsp", "host")).keys()
+    places = _places(("runtime", "kernels/*"))
+    faster = _places(("kernels/*/*", "isa/*")).keys()
     found = sorted((folder / SOURCE_FOLDER).glob("*.[ch]"))
     names = [places[path.name] for path in found if path.name in places]
     shared = with_includes({name: firmware_text(name) for name in names})
@@ -113,13 +124,13 @@ def portable_files(folder: Path) -> dict[str, str]:
     }
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _places(folders: tuple[str, ...]) -> dict[str, str]:
     """File name → place in the firmware folder."""
     return {
         path.name: str(path.relative_to(FIRMWARE))
         for folder in folders
-        for path in (FIRMWARE / folder).rglob("*.[ch]")
+        for path in FIRMWARE.glob(f"{folder}/*.[ch]")
     }
 
 

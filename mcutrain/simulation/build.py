@@ -16,7 +16,7 @@ from mcutrain_host.errors import BuildError as HostBuildError
 from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import compiler_version, find_host_compiler, processor
 
-from mcutrain.codegen import Project, isa_bodies
+from mcutrain.codegen import Project, isa_bodies, isa_includes
 from mcutrain.errors import BuildError
 from mcutrain.simulation.objects import ObjectCompiler, link, text_hash
 
@@ -79,8 +79,10 @@ def build_library(
     same. The same library is never loaded twice into one process with one state: callers copy it.
     """
     compiler = compiler or find_compiler()
-    bodies = isa_bodies(project.files, "portable" if portable else "host")
-    files = {**project.files, **_host_files(portable), **bodies}
+    isa = "portable" if portable else "host"
+    names = project.files.keys()
+    faster = isa_includes(names, isa) | isa_bodies(names, isa)
+    files = {**project.files, **_own_files(), **faster}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
     identity = repr((compiler.version(), processor()))
     contents = sorted((name, text_hash(text)) for name, text in files.items())
@@ -98,16 +100,12 @@ def build_library(
     return library
 
 
-@lru_cache(maxsize=2)
-def _host_files(portable: bool) -> dict[str, str]:
-    """The calls of the simulation, and what host bodies share."""
+@lru_cache(maxsize=1)
+def _own_files() -> dict[str, str]:
+    """The calls of the simulation."""
     root = Path(mcutrain_firmware.__file__).parent
-    folders = ("host",) if portable else ("host", "host/simd")
-    return {
-        str(p.relative_to(root)): p.read_text(encoding="utf-8")
-        for folder in folders
-        for p in sorted((root / folder).glob("*.[ch]"))
-    }
+    paths = sorted(root.glob("simulation/*.[ch]"))
+    return {str(p.relative_to(root)): p.read_text(encoding="utf-8") for p in paths}
 
 
 def _compile(folder: Path, files: dict[str, str], tools: ObjectCompiler) -> Path:

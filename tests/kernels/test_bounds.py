@@ -36,7 +36,15 @@ from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import EXPONENT, STEP, BiasGradient, OutputStage, UpdateRule
 from mcutrain.simulation.build import SANITIZE
-from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, expected, kernel_call
+from tests.ops.c_harness import (
+    FIRMWARE,
+    HARNESS,
+    Toolchain,
+    body_of,
+    expected,
+    kernel_call,
+    shared_sources,
+)
 from tests.ops.cases import Sample
 
 Array = npt.NDArray[np.generic]
@@ -336,13 +344,8 @@ def sources(samples: Sequence[Sample], bodies: str) -> list[Path]:
     portable = {
         FIRMWARE / "kernels" / c.kernel / f"mct_{body}.c" for c in calls for body in c.bodies
     }
-    faster = FIRMWARE / bodies
-    shared = {"dsp": faster.glob("*.c"), "host": faster.glob("simd/*.c")}.get(bodies, ())
-    chosen = {
-        replaced if (replaced := faster / p.relative_to(FIRMWARE)).is_file() else p
-        for p in portable
-    }
-    return sorted({*chosen, *shared, *FIRMWARE.glob("runtime/*.c")})
+    chosen = {body_of(path, bodies) for path in portable}
+    return sorted({*chosen, *shared_sources(bodies), *FIRMWARE.glob("runtime/*.c")})
 
 
 def test_sums_beyond_int32_saturate() -> None:

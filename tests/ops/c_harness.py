@@ -42,6 +42,29 @@ def updated_inputs(sample: Sample) -> dict[int, int]:
     return {o: i % len(sample.types) for o, i in sample.op.updates.items()}
 
 
+def portable_body(path: Path) -> Path:
+    """What a file in kernels/<operator>/<isa>/ stands in for."""
+    return path.parent.parent / path.name
+
+
+def faster_bodies(isa: str) -> list[Path]:
+    """An instruction set's files that stand in for portable ones."""
+    found = FIRMWARE.glob(f"kernels/*/{isa}/*.c")
+    return sorted(path for path in found if portable_body(path).is_file())
+
+
+def shared_sources(isa: str) -> list[Path]:
+    """An instruction set's other C files, which its bodies call."""
+    found = [*FIRMWARE.glob(f"kernels/*/{isa}/*.c"), *FIRMWARE.glob(f"isa/{isa}/*.c")]
+    return sorted(set(found) - set(faster_bodies(isa)))
+
+
+def body_of(path: Path, isa: str) -> Path:
+    """The faster body of a portable one if there is one, else itself."""
+    faster = path.parent / isa / path.name
+    return faster if faster.is_file() else path
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """A compiler with its flags, and the kernels it has compiled."""
@@ -59,12 +82,10 @@ class Toolchain:
         host: with the faster bodies of hosts where there are any.
         """
         made = Toolchain(tuple(command), tuple(flags), folder)
-        kernels = [p.relative_to(FIRMWARE) for p in FIRMWARE.glob("kernels/*/*.c")]
-        faster = {p for p in kernels if host and (FIRMWARE / "host" / p).is_file()}
-        sources = [FIRMWARE / ("host" if p in faster else "") / p for p in kernels]
-        shared = FIRMWARE.glob("host/simd/*.c") if host else ()
-        sources += [*shared, *FIRMWARE.glob("runtime/*.c"), HARNESS]
-        made.compile_objects(sources)
+        kernels = sorted(FIRMWARE.glob("kernels/*/*.c"))
+        chosen = [body_of(path, "host") for path in kernels] if host else kernels
+        shared = shared_sources("host") if host else []
+        made.compile_objects([*chosen, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
         return made
 
     def compile_objects(self, sources: Sequence[Path]) -> None:

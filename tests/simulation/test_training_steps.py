@@ -298,7 +298,7 @@ def build_program(plan: TrainingPlan, command: list[str], folder: Path) -> Path:
     project = folder / "project"
     generate(plan, "test").write(project)
     (project / "example" / "main.c").write_text(MAIN_C, encoding="utf-8")
-    host = Path(mcutrain_firmware.__file__).parent / "host"
+    host = Path(mcutrain_firmware.__file__).parent / "simulation"
     includes = {f"-I{p.parent}" for p in project.rglob("*.h")} | {f"-I{host}"}
     sources = [*sorted(map(str, project.rglob("*.c"))), str(host / "mct_host.c")]
     program = folder / "program"
