@@ -18,14 +18,11 @@ from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
-from mcutrain.ops.conv_2d import Conv2D
-from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
-from mcutrain.ops.lookup import lookup
 from mcutrain.quant import multipliers
 from mcutrain.quant.canonical import canonical
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import Quantization, Shape
-from mcutrain.quant.float_sums import Conv, Sums
+from mcutrain.quant.float_sums import Sums
 
 Array = npt.NDArray[Any]
 
@@ -101,6 +98,17 @@ class Emitter:
         self._add(node.output, self._type(node.output))
         self._node(node.name, op, inputs, node.output)
 
+    def computed(self, node: FloatNode, limits: tuple[int, int] = multipliers.INT8) -> None:
+        """One int8 node. limits: of its activation."""
+        y, shares = self.quantization(node.output), node.op.shares_quantization
+        names = [self.read(n, y) if shares else self.tensor(n) for n in node.inputs]
+        types = [self.tensors[name].type for name in names]
+        op = node.op.int8(types, y)
+        if limits != multipliers.INT8:
+            op = op.with_channel_limits(*limits)
+        order = node.op.order(*(kind.shape for kind in types))
+        self.node(node, op, tuple(names[i] for i in order))
+
     def sums(self, node: FloatNode, op: Sums) -> None:
         """A Conv2D or DepthwiseConv2D with its weight and bias."""
         x, y = self.quantization(node.inputs[0]), self.quantization(node.output)
@@ -122,22 +130,8 @@ class Emitter:
         b_name = self._constant(
             f"{node.name}/bias", TensorType(bias.shape, "int32", b_scales, 0, 0), bias
         )
-        kind = Conv2D if isinstance(op, Conv) else DepthwiseConv2D
-        made = kind(op.window, x.zero_point, stage)
+        made = op.int8_type(op.window, x.zero_point, stage)
         self.node(node, made, (self.tensor(node.inputs[0]), w_name, b_name))
-
-    def product(self, node: FloatNode) -> None:
-        """A Mul; the larger operand comes first."""
-        names = sorted(node.inputs, key=lambda n: -int(np.prod(self.shape(n))))
-        a, b = (self.quantization(n) for n in names)
-        y = self.quantization(node.output)
-        op = multipliers.multiply(a, b, y)
-        self.node(node, op, tuple(self.tensor(n) for n in names))
-
-    def lookup(self, node: FloatNode, function: str) -> None:
-        """A table."""
-        x, y = self._type(node.inputs[0]), self._type(node.output)
-        self.node(node, lookup(function, x, y), (self.tensor(node.inputs[0]),))
 
     def join(self, node: FloatNode, axis: int) -> None:
         """Concatenations of at most MOST_INPUTS tensors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,6 @@ from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.float_sums import DepthwiseConv
 
-if TYPE_CHECKING:
-    from mcutrain.quant.emit import Emitter
-    from mcutrain.quant.float_graph import FloatNode
-
 Array = npt.NDArray[Any]
 
 IDENTITY = 1e-6  # how far a factor of 1 may be from 1
@@ -24,7 +20,10 @@ IDENTITY = 1e-6  # how far a factor of 1 may be from 1
 
 @dataclass(frozen=True, eq=False)
 class Affine(FloatOp):
-    """y = x * factor + shift, one number each per channel (last axis): batch norm and constants."""
+    """y = x * factor + shift, one number each per channel (last axis): batch norm and constants.
+
+    None has an int8 form: simplify.py folds them or makes them convolutions.
+    """
 
     factor: Array
     shift: Array
@@ -53,10 +52,6 @@ class Affine(FloatOp):
         """The 1x1 depthwise convolution that computes the same."""
         w = self.factor.reshape(1, 1, 1, -1).astype(np.float32)
         return DepthwiseConv(Window((1, 1)), w, self.shift)
-
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
-        """Never left over: simplify.py folds it or makes it a convolution."""
-        raise AssertionError("an Affine is folded or becomes a convolution")
 
 
 def plus_constant(c: Array, first: bool) -> Affine:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add
+from mcutrain.ops.add_channels import AddChannels
+from mcutrain.ops.lookup import lookup
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
@@ -21,9 +25,17 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
+def larger_first(a: Shape, b: Shape) -> tuple[int, ...]:
+    """The places of two operands."""
+    return (1, 0) if math.prod(b) > math.prod(a) else (0, 1)
+
+
 @dataclass(frozen=True, eq=False)
 class FloatAdd(FloatOp):
-    """y = clamp(a + sign * b), of equal shapes. sign: 1 or -1."""
+    """y = clamp(a + sign * b). sign: 1 or -1.
+
+    Of equal shapes in float networks; in int8 one operand may have one number per channel.
+    """
 
     sign: int = 1
     low: float = -math.inf
@@ -54,13 +66,22 @@ class FloatAdd(FloatOp):
         y: Array = x[0] + x[1] if self.sign > 0 else x[0] - x[1]
         return np.clip(y, np.float32(self.low), np.float32(self.high))
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def order(self, *x: Shape) -> tuple[int, ...]:
+        """The larger operand first."""
+        return larger_first(*x)
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's ADD or SUB."""
-        a, b = (emitter.quantization(name) for name in node.inputs)
+        a, b = map(Quantization.of, x)
         scales = multipliers.add_scales if self.sign > 0 else multipliers.sub_scales
-        scaled = scales(a, b, emitter.quantization(node.output))
-        op = Add(*scaled, multipliers.ADD_LEFT_SHIFT, *emitter.limits(node))
-        emitter.node(node, op, tuple(emitter.tensor(name) for name in node.inputs))
+        *operands, result = scales(a, b, y)
+        wide, narrow = (operands[i] for i in self.order(*(t.shape for t in x)))
+        kind = Add if x[0].shape == x[1].shape else AddChannels
+        return kind(wide, narrow, result)
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """With its activation."""
+        emitter.computed(node, emitter.limits(node))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +90,7 @@ class FloatMul(FloatOp):
 
     def shape(self, *x: Shape) -> Shape:
         """The larger operand's."""
-        a, b = sorted(x, key=math.prod, reverse=True)
+        a, b = (x[i] for i in self.order(*x))
         if a != b and b != (*(1 for _ in a[:-1]), a[-1]):
             raise ValueError(
                 f"shapes {x[0]} and {x[1]} are multiplied; supported are equal shapes, and one "
@@ -82,9 +103,14 @@ class FloatMul(FloatOp):
         y: Array = x[0] * x[1]
         return y
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def order(self, *x: Shape) -> tuple[int, ...]:
+        """The larger operand first."""
+        return larger_first(*x)
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's MUL."""
-        emitter.product(node)
+        wide, narrow = (Quantization.of(x[i]) for i in self.order(*(t.shape for t in x)))
+        return multipliers.multiply(wide, narrow, y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +139,14 @@ class Clamp(FloatOp):
         y: Array = np.clip(x[0], np.float32(self.low), np.float32(self.high))
         return y
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """RELU, RELU6 …, or a requantization whose ends are the limits."""
-        x, y = emitter.quantization(node.inputs[0]), emitter.quantization(node.output)
+        given = Quantization.of(x[0])
         kinds = {limits: kind for kind, limits in multipliers.ACTIVATION_RANGE.items()}
-        kind = kinds.get((self.low, self.high))
-        if kind in (None, "none"):
-            op = multipliers.requantize(x, y)
-        else:
-            op = multipliers.activation_rescale(str(kind), x, y)
-        emitter.node(node, op, (emitter.tensor(node.inputs[0]),))
+        kind = kinds.get((self.low, self.high), "none")
+        if kind == "none":
+            return multipliers.requantize(given, y)
+        return multipliers.activation_rescale(kind, given, y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +164,9 @@ class FloatLeakyRelu(FloatOp):
         y: Array = np.where(x[0] >= 0, x[0], np.float32(self.alpha) * x[0])
         return y
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's LEAKY_RELU."""
-        x, y = emitter.quantization(node.inputs[0]), emitter.quantization(node.output)
-        op = multipliers.leaky_relu(self.alpha, x, y)
-        emitter.node(node, op, (emitter.tensor(node.inputs[0]),))
+        return multipliers.leaky_relu(self.alpha, Quantization.of(x[0]), y)
 
 
 def _hard_swish(x: Array) -> Array:
@@ -199,6 +221,6 @@ class Function(FloatOp):
         """TFLite's for LOGISTIC and TANH."""
         return FIXED_OUTPUTS.get(self.name)
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """A Lookup."""
-        emitter.lookup(node, self.name)
+        return lookup(self.name, x[0], TensorType(x[0].shape, "int8", (y.scale,), y.zero_point))

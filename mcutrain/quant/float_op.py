@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.fixedpoint import quantize_multiplier
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import Op
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.multipliers import INT8
 
@@ -43,6 +45,11 @@ class Quantization(NamedTuple):
             low, high = 0.0, 1.0
         scale = float(np.float32((high - low) / LEVELS))
         return Quantization(scale, int(np.clip(np.rint(-128 - low / scale), -128, 127)))
+
+    @staticmethod
+    def of(kind: TensorType) -> Quantization:
+        """Of a tensor with one scale."""
+        return Quantization(kind.scale, kind.zero_point)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -89,9 +96,20 @@ class FloatOp(ABC):
     def run(self, *x: Array) -> Array:
         """The outputs in float32 for inputs [n, …]."""
 
-    @abstractmethod
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """The operator on int8 tensors, without an activation fused into it. y: of the output.
+
+        Raises ValueError if the scales are too far apart.
+        """
+        raise AssertionError(f"a {type(self).__name__} is no single int8 operator")
+
+    def order(self, *x: Shape) -> tuple[int, ...]:
+        """The places of the operands in the order in which the int8 operator takes them."""
+        return tuple(range(len(x)))
+
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
         """Add the int8 nodes that compute the output."""
+        emitter.computed(node)
 
     @property
     def shares_quantization(self) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.errors import ModelError
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import Op
+from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.reshape import Reshape
@@ -90,11 +93,9 @@ class FloatPool(FloatOp):
                 join(y, padded[:, y0 : y1 : w.stride[0], x0 : x1 : w.stride[1]], out=y)
         return y
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """MaxPool2D or AveragePool2D."""
-        kind = MaxPool2D if self.largest else AveragePool2D
-        x = emitter.read(node.inputs[0], emitter.quantization(node.output))
-        emitter.node(node, kind(self.window), (x,))
+        return MaxPool2D(self.window) if self.largest else AveragePool2D(self.window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +116,12 @@ class FloatMean(FloatOp):
         y: Array = x[0].mean(axis=(1, 2), keepdims=True, dtype=np.float32)
         return y
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's MEAN."""
-        x, y = emitter.quantization(node.inputs[0]), emitter.quantization(node.output)
-        _, height, width, _ = emitter.shape(node.inputs[0])
-        mult, shift = multipliers.mean_multiplier(x.scale, y.scale, height * width)
-        if height * width * 255 << max(shift, 0) >= 2**31:
-            raise ModelError(f"node {node.name!r}: the mean of {height}x{width} overflows 32 bits")
-        op = Mean(x.zero_point, y.zero_point, mult, shift)
-        emitter.node(node, op, (emitter.tensor(node.inputs[0]),))
+        (image,) = x
+        _, height, width, _ = image.shape
+        mult, shift = multipliers.mean_multiplier(image.scale, y.scale, height * width)
+        return Mean(image.zero_point, y.zero_point, mult, shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +155,10 @@ class FloatPad(FloatOp):
         widths = ((0, 0), (top, bottom), (left, right), (0, 0))
         return np.pad(x[0], widths, constant_values=np.float32(self.value))
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """PAD or PADV2."""
-        y = emitter.quantization(node.output)
         stored = int(np.clip(np.rint(self.value / y.scale) + y.zero_point, -128, 127))
-        emitter.node(node, Pad(self.padding, stored), (emitter.read(node.inputs[0], y),))
+        return Pad(self.padding, stored)
 
 
 class FloatMove(FloatOp):
@@ -194,10 +191,9 @@ class FloatReshape(FloatMove):
         """Reshape."""
         return x[0].reshape(len(x[0]), *self.to[1:])
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """A view."""
-        x = emitter.read(node.inputs[0], emitter.quantization(node.output))
-        emitter.node(node, Reshape(self.to), (x,))
+        return Reshape(self.to)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +214,12 @@ class FloatConcat(FloatMove):
         """Join."""
         return np.concatenate(x, axis=self.axis)
 
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """TFLite's CONCATENATION, of at most MOST_INPUTS tensors."""
+        return Concatenation(self.axis)
+
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
-        """TFLite's CONCATENATION."""
+        """As many as are needed."""
         emitter.join(node, self.axis)
 
 
@@ -245,11 +245,9 @@ class FloatSoftmax(FloatOp):
         y: Array = powers / powers.sum(axis=-1, keepdims=True)
         return y
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's SOFTMAX."""
-        scale = emitter.quantization(node.inputs[0]).scale
-        op = Softmax.from_scale(scale, self.beta)
-        emitter.node(node, op, (emitter.tensor(node.inputs[0]),))
+        return Softmax.from_scale(x[0].scale, self.beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +266,6 @@ class FloatTranspose(FloatMove):
         """Transpose."""
         return np.ascontiguousarray(x[0].transpose(self.perm))
 
-    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's TRANSPOSE."""
-        x = emitter.read(node.inputs[0], emitter.quantization(node.output))
-        emitter.node(node, Transpose(self.perm), (x,))
+        return Transpose(self.perm)

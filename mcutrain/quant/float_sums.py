@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_op import FloatOp, Shape, bordered
 
@@ -39,6 +41,7 @@ class Sums(FloatOp):
     low: float = -math.inf
     high: float = math.inf
     channel_axis = 0
+    int8_type: ClassVar[type[Conv2D] | type[DepthwiseConv2D]] = Conv2D
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -159,6 +162,7 @@ class DepthwiseConv(Sums):
     """x: [n, h, w, in]  w: [1, kernel_h, kernel_w, out], out a multiple of in."""
 
     channel_axis = 3
+    int8_type = DepthwiseConv2D
 
     def shape(self, *x: Shape) -> Shape:
         """One channel per weight column."""

@@ -26,10 +26,13 @@ from mcutrain.ops.rescale import Rescale
 Array = npt.NDArray[Any]
 
 LARGEST_SHIFT = 30  # to the left, of 32 bits
+LARGEST_RESCALING_SHIFT = 22  # of the difference of two int8
 LARGEST_PRODUCT_SHIFT = 15  # of products of two int8, less their zero points
 
 INT8 = (-128, 127)
 ADD_LEFT_SHIFT = 20
+
+TOO_FAR_APART = "its scales are too far apart; are they damaged?"
 
 # The real numbers between which an activation holds its output.
 ACTIVATION_RANGE = {
@@ -88,13 +91,17 @@ def add_scales(
     """The operands and the result of an Add, each from its (scale, zero point).
 
     Both operands are brought to twice the larger scale, with ADD_LEFT_SHIFT fraction bits.
+    Raises ValueError if they overflow.
     """
     twice_max = 2.0 * max(a[0], b[0])
     y_factor = twice_max / (2.0**ADD_LEFT_SHIFT * y[0])
+    result = Scaled(y[1], *fixedpoint.quantize_multiplier(y_factor))
+    if result.shift > 0:
+        raise ValueError(TOO_FAR_APART)
     return (
         Scaled(a[1], *fixedpoint.quantize_multiplier(a[0] / twice_max)),
         Scaled(b[1], *fixedpoint.quantize_multiplier(b[0] / twice_max)),
-        Scaled(y[1], *fixedpoint.quantize_multiplier(y_factor)),
+        result,
     )
 
 
@@ -112,13 +119,13 @@ def multiply(a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -
         factor = float(np.float32(a[0]) * np.float32(b[0]) / np.float32(y[0]))
     mult, shift = fixedpoint.quantize_multiplier(factor)
     if shift > LARGEST_PRODUCT_SHIFT:
-        raise ValueError("its scales are too far apart; are they damaged?")
+        raise ValueError(TOO_FAR_APART)
     return Mul(a[1], b[1], y[1], mult, shift)
 
 
 def requantize(x: tuple[float, int], y: tuple[float, int]) -> Rescale:
     """QUANTIZE from int8 to int8: (scale, zero point) of both sides, s_x / s_y in double."""
-    return Rescale(x[1], y[1], *fixedpoint.quantize_multiplier(x[0] / y[0]))
+    return Rescale(x[1], y[1], *_rescaling(x[0] / y[0]))
 
 
 def activation_rescale(kind: str, x: tuple[float, int], y: tuple[float, int]) -> Rescale:
@@ -126,7 +133,7 @@ def activation_rescale(kind: str, x: tuple[float, int], y: tuple[float, int]) ->
     with np.errstate(all="ignore"):
         factor = float(np.float32(x[0]) / np.float32(y[0]))
     low, high = activation_limits(kind, *y)
-    return Rescale(x[1], y[1], *fixedpoint.quantize_multiplier(factor), low, high)
+    return Rescale(x[1], y[1], *_rescaling(factor), low, high)
 
 
 def leaky_relu(alpha: float, x: tuple[float, int], y: tuple[float, int]) -> LeakyRelu:
@@ -135,8 +142,7 @@ def leaky_relu(alpha: float, x: tuple[float, int], y: tuple[float, int]) -> Leak
         scale = np.float32(x[0])
         positive = float(scale / np.float32(y[0]))
         negative = float(scale * np.float32(alpha) / np.float32(y[0]))
-    quantize = fixedpoint.quantize_multiplier
-    return LeakyRelu(x[1], y[1], quantize(positive), quantize(negative))
+    return LeakyRelu(x[1], y[1], _rescaling(positive), _rescaling(negative))
 
 
 def bias_without_overflow(w: Array, axis: int, bias: Array, stage: Requantize) -> Array | None:
@@ -170,10 +176,12 @@ def mean_multiplier(x_scale: float, y_scale: float, count: int) -> tuple[int, in
     """(mult_q31, shift) of s_x / s_y / count: the 31-bit multiplier is divided, rounding down.
 
     The multiplier is first shifted up by the bits of the count, so that nothing is lost, as far as
-    the shift stays in its range.
+    the shift stays in its range. Raises ValueError if the sums overflow.
     """
     mult, shift = fixedpoint.quantize_multiplier(x_scale / y_scale)
     bits = min(count.bit_length() - 1, 32, 31 + shift)
+    if count * 255 << max(shift - bits, 0) >= 2**31:
+        raise ValueError(f"its sums of {count} numbers overflow 32 bits; are the scales damaged?")
     return (mult << bits) // count, shift - bits
 
 
@@ -186,6 +194,14 @@ def _stored(value: float, scale: float, zero_point: int) -> int:
     if math.isinf(quotient):
         return INT8[0] if value < 0 else INT8[1]
     return zero_point + int(math.copysign(math.floor(abs(quotient) + 0.5), quotient))
+
+
+def _rescaling(factor: float) -> tuple[int, int]:
+    """(mult_q31, shift), such that the difference of two int8 fits 32 bits when it is shifted."""
+    mult, shift = fixedpoint.quantize_multiplier(factor)
+    if shift > LARGEST_RESCALING_SHIFT:
+        raise ValueError(TOO_FAR_APART)
+    return mult, shift
 
 
 def _pairs(factors: Sequence[float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
