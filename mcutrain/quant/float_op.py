@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,12 @@ def bordered(window: Window, image: Shape) -> int:
 
 
 class FloatOp(ABC):
-    """An operator: its fields are its attributes and its constant weights."""
+    """An operator: its fields are its attributes and its constant weights.
+
+    most_inputs: of the int8 operator; of more, the first ones are computed by one before it.
+    """
+
+    most_inputs: ClassVar[int] = 2
 
     @abstractmethod
     def shape(self, *x: Shape) -> Shape:

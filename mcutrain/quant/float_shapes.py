@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
-from mcutrain.ops.concatenation import Concatenation
+from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.reshape import Reshape
@@ -201,6 +201,7 @@ class FloatConcat(FloatMove):
     """Operands one after another along an axis (counted from 0, the batch)."""
 
     axis: int
+    most_inputs = MOST_INPUTS
 
     def shape(self, *x: Shape) -> Shape:
         """The axis grows."""
@@ -215,7 +216,7 @@ class FloatConcat(FloatMove):
         return np.concatenate(x, axis=self.axis)
 
     def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
-        """TFLite's CONCATENATION, of at most MOST_INPUTS tensors."""
+        """TFLite's CONCATENATION."""
         return Concatenation(self.axis)
 
     def emit(self, emitter: Emitter, node: FloatNode) -> None:

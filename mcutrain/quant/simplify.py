@@ -17,7 +17,7 @@ from mcutrain.errors import ModelError
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
-from mcutrain.quant.float_shapes import FloatPad, FloatReshape
+from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool, FloatReshape
 from mcutrain.quant.float_sums import Sums
 from mcutrain.quant.patterns import Edit, Rule, hard_swish
 
@@ -238,6 +238,16 @@ def _pad_into(graph: FloatGraph, node: FloatNode) -> Edit | None:
     return Edit({first.output: (), node.output: (made,)})
 
 
+def _pool_to_mean(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """The average of the whole image is a mean, which in int8 has a scale of its own."""
+    op = node.op
+    if not isinstance(op, FloatPool) or op.largest or any(op.window.padding):
+        return None
+    if op.window.kernel != graph.shapes[node.inputs[0]][1:3]:
+        return None
+    return Edit({node.output: (replace(node, op=FloatMean()),)})
+
+
 def _affine_to_convolution(graph: FloatGraph, node: FloatNode) -> Edit | None:
     """What could not be folded is computed."""
     if not isinstance(node.op, Affine):
@@ -268,6 +278,7 @@ def _no_affine(graph: FloatGraph, node: FloatNode) -> Edit | None:
 RULES: tuple[Rule, ...] = (
     hard_swish,
     _no_affine,
+    _pool_to_mean,
     _affine_to_the_front,
     _affine_to_the_back,
     _pad_into,

@@ -230,7 +230,7 @@ def test_a_float_gelu_becomes_the_int8_one(tmp_path):
             lambda m: m.op("DEQUANTIZE", [m.x], SHAPE, "DequantizeOptions"),
             "dequantizes 'x'; supported are constants",
         ),
-        (lambda m: m.conv(m.x, SHAPE, channels=2), "do not fit"),
+        (lambda m: m.conv(m.x, SHAPE, channels=2), "grouped convolution"),
     ],
 )
 def test_what_is_not_supported_is_named(tmp_path, make, words):

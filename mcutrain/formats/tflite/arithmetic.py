@@ -15,13 +15,12 @@ from mcutrain.formats.layers import minuend_first
 from mcutrain.formats.tflite.entry import Entry, FloatRule, Int8Rule
 from mcutrain.formats.tflite.flatbuffer import Table
 from mcutrain.formats.tflite.float_operator import FloatOperator
-from mcutrain.formats.tflite.int8_operator import Int8Operator, quantization
+from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node, Tensor
-from mcutrain.ops.add import Add, Scaled
+from mcutrain.ops.add import Add
 from mcutrain.ops.add_channels import AddChannels
 from mcutrain.ops.mul import Mul, is_per_channel
-from mcutrain.quant import multipliers
 from mcutrain.quant.float_affine import (
     Affine,
     divided_by_constant,
@@ -39,40 +38,17 @@ MOST_WRITTEN_OUT = 2**22  # elements of a constant that is broadcast
 # -------------------------------------------------------------------------------------------- int8
 
 
-def _int8_sum(table: type[Any], scales: Callable[..., tuple[Scaled, Scaled, Scaled]]) -> Int8Rule:
-    """A difference is an Add with a negative factor."""
-
+def _int8_arithmetic(table: type[Any], op: FloatOp) -> Int8Rule:
     def convert(o: Int8Operator) -> None:
         options = o.options(table)
-        a, b = _operands(o)
-        scaled = scales(quantization(a.type), quantization(b.type), quantization(o.y().type))
-        if scaled[2].shift > 0:
-            raise ModelError(f"{o.where}: its scales are too far apart; are they damaged?")
-        if _is_wider(b, a):
-            a, b, scaled = b, a, (scaled[1], scaled[0], scaled[2])
-        kind = Add if a.type.shape == b.type.shape else AddChannels
-        o.emit_as(kind(*scaled, multipliers.ADD_LEFT_SHIFT, *o.limits(options)), a.name, b.name)
+        o.emit_as(op, *_operands(o), activation=o.activation(options))
 
     return convert
 
 
-def _int8_mul(o: Int8Operator) -> None:
-    options = o.options(tflite.MulOptions)
-    a, b = _operands(o)
-    if _is_wider(b, a):
-        a, b = b, a
-    op = multipliers.multiply(quantization(a.type), quantization(b.type), quantization(o.y().type))
-    low, high = o.limits(options)
-    o.emit_as(replace(op, low=low, high=high), a.name, b.name)
-
-
-def _is_wider(a: Tensor, b: Tensor) -> bool:
-    return a.type.elements > b.type.elements
-
-
-def _operands(o: Int8Operator) -> tuple[Tensor, Tensor]:
+def _operands(o: Int8Operator) -> tuple[str, str]:
     """Two operands of one shape, or one of them with a number per channel of the other."""
-    a, b = o.x(0), o.x(1)
+    a, b = o.tensor(0), o.tensor(1)
     shapes = f"{o.where} takes shapes {a.type.shape} and {b.type.shape}"
     try:
         shape = np.broadcast_shapes(a.type.shape, b.type.shape)
@@ -84,7 +60,7 @@ def _operands(o: Int8Operator) -> tuple[Tensor, Tensor]:
         raise UnsupportedError(
             f"{shapes}; supported are equal shapes and one number per channel, [1,1,1,c]"
         )
-    return a, b
+    return a.name, b.name
 
 
 def _spread(o: Int8Operator, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -111,17 +87,17 @@ def _float_arithmetic(
     """with_constant: an Affine of the constant, and of whether it is the first operand."""
 
     def convert(o: FloatOperator) -> None:
-        limits = o.limits(o.options(table))
+        activation = o.activation(o.options(table))
         found = _constant_operand(o)
         if found is None:
             if of_tensors is None:
                 raise UnsupportedError(f"{o.where} divides by a tensor; supported is by a constant")
-            o.emit(of_tensors, o.x(0), o.x(1), limits=limits)
+            o.emit(of_tensors, o.x(0), o.x(1), activation=activation)
             return
         affine = with_constant(found[1], found[0] == 1)
         if affine is None:
             raise UnsupportedError(f"{o.where}: a constant divided by a tensor is not supported")
-        o.emit(affine, o.x(found[0]), limits=limits)
+        o.emit(affine, o.x(found[0]), activation=activation)
 
     return convert
 
@@ -168,7 +144,7 @@ def _write_mul(w: TfliteWriter, node: Node) -> None:
 OPERATORS = (
     Entry(
         "ADD",
-        int8=_int8_sum(tflite.AddOptions, multipliers.add_scales),
+        int8=_int8_arithmetic(tflite.AddOptions, FloatAdd()),
         real=_float_arithmetic(tflite.AddOptions, plus_constant, FloatAdd()),
         writes={Add: _write_sum, AddChannels: _write_sum},
         version=2,
@@ -180,14 +156,14 @@ OPERATORS = (
     ),
     Entry(
         "MUL",
-        int8=_int8_mul,
+        int8=_int8_arithmetic(tflite.MulOptions, FloatMul()),
         real=_float_arithmetic(tflite.MulOptions, times_constant, FloatMul()),
         writes={Mul: _write_mul},
         version=2,
     ),
     Entry(
         "SUB",
-        int8=_int8_sum(tflite.SubOptions, multipliers.sub_scales),
+        int8=_int8_arithmetic(tflite.SubOptions, FloatAdd(-1)),
         real=_float_arithmetic(tflite.SubOptions, minus_constant, FloatAdd(-1)),
         writes={Add: _write_sum, AddChannels: _write_sum},
         version=2,

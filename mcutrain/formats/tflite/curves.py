@@ -13,10 +13,9 @@ import tflite
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.entry import Entry
 from mcutrain.formats.tflite.flatbuffer import Table
-from mcutrain.formats.tflite.float_operator import FloatOperator
-from mcutrain.formats.tflite.int8_operator import Int8Operator, quantization
+from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.formats.tflite.operands import Operands
-from mcutrain.formats.tflite.rescaling import check_rescale, sides
+from mcutrain.formats.tflite.rescaling import sides
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
 from mcutrain.ir.op import Op
@@ -25,7 +24,7 @@ from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.softmax import Softmax
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_elementwise import FloatLeakyRelu, Function
-from mcutrain.quant.float_shapes import FloatSoftmax
+from mcutrain.quant.float_shapes import SOFTMAX_OUTPUT, FloatSoftmax
 
 NEIGHBOURS = 4  # float32 numbers on each side of an estimate that are tried
 Made = TypeVar("Made", bound=Op)
@@ -46,16 +45,11 @@ def _table(function: str) -> Entry:
     name, _, version = TABLES[function]
     check: Callable[[Operands], None] = _check_exact if name == "GELU" else lambda o: None
 
-    def int8(o: Int8Operator) -> None:
-        check(o)
-        x, y = o.x(), o.y()
-        o.emit(lookup(function, x.type, y.type), x.name)
-
-    def real(o: FloatOperator) -> None:
+    def convert(o: Operands) -> None:
         check(o)
         o.emit(Function(function), o.x())
 
-    return Entry(name, int8, real, writes={Lookup: _write_lookup}, version=version)
+    return Entry(name, convert, writes={Lookup: _write_lookup}, version=version)
 
 
 def _check_exact(o: Operands) -> None:
@@ -80,23 +74,11 @@ def _write_lookup(w: TfliteWriter, node: Node) -> None:
 # ------------------------------------------------------------------------------------ LEAKY_RELU
 
 
-def _slope(o: Operands) -> float:
+def _leaky_relu(o: Operands) -> None:
     alpha = float(o.options(tflite.LeakyReluOptions).Alpha())
     if not 0 <= alpha <= 1:
         raise UnsupportedError(f"{o.where} has the slope {alpha}; supported are 0 to 1")
-    return alpha
-
-
-def _int8_leaky_relu(o: Int8Operator) -> None:
-    alpha = _slope(o)
-    x, y = o.x(), o.y()
-    op = multipliers.leaky_relu(alpha, quantization(x.type), quantization(y.type))
-    check_rescale(o, op.positive[1])
-    o.emit(op, x.name)
-
-
-def _float_leaky_relu(o: FloatOperator) -> None:
-    o.emit(FloatLeakyRelu(_slope(o)), o.x())
+    o.emit(FloatLeakyRelu(alpha), o.x())
 
 
 def _write_leaky_relu(w: TfliteWriter, node: Node) -> None:
@@ -115,23 +97,22 @@ def _write_leaky_relu(w: TfliteWriter, node: Node) -> None:
 # --------------------------------------------------------------------------------------- SOFTMAX
 
 
-def _int8_softmax(o: Int8Operator) -> None:
-    beta = float(o.options(tflite.SoftmaxOptions).Beta())
-    x, y = o.x(), o.y()
-    if y.type.scale != 1 / 256 or y.type.zero_point != -128:
-        raise ModelError(f"{o.where}: the output of a softmax has scale 1/256 and zero point -128")
-    if not (beta > 0 and math.isfinite(beta)) or x.type.scale * beta * 2**26 <= 1:
-        raise ModelError(f"{o.where}: beta {beta} times scale {x.type.scale} is out of range")
-    if not x.type.shape or x.type.shape[-1] == 0:
-        raise ModelError(f"{o.where}: there is nothing in input {x.type.shape}")
-    o.emit(Softmax.from_scale(x.type.scale, beta), x.name)
-
-
-def _float_softmax(o: FloatOperator) -> None:
+def _softmax(o: Operands) -> None:
     beta = float(o.options(tflite.SoftmaxOptions).Beta())
     if not (beta > 0 and math.isfinite(beta)):
         raise ModelError(f"{o.where} has the impossible beta {beta}")
     o.emit(FloatSoftmax(beta), o.x())
+
+
+def _int8_softmax(o: Int8Operator) -> None:
+    x, beta = o.tensor().type, float(o.options(tflite.SoftmaxOptions).Beta())
+    if o.quantization != SOFTMAX_OUTPUT:
+        raise ModelError(f"{o.where}: the output of a softmax has scale 1/256 and zero point -128")
+    if x.scale * beta * 2**26 <= 1:
+        raise ModelError(f"{o.where}: beta {beta} times scale {x.scale} is out of range")
+    if not x.shape or x.shape[-1] == 0:
+        raise ModelError(f"{o.where}: there is nothing in input {x.shape}")
+    _softmax(o)
 
 
 def _write_softmax(w: TfliteWriter, node: Node) -> None:
@@ -161,18 +142,6 @@ def _nearby(first: float, wanted: Made, make: Callable[[float], Made], estimate:
 
 OPERATORS = (
     *(_table(function) for function in TABLES),
-    Entry(
-        "LEAKY_RELU",
-        int8=_int8_leaky_relu,
-        real=_float_leaky_relu,
-        writes={LeakyRelu: _write_leaky_relu},
-        version=2,
-    ),
-    Entry(
-        "SOFTMAX",
-        int8=_int8_softmax,
-        real=_float_softmax,
-        writes={Softmax: _write_softmax},
-        version=2,
-    ),
+    Entry("LEAKY_RELU", _leaky_relu, writes={LeakyRelu: _write_leaky_relu}, version=2),
+    Entry("SOFTMAX", _softmax, int8=_int8_softmax, writes={Softmax: _write_softmax}, version=2),
 )

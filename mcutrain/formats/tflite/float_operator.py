@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -13,13 +12,15 @@ from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
 from mcutrain.formats.tflite.operands import Operands, apply
 from mcutrain.ir.names import Names
+from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
+from mcutrain.quant.float_shapes import FloatReshape
+from mcutrain.quant.float_sums import Sums
 from mcutrain.quant.multipliers import ACTIVATION_RANGE
 
 Array = npt.NDArray[Any]
-NO_LIMITS = (-math.inf, math.inf)
 
 
 class Importer:
@@ -146,28 +147,65 @@ class FloatOperator(Operands):
             raise ModelError(f"{self.where}: {t.name!r} holds infinity or NaN")
         return np.asarray(data, np.float32)
 
-    def limits(self, options: Any) -> tuple[float, float]:
-        """Of the fused activation."""
-        return ACTIVATION_RANGE[self.activation(options)]
+    def number(self, position: int) -> float:
+        """A constant of one element."""
+        (number,) = self.real(position).ravel()
+        return float(number)
 
-    def emit(self, op: FloatOp, *inputs: str, limits: tuple[float, float] = NO_LIMITS) -> None:
+    @property
+    def y_shape(self) -> Shape:
+        """With a batch axis in front if there is none."""
+        shape = self.y.shape
+        return shape if shape[:1] == (1,) else (1, *shape)
+
+    def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
         """The node that computes the output, perhaps with an activation behind it."""
         output = self.y.name
-        if limits == NO_LIMITS:
+        if activation == "none":
             self.importer.add(op, inputs, output, output)
             return
-        inner = self.inner(op, "sum", *inputs)
+        inner = self._inner(op, "sum", *inputs)
+        limits = ACTIVATION_RANGE[activation]
         self.importer.add(Clamp(*limits), (inner,), output, f"{output}/activation")
 
-    def inner(self, op: FloatOp, part: str, *inputs: str) -> str:
+    def emit_as(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
+        """The same, with a view behind it if the output has another shape."""
+        if op.shape(*(self.importer.shapes[name] for name in inputs)) == self.y_shape:
+            self.emit(op, *inputs, activation=activation)
+            return
+        part = type(op).__name__.removeprefix("Float").lower()
+        inner = self._inner(op, part, *inputs)
+        self.emit(FloatReshape(self.y_shape), inner, activation=activation)
+
+    def check_alike(self, what: str, tolerance: float = 0.0) -> None:
+        """Nothing is quantized yet."""
+
+    def check_weight(self, axis: int) -> None:
+        """Its real numbers are all that is asked for."""
+
+    def emit_sums(
+        self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str
+    ) -> None:
+        """Weight and bias in real numbers."""
+        channels = w[kind.channel_axis]
+        b = self.real(2).ravel() if self.has(2) else np.zeros(channels, np.float32)
+        if len(b) != channels:
+            raise ModelError(f"{self.where}: {len(b)} biases for {channels} channels")
+        op = kind(window, self.real(1).reshape(w), b.astype(np.float64))
+        if not self.is_dense:
+            self.emit(op, x, activation=activation)
+            return
+        limited = op.clamped(*ACTIVATION_RANGE[activation]) or op
+        self.emit(FloatReshape(self.y_shape), self._inner(limited, "sums", x))
+
+    def view(self, x: str, shape: Shape) -> str:
+        """A FloatReshape."""
+        return self._inner(FloatReshape(shape), "image", x)
+
+    def _inner(self, op: FloatOp, part: str, *inputs: str) -> str:
         """A node whose output the file does not name."""
         name = self.importer.names.take(f"{self.y.name}/{part}")
         return self.importer.add(op, inputs, name, self.y.name)
 
 
 Rule = Callable[[FloatOperator], None]
-
-
-def batched(shape: Shape) -> Shape:
-    """With a batch axis in front if there is none."""
-    return shape if shape[:1] == (1,) else (1, *shape)

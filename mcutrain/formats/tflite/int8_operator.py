@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,10 @@ from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+from mcutrain.quant.float_sums import Sums
 
 Array = npt.NDArray[Any]
 
@@ -108,16 +110,17 @@ class Int8Operator(Operands):
         super().__init__(converter.model, op)
         self.converter = converter
 
-    def x(self, position: int = 0) -> Tensor:
+    def tensor(self, position: int = 0) -> Tensor:
         """An int8 input."""
         return self.converter.activation(self.input_index(position), self.where)
 
-    def image(self) -> Tensor:
-        """The int8 input, of shape [1, h, w, c]."""
-        x = self.x()
-        if len(x.type.shape) != 4 or x.type.shape[0] != 1 or 0 in x.type.shape:
-            raise UnsupportedError(f"{self.where} has input {x.type.shape}; supported is [1,h,w,c]")
-        return x
+    def x(self, position: int = 0) -> str:
+        """An int8 input, which may be a constant."""
+        return self.tensor(position).name
+
+    def shape(self, position: int = 0) -> Shape:
+        """Of an int8 input."""
+        return self.tensor(position).type.shape
 
     def y(self) -> Tensor:
         """The int8 output."""
@@ -126,39 +129,138 @@ class Int8Operator(Operands):
             raise ModelError(f"{self.where} writes to a constant")
         return y
 
-    def limits(self, options: Any) -> tuple[int, int]:
-        """The int8 limits of the fused activation."""
-        y = self.y().type
-        return multipliers.activation_limits(self.activation(options), y.scale, y.zero_point)
+    @property
+    def y_shape(self) -> Shape:
+        """As the file has it."""
+        return self.y().type.shape
 
-    def emit(self, op: Op, *inputs: str) -> None:
+    @property
+    def quantization(self) -> Quantization:
+        """Of the output."""
+        return Quantization.of(self.y().type)
+
+    def number(self, position: int) -> float:
+        """A constant int8, which must be quantized as the output."""
+        t, y = self.file_tensor(position), self.quantization
+        if t.data is None or t.data.size != 1 or t.dtype != "int8":
+            raise UnsupportedError(f"{self.where}: its value {t.name!r} must be one constant int8")
+        if t.scales and (t.scales[0], t.zero_points[0]) != y:
+            raise ModelError(f"{self.where}: its value must be quantized as its output")
+        return (int(t.data.ravel()[0]) - y.zero_point) * y.scale
+
+    def check_alike(self, what: str, tolerance: float = 0.0) -> None:
+        """tolerance: how far the scales may differ."""
+        y = self.quantization
+        for position in range(len(self.op.inputs)):
+            x = Quantization.of(self.tensor(position).type)
+            if abs(x.scale - y.scale) > tolerance or x.zero_point != y.zero_point:
+                raise ModelError(
+                    f"{self.where}: inputs and output of a {what} must be quantized alike"
+                )
+
+    def node(self, op: Op, *inputs: str) -> None:
         """The node that writes the operator's output."""
         self.converter.node(op, inputs, self.y().name)
 
-    def emit_as(self, op: Op, *inputs: str) -> None:
-        """The same, with a Reshape behind it if the output has axes of length 1 more or less."""
-        y = self.y().type
-        if self._shape(op, inputs) == y.shape:
-            self.emit(op, *inputs)
-        else:
-            self.emit(Reshape(y.shape), self.inner(op, *inputs))
+    def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
+        """The same for an operator of float networks."""
+        made, inputs = self._int8(op, inputs, activation)
+        self.node(made, *inputs)
 
-    def inner(self, op: Op, *inputs: str, like: TensorType | None = None) -> str:
-        """A node before the last one; its output is quantized as `like`, or as the operator's."""
-        name = f"{self.y().name}/{type(op).__name__.lower()}"
-        kind = replace(like or self.y().type, shape=self._shape(op, inputs))
-        y = self.converter.intermediate(name, kind)
+    def emit_as(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
+        """The same, with a Reshape behind it if the output has another shape."""
+        made, inputs = self._int8(op, inputs, activation)
+        if self._shape(made, inputs) != self.y_shape:
+            part = type(made).__name__.lower()
+            inputs = (self._inner(made, inputs, part, self.y().type),)
+            made = Reshape(self.y_shape)
+        self.node(made, *inputs)
+
+    def check_weight(self, axis: int) -> None:
+        """It is constant, int8, symmetric, and has one scale or one per output channel."""
+        t = self.file_tensor(1)
+        if t.dtype != "int8" or t.data is None:
+            raise UnsupportedError(f"{self.where}: weight {t.name!r} must be constant and int8")
+        if not t.scales or (len(t.scales) > 1 and t.axis != axis):
+            raise UnsupportedError(
+                f"{self.where}: weight {t.name!r} needs one scale, or one per output channel "
+                f"(axis {axis})"
+            )
+        if any(t.zero_points):
+            raise UnsupportedError(f"{self.where}: weight {t.name!r} must have zero point 0")
+
+    def emit_sums(
+        self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str
+    ) -> None:
+        """The file's own integers."""
+        t, axis = self.file_tensor(1), kind.channel_axis
+        assert t.data is not None
+        image, y = self.converter.tensors[x].type, self.y()
+        rule = multipliers.conv_requantize
+        if self.is_dense:
+            rule = multipliers.fully_connected_requantize
+        low, high = multipliers.activation_limits(activation, *self.quantization)
+        stage = replace(rule(image.scale, t.scales, *self.quantization), low=low, high=high)
+        op = kind.int8_type(window, image.zero_point, stage)
+        data = t.data.reshape(w)
+        bias = multipliers.bias_without_overflow(data, axis, self._bias(w[axis]), stage)
+        if bias is None:
+            raise ModelError(f"{self.where}: its sums overflow 32 bits; are the scales damaged?")
+        names = self.converter.names
+        b_name = self.file_tensor(2).name if self.has(2) else names.take(f"{y.name}/bias")
+        scales = tuple(image.scale * s for s in t.scales)
+        parameters = (
+            self.converter.constant(t.name, TensorType(w, "int8", t.scales, 0, axis), data),
+            self.converter.constant(b_name, TensorType(bias.shape, "int32", scales, 0, 0), bias),
+        )
+        if self.is_dense:
+            self.node(Reshape(y.type.shape), self._inner(op, (x, *parameters), "conv", y.type))
+        else:
+            self.node(op, x, *parameters)
+
+    def view(self, x: str, shape: Shape) -> str:
+        """A Reshape."""
+        return self._inner(Reshape(shape), (x,), "reshape", self.converter.tensors[x].type)
+
+    def _bias(self, channels: int) -> Array:
+        """The constant int32 bias, or zeros."""
+        if not self.has(2):
+            return np.zeros(channels, np.int32)
+        t = self.file_tensor(2)
+        if t.dtype != "int32" or t.data is None:
+            raise UnsupportedError(f"{self.where}: bias {t.name!r} must be constant and int32")
+        if t.data.size != channels:
+            raise ModelError(
+                f"{self.where}: bias {t.name!r} has {t.data.size} elements, not {channels}"
+            )
+        return t.data.reshape(channels)
+
+    def _int8(
+        self, op: FloatOp, inputs: Sequence[str], activation: str
+    ) -> tuple[Op, tuple[str, ...]]:
+        """The int8 operator of the output, and its operands in its order."""
+        y = self.quantization
+        while len(inputs) > op.most_inputs:
+            first, rest = self._int8(op, inputs[: op.most_inputs], "none"), inputs[op.most_inputs :]
+            inputs = (self._inner(*first, "concatenation", self.y().type), *rest)
+        types = [self.converter.tensors[name].type for name in inputs]
+        made = op.int8(types, y)
+        limits = multipliers.activation_limits(activation, *y)
+        if limits != multipliers.INT8:
+            made = made.with_channel_limits(*limits)
+        order = op.order(*(kind.shape for kind in types))
+        return made, tuple(inputs[i] for i in order)
+
+    def _inner(self, op: Op, inputs: tuple[str, ...], part: str, like: TensorType) -> str:
+        """A node before the last one; its output is quantized as `like`."""
+        kind = replace(like, shape=self._shape(op, inputs))
+        y = self.converter.intermediate(f"{self.y().name}/{part}", kind)
         self.converter.node(op, inputs, y)
         return y
 
-    def _shape(self, op: Op, inputs: tuple[str, ...]) -> tuple[int, ...]:
+    def _shape(self, op: Op, inputs: tuple[str, ...]) -> Shape:
         (kind,) = op.infer(*(self.converter.tensors[name].type for name in inputs))
         return kind.shape
 
 
 Rule = Callable[[Int8Operator], None]
-
-
-def quantization(kind: TensorType) -> Quantization:
-    """Of a tensor with one scale."""
-    return Quantization(kind.scale, kind.zero_point)

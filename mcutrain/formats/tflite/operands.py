@@ -1,7 +1,12 @@
-"""One operator of a file with what it reads and writes: what int8 and float models share."""
+"""One operator of a file with what it reads and writes: what int8 and float models share.
+
+A rule says by these methods what an operator computes, as an operator of float networks; the graph
+in the making is a float or an int8 one.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -9,6 +14,9 @@ import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
+from mcutrain.ops.spatial import Window
+from mcutrain.quant.float_op import FloatOp, Shape
+from mcutrain.quant.float_sums import Sums
 
 MOST_INTEGERS = 64  # of a constant that says axes or widths
 
@@ -21,7 +29,7 @@ ACTIVATIONS = {
 """The fused activations by their numbers in a file."""
 
 
-class Operands:
+class Operands(ABC):
     """An operator of the file; a reader adds what the graph in the making knows of its tensors."""
 
     def __init__(self, model: FileModel, op: FileOperator) -> None:
@@ -69,6 +77,65 @@ class Operands:
                 f"{self.where} has the fused activation {code}; supported are {names}"
             )
         return ACTIVATIONS[code]
+
+    def image(self) -> Shape:
+        """The shape of the first input, [1, h, w, c]."""
+        shape = self.shape()
+        if len(shape) != 4 or shape[0] != 1 or 0 in shape:
+            raise UnsupportedError(f"{self.where} has input {shape}; supported is [1,h,w,c]")
+        return shape
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the weight at input 1 is a matrix."""
+        return len(self.file_tensor(1).shape) == 2
+
+    @abstractmethod
+    def x(self, position: int = 0) -> str:
+        """The name of an input that is no parameter."""
+
+    @abstractmethod
+    def shape(self, position: int = 0) -> Shape:
+        """Of such an input."""
+
+    @property
+    @abstractmethod
+    def y_shape(self) -> Shape:
+        """Of the output, by the file."""
+
+    @abstractmethod
+    def number(self, position: int) -> float:
+        """The real number that a constant of one element means; of int8, as the output would."""
+
+    @abstractmethod
+    def check_weight(self, axis: int) -> None:
+        """Raise a ModelError if input 1 is no weight. axis: of its output channels."""
+
+    @abstractmethod
+    def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
+        """Add what computes the output."""
+
+    @abstractmethod
+    def emit_as(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
+        """The same where the output may have axes of length 1 more or less."""
+
+    @abstractmethod
+    def emit_sums(
+        self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str
+    ) -> None:
+        """The same of an operator with the weight at input 1 and the bias at input 2.
+
+        x: an image. w: the weight's shape as `kind` has it. If the file's is a matrix, the output
+        is a view of the sums.
+        """
+
+    @abstractmethod
+    def view(self, x: str, shape: Shape) -> str:
+        """A tensor under another shape, which simplifying drops if it has that shape."""
+
+    @abstractmethod
+    def check_alike(self, what: str, tolerance: float = 0.0) -> None:
+        """Of int8 models: all inputs and the output must be quantized alike."""
 
 
 AnyOperands = TypeVar("AnyOperands", bound=Operands)

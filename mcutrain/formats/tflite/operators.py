@@ -6,7 +6,7 @@ from mcutrain.formats.tflite import arithmetic, curves, pooling, rescaling, shap
 
 _FAMILIES = (arithmetic, curves, pooling, rescaling, shapes, sums)
 OPERATORS = {one.name: one for family in _FAMILIES for one in family.OPERATORS}
-INT8_RULES = {name: one.int8 for name, one in OPERATORS.items() if one.int8}
-FLOAT_RULES = {name: one.real for name, one in OPERATORS.items() if one.real}
+INT8_RULES = {name: one.int8_rule for name, one in OPERATORS.items() if one.int8_rule}
+FLOAT_RULES = {name: one.float_rule for name, one in OPERATORS.items() if one.float_rule}
 EMITTERS = {kind: emit for one in OPERATORS.values() for kind, emit in one.writes.items()}
 VERSIONS = {name: one.version for name, one in OPERATORS.items()}

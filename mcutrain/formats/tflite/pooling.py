@@ -5,48 +5,30 @@ from __future__ import annotations
 import numpy as np
 import tflite
 
-from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.tflite.entry import Entry, FloatRule, Int8Rule
+from mcutrain.errors import UnsupportedError
+from mcutrain.formats.tflite.entry import Entry, Rule
 from mcutrain.formats.tflite.flatbuffer import Table
-from mcutrain.formats.tflite.float_operator import FloatOperator, batched
-from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.windows import padding_of, window_of
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
-from mcutrain.ops.reshape import Reshape
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_shapes import FloatMean, FloatPool, FloatReshape
+from mcutrain.quant.float_shapes import FloatMean, FloatPool
 
 SCALE_TOLERANCE = 1e-6  # pooling.cc: how far the scales of input and output may differ
 
 # ------------------------------------------------------------------------------------------- pools
 
 
-def _int8_pool(kind: type[AveragePool2D] | type[MaxPool2D]) -> Int8Rule:
-    def convert(o: Int8Operator) -> None:
+def _pool(largest: bool) -> Rule:
+    def convert(o: Operands) -> None:
         options = o.options(tflite.Pool2DOptions)
-        x, y = o.image(), o.y()
-        same_scale = abs(x.type.scale - y.type.scale) <= SCALE_TOLERANCE
-        if not same_scale or x.type.zero_point != y.type.zero_point:
-            raise ModelError(f"{o.where}: input and output of a pool must be quantized alike")
+        o.check_alike("pool", SCALE_TOLERANCE)
         kernel = (options.FilterHeight(), options.FilterWidth())
-        window = window_of(o, options, x.type.shape, kernel)
-        o.emit(kind(window, *o.limits(options)), x.name)
-
-    return convert
-
-
-def _float_pool(largest: bool) -> FloatRule:
-    def convert(o: FloatOperator) -> None:
-        options = o.options(tflite.Pool2DOptions)
-        kernel = (options.FilterHeight(), options.FilterWidth())
-        window = window_of(o, options, o.shape(), kernel)
-        whole = not largest and window.kernel == o.shape()[1:3] and not any(window.padding)
-        op = FloatMean() if whole else FloatPool(window, largest)
-        o.emit(op, o.x(), limits=o.limits(options))
+        window = window_of(o, options, o.image(), kernel)
+        o.emit(FloatPool(window, largest), o.x(), activation=o.activation(options))
 
     return convert
 
@@ -114,22 +96,10 @@ def _averaged(o: Operands, shape: Shape) -> Shape:
     return shape if rank == 4 else (1, *shape)
 
 
-def _int8_mean(o: Int8Operator) -> None:
+def _mean(o: Operands) -> None:
     o.options(tflite.ReducerOptions)
-    x, y = o.x(), o.y()
-    image = _averaged(o, x.type.shape)
-    is_image = image == x.type.shape
-    source = x.name if is_image else o.inner(Reshape(image), x.name, like=x.type)
-    count = image[1] * image[2]
-    mult, shift = multipliers.mean_multiplier(x.type.scale, y.type.scale, count)
-    if count * 255 << max(shift, 0) >= 2**31:
-        raise ModelError(f"{o.where}: its sums overflow 32 bits; are the scales damaged?")
-    o.emit_as(Mean(x.type.zero_point, y.type.zero_point, mult, shift), source)
-
-
-def _float_mean(o: FloatOperator) -> None:
-    x = o.inner(FloatReshape(_averaged(o, o.shape())), "image", o.x())
-    o.emit(FloatReshape(batched(o.y.shape)), o.inner(FloatMean(), "mean", x))
+    image = _averaged(o, o.shape())
+    o.emit_as(FloatMean(), o.x() if image == o.shape() else o.view(o.x(), image))
 
 
 def _write_mean(w: TfliteWriter, node: Node) -> None:
@@ -152,17 +122,10 @@ def _write_mean(w: TfliteWriter, node: Node) -> None:
 OPERATORS = (
     Entry(
         "AVERAGE_POOL_2D",
-        int8=_int8_pool(AveragePool2D),
-        real=_float_pool(largest=False),
+        _pool(largest=False),
         writes={AveragePool2D: _write_average_pool},
         version=2,
     ),
-    Entry(
-        "MAX_POOL_2D",
-        int8=_int8_pool(MaxPool2D),
-        real=_float_pool(largest=True),
-        writes={MaxPool2D: _write_max_pool},
-        version=2,
-    ),
-    Entry("MEAN", int8=_int8_mean, real=_float_mean, writes={Mean: _write_mean}, version=2),
+    Entry("MAX_POOL_2D", _pool(largest=True), writes={MaxPool2D: _write_max_pool}, version=2),
+    Entry("MEAN", _mean, writes={Mean: _write_mean}, version=2),
 )

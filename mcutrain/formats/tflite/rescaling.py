@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.errors import UnsupportedError
 from mcutrain.formats.tflite.entry import Entry
 from mcutrain.formats.tflite.flatbuffer import Table
 from mcutrain.formats.tflite.float_operator import FloatOperator
-from mcutrain.formats.tflite.int8_operator import Int8Operator, quantization
+from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
@@ -20,31 +20,20 @@ from mcutrain.quant.float_op import Quantization
 RELUS = {"relu": 2, "relu6": 2, "relu_n1_to_1": 1}  # activations that stand alone: versions
 
 
-def check_rescale(o: Operands, shift: int) -> None:
-    """255 shifted to the left must fit 32 bits."""
-    if shift > 22:
-        raise ModelError(f"{o.where}: its scales are too far apart; are they damaged?")
-
-
 def sides(w: TfliteWriter, node: Node) -> tuple[Quantization, Quantization]:
     """The quantization of a node's input and of its output."""
-    return quantization(w.type(node.inputs[0])), quantization(w.type(node.outputs[0]))
+    x, y = (Quantization.of(w.type(name)) for name in (node.inputs[0], node.outputs[0]))
+    return x, y
 
 
 def _relu(kind: str) -> Entry:
     """A free-standing activation."""
 
-    def int8(o: Int8Operator) -> None:
-        x, y = o.x(), o.y()
-        op = multipliers.activation_rescale(kind, quantization(x.type), quantization(y.type))
-        check_rescale(o, op.shift)
-        o.emit(op, x.name)
-
-    def real(o: FloatOperator) -> None:
+    def convert(o: Operands) -> None:
         o.emit(Clamp(*multipliers.ACTIVATION_RANGE[kind]), o.x())
 
     name, version = kind.upper(), RELUS[kind]
-    return Entry(name, int8, real, writes={Rescale: _write_rescale}, version=version)
+    return Entry(name, convert, writes={Rescale: _write_rescale}, version=version)
 
 
 def _is_edge(o: Int8Operator, index: int, edges: tuple[int, ...]) -> bool:
@@ -61,10 +50,7 @@ def _int8_quantize(o: Int8Operator) -> None:
         o.y()
         o.converter.int8_of[source] = target
         return
-    x, y = o.x(), o.y()
-    op = multipliers.requantize(quantization(x.type), quantization(y.type))
-    check_rescale(o, op.shift)
-    o.emit(op, x.name)
+    o.emit(Clamp(*multipliers.ACTIVATION_RANGE["none"]), o.x())
 
 
 def _int8_dequantize(o: Int8Operator) -> None:
@@ -73,7 +59,7 @@ def _int8_dequantize(o: Int8Operator) -> None:
     is_float = o.model.tensors[target].dtype == "float32"
     if not is_float or not _is_edge(o, target, o.model.outputs):
         raise UnsupportedError(f"{o.where} dequantizes in the middle; supported are the edges")
-    o.x()
+    o.tensor()
     o.converter.int8_of[target] = source
 
 
