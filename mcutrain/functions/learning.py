@@ -66,6 +66,7 @@ def simulate(
     samples: Count | None = None,
     test_samples: Count | None = None,
     test_share: TestShare = 0.2,
+    stride: Count | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     accumulate: Count = 1,
@@ -83,7 +84,8 @@ def simulate(
     outputs of a new head, "keep" the model's, "auto" keeps it if the data has as many. added:
     names of classes that the model's head learns in addition. learning_rate: per sample; without,
     one is found by short trials, and the result names it. samples, test_samples: so many of each
-    part, drawn by seed. checkpoint: a file to continue from if it exists, and to save to.
+    part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
+    checkpoint: a file to continue from if it exists, and to save to.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -92,7 +94,16 @@ def simulate(
     """
     find_compiler()
     graph = _graph(model)
-    split = _split(graph, data, validation, test_share, seed, samples, test_samples)
+    split = load_data(
+        graph,
+        data,
+        test_share,
+        seed,
+        validation=validation,
+        samples=samples,
+        test_samples=test_samples,
+        stride=stride,
+    )
     wanted, loss_name, split = fit_to_data(graph, split, classes, loss, tuple(added))
     step = prepare(
         graph,
@@ -126,6 +137,7 @@ def analyze(
     samples: Count | None = None,
     test_samples: Count | None = None,
     test_share: TestShare = 0.2,
+    stride: Count | None = None,
     epochs: Count = 4,
     head_epochs: Annotated[int, Within(0)] | None = None,
     learning_rate: Positive | None = None,
@@ -157,7 +169,7 @@ def analyze(
     check_backend(execution)
     find_compiler()
     graph = _graph(model)
-    whole = _labelled(_split(graph, data, None, test_share, seed, None, None))
+    whole = _labelled(load_data(graph, data, test_share, seed, stride=stride))
     split = held_out(whole.train, samples, test_samples, seed, whole.validation)
     wanted = classes_for(graph, split, classes)
     problem = Problem.of(graph, split, wanted, normalization_of(mean, std))
@@ -237,6 +249,7 @@ def compare(
     samples: Count | None = None,
     test_samples: Count | None = None,
     test_share: TestShare = 0.2,
+    stride: Count | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     jobs: Count | None = None,
@@ -262,7 +275,17 @@ def compare(
     target = board if board is None or isinstance(board, Target) else load_target(str(board))
     budget = Budget(target, sram)
     graph = load(Path(model))
-    split = _labelled(_split(graph, data, validation, test_share, 0, samples, test_samples))
+    split = _labelled(
+        load_data(
+            graph,
+            data,
+            test_share,
+            validation=validation,
+            samples=samples,
+            test_samples=test_samples,
+            stride=stride,
+        )
+    )
     wanted = classes_for(graph, split, classes)
     candidates = usual(graph, wanted, budget)
     for scheme in schemes:
@@ -334,20 +357,6 @@ def _graph(model: Graph | PathLike) -> Graph:
     graph = model if isinstance(model, Graph) else load(model)
     find_head(graph)
     return graph
-
-
-def _split(
-    graph: Graph,
-    data: Data,
-    validation: Data | None,
-    test_share: float,
-    seed: int,
-    samples: int | None,
-    test_samples: int | None,
-) -> Split:
-    """As many samples as asked for."""
-    split = load_data(graph, data, test_share, seed, validation=validation)
-    return split.drawn(samples, test_samples, seed)
 
 
 def _labelled(split: Split) -> Split:

@@ -171,15 +171,29 @@ def load_data(
     seed: int = 0,
     progress: datasets.Progress | None = None,
     validation: datasets.Data | None = None,
+    samples: int | None = None,
+    test_samples: int | None = None,
+    stride: int | None = None,
 ) -> datasets.Split:
-    """A data set for a model: files are made to fit as they are read."""
+    """A data set for a model: files are made to fit as they are read, and only what is drawn.
+
+    samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
+    """
     if not datasets.is_path(data):
-        return datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
+        split = datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
+        return split.drawn(samples, test_samples, seed)
     if validation is not None:
         raise DataError("validation goes with arrays; a file or folder has a test part of its own")
     shape = input_type(graph).shape[1:]
     return datasets.load(
-        data, test_share=test_share, seed=seed, input_shape=shape, progress=progress
+        data,
+        test_share=test_share,
+        seed=seed,
+        input_shape=shape,
+        stride=stride,
+        progress=progress,
+        samples=samples,
+        test_samples=test_samples,
     )
 
 

@@ -18,6 +18,7 @@ import pytest
 import mcutrain
 from mcutrain import demo
 from mcutrain.errors import ArgumentError, McutrainError
+from mcutrain.runs.training import load_data
 from mcutrain.shown import Shown
 from tests.cli.conftest import Run, images, model, run
 
@@ -105,6 +106,37 @@ def test_arrays_lists_and_files_of_the_same_samples_learn_the_same(
     printed = run("simulate", model, "--data", file, *flags).json
     assert found[0].to_dict()["state_sha256"] == printed["state_sha256"]
     assert found[0].accuracy == printed["accuracy"]
+
+
+def test_of_a_folder_only_the_samples_that_are_drawn_are_read(model: Path, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="image folders need Pillow")
+    for label in ("bag", "boot"):
+        (tmp_path / "images" / label).mkdir(parents=True)
+        for number in range(5):
+            image.new("L", (28, 28), number).save(tmp_path / "images" / label / f"{number}.png")
+    read: list[tuple[int, int]] = []
+    limits: dict[str, Any] = {"samples": 4, "test_samples": 2, "seed": 3}
+    graph = mcutrain.load(model)
+    split = load_data(
+        graph, tmp_path / "images", progress=lambda done, of: read.append((done, of)), **limits
+    )
+    assert read[-1] == (6, 6)
+    whole = load_data(graph, tmp_path / "images", seed=3)
+    drawn = load_data(graph, whole, **limits)
+    for part, expected in zip((split.train, split.test), (drawn.train, drawn.test), strict=True):
+        assert part.x.tolist() == expected.x.tolist()
+
+
+def test_windows_of_a_table_may_overlap_as_with_the_command(model: Path, tmp_path: Path) -> None:
+    rows = [
+        ",".join([*([str(i / 100)] * 28), label]) for label in ("up", "down") for i in range(100)
+    ]
+    table = tmp_path / "moves.csv"
+    table.write_text("\n".join([",".join([*(f"c{i}" for i in range(28)), "label"]), *rows]))
+    few: dict[str, Any] = {"epochs": 1, "learning_rate": RATE, "samples": 6, "test_samples": 1}
+    assert mcutrain.simulate(model, table, stride=1, **few).steps == 6
+    with pytest.raises(McutrainError, match="6 samples were asked for but the set has"):
+        mcutrain.simulate(model, table, **few)
 
 
 def test_plan_generate_verify_and_diff_say_what_the_commands_print(
