@@ -246,7 +246,7 @@ def classes_for(graph: Graph, split: Split, text: str) -> int | None:
 
     Raises DataError for data without labels.
     """
-    from mcutrain.functions.learning import classes_for
+    from mcutrain.pipeline.losses import classes_for
 
     return classes_for(graph, split, _classes(text))
 
@@ -258,7 +258,7 @@ def fit_to_data(
 
     Raises DataError where data, model, --loss and --add-class do not fit.
     """
-    from mcutrain.functions.learning import fit_to_data
+    from mcutrain.pipeline.losses import fit_to_data
 
     fitted = fit_to_data(graph, split, _classes(classes), flags.loss, flags.added)
     return fitted[0], replace(flags, loss=fitted[1]), fitted[2]

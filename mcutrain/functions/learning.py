@@ -20,7 +20,7 @@ from mcutrain.errors import ArgumentError, DataError
 from mcutrain.functions.models import normalization_of
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load, prepare
-from mcutrain.pipeline.losses import choose_loss_for_data
+from mcutrain.pipeline.losses import classes_for, fit_to_data
 from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
     Budget,
@@ -313,43 +313,6 @@ def compare(
         curve_of(rows[run.scheme].name, result) for run, result in results.items() if run.seed == 0
     ]
     return Comparison(graph.name, tuple(with_results(rows, results)), tuple(curves))
-
-
-def fit_to_data(
-    graph: Graph, split: Split, classes: int | str, loss: str, added: tuple[str, ...]
-) -> tuple[int | None, str, Split]:
-    """The outputs of a new head (None: the model's own), the loss, and ordered labels.
-
-    classes: a number, keep or auto. Raises DataError where data, model, loss and added classes do
-    not fit.
-    """
-    if added:
-        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
-        if not split.is_labelled:
-            choose_loss_for_data(graph, "cross-entropy", None)
-        own = classes if isinstance(classes, int) else outputs
-        kept = classes if isinstance(classes, int) else None
-        return kept, "cross-entropy", split.with_classes_last(added, own)
-    if isinstance(classes, int):
-        loss = "cross-entropy" if loss == "auto" else loss
-    else:
-        loss = choose_loss_for_data(graph, loss, len(split.names) if split.is_labelled else None)
-    if loss == "mse":
-        return (classes if isinstance(classes, int) else None), loss, split.without_labels()
-    return classes_for(graph, split, classes), loss, split
-
-
-def classes_for(graph: Graph, split: Split, classes: int | str) -> int | None:
-    """The outputs of a new head for this data, None to keep the model's own.
-
-    Raises DataError for data without labels.
-    """
-    if not split.is_labelled:
-        choose_loss_for_data(graph, "cross-entropy", None)
-    if isinstance(classes, int):
-        return classes
-    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
-    return None if classes == "keep" or len(split.names) == outputs else len(split.names)
 
 
 def _graph(model: Graph | PathLike) -> Graph:

@@ -1,10 +1,11 @@
-"""Which loss a network is trained by: what was asked for, or what its outputs are for."""
+"""Which loss and head a network is trained with: as asked for, or as outputs and data suggest."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from mcutrain.autodiff import LossFactory
+from mcutrain.data import Split
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
@@ -15,11 +16,6 @@ LossName = Literal["cross-entropy", "mse", "auto"]
 CROSS_ENTROPY: LossName = "cross-entropy"
 MEAN_SQUARED_ERROR: LossName = "mse"
 AUTO: LossName = "auto"
-
-
-def reproduces_input(graph: Graph) -> bool:
-    """Whether the outputs can be compared to the inputs: as many of them, and no probabilities."""
-    return _why_not(graph) is None
 
 
 def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
@@ -63,6 +59,43 @@ def loss_of(graph: Graph, name: str) -> LossFactory:
     if choose_loss(graph, name) == CROSS_ENTROPY:
         return SoftmaxCrossEntropy
     return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
+
+
+def fit_to_data(
+    graph: Graph, split: Split, classes: int | str, loss: str, added: tuple[str, ...]
+) -> tuple[int | None, str, Split]:
+    """The outputs of a new head (None: the model's own), the loss, and ordered labels.
+
+    classes: a number, keep or auto. Raises DataError where data, model, loss and added classes do
+    not fit.
+    """
+    if added:
+        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
+        if not split.is_labelled:
+            choose_loss_for_data(graph, "cross-entropy", None)
+        own = classes if isinstance(classes, int) else outputs
+        kept = classes if isinstance(classes, int) else None
+        return kept, "cross-entropy", split.with_classes_last(added, own)
+    if isinstance(classes, int):
+        loss = "cross-entropy" if loss == "auto" else loss
+    else:
+        loss = choose_loss_for_data(graph, loss, len(split.names) if split.is_labelled else None)
+    if loss == "mse":
+        return (classes if isinstance(classes, int) else None), loss, split.without_labels()
+    return classes_for(graph, split, classes), loss, split
+
+
+def classes_for(graph: Graph, split: Split, classes: int | str) -> int | None:
+    """The outputs of a new head for this data, None to keep the model's own.
+
+    Raises DataError for data without labels.
+    """
+    if not split.is_labelled:
+        choose_loss_for_data(graph, "cross-entropy", None)
+    if isinstance(classes, int):
+        return classes
+    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+    return None if classes == "keep" or len(split.names) == outputs else len(split.names)
 
 
 def _why_not(graph: Graph) -> str | None:

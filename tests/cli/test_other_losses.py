@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain import pipeline
+from mcutrain.cli import options
+from mcutrain.data import Dataset, Split
 from mcutrain.ir.graph import Graph
 from tests.cli.conftest import Run
 from tests.simulation.autoencoders import dense, normal
@@ -49,6 +52,17 @@ def sounds(tmp_path: Path) -> Path:
     )
     np.savez(tmp_path / "unlabelled.npz", x=seen)
     return tmp_path / "sounds.npz"
+
+
+def test_a_command_loads_no_function_of_python_to_fit_a_head_to_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcutrain.functions.learning", None)  # type: ignore[arg-type]
+    part = Dataset(np.zeros((6, 8, 8, 3), np.uint8), np.arange(6), NAMES)
+    graph, split = residual_network(classes=OLD), Split(part, part)
+    assert options.classes_for(graph, split, "auto") == len(NAMES)
+    fitted = options.fit_to_data(graph, split, "auto", options.StepOptions())
+    assert fitted == (len(NAMES), options.StepOptions(loss="cross-entropy"), split)
 
 
 @pytest.fixture
