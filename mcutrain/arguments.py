@@ -6,6 +6,7 @@ import inspect
 import math
 import os
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -92,6 +93,14 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             )
 
     return call
+
+
+def warn(note: str) -> None:
+    """A Python warning, at the line that called mcutrain."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "mcutrain":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(note, stacklevel=level)
 
 
 def _check(name: str, value: Any, hint: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +80,12 @@ class Problem:
         split: data.Split,
         classes: int | None = None,
         normalization: data.Normalization | None = None,
+        note: Callable[[str], None] = lambda _: None,
     ) -> Problem:
-        """Samples made to fit the model. Raises DataError if they do not, or are of one class."""
+        """Samples made to fit the model. Raises DataError if they do not, or are of one class.
+
+        note: as mcutrain.runs.training.prepare_samples has it.
+        """
         head = find_head(model)
         outputs = model.tensors[head.node.outputs[0]].type.shape[-1]
         x = input_type(model)
@@ -92,6 +97,7 @@ class Problem:
             zero_point=x.zero_point,
             classes=classes or outputs,
             normalization=normalization,
+            note=note,
         )
         train, test = samples.split.train, samples.split.test
         for part, name in ((train, "training"), (test, "test")):

@@ -14,8 +14,8 @@ from mcutrain.analysis.progress import TrialsDone
 from mcutrain.analysis.rate import found_rate
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution, check_backend
-from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, checked
-from mcutrain.data import Data, Split
+from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, checked, warn
+from mcutrain.data import Data, Split, input_notes
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.functions.models import normalization_of
 from mcutrain.ir.graph import Graph
@@ -32,7 +32,7 @@ from mcutrain.report.compare import (
 )
 from mcutrain.report.learning import Compared, Curve
 from mcutrain.runs.parallel import Lesson, Standing, train_all
-from mcutrain.runs.training import SimulationResult, Watch, load_data, train
+from mcutrain.runs.training import SimulationResult, Watch, load_data, model_input, train
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings, find_compiler
 from mcutrain.simulation.rates import LearningRate
@@ -172,7 +172,7 @@ def analyze(
     whole = _labelled(load_data(graph, data, test_share, seed, stride=stride))
     split = held_out(whole.train, samples, test_samples, seed, whole.validation)
     wanted = classes_for(graph, split, classes)
-    problem = Problem.of(graph, split, wanted, normalization_of(mean, std))
+    problem = Problem.of(graph, split, wanted, normalization_of(mean, std), warn)
     first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
     rate = found_rate(problem, epochs, seed) if learning_rate is None else learning_rate
     if by == "gradient":
@@ -296,13 +296,16 @@ def compare(
         chosen = selected(graph, wanted, budget, found)
         candidates.append(PlannedRow("selected", chosen.scheme))
     rows = [budget.row(c, prepare(graph, c.scheme, classes=wanted)) for c in candidates]
+    normalization = normalization_of(mean, std)
+    for note in input_notes(split, model_input(graph), normalization or "auto"):
+        warn(note)
     lesson = Lesson(
         Path(model),
         tuple(c.scheme for c in candidates),
         wanted,
         split,
         _settings(epochs, learning_rate, schedule, warmup, 0, flip, crop),
-        normalization_of(mean, std),
+        normalization,
     )
     runs = trials(len(rows), seeds)
     tell = progress or (lambda status: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked
+from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
 from mcutrain.formats import format_of, read_float, write
@@ -131,7 +130,7 @@ def quantize(
     result = found.quantize(x, settings, tell)
     layers = errors_of_layers(result, x, tell) if layer_errors else ()
     for note in filter(None, (*notes, useful(result, x))):
-        warnings.warn(note, stacklevel=3)
+        warn(note)
     path = None if output is None else _write(result.graph, Path(output))
     return QuantizedModel(result.graph, result, len(x), compared, layers, path)
 
@@ -161,7 +160,7 @@ def normalization_of(
 def _write(graph: Graph, path: Path) -> Path:
     note = write(graph, path, description="quantized by mcutrain")
     if note:
-        warnings.warn(note, stacklevel=4)
+        warn(note)
     return path
 
 
@@ -192,18 +191,25 @@ def verify(
     normalization = normalization_of(mean, std)
 
     def made(graph: Graph) -> Array:
-        return inputs_of(graph, load_data(graph, data, seed=seed), normalization, samples, seed)
+        split = load_data(graph, data, seed=seed)
+        return inputs_of(graph, split, normalization, samples, seed, warn)
 
     real = None if data is None else made
     return compare_with_runtime(Path(model), samples, reference_samples, seed, tell, real)
 
 
 def inputs_of(
-    graph: Graph, split: Split, normalization: Normalization | None, most: int, seed: int
+    graph: Graph,
+    split: Split,
+    normalization: Normalization | None,
+    most: int,
+    seed: int,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Array:
     """Test samples as the model's int8 input, at most so many, drawn of every class alike.
 
-    They are mixed, because the numpy reference computes the first ones only.
+    They are mixed, because the numpy reference computes the first ones only. note: as
+    mcutrain.runs.training.prepare_samples has it.
     """
     x = model_input(graph)
     test = split.test.drawn(min(most, len(split.test)), seed)
@@ -216,6 +222,7 @@ def inputs_of(
         zero_point=x.zero_point,
         classes=None,
         normalization=normalization,
+        note=note,
     )
     return made.test(0, len(test))
 

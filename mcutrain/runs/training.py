@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from mcutrain_host.protocol import Rate
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
-from mcutrain.arguments import Count, PathLike, Positive, Seed, checked
+from mcutrain.arguments import Count, PathLike, Positive, Seed, checked, warn
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
@@ -150,10 +149,9 @@ def train(
     split = load_data(step.graph, data, validation=validation)
     file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
     wanted = continued(replace(settings or RunSettings(), **changes), file)
-    run = prepare_run(step, split, wanted, normalization=normalization, report=watch.searching)
-    taken = model_input(step.graph)
-    for note in datasets.input_notes(run.samples.split, taken, normalization or "auto"):
-        warnings.warn(note, stacklevel=3)
+    run = prepare_run(
+        step, split, wanted, normalization=normalization, report=watch.searching, note=warn
+    )
     return finish(step, run, file, watch)
 
 
@@ -216,12 +214,13 @@ def prepare_run(
     simulator: Callable[[], Simulator] | None = None,
     normalization: datasets.Normalization | None = None,
     report: Callable[[int, int], None] = lambda done, of: None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """A run that has not begun. Raises DataError if the data does not fit the model.
 
     Finds the learning rate if the settings have none. simulator: makes what computes; None is the
     compiled C. normalization: what the model was trained on, if its input parameters do not tell
-    (see mcutrain.data.quantize_input). report: as Watch.searching.
+    (see mcutrain.data.quantize_input). report: as Watch.searching. note: as prepare_samples has it.
     """
     x = input_type(step.graph)
     has_labels = step.plan.training.has_labels
@@ -233,6 +232,7 @@ def prepare_run(
         zero_point=x.zero_point,
         classes=step.plan.training.classes if has_labels else None,
         normalization=normalization,
+        note=note,
     )
     made = simulator() if simulator else step.simulator(settings.seed + 1)
     if settings.learning_rate is None:
@@ -292,11 +292,13 @@ def prepare_samples(
     zero_point: int,
     classes: int | None,
     normalization: datasets.Normalization | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Samples:
     """A split made to fit a model's input. Raises DataError if it does not fit the model.
 
     input_shape: without the batch; scale, zero_point: the input's. classes: that are told apart;
-    None for a network that learns without labels. normalization: see prepare_run.
+    None for a network that learns without labels. normalization: see prepare_run. note: called with
+    what is to be said of values that the input clips, or hardly tells apart.
     """
     for dataset in (split.train, split.test, split.validation):
         if dataset is not None and len(dataset) == 0:
@@ -306,7 +308,8 @@ def prepare_samples(
     )
     datasets.check(samples.split, input_shape=input_shape, classes=classes)
     model = datasets.ModelInput(input_shape, scale, zero_point)
-    datasets.input_notes(samples.split, model, normalization or "auto")  # refuses what is wrong
+    for said in datasets.input_notes(samples.split, model, normalization or "auto"):
+        note(said)
     samples.test(0, 1)  # the normalization fits, or a sentence
     return samples
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,8 @@ import pytest
 import mcutrain
 from mcutrain import demo
 from mcutrain.errors import ArgumentError, McutrainError
+from mcutrain.functions import learning, models
+from mcutrain.runs import training
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Shown
 from tests.cli.conftest import Run, images, model, run
@@ -183,6 +186,43 @@ def test_the_class_names_of_a_model_file_are_those_of_its_own_head(
 def class_names(folder: Path) -> list[str]:
     """In a generated project."""
     return list(json.loads((folder / "manifest.json").read_text()).get("class_names", []))
+
+
+class EnoughError(Exception):
+    """What comes after is not of interest."""
+
+
+def test_values_that_the_input_clips_are_warned_of_at_the_line_that_calls(
+    model: Path, arrays: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = arrays[0].astype(np.float32) / 255, arrays[1]
+    x[:, 0, 0] = 1.1
+    x[:, 0, 1] = -0.1
+
+    def enough(*_: object) -> None:
+        raise EnoughError
+
+    def only_inputs(*given: Any) -> Any:
+        return given[-1](mcutrain.load(model))
+
+    monkeypatch.setattr(learning, "by_gradient", enough)
+    monkeypatch.setattr(learning, "train_all", enough)
+    monkeypatch.setattr(training, "finish", enough)
+    monkeypatch.setattr(models, "compare_with_runtime", only_inputs)
+    calls: list[Callable[[], object]] = [
+        lambda: mcutrain.simulate(model, (x, y), learning_rate=RATE),
+        lambda: mcutrain.analyze(model, (x, y), "gradient", learning_rate=RATE),
+        lambda: mcutrain.compare(model, (x, y), learning_rate=RATE),
+        lambda: mcutrain.verify(model, data=(x, y)),
+    ]
+    for call in calls:
+        with (
+            pytest.warns(UserWarning, match="values are clipped") as warned,
+            suppress(EnoughError),
+        ):
+            call()
+        assert [w.filename for w in warned] == [__file__] * len(warned)
+        assert len(warned) == 2  # of the training and of the test samples
 
 
 def test_what_was_trained_is_exported_from_the_result(
