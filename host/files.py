@@ -40,6 +40,14 @@ def write_whole(path: Path, content: bytes) -> None:
         part.write_bytes(content)
 
 
+def is_file(path: Path) -> bool:
+    """Whether the file is there; a text that can be no path, as a long list of names, is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk, where the system can say so."""
     is_folder = path.is_dir()

@@ -3,6 +3,8 @@
 import zipfile
 from pathlib import Path
 
+from mcutrain_host.files import is_file
+
 from mcutrain.data.dataset import as_names
 from mcutrain.errors import DataError
 
@@ -12,7 +14,7 @@ MOST_BYTES = 1 << 20
 def read_names(text: str) -> tuple[str, ...]:
     """Of `cat,dog`, or of a text file with a name in each line. Raises DataError."""
     path = Path(text)
-    if not path.is_file():
+    if not is_file(path):
         if "/" in text or not text.strip():
             raise DataError(
                 f"{text[:200]!r} is no file: give class names as cat,dog or in a text file, one "

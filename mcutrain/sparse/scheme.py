@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mcutrain_host.files import is_file
+
 from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import SchemeError, did_you_mean
 
@@ -96,10 +98,10 @@ def parse_scheme(text: PathLike) -> UpdateScheme:
     >>> parse_scheme("22:0.5,bias:4")
     """
     text = str(text)
-    if text.endswith(".toml") or _is_file(Path(text)):
+    if text.endswith(".toml") or is_file(Path(text)):
         return _read_toml(Path(text))
     shipped = Path(_schemes_folder()) / f"{text}.toml"
-    if _is_file(shipped):
+    if is_file(shipped):
         return _read_toml(shipped)
     return _parse_short(text)
 
@@ -107,14 +109,6 @@ def parse_scheme(text: PathLike) -> UpdateScheme:
 def shipped_schemes() -> tuple[str, ...]:
     """The names of the schemes that come with mcutrain."""
     return tuple(sorted(p.stem for p in Path(_schemes_folder()).glob("*.toml")))
-
-
-def _is_file(path: Path) -> bool:
-    """Whether the file is there; a text that can be no path is none."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _parse_short(text: str) -> UpdateScheme:

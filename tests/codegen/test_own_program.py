@@ -497,6 +497,8 @@ def test_class_names_come_from_a_list_a_file_or_the_model(tmp_path: Path) -> Non
     path.write_text("cat\nwild dog\n\n", encoding="utf-8-sig")
     assert data.read_names(str(path)) == ("cat", "wild dog")
     assert data.read_names("cat, dog") == ("cat", "dog")
+    many = tuple(f"class number {i}" for i in range(300))  # no file has so long a name
+    assert data.read_names(",".join(many)) == many
     model = tmp_path / "model.tflite"
     model.write_bytes(b"TFL3" * 10)
     assert data.names_in_model(model) == ()
