@@ -191,15 +191,16 @@ class Comparison(Shown):
 
     @property
     def best(self) -> Compared:
-        """The most accurate row of those that fit."""
+        """The most accurate row of those that fit; of all, if none does."""
         fitting = [row for row in self.rows if row.fits is not False]
         return max(fitting or self.rows, key=lambda row: row.accuracy)
 
     def summary(self) -> str:
         """In a line."""
         best = self.best
+        which = {None: "best is", True: "best that fits is", False: "none fits; best is"}[best.fits]
         return (
-            f"{self.model}, {len(self.rows)} schemes; best that fits is {best.name} with "
+            f"{self.model}, {len(self.rows)} schemes; {which} {best.name} with "
             f"{100 * best.accuracy:.1f} % in {best.sram_bytes:,} bytes of SRAM"
         )
 

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,7 @@ import mcutrain
 from mcutrain import demo
 from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.functions import learning, models
+from mcutrain.report.learning import Compared
 from mcutrain.runs import training
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Shown
@@ -270,6 +271,22 @@ def test_quantize_takes_arrays_and_says_the_layers(tmp_path: Path) -> None:
     assert found.snr_db > 10
     assert len(found.records()) == len(found.layers) > 10
     shown(found)
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (None, "best is full with 90.0 %"),
+        (300, "best that fits is full with 90.0 %"),
+        (200, "best that fits is head with 80.0 %"),
+        (99, "none fits; best is full with 90.0 %"),
+    ],
+)
+def test_a_comparison_says_whether_its_best_scheme_fits(limit: int | None, says: str) -> None:
+    head = Compared("head", "head", (0.8,), 100, 50, 50, 10, sram_limit=limit)
+    full = replace(head, name="full", accuracies=(0.9,), sram_bytes=300)
+    found = learning.Comparison("m", (head, full), ())
+    assert found.summary().startswith(f"m, 2 schemes; {says} in ")
 
 
 def shown(*results: Shown) -> None:
