@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.files import write_whole
 
 from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
@@ -140,14 +141,10 @@ class Contributions(Shown):
     def write(self, path: str | Path) -> Path:
         """Write the file that `mcutrain select --analysis` takes, as a whole or not at all."""
         file = Path(path)
-        part = file.with_name(f".{file.name}.part")
         try:
-            part.write_text(self.to_json(), encoding="utf-8")
-            part.replace(file)
+            write_whole(file, self.to_json().encode())
         except OSError as error:
             raise AnalysisError(f"cannot write {file}: {error.strerror or error}") from error
-        finally:
-            part.unlink(missing_ok=True)
         return file
 
 

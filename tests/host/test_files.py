@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +22,10 @@ from mcutrain_host.manifest import BoardProject
 from mcutrain.cli import output
 from mcutrain.cli.select_output import write_all
 from mcutrain.codegen.project import Project
-from mcutrain.errors import McutrainError, ReportError
+from mcutrain.errors import AnalysisError, McutrainError, ReportError
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.report.write import replace_file
+from mcutrain.sparse.contribution import Contributions
 
 OLD, NEW = b"what was there before", b"new " * 1000
 ROOM_BYTES = 100
@@ -53,12 +55,14 @@ def on_a_full_disk(write: Callable[[Path], Any], path: Path) -> None:
         write(path)
 
 
+WRITTEN_AS_NEW: Any = SimpleNamespace(to_json=NEW.decode)
 WRITERS: list[tuple[Callable[[Path], Any], type[Exception]]] = [
     (lambda path: saved.write(path, NEW), StateFileError),
     (lambda path: output.replace_file(path, NEW), McutrainError),
     (lambda path: replace_file(path, NEW.decode()), ReportError),
     (lambda path: replace_checked(path, NEW, lambda part: None), McutrainError),
     (lambda path: write_all(path.parent, {path.name: NEW.decode()}), McutrainError),
+    (lambda path: Contributions.write(WRITTEN_AS_NEW, path), AnalysisError),
     (copied, FlashError),
     (lambda path: files.write_whole(path, NEW), OSError),
 ]
