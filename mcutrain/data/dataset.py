@@ -121,16 +121,6 @@ class Split:
         """Every part changed alike."""
         return Split(*(change(part) for part in self._parts))
 
-    def for_choices(self, seed: int, share: float = 0.2) -> "Split":
-        """What to train on and test by while something is chosen; never the test part.
-
-        The validation part; without one, a share of every class of the training part, held out.
-        """
-        if self.validation is not None:
-            return Split(self.train, self.validation)
-        rest, held_out = stratified(self.train.y, share, seed)
-        return Split(self.train.take(rest), self.train.take(held_out))
-
     def drawn(self, samples: int | None, test_samples: int | None, seed: int) -> "Split":
         """So many samples of the training and test part, drawn by `seed`; None is all of them."""
         counts = (self.train, samples), (self.test, test_samples)

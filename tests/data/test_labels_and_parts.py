@@ -128,23 +128,13 @@ def test_folders_of_three_parts(tmp_path: Path, name: str) -> None:
     assert sorted(load_samples(tmp_path, 99)[:, 0, 0, 0].tolist()) == [0, 0, 1, 1, 2, 2]
 
 
-def whole(validation: bool) -> Split:
+def three_parts() -> Split:
     parts = [Dataset(X[c], Y[c], ("a", "b", "c")) for c in (slice(0, 12), slice(12, 24))]
-    return Split(parts[0], parts[1].part(0, 6), parts[1].part(6, 12) if validation else None)
-
-
-def test_choices_are_made_by_validation_or_held_out_training_samples() -> None:
-    with_part = whole(True).for_choices(0)
-    assert with_part.train.x.tolist() == X[:12].tolist()
-    assert with_part.test.x.tolist() == X[18:].tolist()
-    without = whole(False).for_choices(0, 0.25)
-    assert np.bincount(without.test.y).tolist() == [1, 1, 1]
-    both = np.concatenate([without.train.x, without.test.x])
-    assert sorted(both.tolist()) == X[:12].tolist()
+    return Split(parts[0], parts[1].part(0, 6), parts[1].part(6, 12))
 
 
 def test_analysis_and_finalists_test_on_the_validation_part() -> None:
-    split = whole(True)
+    split = three_parts()
     for found in (
         held_out(split.train, None, None, 0, split.validation),
         part(split.train, None, 0, split.validation),
@@ -156,7 +146,7 @@ def test_analysis_and_finalists_test_on_the_validation_part() -> None:
 
 
 def test_a_validation_part_that_does_not_fit_the_model_is_a_sentence() -> None:
-    split = whole(True)
+    split = three_parts()
     assert split.validation is not None
     shape = split.train.x.shape[1:]
     beyond = replace(split.validation, y=np.full(6, 2))
@@ -169,7 +159,7 @@ def test_a_validation_part_that_does_not_fit_the_model_is_a_sentence() -> None:
 
 
 def test_whatever_changes_a_split_keeps_its_validation_part() -> None:
-    split = whole(True)
+    split = three_parts()
     for changed in (
         split.without_labels(),
         split.with_classes_last(("a",), 2),
