@@ -236,8 +236,7 @@ def pixel_range(pixels: str | None, mean: str | None, std: str | None) -> Normal
         raise typer.BadParameter("give two numbers, LOW below HIGH", param_hint="--pixels")
     if mean is not None or std is not None:
         raise typer.BadParameter("give --pixels, or --mean and --std", param_hint="--pixels")
-    low, high = numbers
-    return Normalization((-low / (high - low),), (1 / (high - low),))
+    return Normalization.of_range(*numbers)
 
 
 def fixed_input(scale: float | None, zero_point: int) -> Quantization | None:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from mcutrain.data.dataset import (
     NORMAL_AND_ANOMALY,
+    SPLIT_WORDS,
     Dataset,
     Indices,
     Labels,
@@ -37,7 +38,6 @@ Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 PARTS = ("x_train", "y_train", "x_val", "y_val", "x_test", "y_test")
 KEYS = ("x", "y", "split", "names", *PARTS)
-SPLIT_WORDS = {"train": 0, "test": 1, "val": 2, "validation": 2}
 NONE: Indices = np.zeros(0, np.int64)
 
 FREE_BYTES = 64 << 20

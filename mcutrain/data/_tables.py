@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data._folders import MAX_SET_BYTES, Kind, Progress, list_parts, place_of
-from mcutrain.data.dataset import Dataset, Split, as_names, stratified
+from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Split, as_names, stratified
 from mcutrain.errors import DataError
 
 TABLES = Kind("CSV file", "CSV files", frozenset({".csv", ".tsv"}))
@@ -24,7 +24,6 @@ SPLIT = ("split", "part")
 RECORDING = ("recording", "session", "subject")
 TIME = ("time", "timestamp", "index", "", "unnamed: 0")
 """The last three are the row numbers that a table program writes; none of them is a channel."""
-PARTS = {"train": 0, "test": 1, "val": 2, "validation": 2}
 MAX_FILE_BYTES = 1 << 30
 MAX_LINE = 1 << 20
 MAX_COLUMNS = 4096
@@ -304,7 +303,7 @@ class _Collected:
         label, part, _ = key
         if label == ("",):
             raise DataError(f"line {line} has no label: fill it in or remove the line")
-        if part and part[0].lower() not in PARTS:
+        if part and part[0].lower() not in SPLIT_WORDS:
             raise DataError(f"line {line} has the split {part[0][:40]!a}: use train, val and test")
         self.values.extend(found)
         self.rows += 1
@@ -332,7 +331,7 @@ class _Collected:
         result, first = [], 0
         for (label, part, _), end in zip(self.keys, self.ends, strict=True):
             named = label[0] if self.label is None else self.label
-            which = PARTS[part[0].lower()] if part else None
+            which = SPLIT_WORDS[part[0].lower()] if part else None
             result.append(Series(values[first:end], named, which))
             first = end
         return result

@@ -18,6 +18,8 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 SAMPLE_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.float32))
 NORMAL_AND_ANOMALY = ("normal", "anomaly")
 """What labels mean where nothing is learnt from them, but a test has some."""
+SPLIT_WORDS = {"train": 0, "test": 1, "val": 2, "validation": 2}
+"""What a sample is for, and the part of a Split."""
 MAX_CLASSES = 65_536
 """A label above this is taken for a mistake, not for a class."""
 MOST_NAMES = 16

@@ -42,6 +42,11 @@ class Normalization:
                 "give finite numbers, std above 0"
             )
 
+    @staticmethod
+    def of_range(low: float, high: float) -> "Normalization":
+        """Where the model takes `low` for the pixel 0 and `high`, which is above, for 255."""
+        return Normalization((-low / (high - low),), (1 / (high - low),))
+
 
 def quantize_input(
     x: Samples,

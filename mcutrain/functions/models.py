@@ -144,8 +144,7 @@ def _pixels(
         raise ArgumentError("pixels and mean say the same: give pixels, or mean and std")
     if len(pixels) != 2 or not pixels[0] < pixels[1]:
         raise ArgumentError(f"pixels is {tuple(pixels)}: give two numbers, the lower one first")
-    low, high = pixels
-    return Normalization((-low / (high - low),), (1 / (high - low),))
+    return Normalization.of_range(*pixels)
 
 
 def normalization_of(

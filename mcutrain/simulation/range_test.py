@@ -48,7 +48,7 @@ TRIAL_STEPS = 500
 """Of a trial, at most; enough for 16 updates all the same."""
 FEWEST_UPDATES = 16
 FEW_SAMPLES = 200
-"""With fewer the trials are repeated with others held out, until so many have told a loss."""
+"""With fewer the trials are repeated with others held out, until they make so many."""
 MOST_REPEATS = 4
 NEARLY = 1.02
 """Times the least loss is as good."""
@@ -247,7 +247,7 @@ def _parted(drawn: data.Dataset, seed: int) -> list[data.Split]:
     """Some to train on, and others held out; several times where there is little."""
     if len(drawn) == 1:
         return [data.Split(drawn, drawn)]
-    repeats = min(math.ceil(FEW_SAMPLES * HELD_OUT / (len(drawn) * HELD_OUT)), MOST_REPEATS)
+    repeats = min(math.ceil(FEW_SAMPLES / len(drawn)), MOST_REPEATS)
     return [_shared_out(drawn, HELD_OUT, seed + i) for i in range(repeats)]
 
 
