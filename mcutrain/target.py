@@ -13,6 +13,7 @@ import mcutrain_firmware
 from mcutrain_host.json_values import ValuesError, from_values
 from mcutrain_host.manifest import BuildOutput, Emulation, Flashing, Region, Uart
 
+from mcutrain.arguments import PathLike
 from mcutrain.errors import TargetError, did_you_mean
 
 if sys.version_info >= (3, 11):
@@ -127,6 +128,11 @@ class Target:
 def board_names() -> tuple[str, ...]:
     """The boards that come with mcutrain."""
     return tuple(sorted(path.parent.name for path in BOARDS.glob("*/board.toml")))
+
+
+def target_of(board: Target | PathLike | None) -> Target | None:
+    """What a function was given: a board, its name or folder, or none. Raises TargetError."""
+    return board if board is None or isinstance(board, Target) else load_target(str(board))
 
 
 def load_target(board: str | Path) -> Target:

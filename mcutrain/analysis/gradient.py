@@ -28,7 +28,7 @@ from mcutrain.analysis.candidates import weight_candidate
 from mcutrain.analysis.cut_step import cut_step
 from mcutrain.analysis.dimension import InnerProducts, dimension_gains, nested_groups
 from mcutrain.analysis.front import Activations, Cut, all_cuts, worthwhile_cuts
-from mcutrain.analysis.problem import Problem
+from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.store import analysis_folder
 from mcutrain.analysis.trial import TrialSettings, compiled, evaluate, trained_head
 from mcutrain.codegen import generate
@@ -64,7 +64,7 @@ class GradientSettings:
     samples: int = 256
     learning_rate: float = 0.1 / 256
     seed: int = 0
-    head_epochs: int = 10
+    head_epochs: int = HEAD_EPOCHS["gradient"]
     epochs: int = 4
 
 

@@ -23,6 +23,8 @@ from mcutrain.sparse.contribution import digest
 Array = npt.NDArray[Any]
 
 
+HEAD_EPOCHS = {"training": 0, "gradient": 10}
+"""Of the head alone before all else, by the way of analysis, unless others are asked for."""
 MOST_SAMPLES = 1000
 """Samples to train on, and to test on, unless more are asked for."""
 

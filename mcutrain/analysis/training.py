@@ -21,7 +21,7 @@ from mcutrain.analysis import candidates as kinds
 from mcutrain.analysis.candidates import HEAD, Candidate
 from mcutrain.analysis.cut_step import cut_step
 from mcutrain.analysis.front import Activations, Cut, cut_before, macs, worthwhile_cuts
-from mcutrain.analysis.problem import Problem, graph_digest
+from mcutrain.analysis.problem import HEAD_EPOCHS, Problem, graph_digest
 from mcutrain.analysis.progress import Estimate, Report, Times, TrialsDone
 from mcutrain.analysis.store import Store, analysis_folder
 from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
@@ -58,7 +58,7 @@ class TrainingSettings:
     learning_rate: float = 0.1 / 256
     seed: int = 0
     seeds: int = 1
-    head_epochs: int = 0
+    head_epochs: int = HEAD_EPOCHS["training"]
 
 
 def by_training(

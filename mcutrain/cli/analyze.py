@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
     from mcutrain.sparse.contribution import Contributions
 
-HEAD_EPOCHS = {"training": 0, "gradient": 10}
 UNITS = {
     "accuracy": "points of accuracy",
     "probability": "points of the right class's mean probability",
@@ -138,6 +137,7 @@ def analyze(
 
     Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
     """
+    from mcutrain.analysis.problem import HEAD_EPOCHS
     from mcutrain.analysis.workers import Execution, check_backend
     from mcutrain.simulation import check_can_build
     from mcutrain.simulation.rates import LearningRate

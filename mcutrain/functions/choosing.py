@@ -18,7 +18,7 @@ from mcutrain.sparse.contribution import Contributions, check_model, read_contri
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
-from mcutrain.target import Target, load_target
+from mcutrain.target import Target, target_of
 
 
 @checked
@@ -53,7 +53,7 @@ def select(
 
     >>> select("model.int8.tflite", found, board="nucleo-f446re", sram=48 * 1024).scheme
     """
-    target = board if board is None or isinstance(board, Target) else load_target(str(board))
+    target = target_of(board)
     limits = limits_of(target, sram, flash, instructions, step_seconds)
     graph = model if isinstance(model, Graph) else load(model)
     found = analysis_for(graph, analysis, measure, channels == "gradient")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from mcutrain.analysis.gradient import GradientSettings, by_gradient
-from mcutrain.analysis.problem import Problem, held_out
+from mcutrain.analysis.problem import HEAD_EPOCHS, Problem, held_out
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.analysis.rate import found_rate
 from mcutrain.analysis.training import TrainingSettings, by_training
@@ -34,16 +34,15 @@ from mcutrain.report.learning import Compared, Curve
 from mcutrain.runs.parallel import Lesson, Standing, train_all
 from mcutrain.runs.training import SimulationResult, Watch, load_data, model_input, train
 from mcutrain.shown import Record, Shown
-from mcutrain.simulation import RunSettings, find_compiler
+from mcutrain.simulation import RunSettings, check_can_build
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, parse_scheme
 from mcutrain.sparse.contribution import Contributions, read_contributions
-from mcutrain.target import Target, load_target
+from mcutrain.target import Target, target_of
 
 Scheme = UpdateScheme | PathLike
 Classes = Count | Literal["auto", "keep"]
 TestShare = Annotated[float, Within(0, 1, is_above=True)]
-HEAD_EPOCHS = {"training": 0, "gradient": 10}
 
 
 @checked
@@ -92,7 +91,8 @@ def simulate(
 
     >>> simulate("model.int8.tflite", (x, y), "last:3", epochs=2, learning_rate=0.03).accuracy
     """
-    find_compiler()
+    check_can_build()
+    settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
     graph = _graph(model)
     split = load_data(
         graph,
@@ -116,7 +116,6 @@ def simulate(
         loss=loss_name,
         added=added,
     )
-    settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
     return train(
         step,
         split,
@@ -167,7 +166,7 @@ def analyze(
     tell = progress or (lambda done: None)
     execution = Execution(jobs, backend, scheduler)
     check_backend(execution)
-    find_compiler()
+    check_can_build()
     graph = _graph(model)
     whole = _labelled(load_data(graph, data, test_share, seed, stride=stride))
     split = held_out(whole.train, samples, test_samples, seed, whole.validation)
@@ -272,9 +271,10 @@ def compare(
         raise ArgumentError("board and sram say the same: give one of them")
     if analysis is not None and board is None and sram is None:
         raise ArgumentError("analysis needs board or sram, for a scheme to fit in")
-    find_compiler()
-    target = board if board is None or isinstance(board, Target) else load_target(str(board))
+    check_can_build()
+    target = target_of(board)
     budget = Budget(target, sram)
+    settings = _settings(epochs, learning_rate, schedule, warmup, 0, flip, crop)
     graph = load(Path(model))
     split = _labelled(
         load_data(
@@ -305,7 +305,7 @@ def compare(
         tuple(c.scheme for c in candidates),
         wanted,
         split,
-        _settings(epochs, learning_rate, schedule, warmup, 0, flip, crop),
+        settings,
         normalization,
     )
     runs = trials(len(rows), seeds)
@@ -356,5 +356,5 @@ def _settings(
     )
     if learning_rate is None:
         return found
-    LearningRate.of(learning_rate)  # a sentence before the data is read
+    LearningRate.of(learning_rate)  # or a sentence
     return replace(found, learning_rate=learning_rate)

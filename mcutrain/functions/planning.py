@@ -15,7 +15,7 @@ from mcutrain.memplan import check_board, check_budget, state_parts
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
-from mcutrain.target import Target, load_target
+from mcutrain.target import Target, target_of
 
 Model = Graph | TrainingStep | PathLike
 Scheme = UpdateScheme | PathLike
@@ -100,7 +100,7 @@ def plan(
 
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
-    target = _target(board)
+    target = target_of(board)
     step = _step(model, scheme, classes, 0, loss, added, accumulate, gradient_dtype, qas)
     if sram is not None:
         check_budget(step.plan, sram)
@@ -163,7 +163,7 @@ def generate(
 
     >>> generate("model.int8.tflite", "project", "last:3", classes=10)
     """
-    target = _target(board)
+    target = target_of(board)
     step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas)
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
     return write_project(step, target, Interface(prefix, names, normalization), Path(output))
@@ -234,10 +234,6 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
         "saves": target.saves(SAVED_HEADER_BYTES + found.state_bytes),
         "erasures": target.erasures,
     }
-
-
-def _target(board: PathLike | Target | None) -> Target | None:
-    return board if board is None or isinstance(board, Target) else load_target(str(board))
 
 
 def _step(

@@ -376,7 +376,8 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=float("nan")), "learning_rate is nan"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=0.0), "it must be above 0"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=-1.0), "it must be above 0"),
-    (lambda: mcutrain.simulate(MODEL, (X, Y), learning_rate=1e30), "learning rate"),
+    (lambda: mcutrain.simulate(MODEL, "nowhere.npz", learning_rate=1e30), "learning rate"),
+    (lambda: mcutrain.compare(MODEL, "nowhere.npz", learning_rate=1e30), "learning rate"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), test_share=2.0), "test_share is 2.0"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), mean=(0.5,)), "mean and std belong together"),
     (lambda: mcutrain.simulate(MODEL, (X, Y), mean=0.5), "mean is 0.5, but it must be a list"),  # type: ignore[arg-type]
@@ -415,6 +416,15 @@ def test_bad_input_is_a_mcutrain_error_and_prints_nothing(
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("function", [mcutrain.simulate, mcutrain.analyze, mcutrain.compare])
+def test_a_cache_that_cannot_be_written_is_said_before_the_data_is_read(
+    function: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", "/proc/nowhere")
+    with pytest.raises(McutrainError, match="the cache folder /proc/nowhere cannot be written"):
+        function(MODEL, "nowhere.npz")
 
 
 def test_a_large_array_is_not_dumped_into_a_sentence() -> None:
