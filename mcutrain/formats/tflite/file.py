@@ -70,7 +70,6 @@ class FileTensor:
 class FileOperator:
     """One operator of the file. options: its options table, of the type `options_type`."""
 
-    code: int
     name: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -265,7 +264,6 @@ class _FileReader:
             name = f"CUSTOM ({custom})"
         what = f"operands of operator {index} ({name})"
         return FileOperator(
-            code,
             name,
             self._indices(op.InputsLength(), op.Inputs, tensors, what),
             self._indices(op.OutputsLength(), op.Outputs, tensors, what),
