@@ -5,12 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from mcutrain_host.toolchain import ZIG
 
 os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
 
@@ -88,7 +88,7 @@ def c_compilers() -> list[tuple[str, ...]]:
     """The command of every C compiler on this machine: gcc, clang, zig cc."""
     commands = [(name,) for name in ("gcc", "clang") if shutil.which(name)]
     if importlib.util.find_spec("ziglang"):
-        commands.append((sys.executable, "-m", "ziglang", "cc"))
+        commands.append(ZIG)
     if not commands:
         pytest.skip("no C compiler: apt install gcc, or pip install 'mcutrain[compiler]'")
     return commands

@@ -14,7 +14,7 @@ import mcutrain_firmware
 from mcutrain_host.cache import cache_folder, check_cache, is_sound, keep
 from mcutrain_host.errors import BuildError as HostBuildError
 from mcutrain_host.errors import CacheError
-from mcutrain_host.toolchain import compiler_version, find_host_compiler, processor
+from mcutrain_host.toolchain import ZIG, compiler_version, find_host_compiler, processor
 
 from mcutrain.codegen import Project, isa_bodies, isa_includes
 from mcutrain.errors import BuildError
@@ -47,7 +47,7 @@ def find_compiler() -> Compiler:
         raise BuildError(str(error)) from error
     if os.environ.get("CC"):
         return Compiler(command, "CC")
-    return Compiler(command, "ziglang" if "ziglang" in command else "PATH")
+    return Compiler(command, "ziglang" if command == ZIG else "PATH")
 
 
 def check_can_build() -> None:

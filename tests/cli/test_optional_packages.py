@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mcutrain_host.errors import BuildError
 from mcutrain_host.packages import OPTIONAL, install
-from mcutrain_host.toolchain import ZIG, find_host_compiler
+from mcutrain_host.toolchain import ZIG, compiler_version, find_host_compiler
 
 from mcutrain import demo
 from mcutrain.cli.doctor import required_packages
@@ -124,6 +124,7 @@ def test_zig_stands_in_where_the_system_has_no_compiler(without: Without) -> Non
     if not OPTIONAL["ziglang"].is_installed:
         pytest.skip("pip install 'mcutrain[compiler]'")
     assert find_host_compiler() == ZIG
+    assert compiler_version(ZIG) == compiler_version((sys.executable, "-m", "ziglang", "cc"))
     without("ziglang")
     with pytest.raises(BuildError, match="there is no C compiler"):
         find_host_compiler()

@@ -3,11 +3,11 @@
 import shutil
 import struct
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from mcutrain_host.toolchain import ZIG
 
 from mcutrain.codegen.firmware import compile_facts
 from mcutrain.target import FIRMWARE, load_target
@@ -45,7 +45,7 @@ class Built:
 
 def toolchains(facts):
     """Commands with the board's flags, and libraries: gcc's, if it is there, and zig's."""
-    found = {"zig": ([sys.executable, "-m", "ziglang", "cc", *facts.zig], [])}
+    found = {"zig": ([*ZIG, *facts.zig], [])}
     if shutil.which(facts.gcc):
         found["gcc"] = ([facts.gcc, *facts.flags], ["-lgcc"])
     return found

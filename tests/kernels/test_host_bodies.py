@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcutrain_host.toolchain import ZIG
 
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight
@@ -257,7 +258,7 @@ def sources(host: bool) -> list[Path]:
 def compiled(
     command: tuple[str, ...], flags: tuple[str, ...], folder: Path, host: bool
 ) -> Toolchain:
-    zig = ("-fno-sanitize=all",) if "ziglang" in command else ()
+    zig = ("-fno-sanitize=all",) if command == ZIG else ()
     made = Toolchain(command, (*flags, *zig), folder)
     made.compile_objects([*sources(host), HARNESS])
     return made
@@ -329,10 +330,9 @@ def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_drawn_shapes(
 
 @pytest.mark.slow
 def test_host_bodies_compile_for_neon(c_compilers: list[tuple[str, ...]], tmp_path: Path) -> None:
-    zig = next((c for c in c_compilers if "ziglang" in c), None)
-    if zig is None:
+    if ZIG not in c_compilers:
         pytest.skip("ziglang is not installed: no compiler for aarch64")
-    compiled((*zig, "-target", "aarch64-linux-gnu"), ("-O0",), tmp_path, host=True)
+    compiled((*ZIG, "-target", "aarch64-linux-gnu"), ("-O0",), tmp_path, host=True)
     objects = sorted(tmp_path.glob("*.o"))
     assert {path.stem.removeprefix("mct_") for path in objects} >= HOST_BODIES.keys()
     assert all(path.read_bytes()[18] == 183 for path in objects)  # ELF's e_machine: AArch64

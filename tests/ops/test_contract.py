@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcutrain_host.toolchain import ZIG
 
 import mcutrain.ops
 from mcutrain.ir.op import Axis, Op, expanded_order
@@ -268,7 +269,7 @@ def builds(c_compilers: list[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...]
 
     zig only if it is alone: it is clang once more, and takes minutes where it was never used.
     """
-    own = [command for command in c_compilers if "ziglang" not in command]
+    own = [command for command in c_compilers if command != ZIG]
     any_machine = ["-march=x86-64"] if platform.machine() == "x86_64" else []
     for i, command in enumerate(own or c_compilers):
         zig = [] if own else ["-fno-sanitize=all"]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcutrain_host.toolchain import ZIG
 
 from mcutrain.autodiff import TrainGraph, TrainOptions
 from mcutrain.codegen import generate
@@ -122,7 +123,7 @@ def test_every_compiler_and_build_holds_the_same_bits(
     shares = UpdateScheme("shares", 3, {"0": 0.5, "1": 0.5, "2": 1.0, "4": 0.4, "5": 1.0})
     training = networks.training_graph(networks.residual_network(), shares, TrainOptions(dtype))
     for command in c_compilers:
-        zig = "ziglang" in command
+        zig = command == ZIG
         if zig and (portable or dtype == "int16"):
             continue  # slow to start, and clang inside
         compiler = Compiler(command, "ziglang" if zig else "PATH")

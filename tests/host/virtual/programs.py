@@ -2,10 +2,10 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from mcutrain_host.manifest import Emulation, Uart
+from mcutrain_host.toolchain import ZIG
 from mcutrain_host.virtual.image import Image
 from mcutrain_host.virtual.rp2040_rom import crc32_mpeg2
 
@@ -92,7 +92,7 @@ def assemble(folder: Path, text: str, cpu: str = "cortex-m4", origin: int = 0x08
     source, elf = folder / "program.s", folder / "program.elf"
     source.write_text(HEAD + text + "\n    .pool\n")
     gcc = shutil.which("arm-none-eabi-gcc")
-    zig = [sys.executable, "-m", "ziglang", "cc", "-target", "thumb-freestanding-eabi"]
+    zig = [*ZIG, "-target", "thumb-freestanding-eabi"]
     zig_cpu = f"-mcpu={cpu.replace('-', '_')}"
     command = [gcc, f"-mcpu={cpu}", "-mthumb"] if gcc else [*zig, zig_cpu]
     script = folder / "program.ld"
