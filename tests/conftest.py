@@ -5,6 +5,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +20,25 @@ os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
 DISK_BYTES = 64 * 1024
+
+# Compiled Python, that of tests with their assertions, too, is kept from one run to the next: not
+# in the tree, and also where PYTHONDONTWRITEBYTECODE is set.
+sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
 
 # deadline=None: an example may compile C, whose time depends on the machine.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Forget the bytecode of copies that earlier runs made in folders of their own."""
+    if not hasattr(session.config, "workerinput"):  # of pytest-xdist
+        temporary = Path(tempfile.gettempdir()).resolve()
+        for folder in (BYTECODE / temporary.relative_to("/")).glob("pytest-of-*"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(trylast=True)
@@ -60,14 +75,11 @@ def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _bytecode(common_folder: Path) -> Iterator[None]:
-    """Commands that tests start compile Python once, not each anew: a third of a short one's time.
-
-    Not into the tree, and also where PYTHONDONTWRITEBYTECODE is set.
-    """
+def _bytecode() -> Iterator[None]:
+    """Commands that tests start compile no Python either: a third of a short one's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(common_folder / "bytecode"))
+        patch.setenv("PYTHONPYCACHEPREFIX", str(BYTECODE))
         yield
 
 
