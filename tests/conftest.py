@@ -65,10 +65,14 @@ def common_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where mcutrain keeps results, not the user's own; compiled C is shared by all processes."""
-    folder, objects = tmp_path_factory.mktemp("cache"), common_folder / "objects"
-    objects.mkdir(exist_ok=True)
-    (folder / "objects").symlink_to(objects)
+    """Where mcutrain keeps results, not the user's own.
+
+    Compiled C and costs of schemes are shared by all processes.
+    """
+    folder = tmp_path_factory.mktemp("cache")
+    for name in ("objects", "costs"):
+        (common_folder / name).mkdir(exist_ok=True)
+        (folder / name).symlink_to(common_folder / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MCUTRAIN_CACHE", str(folder))
         yield folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -145,13 +144,3 @@ class Problem:
     def layers(self) -> tuple[Layer, ...]:
         """The layers before the head."""
         return layers_of(self.model, find_head(self.model))
-
-
-def graph_digest(graph: Graph) -> str:
-    """16 hexadecimal digits of a whole network, its head included."""
-    found = hashlib.sha256(repr(graph.nodes).encode())
-    for name, tensor in sorted(graph.tensors.items()):
-        found.update(f"{name} {tensor.type}".encode())
-        if tensor.data is not None:
-            found.update(np.ascontiguousarray(tensor.data).tobytes())
-    return found.hexdigest()[:16]

@@ -21,11 +21,12 @@ from mcutrain.analysis import candidates as kinds
 from mcutrain.analysis.candidates import HEAD, Candidate
 from mcutrain.analysis.cut_step import cut_step
 from mcutrain.analysis.front import Activations, Cut, cut_before, macs, worthwhile_cuts
-from mcutrain.analysis.problem import HEAD_EPOCHS, Problem, graph_digest
+from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.progress import Estimate, Report, Times, TrialsDone
 from mcutrain.analysis.store import Store, analysis_folder
 from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
 from mcutrain.analysis.workers import Call, Execution, Workers, workers
+from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import arrange, find_head
 from mcutrain.sparse.contribution import Contributions, Gains

@@ -20,6 +20,7 @@ from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen.firmware import compile_facts
 from mcutrain.cost import instructions
 from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.kept import KeptCosts
 from mcutrain.cost.memory import cost_of, flash_bytes
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
@@ -38,16 +39,21 @@ def scheme_cost(
     """What an update scheme of a model takes, without the search for offsets.
 
     graph: with the head that is trained. isa: a board's instruction set; without it flash and
-    instructions are not counted.
+    instructions are not counted. What was worked out before, by this program or another, is known.
     """
     align_bytes = ALIGN_BYTES[options.gradient_dtype]
     code = None if isa is None else code_sizes(isa)
+    kept = KeptCosts(graph, isa, options)
 
     @_remembered
     def cost(scheme: UpdateScheme) -> SchemeCost:
-        _, training = differentiated(graph, scheme, options)
-        counts = None if isa is None else instructions.estimate(training, isa)
-        return cost_of(training, align_bytes, code, counts)
+        found = kept.get(scheme)
+        if found is None:
+            _, training = differentiated(graph, scheme, options)
+            counts = None if isa is None else instructions.estimate(training, isa)
+            found = cost_of(training, align_bytes, code, counts)
+            kept.put(scheme, found)
+        return found
 
     return cost
 
