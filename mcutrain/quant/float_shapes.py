@@ -157,8 +157,7 @@ class FloatPad(FloatOp):
 
     def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """PAD or PADV2."""
-        stored = int(np.clip(np.rint(self.value / y.scale) + y.zero_point, -128, 127))
-        return Pad(self.padding, stored)
+        return Pad(self.padding, y.stored(self.value))
 
 
 class FloatMove(FloatOp):

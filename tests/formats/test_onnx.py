@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from mcutrain.errors import McutrainError, ModelError, UnsupportedError
 from mcutrain.formats.onnx.read import load_onnx
 from mcutrain.ir.graph import Graph
+from mcutrain.ir.interpret import interpret
 from tests.formats.onnx_builder import QdqModel
 
 
@@ -169,10 +170,12 @@ def test_scales_that_are_no_scales_are_refused(scale, tmp_path):
     assert "scale" in refusal(model, y, tmp_path, ModelError)
 
 
-def test_a_flattened_image_is_refused_where_its_order_matters(tmp_path):
+def test_an_image_that_is_flattened_for_the_output_is_moved_channels_first(tmp_path):
     model = QdqModel((1, 2, 6, 6))
-    y = model.op("Flatten", model.x)
-    assert "channels first" in refusal(model, y, tmp_path)
+    graph = load_onnx(model.save(tmp_path / "model.onnx", model.op("Flatten", model.x)))
+    x = np.arange(72).astype(np.int8).reshape(1, 2, 6, 6)
+    ours = interpret(graph, {graph.inputs[0]: x.transpose(0, 2, 3, 1)})[graph.outputs[0]]
+    assert np.array_equal(ours, x.reshape(1, 72))
 
 
 def _huge_dims(proto):

@@ -11,26 +11,23 @@ import numpy as np
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.onnx.arithmetic import affine, along
 from mcutrain.formats.onnx.curves import F32, Curve, curve_of, with_curve
-from mcutrain.formats.onnx.float_layout import Placed
-from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
+from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Array, OnnxNode
 from mcutrain.formats.onnx.old import softmax_axis
-from mcutrain.formats.onnx.values import Fixed, Scaling, Value, as_image, check_factor
+from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter
 from mcutrain.ir.graph import Node
-from mcutrain.ir.op import Op
 from mcutrain.ops.activation_functions import ACTIVATIONS
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.softmax import Softmax
-from mcutrain.quant import multipliers
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_elementwise import Clamp, FloatLeakyRelu
 from mcutrain.quant.float_elementwise import Function as FloatFunction
-from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.float_shapes import SOFTMAX_OUTPUT, FloatSoftmax
+from mcutrain.quant.float_shapes import FloatSoftmax
 
 FUNCTIONS = {
     "Elu": "elu",
@@ -172,13 +169,7 @@ def int8_leaky_relu(node: Int8Node) -> Value:
         values = np.where(positive, curve.values, F32(alpha) * curve.values)
         slopes = curve.slopes * np.where(positive, 1.0, alpha)
         return with_curve(value, curve.then(node, values, slopes))
-    x, quantization = node.tensor()
-
-    def make(wanted: Quantization) -> Op:
-        check_factor(node.name, quantization.scale / wanted.scale)
-        return multipliers.leaky_relu(alpha, quantization, wanted)
-
-    return Value(Scaling(node.name, make, (x,)), value.image, value.shape)
+    return node.computed(FloatLeakyRelu(alpha), (node.as_stored(),), value.layout)
 
 
 def int8_relu(node: Int8Node) -> Value:
@@ -205,13 +196,12 @@ def int8_softmax(node: Int8Node) -> Value:
     elements = math.prod(value.shape)
     if value.shape[axis] != elements and axis != 1:
         raise node.unsupported(f"axis {axis} of {value.shape} is not; channels (axis 1) are")
-    x, quantization = node.image()
-    image = as_image(node.name, value.shape)
-    if value.shape[axis] == elements:
-        image = (1, 1, elements)
-        x = node.builder.reshape(x, (1, *image), f"{node.name}.row")
-    op = Softmax.from_scale(quantization.scale)
-    return Value(Fixed(node.name, op, (x,), SOFTMAX_OUTPUT), image, value.shape)
+    x = node.image()
+    if value.shape[axis] != elements:
+        return node.of_image(FloatSoftmax(), x)
+    row = (1, 1, 1, elements)
+    x = node.view(x, row, "row")
+    return node.computed(FloatSoftmax(), (x,), Layout(row, (0, 1, 2, 3), value.shape))
 
 
 # -------------------------------------------------------------------------------------------- float
@@ -259,7 +249,7 @@ def float_softmax(node: FloatOnnx) -> Placed:
     """Over one axis, which must be stored last."""
     x = node.x()
     axis = softmax_axis(node, x.shape)
-    return node.elementwise(FloatSoftmax(), node.nodes.with_last(x, axis, node.output))
+    return node.elementwise(FloatSoftmax(), node.with_last(x, axis))
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -10,22 +10,19 @@ import numpy as np
 
 from mcutrain.formats.layers import minuend_first
 from mcutrain.formats.onnx.curves import F32, Curve, curve_of, with_curve
-from mcutrain.formats.onnx.float_layout import Placed
-from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.int8_sums import with_bias
+from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Array, Constant, OnnxNode
 from mcutrain.formats.onnx.shaping import reshaped
-from mcutrain.formats.onnx.values import Scaling, Value, as_image, check_factor
+from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
 from mcutrain.ir.graph import Node
-from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add
-from mcutrain.ops.add_channels import AddChannels
 from mcutrain.ops.mul import Mul
-from mcutrain.quant import multipliers
 from mcutrain.quant.float_affine import Affine
-from mcutrain.quant.float_elementwise import FloatMul
+from mcutrain.quant.float_elementwise import FloatAdd, FloatMul
 from mcutrain.quant.float_op import FloatOp, Quantization
 
 Rule = Callable[[FloatOnnx], Placed]
@@ -120,74 +117,60 @@ def _of_two_curves(node: Int8Node) -> Value:
 
 def _of_activations(node: Int8Node) -> Value:
     """Of equal shapes, or one of them with a number per channel."""
-    shapes = [node.real(i).shape for i in (0, 1)]
-    wide = 0 if math.prod(shapes[0]) >= math.prod(shapes[1]) else 1
-    shape = shapes[wide]
+    a, b = node.real(0), node.real(1)
+    shape = max(a.shape, b.shape, key=math.prod)
     narrow = (1, *shape[1:2], *(1 for _ in shape[2:]))
-    if shapes[1 - wide] not in (shape, narrow):
+    if not {a.shape, b.shape} <= {shape, narrow}:
         raise node.unsupported(
-            f"broadcasting {shapes[0]} and {shapes[1]} is not; equal shapes and [1, c, 1, 1] are"
+            f"broadcasting {a.shape} and {b.shape} is not; equal shapes and [1, c, 1, 1] are"
         )
-    image = node.real(0).image
-    if shapes[0] == shapes[1] and image == node.real(1).image:
-        found = [node.stored(i) for i in (0, 1)]
+    if a.layout.is_stored_like(b.layout):
+        layout = a.layout.of_rank(4)
+        names = [_stored(node, i, layout) for i in (0, 1)]
     else:
-        found = [node.image(i) for i in (0, 1)]
-        image = as_image(f"node {node.name!r}", shape)
-    return Value(_scaling(node, found[0], found[1], wide), image, shape)
+        layout = Layout.of_image((1, *node.image_of(shape)), len(shape))
+        names = [node.image(i) for i in (0, 1)]
+    return _of_two_tensors(node, names, layout)
 
 
 def _with_constant(node: Int8Node, index: int) -> Value:
     """An activation and numbers of their own for its channels, or for its elements."""
-    value = node.real(1 - index)
     if node.op_type == "Div":
         raise node.unsupported("numbers per channel are not; one number, or Mul by 1 / numbers is")
-    found = [node.stored(1 - index)]
-    found.insert(index, _stored_constant(node, index, value))
-    return Value(_scaling(node, found[0], found[1], 1 - index), value.image, value.shape)
+    layout = node.real(1 - index).layout.of_rank(4)
+    names = [_stored(node, 1 - index, layout), _stored_constant(node, index, layout)]
+    if node.op_type == "Sub" and index == 0:
+        names.reverse()
+    return _of_two_tensors(node, names, layout)
 
 
-def _scaling(
-    node: Int8Node,
-    a: tuple[str, Quantization],
-    b: tuple[str, Quantization],
-    wide: int,
-) -> Scaling:
-    """The operator on tensors of which `wide` (0 or 1) has all elements: it comes first."""
-    (x, x_q), (y, y_q) = a, b
-    names = (x, y) if wide == 0 else (y, x)
-    kind = node.op_type
+def _stored(node: Int8Node, index: int, layout: Layout) -> str:
+    """An input as it is stored."""
+    return node.view(node.as_stored(index), layout.stored, f"stored{index}")
 
-    def make(wanted: Quantization) -> Op:
-        if kind == "Mul":
-            return multipliers.multiply(*((x_q, y_q) if wide == 0 else (y_q, x_q)), wanted)
-        check_factor(node.name, x_q.scale / wanted.scale, y_q.scale / wanted.scale)
-        rule = multipliers.add_scales if kind == "Add" else multipliers.sub_scales
-        first, second, result = rule(x_q, y_q, wanted)
-        scaled = (first, second) if wide == 0 else (second, first)
-        return (AddChannels if per_channel else Add)(*scaled, result)
 
-    if kind == "Div":
+OF_TENSORS: Mapping[str, FloatOp] = {"Add": FloatAdd(), "Sub": FloatAdd(-1), "Mul": FloatMul()}
+
+
+def _of_two_tensors(node: Int8Node, names: list[str], layout: Layout) -> Value:
+    if node.op_type not in OF_TENSORS:
         raise node.unsupported("the quotient of two activations is not; that by a number is")
-    per_channel = node.builder.tensors[x].type.shape != node.builder.tensors[y].type.shape
-    return Scaling(node.name, make, names)
+    return node.computed(OF_TENSORS[node.op_type], (names[0], names[1]), layout)
 
 
-def _stored_constant(node: Int8Node, index: int, value: Value) -> tuple[str, Quantization]:
-    """The numbers as int8 in the order of the value's integers, one per channel if that is all."""
-    constant = node.constant(index)
-    shape = value.shape
+def _stored_constant(node: Int8Node, index: int, layout: Layout) -> str:
+    """The numbers as int8 in the order of the layout's, one per channel if that is all."""
+    constant, shape = node.constant(index), layout.shape
     if np.broadcast_shapes(constant.data.shape, shape) != shape or math.prod(shape) > (
         MOST_WRITTEN_OUT
     ):
         raise node.unsupported(f"{constant.data.shape} for {shape} is not; fewer numbers are")
     integers, quantization = _as_int8(node, constant)
-    height, width, channels = value.image
-    full = np.broadcast_to(integers, shape).reshape(channels, height, width).transpose(1, 2, 0)
-    per_channel = bool((full == full[:1, :1]).all())
-    data = full[None, :1, :1] if per_channel else full[None]
+    full = layout.store(np.broadcast_to(integers, shape))
+    first = full[:, :1, :1]
+    data = first if (full == first).all() else full
     scales, zero_point = (quantization.scale,), quantization.zero_point
-    return node.builder.constant(constant.name, data, scales, 0, zero_point), quantization
+    return node.builder.constant(constant.name, data, scales, 0, zero_point)
 
 
 def _as_int8(node: Int8Node, constant: Constant) -> tuple[Array, Quantization]:
@@ -215,7 +198,7 @@ def affine(node: FloatOnnx, x: Placed, op: Affine, axis: int) -> Placed:
         raise node.wrong(f"{len(op.factor)} numbers do not fit axis {axis} of {x.shape}")
     if len(x.shape) < 2:
         raise node.unsupported(f"an input {x.shape} is not; [1, c, …] is")
-    return node.elementwise(op, node.nodes.with_last(x, axis % len(x.shape), node.output))
+    return node.elementwise(op, node.with_last(x, axis % len(x.shape)))
 
 
 def float_arithmetic(
@@ -246,8 +229,7 @@ def float_arithmetic(
 def along(node: FloatOnnx, x: Placed, value: Array) -> tuple[int, Array]:
     """The axis along which a constant varies, and its numbers; for one number any axis."""
     if value.size == 1:
-        order = x.stored_order
-        axis = order[-1] if order else len(x.shape) - 1
+        axis = x.layout.order[-1]
         return axis, np.full(x.shape[axis], float(value.ravel()[0]))
     rank = len(x.shape)
     shape = (1,) * (rank - value.ndim) + value.shape
@@ -264,15 +246,12 @@ def _of_two(node: FloatOnnx, op: FloatOp) -> Placed:
     a, b = node.x(0), node.x(1)
     if len(a.shape) != len(b.shape):
         raise node.unsupported(f"shapes {a.shape} and {b.shape} are not; of one rank are")
-    larger = a if math.prod(a.shape) >= math.prod(b.shape) else b
-    like = node.nodes.direct(larger, node.output)
-    order = like.stored_order
-    assert order is not None
     if isinstance(op, FloatMul) and a.shape != b.shape:
         return _gated(node, a, b, op)
-    tensors = [node.nodes.arrange(v, v.shape, order, node.output) for v in (a, b)]
-    tensor = node.add(op, *tensors)
-    return node.nodes.placed(tensor, [order.index(i) for i in range(len(order))], larger.shape)
+    wide = a if math.prod(a.shape) >= math.prod(b.shape) else b
+    order = wide.layout.order
+    tensors = [node.arranged(i, v.shape, order, "") for i, v in enumerate((a, b))]
+    return node.computed(op, (tensors[0], tensors[1]), Layout.of_order(wide.shape, order))
 
 
 def _gated(node: FloatOnnx, a: Placed, b: Placed, op: FloatMul) -> Placed:
@@ -283,11 +262,10 @@ def _gated(node: FloatOnnx, a: Placed, b: Placed, op: FloatMul) -> Placed:
         raise node.unsupported(
             f"shapes {a.shape} and {b.shape} are not; equal ones, and one number per channel are"
         )
-    found = node.nodes.with_last(wide, longer[0], node.output)
-    rank = len(found.stored)
-    per_channel = (*(1 for _ in range(rank - 1)), found.stored[-1])
-    small = node.nodes.reshape(gate.tensor, per_channel, node.output)
-    return Placed(node.add(op, found.tensor, small), found.stored, found.perm, found.shape)
+    found = node.with_last(wide, longer[0])
+    *others, channels = found.layout.stored
+    small = node.view(gate.tensor, (*(1 for _ in others), channels), "")
+    return node.computed(op, (found.tensor, small), found.layout)
 
 
 def float_negative(node: FloatOnnx) -> Placed:

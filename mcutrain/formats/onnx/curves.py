@@ -89,4 +89,4 @@ def curve_of(node: Int8Node, index: int) -> tuple[Curve, Value]:
 
 def with_curve(value: Value, curve: Curve) -> Value:
     """The value as a curve of what it was computed from."""
-    return Value(curve, value.image, value.shape)
+    return Value(curve, value.layout)

@@ -2,21 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.formats.onnx.float_layout import Nodes, Placed
-from mcutrain.formats.onnx.node import OnnxNode
-from mcutrain.quant.float_op import FloatOp
+from mcutrain.errors import ModelError
+from mcutrain.formats.onnx.layout import Layout, Mover
+from mcutrain.formats.onnx.node import GraphNode
+from mcutrain.ir.names import Names
+from mcutrain.quant.float_graph import FloatNode
+from mcutrain.quant.float_op import FloatOp, Shape
+from mcutrain.quant.float_shapes import FloatMove, FloatReshape
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class FloatOnnx(OnnxNode[Placed]):
+class Placed:
+    """An activation: the tensor that holds it, and how."""
+
+    tensor: str
+    layout: Layout
+
+    @property
+    def shape(self) -> Shape:
+        """As ONNX sees it."""
+        return self.layout.shape
+
+
+class Nodes(Mover):
+    """The float nodes that an import has made so far."""
+
+    def __init__(self) -> None:
+        self.nodes: list[FloatNode] = []
+        self.shapes: dict[str, Shape] = {}
+        self.names = Names()
+
+    def add(self, op: FloatOp, inputs: Sequence[str], stem: str) -> str:
+        """Append a node. Its name is `stem`, its output's is like it."""
+        try:
+            shape = op.shape(*(self.shapes[n] for n in inputs))
+        except ValueError as error:
+            raise ModelError(f"node {stem!r}: {error}") from error
+        output = self.names.take(stem)
+        self.shapes[output] = shape
+        self.nodes.append(FloatNode(stem, op, tuple(inputs), output))
+        return output
+
+    def move(self, x: str, op: FloatMove, stem: str) -> str:
+        """A view, or a transpose."""
+        is_view = isinstance(op, FloatReshape)
+        if isinstance(op, FloatReshape) and op.to == self.shapes[x]:
+            return x
+        return self.add(op, (x,), f"{stem}/{'view' if is_view else 'transpose'}")
+
+
+@dataclass(frozen=True)
+class FloatOnnx(GraphNode[Placed]):
     """nodes: what the rule for the operator adds to. The tensor that it computes last has the
     name of the output.
     """
@@ -33,28 +78,45 @@ class FloatOnnx(OnnxNode[Placed]):
             raise self.wrong(f"the constant {constant.name!r} holds infinity or NaN")
         return data
 
-    def image(self, index: int = 0) -> str:
-        """A stored tensor [1, h, w, c] of an input [1, c, h, w], [1, c, l] or [1, c]."""
+    def as_stored(self, index: int = 0) -> str:
+        """The tensor."""
+        return self.x(index).tensor
+
+    def arranged(self, index: int, shape: Shape, order: Sequence[int], part: str) -> str:
+        """Named after the output."""
         x = self.x(index)
-        if not 2 <= len(x.shape) <= 4 or x.shape[0] != 1:
-            raise self.unsupported(f"an input {x.shape} is not; [1, c, h, w], [1, c, l] are")
-        channels, *spatial = x.shape[1:]
-        height, width = (1, 1, *spatial)[-2:]
-        return self.nodes.arrange(x, (1, channels, height, width), (0, 2, 3, 1), self.output)
+        return self.nodes.arrange(x.tensor, x.layout, shape, order, self.output)
 
-    def of_image(self, tensor: str, rank: int) -> Placed:
-        """A stored image as the value [1, c, h, w], or [1, c, l] if the rank is 3."""
-        _, height, width, channels = self.nodes.shapes[tensor]
-        shape = (1, channels, height, width)[: 2 if rank == 2 else 4]
-        if rank == 3:
-            shape = (1, channels, width)
-        return self.nodes.placed(tensor, (0, 3, 1, 2), shape)
+    def stored_shape(self, tensor: str) -> Shape:
+        """Of a float tensor."""
+        return self.nodes.shapes[tensor]
 
-    def add(self, op: FloatOp, *inputs: str) -> str:
-        """A node; the tensor it computes."""
-        return self.nodes.add(op, inputs, self.output)
+    def inner(self, op: FloatOp, x: str, part: str) -> str:
+        """A node."""
+        return self.nodes.add(op, (x,), self.output)
+
+    def computed(self, op: FloatOp, inputs: tuple[str, ...], layout: Layout) -> Placed:
+        """A node."""
+        return Placed(self.nodes.add(op, inputs, self.output), layout)
+
+    def view(self, x: str, shape: Shape, part: str) -> str:
+        """Named after the output."""
+        return self.nodes.move(x, FloatReshape(shape), self.output)
+
+    def stored(self, tensor: str, like: Placed) -> Placed:
+        """The tensor."""
+        return Placed(tensor, Layout.of_rows(self.nodes.shapes[tensor]))
+
+    def seen(self, value: Placed, layout: Layout) -> Placed:
+        """The same tensor."""
+        return Placed(value.tensor, layout)
 
     def elementwise(self, op: FloatOp, x: Placed) -> Placed:
         """An operator that treats all elements alike."""
-        tensor = self.add(op, x.tensor)
-        return Placed(tensor, x.stored, x.perm, x.shape)
+        return self.computed(op, (x.tensor,), x.layout)
+
+    def with_last(self, x: Placed, axis: int) -> Placed:
+        """The value with the ONNX axis stored last."""
+        order = (*(i for i in x.layout.order if i != axis), axis)
+        tensor = self.nodes.arrange(x.tensor, x.layout, x.shape, order, self.output)
+        return Placed(tensor, Layout.of_order(x.shape, order))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from mcutrain.formats.onnx.node import OnnxNode
-from mcutrain.formats.onnx.values import Builder, Image, Value, as_image, same_order
-from mcutrain.quant.float_op import Quantization
+from mcutrain.formats.onnx.layout import Layout
+from mcutrain.formats.onnx.node import GraphNode
+from mcutrain.formats.onnx.values import Builder, Computed, Stored, Value
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
 
 @dataclass(frozen=True)
-class Int8Node(OnnxNode[Value]):
+class Int8Node(GraphNode[Value]):
     """builder: what the rule for the operator adds to."""
 
     builder: Builder
@@ -26,7 +28,7 @@ class Int8Node(OnnxNode[Value]):
 
     def tensor(self, index: int = 0) -> tuple[str, Quantization]:
         """The int8 tensor of an activation, in the order in which it is stored."""
-        value = self.real(index)
+        value = self.x(index)
         quantization = value.source.quantization
         if quantization is None:
             raise self.unsupported(
@@ -34,24 +36,48 @@ class Int8Node(OnnxNode[Value]):
             )
         return self.builder.emit(value, f"{self.name}.input{index}", quantization), quantization
 
-    def stored(self, index: int = 0) -> tuple[str, Quantization]:
-        """The same as [1, h, w, c] of the image as it is stored."""
-        image = self.real(index).image
-        tensor, quantization = self.tensor(index)
-        return self.builder.reshape(tensor, (1, *image), f"{self.name}.stored{index}"), quantization
+    def as_stored(self, index: int = 0) -> str:
+        """In the input's own quantization."""
+        return self.tensor(index)[0]
 
-    def image(self, index: int = 0) -> tuple[str, Quantization]:
-        """The same as [1, h, w, c] of the ONNX shape."""
-        value = self.real(index)
-        wanted = as_image(f"input {index} of node {self.name!r}", value.shape)
-        tensor, quantization = self.tensor(index)
-        self.check_order(value, wanted)
-        return self.builder.reshape(tensor, (1, *wanted), f"{self.name}.image{index}"), quantization
+    def arranged(self, index: int, shape: Shape, order: Sequence[int], part: str) -> str:
+        """In the input's own quantization."""
+        name = f"{self.name}.{part}"
+        layout = self.x(index).layout
+        return self.builder.arrange(self.as_stored(index), layout, shape, order, name)
 
-    def check_order(self, value: Value, wanted: Image) -> None:
-        """Refuse what would need the data to be moved."""
-        if not same_order(value.image, wanted):
-            raise self.unsupported(
-                f"the shape {value.shape} of flattened image channels is not; only Gemm and "
-                "MatMul after such a Flatten or Reshape are"
-            )
+    def quantization(self, tensor: str) -> Quantization:
+        """Of an int8 tensor."""
+        return Quantization.of(self.builder.tensors[tensor].type)
+
+    def stored_shape(self, tensor: str) -> Shape:
+        """Of an int8 tensor."""
+        return self.builder.tensors[tensor].type.shape
+
+    def inner(self, op: FloatOp, x: str, part: str) -> str:
+        """A node before the one that waits for its quantization."""
+        kind, like = self.builder.tensors[x].type, self.quantization(x)
+        made = op.int8((kind,), like)
+        name = f"{self.name}.{type(made).__name__.lower()}"
+        return self.builder.node(name, made, (x,), f"{self.output}.{part}", like)
+
+    def computed(self, op: FloatOp, inputs: tuple[str, ...], layout: Layout) -> Value:
+        """It waits for a QuantizeLinear."""
+        own = op.output_quantization
+        if op.shares_quantization:
+            own = self.quantization(inputs[0])
+        return Value(Computed(self.name, op, inputs, own), layout)
+
+    def view(self, x: str, shape: Shape, part: str) -> str:
+        """Named after the node."""
+        return self.builder.reshape(x, shape, f"{self.name}.{part}")
+
+    def stored(self, tensor: str, like: Value) -> Value:
+        """The same kind of numbers; its limits are in the tensor."""
+        source = Stored(tensor, self.quantization(tensor))
+        layout = Layout.of_rows(self.stored_shape(tensor))
+        return Value(source, layout, integer_type=like.integer_type)
+
+    def seen(self, value: Value, layout: Layout) -> Value:
+        """Limits stay."""
+        return replace(value, layout=layout)

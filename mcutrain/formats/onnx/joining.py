@@ -7,27 +7,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcutrain.formats.onnx.float_layout import Placed
-from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
-from mcutrain.formats.onnx.values import FULL, Builder, Fixed, Source, Value, as_image
+from mcutrain.formats.onnx.layout import CHANNELS_LAST, Layout
+from mcutrain.formats.onnx.node import GraphNode, V
+from mcutrain.formats.onnx.values import FULL, Builder, Source, Value
 from mcutrain.formats.onnx.window import padded
 from mcutrain.formats.onnx.writer import OnnxWriter, axis_order
 from mcutrain.ir.graph import Node
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
 from mcutrain.ops.pad import Pad
-from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_op import Quantization, Shape
 from mcutrain.quant.float_shapes import FloatConcat, FloatPad
+
+
+def pad(node: GraphNode[V]) -> V:
+    """Pad of height and width with a constant."""
+    border, value = padded(node, node.real().shape)
+    return node.of_image(FloatPad(border, value), node.image())
+
 
 # --------------------------------------------------------------------------------------------- int8
 
 
 @dataclass(frozen=True, eq=False)
 class Joined(Source):
-    """Values side by side along an axis of [1, h, w, c]; each is brought to the scale asked for."""
+    """Values side by side along an axis of [1, h, w, c]; each is brought to the scale asked for.
+
+    images: their shapes as [1, c, h, w].
+    """
 
     name: str
     parts: tuple[Value, ...]
+    images: tuple[Shape, ...]
     axis: int
 
     def emit(
@@ -37,8 +49,8 @@ class Joined(Source):
         names = []
         for i, part in enumerate(self.parts):
             x = builder.emit(part, f"{name}.part{i}", wanted)
-            image = as_image(f"input {i} of node {self.name!r}", part.shape)
-            names.append(builder.reshape(x, (1, *image), f"{name}.image{i}"))
+            stem = f"{name}.image{i}"
+            names.append(builder.arrange(x, part.layout, self.images[i], CHANNELS_LAST, stem))
         own = name if limits == FULL else f"{name}.unclamped"
         while len(names) > 1:
             last = len(names) <= MOST_INPUTS
@@ -69,27 +81,18 @@ def int8_concat(node: Int8Node) -> Value:
     ours = AXIS_OF_IMAGE.get(len(shape), {}).get(axis)
     if ours is None:
         raise node.unsupported(f"axis {axis} of {tuple(shape)} is not; channels and rows are")
-    for index, value in enumerate(values):
-        node.check_order(value, as_image(f"input {index} of node {node.name!r}", value.shape))
+    images = []
+    for value in values:
+        height, width, channels = node.image_of(value.shape)
+        images.append((1, channels, height, width))
         if len(value.shape) != len(shape) or any(
             a != b for i, (a, b) in enumerate(zip(value.shape, shape, strict=True)) if i != axis
         ):
             raise node.wrong(f"{value.shape} and {tuple(shape)} do not fit along axis {axis}")
     shape[axis] = sum(value.shape[axis] for value in values)
-    image = as_image(f"node {node.name!r}", tuple(shape))
-    return Value(Joined(node.name, tuple(values), ours), image, tuple(shape))
-
-
-def int8_pad(node: Int8Node) -> Value:
-    """Pad of height and width with a constant."""
-    shape = node.real().shape
-    border, value = padded(node, shape)
-    x, quantization = node.image()
-    op = Pad(border, quantization.stored(value))
-    _, rows, columns, channels = op.infer(node.builder.tensors[x].type)[0].shape
-    source = Fixed(node.name, op, (x,), quantization)
-    size = (rows, columns)[4 - len(shape) :]
-    return Value(source, (rows, columns, channels), (1, channels, *size))
+    height, width, channels = node.image_of(tuple(shape))
+    source = Joined(node.name, tuple(values), tuple(images), ours)
+    return Value(source, Layout.of_image((1, height, width, channels), len(shape)))
 
 
 # -------------------------------------------------------------------------------------------- float
@@ -103,21 +106,13 @@ def float_concat(node: FloatOnnx) -> Placed:
     if any(len(v.shape) != rank for v in values):
         raise node.wrong("its inputs have different ranks")
     widest = max(values, key=lambda v: math.prod(v.shape))
-    order = node.nodes.direct(widest, node.output).stored_order
-    assert order is not None
-    tensors = [node.nodes.arrange(v, v.shape, order, node.output) for v in values]
-    tensor = node.add(FloatConcat(order.index(axis)), *tensors)
+    order = widest.layout.order
+    tensors = [node.arranged(i, v.shape, order, "") for i, v in enumerate(values)]
     shape = tuple(
         sum(v.shape[i] for v in values) if i == axis else d for i, d in enumerate(widest.shape)
     )
-    return node.nodes.placed(tensor, [order.index(i) for i in range(rank)], shape)
-
-
-def float_pad(node: FloatOnnx) -> Placed:
-    """A constant around height and width."""
-    shape = node.x().shape
-    border, value = padded(node, shape)
-    return node.of_image(node.add(FloatPad(border, value), node.image()), len(shape))
+    op = FloatConcat(order.index(axis))
+    return node.computed(op, tuple(tensors), Layout.of_order(shape, order))
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -6,6 +6,7 @@ Both readers, of int8 and of float models, read constants alike; what an activat
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,6 +16,8 @@ import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import MAX_NUMBERS, Attributes
+from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
+from mcutrain.quant.float_op import FloatOp, Shape
 
 Array = npt.NDArray[Any]
 
@@ -25,7 +28,10 @@ class Activation(Protocol):
     """What is computed; shape: as ONNX sees it."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def layout(self) -> Layout: ...
+
+    @property
+    def shape(self) -> Shape: ...
 
 
 V = TypeVar("V", bound=Activation)
@@ -163,3 +169,67 @@ class OnnxNode(Generic[V]):
         if len(unique) != len(axes):
             raise self.wrong(f"axes {tuple(axes)} name one twice")
         return unique
+
+
+class GraphNode(OnnxNode[V], ABC):
+    """A node with the graph in the making: what a rule needs that reads int8 and float models."""
+
+    def real(self, index: int = 0) -> V:
+        """An input that is an activation in real numbers."""
+        return self.x(index)
+
+    @abstractmethod
+    def as_stored(self, index: int = 0) -> str:
+        """The stored tensor of an input, in whatever order."""
+
+    @abstractmethod
+    def arranged(self, index: int, shape: Shape, order: Sequence[int], part: str) -> str:
+        """A stored tensor that is the input, reshaped to `shape`, with its axes in `order`.
+
+        part: what it is, for names.
+        """
+
+    @abstractmethod
+    def stored_shape(self, tensor: str) -> Shape:
+        """Of a stored tensor."""
+
+    @abstractmethod
+    def inner(self, op: FloatOp, x: str, part: str) -> str:
+        """A stored tensor computed before the node's own operator, quantized as x."""
+
+    @abstractmethod
+    def computed(self, op: FloatOp, inputs: tuple[str, ...], layout: Layout) -> V:
+        """The node's result. layout: of the operator's output."""
+
+    @abstractmethod
+    def view(self, x: str, shape: Shape, part: str) -> str:
+        """A stored tensor under another shape; itself if it has that shape."""
+
+    @abstractmethod
+    def stored(self, tensor: str, like: V) -> V:
+        """What lies in a stored tensor in ONNX' order. like: what it was."""
+
+    @abstractmethod
+    def seen(self, value: V, layout: Layout) -> V:
+        """A value whose stored numbers mean something else."""
+
+    def image(self, index: int = 0) -> str:
+        """A stored tensor [1, h, w, c] of an input [1, c, h, w], [1, c, l] or [1, c]."""
+        height, width, channels = self.image_of(self.real(index).shape)
+        shape = (1, channels, height, width)
+        return self.arranged(index, shape, CHANNELS_LAST, f"image{index}")
+
+    def image_of(self, shape: Shape) -> tuple[int, int, int]:
+        """Height, width, channels of an ONNX shape."""
+        if len(shape) not in IMAGE_RANKS or shape[0] != 1:
+            raise self.unsupported(
+                f"the shape {shape} is not; [1, c], [1, c, l] and [1, c, h, w] are"
+            )
+        channels, *spatial = shape[1:]
+        height, width = (1, 1, *spatial)[-2:]
+        return height, width, channels
+
+    def of_image(self, op: FloatOp, x: str) -> V:
+        """The node's result: an image, too, of an image x; of the rank of the node's input."""
+        stored = op.shape(self.stored_shape(x))
+        return self.computed(op, (x,), Layout.of_image(stored, len(self.x().shape)))

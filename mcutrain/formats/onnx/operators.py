@@ -20,8 +20,7 @@ from mcutrain.formats.onnx import (
     sums,
     write_sums,
 )
-from mcutrain.formats.onnx.float_layout import Placed
-from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter
@@ -66,7 +65,7 @@ _float_div = arithmetic.float_arithmetic(divided_by_constant, None)
 
 OPERATORS: dict[str, Rules] = {
     "Add": Rules(arithmetic.int8_add, arithmetic.float_arithmetic(plus_constant, FloatAdd())),
-    "AveragePool": Rules(pooling.int8_pool, pooling.float_pool),
+    "AveragePool": Rules(pooling.pool, pooling.pool),
     "BatchNormalization": Rules(
         None, sums.float_batch_norm, "quantizing folds it into the layer before it"
     ),
@@ -82,7 +81,7 @@ OPERATORS: dict[str, Rules] = {
     "Div": Rules(arithmetic.int8_binary, _float_div),
     "Dropout": Rules(shaping.identity, shaping.identity),
     "Elu": Rules(activations.int8_unary, activations.float_function),
-    "Flatten": Rules(shaping.int8_reshape, shaping.float_reshape),
+    "Flatten": Rules(shaping.reshape, shaping.float_reshape),
     "Gelu": Rules(activations.int8_unary, activations.float_function),
     "Gemm": Rules(sums.int8_gemm, sums.float_gemm),
     "GlobalAveragePool": Rules(pooling.int8_global_pool, pooling.float_global_pool),
@@ -93,23 +92,23 @@ OPERATORS: dict[str, Rules] = {
     "LeakyRelu": Rules(activations.int8_leaky_relu, activations.float_leaky_relu),
     "MatMul": Rules(sums.int8_matmul, sums.float_matmul),
     "Max": Rules(activations.int8_clip, activations.float_clip),
-    "MaxPool": Rules(pooling.int8_pool, pooling.float_pool),
+    "MaxPool": Rules(pooling.pool, pooling.pool),
     "Min": Rules(activations.int8_clip, activations.float_clip),
     "Mul": Rules(arithmetic.int8_binary, arithmetic.float_arithmetic(times_constant, FloatMul())),
     "Neg": Rules(activations.int8_unary, arithmetic.float_negative),
     "PRelu": Rules(activations.int8_leaky_relu, activations.float_leaky_relu),
-    "Pad": Rules(joining.int8_pad, joining.float_pad),
+    "Pad": Rules(joining.pad, joining.pad),
     "QuantizeLinear": Rules(quantizing.int8_quantize, None, "a model that has it is int8 already"),
-    "ReduceMean": Rules(pooling.int8_reduce_mean, pooling.float_reduce_mean),
+    "ReduceMean": Rules(pooling.reduce_mean, pooling.reduce_mean),
     "Relu": Rules(activations.int8_relu, activations.float_clip),
-    "Reshape": Rules(shaping.int8_reshape, shaping.float_reshape),
+    "Reshape": Rules(shaping.reshape, shaping.float_reshape),
     "Sigmoid": Rules(activations.int8_unary, activations.float_function),
     "Softmax": Rules(activations.int8_softmax, activations.float_softmax),
-    "Squeeze": Rules(shaping.int8_reshape, shaping.float_reshape),
+    "Squeeze": Rules(shaping.reshape, shaping.float_reshape),
     "Sub": Rules(arithmetic.int8_binary, arithmetic.float_arithmetic(minus_constant, FloatAdd(-1))),
     "Tanh": Rules(activations.int8_unary, activations.float_function),
-    "Transpose": Rules(shaping.int8_transpose, shaping.float_transpose),
-    "Unsqueeze": Rules(shaping.int8_reshape, shaping.float_reshape),
+    "Transpose": Rules(shaping.transpose, shaping.float_transpose),
+    "Unsqueeze": Rules(shaping.reshape, shaping.float_reshape),
 }
 
 INT8_RULES: dict[str, Int8Rule] = {n: r.int8 for n, r in OPERATORS.items() if r.int8}

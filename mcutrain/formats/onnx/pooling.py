@@ -2,138 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mcutrain.errors import UnsupportedError
-from mcutrain.formats.onnx.float_layout import Placed
-from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
-from mcutrain.formats.onnx.node import OnnxNode
-from mcutrain.formats.onnx.values import Fixed, Image, Scaling, Value, check_factor
+from mcutrain.formats.onnx.layout import Layout
+from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
+from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.views import reduced
 from mcutrain.formats.onnx.window import Padding, pool_window
 from mcutrain.formats.onnx.write_sums import strides_of
 from mcutrain.formats.onnx.writer import OnnxWriter
-from mcutrain.ir.graph import Node
+from mcutrain.ir.graph import Node, TensorType
 from mcutrain.ir.op import Op
-from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.spatial import Window
-from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool
 
 AXES_OPSET = 18  # from which on ReduceMean reads its axes as an input
 
 
-def _pool_of(node: OnnxNode[Any], size: tuple[int, int]) -> tuple[Padding, Window]:
-    """The border that is counted, and the window."""
+def _pool_of(node: OnnxNode[Any], size: tuple[int, ...]) -> tuple[Padding, Window]:
+    """The border that is counted, and the window, over height and width."""
     rank = len(node.x().shape)
     if rank not in (3, 4):
         raise node.unsupported("only pools of [1, c, h, w] and [1, c, l] are")
     if node.op_type == "MaxPool":
         node.attributes.integer("storage_order", 0)
-    return pool_window(node, size, rank - 2)
+    return pool_window(node, (size[0], size[1]), rank - 2)
 
 
-# --------------------------------------------------------------------------------------------- int8
-
-
-def int8_pool(node: Int8Node) -> Value:
+def pool(node: GraphNode[V]) -> V:
     """MaxPool and AveragePool of images and sequences."""
-    rank = len(node.real().shape)
-    x, quantization = node.image()
-    _, height, width, channels = node.builder.tensors[x].type.shape
-    border, window = _pool_of(node, (height, width))
+    image = node.image()
+    border, window = _pool_of(node, node.stored_shape(image)[1:3])
     if any(border):
-        pad = Pad(border, quantization.zero_point)
-        x = node.builder.node(f"{node.name}.pad", pad, (x,), f"{node.output}.padded", quantization)
-        _, height, width, _ = node.builder.tensors[x].type.shape
-    rows, columns = window.output_size(height, width)
-    op = MaxPool2D(window) if node.op_type == "MaxPool" else AveragePool2D(window)
-    shape = (1, channels, *(rows, columns)[4 - rank :])
-    return Value(Fixed(node.name, op, (x,), quantization), (rows, columns, channels), shape)
+        image = node.inner(FloatPad(border), image, "padded")
+    return node.of_image(FloatPool(window, node.op_type == "MaxPool"), image)
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalMean(FloatMean):
+    """A mean that is an AveragePool2D where the scale stays, as TFLite has it."""
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """AveragePool2D or Mean."""
+        (image,) = x
+        _, height, width, _ = image.shape
+        if Quantization.of(image) == y:
+            return AveragePool2D(Window((height, width)))
+        return super().int8(x, y)
 
 
 def int8_global_pool(node: Int8Node) -> Value:
-    """MaxPool2D over the image; AveragePool2D if the scale stays, as TFLite has it, else Mean."""
-    x, quantization = node.image()
-    height, width, channels = node.builder.tensors[x].type.shape[1:]
-    whole = Window((height, width))
-    shape = (1, channels, *(1 for _ in node.real().shape[2:]))
-    if node.op_type == "GlobalMaxPool":
-        largest = Fixed(node.name, MaxPool2D(whole), (x,), quantization)
-        return Value(largest, (1, 1, channels), shape)
-    mean = _mean(node, quantization, (height, width, channels))
-
-    def make(wanted: Quantization) -> Op:
-        return AveragePool2D(whole) if wanted == quantization else mean(wanted)
-
-    return Value(Scaling(node.name, make, (x,)), (1, 1, channels), shape)
-
-
-def int8_reduce_mean(node: Int8Node) -> Value:
-    """ReduceMean over height and width, as TFLite's MEAN."""
-    shape = node.real().shape
-    found = reduced(node, shape)
-    if found is None:
-        return node.real()
-    over, left = found
-    if any(d > 1 for i, d in enumerate(shape) if (i in over) != (i >= 2)):
-        raise node.unsupported(
-            f"the mean of {shape} over axes {over} is not; over height and width it is"
-        )
-    x, quantization = node.image()
-    height, width, channels = node.builder.tensors[x].type.shape[1:]
-    make = _mean(node, quantization, (height, width, channels))
-    return Value(Scaling(node.name, make, (x,)), (1, 1, channels), left)
-
-
-def _mean(node: Int8Node, x: Quantization, image: Image) -> Callable[[Quantization], Op]:
-    def make(wanted: Quantization) -> Op:
-        check_factor(node.name, x.scale / wanted.scale)
-        count = image[0] * image[1]
-        mult_q31, shift = multipliers.mean_multiplier(x.scale, wanted.scale, count)
-        if count * 255 << max(shift, 0) >= 2**31:
-            raise node.wrong("its sums overflow int32; its scales are wrong")
-        return Mean(x.zero_point, wanted.zero_point, mult_q31, shift)
-
-    return make
-
-
-# -------------------------------------------------------------------------------------------- float
-
-
-def float_pool(node: FloatOnnx) -> Placed:
-    """MaxPool or AveragePool in one or two dimensions."""
-    rank = len(node.x().shape)
-    image = node.image()
-    _, height, width, _ = node.nodes.shapes[image]
-    border, window = _pool_of(node, (height, width))
-    if any(border):
-        image = node.add(FloatPad(border), image)
-        _, height, width, _ = node.nodes.shapes[image]
-    largest = node.op_type == "MaxPool"
-    whole = not largest and window.kernel == (height, width) and not any(window.padding)
-    op = FloatMean() if whole else FloatPool(window, largest)
-    return node.of_image(node.add(op, image), rank)
+    """GlobalMaxPool and GlobalAveragePool."""
+    return _global_pool(node, GlobalMean())
 
 
 def float_global_pool(node: FloatOnnx) -> Placed:
-    """Over the whole image."""
+    """The same."""
+    return _global_pool(node, FloatMean())
+
+
+def _global_pool(node: GraphNode[V], mean: FloatMean) -> V:
     image = node.image()
-    _, height, width, _ = node.nodes.shapes[image]
-    largest = node.op_type == "GlobalMaxPool"
-    op = FloatPool(Window((height, width)), largest=True) if largest else FloatMean()
-    return node.of_image(node.add(op, image), len(node.x().shape))
+    _, height, width, _ = node.stored_shape(image)
+    if node.op_type == "GlobalMaxPool":
+        return node.of_image(FloatPool(Window((height, width)), largest=True), image)
+    return node.of_image(mean, image)
 
 
-def float_reduce_mean(node: FloatOnnx) -> Placed:
+def reduce_mean(node: GraphNode[V]) -> V:
     """The mean over all axes but the channels."""
-    x = node.x()
+    x = node.real()
     result = reduced(node, x.shape)
     if result is None:
         return x
@@ -144,15 +91,16 @@ def float_reduce_mean(node: FloatOnnx) -> Placed:
         raise node.unsupported(
             f"the mean of {x.shape} over axes {over} is not; over all but the channels it is"
         )
-    found = node.nodes.direct(x, node.output)
-    stored_order = found.stored_order
-    assert stored_order is not None
-    order = [i for i in stored_order if i not in kept] + kept
-    tensor = node.nodes.arrange(found, x.shape, order, node.output)
-    lengths = ([1, 1] + [x.shape[i] for i in order if i in gone])[-2:]
-    channels = x.shape[kept[0]] if kept else 1
-    image = node.nodes.reshape(tensor, (1, *lengths, channels), node.output)
-    return node.nodes.placed(node.add(FloatMean(), image), (0, 1, 2, 3), shape)
+    if kept in ([], [1]) and gone in ([], [2], [3], [2, 3]):
+        image = node.image()
+    else:
+        order = (*(i for i in x.layout.order if i not in kept), *kept)
+        rows = node.arranged(0, x.shape, order, "rows")
+        lengths = ([1, 1] + [x.shape[i] for i in order if i in gone])[-2:]
+        channels = x.shape[kept[0]] if kept else 1
+        image = node.view(rows, (1, *lengths, channels), "image0")
+    stored = (1, 1, 1, node.stored_shape(image)[3])
+    return node.computed(FloatMean(), (image,), Layout(stored, (0, 1, 2, 3), shape))
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -13,7 +13,7 @@ def int8_quantize(node: Int8Node) -> Value:
     value = node.real()
     quantization, integer_type = quantization_of(node, None)
     tensor = node.builder.emit(value, node.output, quantization)
-    return Value(Stored(tensor, quantization), value.image, value.shape, integer_type=integer_type)
+    return Value(Stored(tensor, quantization), value.layout, integer_type=integer_type)
 
 
 def int8_dequantize(node: Int8Node) -> Value:
@@ -28,4 +28,4 @@ def int8_dequantize(node: Int8Node) -> Value:
             "another scale or zero point than the QuantizeLinear's is not; the same is"
         )
     tensor = node.builder.emit(value, node.output, quantization)
-    return Value(Stored(tensor, quantization), value.image, value.shape)
+    return Value(Stored(tensor, quantization), value.layout)

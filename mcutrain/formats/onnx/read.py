@@ -14,7 +14,6 @@ integers, then the new scale, then activations.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from onnx import GraphProto, TensorProto
@@ -22,6 +21,7 @@ from onnx import GraphProto, TensorProto
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import Attributes, opsets, read_model
 from mcutrain.formats.onnx.int8_node import Int8Node
+from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import INT8_RULES, REASONS
 from mcutrain.formats.onnx.reading import Reading
@@ -30,9 +30,6 @@ from mcutrain.formats.onnx.values import (
     Builder,
     GraphInput,
     Value,
-    as_image,
-    is_linear,
-    same_order,
 )
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.canonical import canonical
@@ -116,14 +113,12 @@ class _Reader(Reading[Value]):
     def begin(self, graph: GraphProto) -> str:
         """Note what is known, and the input; its name."""
         found = self.declare(graph)
-        image = as_image(f"the input {found.name!r}", found.shape)
-        stored = (1, *found.shape[2:], found.shape[1])
-        if found.is_channels_last:
-            image, stored = (1, 1, math.prod(found.shape)), found.shape
-        source = GraphInput(found.name, stored, image)
+        self._check_image(f"the input {found.name!r}", found.layout.shape)
+        layout = found.layout.of_rank(len(CHANNELS_LAST))
+        source = GraphInput(found.name, found.layout.stored, layout.stored)
         integer_type = INPUT_TYPES[found.element_type]
         self.builder.reserved.add(found.name)
-        self.define(found.name, Value(source, image, found.shape, integer_type=integer_type))
+        self.define(found.name, Value(source, layout, integer_type=integer_type))
         return found.name
 
     def end(self, name: str) -> str:
@@ -135,14 +130,17 @@ class _Reader(Reading[Value]):
                 f"the output {name!r} is float; a QuantizeLinear (and DequantizeLinear) before it "
                 "is supported"
             )
-        image = as_image(f"the output {name!r}", value.shape)
+        self._check_image(f"the output {name!r}", value.shape)
         tensor = self.builder.emit(value, name, quantization)
-        if same_order(value.image, image):
-            channels, *spatial = value.shape[1:]
-            return self.builder.reshape(tensor, (1, *spatial, channels), name)
-        if is_linear(value.image):
-            return self.builder.reshape(tensor, value.shape, name)
-        raise UnsupportedError(
-            f"the output {name!r} flattens an image channels first; outputs [1, c, h, w], "
-            "[1, h, w, c] and flattened [1, c, 1, 1] are supported"
-        )
+        layout, axes = value.layout, range(len(value.shape))
+        order = (0, *axes[2:], 1)
+        moves = len(layout.steps(value.shape, order)) > 1
+        if moves and layout.is_row_major:
+            order = tuple(axes)
+        return self.builder.arrange(tensor, layout, value.shape, order, name)
+
+    def _check_image(self, what: str, shape: tuple[int, ...]) -> None:
+        if len(shape) not in IMAGE_RANKS or shape[0] != 1:
+            raise UnsupportedError(
+                f"{what} has the shape {shape}; supported are [1, c], [1, c, l] and [1, c, h, w]"
+            )

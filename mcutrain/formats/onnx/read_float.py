@@ -8,12 +8,13 @@ from onnx import GraphProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import Attributes, opsets, read_model
-from mcutrain.formats.onnx.float_layout import Nodes, Placed
-from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.float_node import FloatOnnx, Nodes, Placed
+from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
 from mcutrain.formats.onnx.reading import Reading
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
+from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_shapes import FloatReshape
 
 
@@ -65,15 +66,10 @@ class _Reader(Reading[Placed]):
     def graph(self, graph: GraphProto, name: str) -> FloatGraph:
         """Convert every node in order."""
         found = self.declare(graph)
-        order = list(range(len(found.shape)))
-        if not found.is_channels_last:
-            order = [0, *order[2:], 1]
         for taken in (found.name, *(o.name for o in graph.output)):
             self.nodes.names.take(taken)
-        stored = tuple(found.shape[i] for i in order)
-        self.nodes.shapes[found.name] = stored
-        self.axes[found.name] = tuple(order.index(i) for i in range(len(order)))
-        self.define(found.name, self.nodes.placed(found.name, self.axes[found.name], found.shape))
+        stored = self._note(found.name, found.layout)
+        self.define(found.name, Placed(found.name, found.layout))
         for index, proto in enumerate(graph.node):
             self.visit(proto, index)
         outputs = [self._end(info.name) for info in graph.output]
@@ -88,8 +84,14 @@ class _Reader(Reading[Placed]):
         value = self.output(name)
         if value.tensor == name:
             raise UnsupportedError(f"the output {name!r} is the model's input")
-        found = self.nodes.direct(value, name)
-        self.nodes.shapes[name], self.axes[name] = found.stored, found.perm
-        view = FloatReshape(found.stored)
-        self.nodes.nodes.append(FloatNode(f"{name}/output", view, (found.tensor,), name))
+        order = value.layout.order
+        tensor = self.nodes.arrange(value.tensor, value.layout, value.shape, order, name)
+        stored = self._note(name, Layout.of_order(value.shape, order))
+        view = FloatReshape(stored)
+        self.nodes.nodes.append(FloatNode(f"{name}/output", view, (tensor,), name))
         return name
+
+    def _note(self, name: str, layout: Layout) -> Shape:
+        """The stored shape of an input or output of the graph."""
+        self.nodes.shapes[name], self.axes[name] = layout.stored, layout.perm
+        return layout.stored

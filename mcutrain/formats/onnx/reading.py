@@ -13,6 +13,7 @@ from onnx import GraphProto, NodeProto, ValueInfoProto
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx import constants
 from mcutrain.formats.onnx.file import Attributes, tensor_to_array, type_name
+from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Budget, Constant, OnnxNode, V
 from mcutrain.formats.onnx.old import with_attributes
 
@@ -27,12 +28,11 @@ BEFORE_LAYOUT = {
 
 @dataclass(frozen=True)
 class Input:
-    """The one input of a model. shape: as ONNX sees it. element_type: of TensorProto."""
+    """The one input of a model, stored channels last. element_type: of TensorProto."""
 
     name: str
-    shape: tuple[int, ...]
+    layout: Layout
     element_type: int
-    is_channels_last: bool
 
 
 class Reading(ABC, Generic[V]):
@@ -91,7 +91,10 @@ class Reading(ABC, Generic[V]):
                 f"{len(graph.output)} outputs are not supported; 1 to {MAX_OUTPUTS} are"
             )
         shape = self._input_shape(info)
-        return Input(str(info.name), shape, kind, _is_channels_last(graph, info.name))
+        order = list(range(len(shape)))
+        if not _is_channels_last(graph, info.name):
+            order = [0, *order[2:], 1]
+        return Input(str(info.name), Layout.of_order(shape, order), kind)
 
     def visit(self, proto: NodeProto, index: int) -> None:
         """Apply the rule for a node."""

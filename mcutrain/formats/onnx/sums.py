@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.formats.onnx.arithmetic import affine
-from mcutrain.formats.onnx.float_layout import Placed
-from mcutrain.formats.onnx.float_node import FloatOnnx
+from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.int8_sums import Sums, bias_of, weight_of
-from mcutrain.formats.onnx.node import OnnxNode
-from mcutrain.formats.onnx.values import Value, is_linear
+from mcutrain.formats.onnx.layout import Layout
+from mcutrain.formats.onnx.node import GraphNode, OnnxNode
+from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.window import window_of
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_affine import Affine
-from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_sums import Conv, DepthwiseConv
 from mcutrain.quant.float_sums import Sums as FloatSums
 
@@ -65,6 +65,32 @@ def _factors(node: OnnxNode[Any]) -> tuple[bool, float, float]:
     return transposed, attributes.real("alpha", 1.0), attributes.real("beta", 1.0)
 
 
+def _rows_of(node: GraphNode[Any], matrix: Array) -> tuple[str, Array]:
+    """The input as rows [1, 1, rows, in], and the matrix [out, in] by which they are multiplied.
+
+    One row may be stored in any order, as an image that was flattened channels first: the matrix'
+    columns are reordered instead.
+    """
+    x, count = node.real(), matrix.shape[1]
+    rows = math.prod(x.shape[:-1])
+    if x.shape[-1] != count or matrix.size == 0:
+        raise node.unsupported(
+            f"input {x.shape} with {count} weight rows is not; rows of {count} are"
+        )
+    if rows != 1:
+        return node.arranged(0, (1, 1, rows, count), range(4), "row"), matrix
+    node.budget.spend(matrix.nbytes)
+    ordered = np.empty_like(matrix)
+    ordered[:, x.layout.flat_places] = matrix
+    return node.view(node.as_stored(0), (1, 1, 1, count), "row"), ordered
+
+
+def _of_rows(shape: Shape, out: int) -> Layout:
+    """Of [1, 1, rows, out] for rows of a shape."""
+    stored = (1, 1, math.prod(shape[:-1]), out)
+    return Layout(stored, (0, 1, 2, 3), (*shape[:-1], out))
+
+
 # --------------------------------------------------------------------------------------------- int8
 
 
@@ -73,17 +99,16 @@ def int8_conv(node: Int8Node) -> Value:
     rank, w, found = len(node.real().shape), node.constant(1), _convolution(node)
     if rank == 3:
         w = replace(w, data=w.data[:, :, None])
-    x, quantization = node.image()
-    _, height, width, _ = node.builder.tensors[x].type.shape
+    x = node.image()
+    _, height, width, _ = node.stored_shape(x)
     window = window_of(node, found.kernel, (height, width))
     order = (1, 2, 3, 0) if found.is_depthwise else (0, 2, 3, 1)
     weight = weight_of(node, w, order, 0, 3 if found.is_depthwise else 0)
-    source = Sums(node.name, window, x, quantization, weight, False)
+    source = Sums(node.name, window, x, node.quantization(x), weight, False)
     if node.has(2):
         source = replace(source, bias=bias_of(node, node.constant(2), found.out))
-    rows, columns = window.output_size(height, width)
-    shape = (1, found.out, *(rows, columns)[4 - rank :])
-    return Value(source, (rows, columns, found.out), shape)
+    stored = (1, *window.output_size(height, width), found.out)
+    return Value(source, Layout.of_image(stored, rank))
 
 
 def int8_gemm(node: Int8Node) -> Value:
@@ -95,51 +120,28 @@ def int8_gemm(node: Int8Node) -> Value:
     if node.has(2):
         bias = bias_of(node, node.constant(2), source.weight.channels)
         source = replace(source, bias=bias)
-    return _row(node, source)
+    return _rows(node, source)
 
 
 def int8_matmul(node: Int8Node) -> Value:
-    """MatMul of one row and a constant matrix."""
-    return _row(node, _matrix(node, transposed=False))
+    """MatMul of rows and a constant matrix."""
+    return _rows(node, _matrix(node, transposed=False))
 
 
 def _matrix(node: Int8Node, transposed: bool) -> Sums:
-    """The products of a row with a matrix [in, out], or [out, in] if transposed.
-
-    If the row is an image that was flattened channels first, the matrix' columns are permuted.
-    """
-    value, w = node.real(), node.constant(1)
+    """The products of rows with a matrix [in, out], or [out, in] if transposed."""
+    w = node.constant(1)
     if w.data.ndim != 2:
         raise node.unsupported(f"a weight of {w.data.ndim} dimensions is not; 2 are")
-    matrix = w.data if transposed else w.data.T
-    count = matrix.shape[1]
-    rows = math.prod(value.shape) // max(count, 1)
-    several = rows > 1 and is_linear(value.image)
-    if value.shape[-1] != count or rows * count != math.prod(value.shape) or rows > 1 > several:
-        raise node.unsupported(
-            f"input {value.shape} with {count} weight rows is not; one row of [1, {count}] is"
-        )
-    x, quantization = _stored_rows(node, (1, 1, rows, count))
-    if not is_linear(value.image):
-        height, width, channels = value.image
-        node.budget.spend(matrix.nbytes)
-        matrix = matrix.reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
-        matrix = matrix.reshape(-1, count)
-    as_kernel = replace(w, data=matrix.reshape(-1, 1, 1, count))
+    x, matrix = _rows_of(node, w.data if transposed else w.data.T)
+    as_kernel = replace(w, data=matrix[:, None, None, :])
     weight = weight_of(node, as_kernel, (0, 1, 2, 3), 0 if transposed else 1, 0)
-    return Sums(node.name, Window((1, 1)), x, quantization, weight, True)
+    return Sums(node.name, Window((1, 1)), x, node.quantization(x), weight, True)
 
 
-def _stored_rows(node: Int8Node, shape: tuple[int, ...]) -> tuple[str, Quantization]:
-    """The input as rows [1, 1, rows, n], in the order in which it is stored."""
-    tensor, quantization = node.tensor()
-    return node.builder.reshape(tensor, shape, f"{node.name}.row"), quantization
-
-
-def _row(node: Int8Node, source: Sums) -> Value:
-    out = source.weight.channels
-    shape = (*node.real().shape[:-1], out)
-    return Value(source, (1, 1, math.prod(shape)), shape)
+def _rows(node: Int8Node, source: Sums) -> Value:
+    layout = _of_rows(node.real().shape, source.weight.channels)
+    return Value(source, layout)
 
 
 # -------------------------------------------------------------------------------------------- float
@@ -149,14 +151,14 @@ def float_conv(node: FloatOnnx) -> Placed:
     """Conv in one or two dimensions."""
     found, w = _convolution(node), node.numbers(1)
     image = node.image()
-    _, height, width, _ = node.nodes.shapes[image]
+    _, height, width, _ = node.stored_shape(image)
     window = window_of(node, found.kernel, (height, width))
     b = _float_bias(node, 2, found.out)
     as_2d = w.reshape(*w.shape[:2], *window.kernel).astype(np.float32)
     op: FloatSums = Conv(window, np.ascontiguousarray(as_2d.transpose(0, 2, 3, 1)), b)
     if found.is_depthwise:
         op = DepthwiseConv(window, np.ascontiguousarray(as_2d.transpose(1, 2, 3, 0)), b)
-    return node.of_image(node.add(op, image), w.ndim)
+    return node.of_image(op, image)
 
 
 def _float_bias(node: FloatOnnx, index: int, count: int) -> Array:
@@ -187,21 +189,11 @@ def float_matmul(node: FloatOnnx) -> Placed:
 
 
 def _dense(node: FloatOnnx, w: Array, b: Array) -> Placed:
-    """w: [out, in]. One row may be stored in any order: the columns are reordered instead."""
-    x, (out, features) = node.x(), w.shape
-    rows = math.prod(x.shape[:-1])
-    if x.shape[-1] != features or w.size == 0:
-        raise node.wrong(f"input {x.shape} does not fit {features} rows of weights")
-    if rows == 1:
-        ordered = np.empty_like(w)
-        ordered[:, x.flat_places] = w
-        image = node.nodes.reshape(x.tensor, (1, 1, 1, features), node.output)
-    else:
-        ordered = w
-        image = node.nodes.arrange(x, (1, 1, rows, features), (0, 1, 2, 3), node.output)
-    kernel = ordered.reshape(out, 1, 1, features).astype(np.float32)
-    tensor = node.add(Conv(Window((1, 1)), kernel, b), image)
-    return node.nodes.placed(tensor, (0, 1, 2, 3), (*x.shape[:-1], out))
+    """w: [out, in]."""
+    x, ordered = _rows_of(node, w)
+    kernel = ordered[:, None, None, :].astype(np.float32)
+    op = Conv(Window((1, 1)), kernel, b)
+    return node.computed(op, (x,), _of_rows(node.x().shape, len(w)))
 
 
 def float_batch_norm(node: FloatOnnx) -> Placed:

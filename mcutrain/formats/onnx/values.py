@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.onnx.layout import Layout, Mover
 from mcutrain.formats.onnx.node import Budget
 from mcutrain.ir.graph import Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.reshape import Reshape
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_elementwise import FloatMul
+from mcutrain.quant.float_op import FloatOp, Quantization
+from mcutrain.quant.float_shapes import FloatMove, FloatReshape
 
 Array = npt.NDArray[Any]
-Image = tuple[int, int, int]  # height, width, channels
 
 FULL = multipliers.INT8
 MAX_ELEMENTS = 2**26  # of one activation; no microcontroller has a hundredth of it
@@ -46,19 +48,22 @@ class Source(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """An activation. image: height, width, channels of the integers as they are stored.
+    """An activation. layout: of the integers that the source gives.
 
-    shape: as ONNX sees it; its row-major order is that of the image's [1, c, h, w]. low, high: the
-    real limits of activations not applied yet. integer_type: int8 or uint8 between a
+    low, high: the real limits of activations not applied yet. integer_type: int8 or uint8 between a
     QuantizeLinear and a DequantizeLinear, else "" for real numbers.
     """
 
     source: Source
-    image: Image
-    shape: tuple[int, ...]
+    layout: Layout
     low: float = -math.inf
     high: float = math.inf
     integer_type: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As ONNX sees it."""
+        return self.layout.shape
 
     def clipped(self, low: float, high: float) -> Value:
         """This value after an activation: the limits themselves are clipped."""
@@ -73,7 +78,7 @@ class Value:
         return quantization.stored(self.low), quantization.stored(self.high)
 
 
-class Builder:
+class Builder(Mover):
     """The tensors and nodes of the graph under construction."""
 
     def __init__(self, budget: Budget) -> None:
@@ -82,7 +87,7 @@ class Builder:
         self.nodes: list[Node] = []
         self._node_names: set[str] = set()
         self._emitted: dict[tuple[Source, Quantization, tuple[int, int]], str] = {}
-        self._reshaped: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._moved: dict[tuple[str, Op], str] = {}
         self._numbers: dict[str, int] = {}
         self.reserved: set[str] = set()  # names of graph inputs that are declared later
 
@@ -141,20 +146,29 @@ class Builder:
     ) -> str:
         """Add a Rescale from the tensor's own quantization."""
         kind = self.tensors[x].type
-        given = Quantization(kind.scale, kind.zero_point)
+        given = Quantization.of(kind)
         check_factor(name, given.scale / wanted.scale)
         op = multipliers.requantize(given, wanted).with_channel_limits(*limits)
         return self.node(name, op, (x,), output, wanted)
 
-    def reshape(self, x: str, shape: tuple[int, ...], name: str) -> str:
-        """The tensor under another shape; itself if it has that shape."""
+    def move(self, x: str, op: FloatMove, stem: str) -> str:
+        """Its integers under another shape or in another order; made once for all who ask."""
         kind = self.tensors[x].type
-        if kind.shape == shape:
+        given = Quantization.of(kind)
+        made = op.int8((kind,), given)
+        if made == Reshape(kind.shape):
             return x
-        if (x, shape) not in self._reshaped:
-            given = Quantization(kind.scale, kind.zero_point)
-            self._reshaped[x, shape] = self.node(name, Reshape(shape), (x,), name, given)
-        return self._reshaped[x, shape]
+        if (x, made) not in self._moved:
+            try:
+                made.infer(kind)
+            except ValueError as error:
+                raise UnsupportedError(f"{type(made).__name__} for {stem!r}: {error}") from error
+            self._moved[x, made] = self.node(stem, made, (x,), stem, given)
+        return self._moved[x, made]
+
+    def reshape(self, x: str, shape: tuple[int, ...], name: str) -> str:
+        """The tensor under another shape."""
+        return self.move(x, FloatReshape(shape), name)
 
     def _unused(self, name: str, taken: Container[str]) -> str:
         """The name, or the name with a number behind it."""
@@ -187,7 +201,7 @@ class GraphInput(Source):
 
     name: str
     shape: tuple[int, ...]
-    image: Image
+    image: tuple[int, ...]
 
     def emit(
         self, builder: Builder, name: str, wanted: Quantization, limits: tuple[int, int]
@@ -198,49 +212,51 @@ class GraphInput(Source):
         kind = builder.tensors[self.name].type
         if (kind.scale, kind.zero_point) != wanted:
             raise UnsupportedError(f"input {self.name!r} is quantized twice, differently")
-        tensor = builder.reshape(self.name, (1, *self.image), f"{self.name}.image")
+        tensor = builder.reshape(self.name, self.image, f"{self.name}.image")
         if limits == FULL:
             return tensor
         return builder.rescale(name, tensor, wanted, limits, name)
 
 
 @dataclass(frozen=True, eq=False)
-class Fixed(Source):
-    """An operator whose result has a quantization of its own (pools, Pad, Softmax).
+class Computed(Source):
+    """An operator on int8 tensors.
 
-    Another one, or an activation, is a Rescale after it.
+    quantization: of its result where it has one of its own (pools, Pad, Softmax): another one, or
+    an activation, is a Rescale after it. None: it requantizes to whatever is asked for.
     """
 
     name: str
-    op: Op
+    op: FloatOp
     inputs: tuple[str, ...]
-    quantization: Quantization
+    quantization: Quantization | None
 
     def emit(
         self, builder: Builder, name: str, wanted: Quantization, limits: tuple[int, int]
     ) -> str:
         """The operator, then a Rescale if one is needed."""
-        if wanted == self.quantization and limits == FULL:
-            return builder.node(self.name, self.op, self.inputs, name, wanted)
-        own = f"{name}.unscaled"
-        tensor = builder.node(self.name, self.op, self.inputs, own, self.quantization)
+        own = self.quantization
+        if own is None:
+            return self._made(builder, name, wanted, limits)
+        if wanted == own and limits == FULL:
+            return self._made(builder, name, own)
+        tensor = self._made(builder, f"{name}.unscaled", own)
         return builder.rescale(f"{self.name}.rescale", tensor, wanted, limits, name)
 
-
-@dataclass(frozen=True, eq=False)
-class Scaling(Source):
-    """An operator that requantizes to whatever is asked for (Add, Mean)."""
-
-    name: str
-    make: Callable[[Quantization], Op]
-    inputs: tuple[str, ...]
-
-    def emit(
-        self, builder: Builder, name: str, wanted: Quantization, limits: tuple[int, int]
+    def _made(
+        self, builder: Builder, name: str, y: Quantization, limits: tuple[int, int] = FULL
     ) -> str:
-        """The operator with the limits as its clamp."""
-        op = self.make(wanted).with_channel_limits(*limits)
-        return builder.node(self.name, op, self.inputs, name, wanted)
+        types = [builder.tensors[x].type for x in self.inputs]
+        if not isinstance(self.op, FloatMul):  # whose factor is of both scales
+            check_factor(self.name, *(kind.scale / y.scale for kind in types))
+        try:
+            made = self.op.int8(types, y)
+        except ValueError as error:
+            raise ModelError(f"node {self.name!r}: {error}") from error
+        if limits != FULL:
+            made = made.with_channel_limits(*limits)
+        order = self.op.order(*(kind.shape for kind in types))
+        return builder.node(self.name, made, tuple(self.inputs[i] for i in order), name, y)
 
 
 def check_factor(name: str, *factors: float) -> None:
@@ -248,27 +264,6 @@ def check_factor(name: str, *factors: float) -> None:
     for factor in factors:
         if not 0 <= factor <= MAX_FACTOR:
             raise ModelError(f"node {name!r} multiplies by {factor:.3g}; its scales are wrong")
-
-
-def as_image(name: str, shape: tuple[int, ...]) -> Image:
-    """Height, width, channels of an ONNX shape [1, c, h, w], [1, c, l] or [1, c]."""
-    if not 2 <= len(shape) <= 4 or shape[0] != 1:
-        raise UnsupportedError(
-            f"{name} has the shape {shape}; supported are [1, c], [1, c, l] and [1, c, h, w]"
-        )
-    channels, *spatial = shape[1:]
-    height, width = (1, 1, *spatial)[-2:]
-    return height, width, channels
-
-
-def is_linear(image: Image) -> bool:
-    """Whether channels-first and channels-last order are the same."""
-    return image[2] == 1 or image[0] * image[1] == 1
-
-
-def same_order(a: Image, b: Image) -> bool:
-    """Whether a stored image a may be read as b: both channels-first orders are equal then."""
-    return a == b or a[2] == b[2] or (is_linear(a) and is_linear(b))
 
 
 def _activation(shape: tuple[int, ...], quantization: Quantization) -> TensorType:
