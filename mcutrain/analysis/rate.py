@@ -8,7 +8,7 @@ from mcutrain import data
 from mcutrain.analysis.problem import Problem
 from mcutrain.pipeline import prepare
 from mcutrain.runs.training import input_type, prepare_run
-from mcutrain.simulation import RunSettings
+from mcutrain.simulation import FoundRate, RunSettings
 
 
 def found_rate(
@@ -16,7 +16,7 @@ def found_rate(
     epochs: int,
     seed: int,
     report: Callable[[int, int], None] = lambda done, of: None,
-) -> float:
+) -> FoundRate:
     """The rate of the last half of the layers: it trains more than most candidates, less than all.
 
     Of the samples that the analysis trains on; those that it tests on are not looked at.
@@ -30,8 +30,6 @@ def found_rate(
         for x, y in ((problem.train_x, problem.train_y), (problem.test_x, problem.test_y))
     )
     settings = RunSettings(epochs, seed=seed)
-    rate = prepare_run(
-        step, data.Split(train, test), settings, report=report
-    ).settings.learning_rate
-    assert rate is not None, "prepare_run finds one"
-    return rate
+    found: list[FoundRate] = []
+    prepare_run(step, data.Split(train, test), settings, report=report, found=found.append)
+    return found[0]

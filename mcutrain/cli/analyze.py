@@ -211,10 +211,10 @@ def _found_rate(problem: Problem, epochs: int, seed: int, quiet: bool) -> float:
     from mcutrain.analysis.rate import found_rate
 
     with searching() as report:
-        rate = found_rate(problem, epochs, seed, report)
+        found = found_rate(problem, epochs, seed, report)
     if not quiet:
-        say(rate_line(rate))
-    return rate
+        say(rate_line(found.rate, found))
+    return found.rate
 
 
 def _by_training(problem: Problem, learning: _Learning, execution: Execution) -> Contributions:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import SimulationResult, Watch
-    from mcutrain.simulation import Run, RunSettings, Simulator
+    from mcutrain.simulation import FoundRate, Run, RunSettings, Simulator
 
 
 def simulate(
@@ -101,9 +101,9 @@ def simulate(
     if not json:
         say(_headline(step, split))
     backend = _Backend(reference, portable)
-    run = _prepare(step, split, continued(settings, checkpoint), source, backend)
+    run, found = _prepare(step, split, continued(settings, checkpoint), source, backend)
     if not json and learning.lr is None:
-        say(rate_line(run.settings.learning_rate, run.samples.split))
+        say(rate_line(run.settings.learning_rate, found, run.samples.split))
     with logged(step, run, log, tensorboard) as watch:
         result = _train(step, run, checkpoint, watch)
     if save_state is not None:
@@ -160,7 +160,8 @@ def _prepare(
     settings: RunSettings,
     source: inputs.DataSource,
     backend: _Backend,
-) -> Run:
+) -> tuple[Run, FoundRate | None]:
+    """The run, and its rate if it was searched."""
     from mcutrain.runs.training import prepare_run
 
     def simulator() -> Simulator:
@@ -168,6 +169,7 @@ def _prepare(
             return step.reference(settings.seed + 1)
         return step.simulator(settings.seed + 1, portable=backend.portable)
 
+    found: list[FoundRate] = []
     with searching("preparing samples, compiling the generated C") as report:
         run = prepare_run(
             step,
@@ -176,10 +178,11 @@ def _prepare(
             simulator=simulator,
             normalization=source.normalization,
             report=report,
+            found=found.append,
         )
     if backend.reference:
         run.chunk = 1
-    return run
+    return run, found[0] if found else None
 
 
 def _train(

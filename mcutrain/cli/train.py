@@ -38,7 +38,14 @@ if TYPE_CHECKING:
     from mcutrain_host.protocol import Identity, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
 
-    from mcutrain.simulation import Course, Reconstruction, RunSettings, Samples, Search
+    from mcutrain.simulation import (
+        Course,
+        FoundRate,
+        Reconstruction,
+        RunSettings,
+        Samples,
+        Search,
+    )
 
 STATE, LOG = "trained.mcts", "train.jsonl"
 
@@ -135,9 +142,9 @@ def train(
     source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
-    course = _course(project, source, settings)
-    if learning.lr is None and not json:
-        say(rate_line(course.settings.learning_rate, course.samples.split))
+    course, found = _course(project, source, settings)
+    if found is not None and not json:
+        say(rate_line(found.rate, found, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
     lessons = board_lessons(course, tests, _reconstruction(project))
     how = Settings(
@@ -171,8 +178,10 @@ class _Where:
 # ---- what is learnt ----
 
 
-def _course(project: BoardProject, source: inputs.DataSource, settings: RunSettings) -> Course:
-    """Samples and learning rates as `mcutrain simulate` takes them."""
+def _course(
+    project: BoardProject, source: inputs.DataSource, settings: RunSettings
+) -> tuple[Course, FoundRate | None]:
+    """Samples and learning rates as `mcutrain simulate` takes them; the rate that was searched."""
     from mcutrain.data import ModelInput
     from mcutrain.runs.training import prepare_samples
     from mcutrain.simulation import Course
@@ -194,7 +203,11 @@ def _course(project: BoardProject, source: inputs.DataSource, settings: RunSetti
         classes=manifest.classes if has_labels else None,
         normalization=source.normalization,
     )
-    return Course(samples, _with_rate(project, samples, settings))
+    if settings.learning_rate is not None:
+        return Course(samples, settings), None
+    with searching() as report:
+        found = _search(project, samples, settings).found(report)
+    return Course(samples, replace(settings, learning_rate=found.rate)), found
 
 
 def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: float) -> str:
@@ -207,15 +220,6 @@ def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: floa
     sign = bad_sign(loss, manifest.classes, outcome.before, outcome.accuracy)
     search = _search(project, course.samples, course.settings)
     return rate_hint(lambda report: warning(search, sign, report))
-
-
-def _with_rate(project: BoardProject, samples: Samples, settings: RunSettings) -> RunSettings:
-    """The rate that `mcutrain simulate` would find, if none is given."""
-    if settings.learning_rate is not None:
-        return settings
-    with searching() as report:
-        rate = _search(project, samples, settings).rate(report)
-    return replace(settings, learning_rate=rate)
 
 
 def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:

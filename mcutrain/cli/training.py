@@ -13,7 +13,7 @@ from mcutrain.cli.output import err, percent, training_bar
 if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.runs.training import Watch
-    from mcutrain.simulation import EpochResult, Progress, Run
+    from mcutrain.simulation import EpochResult, FoundRate, Progress, Run
 
 SMOOTHING = 0.005
 """Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
@@ -76,10 +76,16 @@ def rate_hint(warning: Callable[[Callable[[int, int], None]], str]) -> str:
     return ""
 
 
-def rate_line(rate: float | None, split: Split | None = None) -> str:
-    """The rate that was found, as it can be given again. split: whose trials found it."""
+def rate_line(
+    rate: float | None, found: FoundRate | None = None, split: Split | None = None
+) -> str:
+    """The rate that was found, as it can be given again, and below it what is doubtful about it.
+
+    found: None for one that a checkpoint kept. split: whose trials found it.
+    """
     judged = "" if split is None or split.validation is None else ", judged by validation samples"
-    return f"learning rate found on training samples{judged}: --lr {rate:g}"
+    doubt = "" if found is None or not found.doubt else f"\nmcutrain: note: {found.doubt}"
+    return f"learning rate found on training samples{judged}: --lr {rate:g}{doubt}"
 
 
 def score_lines(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[str]:

@@ -32,7 +32,14 @@ from mcutrain.report.compare import (
 )
 from mcutrain.report.learning import Compared, Curve
 from mcutrain.runs.parallel import Lesson, Standing, train_all
-from mcutrain.runs.training import SimulationResult, Watch, load_data, model_input, train
+from mcutrain.runs.training import (
+    SimulationResult,
+    Watch,
+    load_data,
+    model_input,
+    train,
+    warn_of_rate,
+)
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings, check_can_build
 from mcutrain.simulation.rates import LearningRate
@@ -173,7 +180,7 @@ def analyze(
     wanted = classes_for(graph, split, classes)
     problem = Problem.of(graph, split, wanted, normalization_of(mean, std), warn)
     first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
-    rate = found_rate(problem, epochs, seed) if learning_rate is None else learning_rate
+    rate = _found_rate(problem, epochs, seed) if learning_rate is None else learning_rate
     if by == "gradient":
         settings = GradientSettings(gradient_samples, rate, seed, first, epochs)
         return by_gradient(problem, settings, lambda what, n, of: tell(TrialsDone(what, n, of)))
@@ -324,6 +331,12 @@ def _graph(model: Graph | PathLike) -> Graph:
     graph = model if isinstance(model, Graph) else load(model)
     find_head(graph)
     return graph
+
+
+def _found_rate(problem: Problem, epochs: int, seed: int) -> float:
+    found = found_rate(problem, epochs, seed)
+    warn_of_rate(found)
+    return found.rate
 
 
 def _labelled(split: Split) -> Split:

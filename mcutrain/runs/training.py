@@ -25,6 +25,7 @@ from mcutrain.simulation import (
     CompiledSimulator,
     Course,
     EpochResult,
+    FoundRate,
     Progress,
     Reconstruction,
     Run,
@@ -150,9 +151,21 @@ def train(
     file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
     wanted = continued(replace(settings or RunSettings(), **changes), file)
     run = prepare_run(
-        step, split, wanted, normalization=normalization, report=watch.searching, note=warn
+        step,
+        split,
+        wanted,
+        normalization=normalization,
+        report=watch.searching,
+        found=warn_of_rate,
+        note=warn,
     )
     return finish(step, run, file, watch)
+
+
+def warn_of_rate(found: FoundRate) -> None:
+    """A Python warning, if trials say nothing about the rate."""
+    if found.doubt:
+        warn(f"the learning rate {found.rate:g} was found, but {found.doubt}")
 
 
 def continued(settings: RunSettings, checkpoint: Path | None) -> RunSettings:
@@ -214,13 +227,15 @@ def prepare_run(
     simulator: Callable[[], Simulator] | None = None,
     normalization: datasets.Normalization | None = None,
     report: Callable[[int, int], None] = lambda done, of: None,
+    found: Callable[[FoundRate], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """A run that has not begun. Raises DataError if the data does not fit the model.
 
     Finds the learning rate if the settings have none. simulator: makes what computes; None is the
     compiled C. normalization: what the model was trained on, if its input parameters do not tell
-    (see mcutrain.data.quantize_input). report: as Watch.searching. note: as prepare_samples has it.
+    (see mcutrain.data.quantize_input). report: as Watch.searching. found: called with the rate, if
+    one had to be found. note: as prepare_samples has it.
     """
     x = input_type(step.graph)
     has_labels = step.plan.training.has_labels
@@ -237,8 +252,9 @@ def prepare_run(
     made = simulator() if simulator else step.simulator(settings.seed + 1)
     if settings.learning_rate is None:
         compiled = made if isinstance(made, CompiledSimulator) else None
-        rate = _search(step, samples, settings, compiled).rate(report)
-        settings = replace(settings, learning_rate=rate)
+        rate = _search(step, samples, settings, compiled).found(report)
+        found(rate)
+        settings = replace(settings, learning_rate=rate.rate)
     recipe = "" if step.recipe is None else step.recipe.to_json()
     y = step.graph.tensors[step.graph.outputs[0]].type
     compared = None if has_labels else Reconstruction.of(x, y)

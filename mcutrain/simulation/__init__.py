@@ -3,7 +3,14 @@
 from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.folder import simulator_of_folder
-from mcutrain.simulation.range_test import FEWEST_STEPS, Search, bad_sign, loss_sign, warning
+from mcutrain.simulation.range_test import (
+    FEWEST_STEPS,
+    FoundRate,
+    Search,
+    bad_sign,
+    loss_sign,
+    warning,
+)
 from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
 from mcutrain.simulation.run import (
@@ -23,6 +30,7 @@ __all__ = [
     "Compiler",
     "Course",
     "EpochResult",
+    "FoundRate",
     "PlannedReference",
     "Progress",
     "Reconstruction",

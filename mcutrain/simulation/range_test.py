@@ -62,6 +62,27 @@ _STILL = LearningRate(0, 0)
 
 
 @dataclass(frozen=True)
+class FoundRate:
+    """What trials ended best with. lowers_loss: whether they ended clearly better than they began.
+
+    Where they did not, the smallest rates are as good as others, and what is found means nothing.
+    """
+
+    rate: float
+    lowers_loss: bool
+
+    @property
+    def doubt(self) -> str:
+        """A sentence if trials changed next to nothing, else ""."""
+        if self.lowers_loss:
+            return ""
+        return (
+            "trials with this learning rate hardly lowered the loss of samples that they had not "
+            "seen: the model may know such samples already, or there are too few to learn from"
+        )
+
+
+@dataclass(frozen=True)
 class Search:
     """A run whose rate is to be found.
 
@@ -76,13 +97,14 @@ class Search:
     accumulate: int
     simulator: Callable[[], Simulator]
 
-    def rate(self, report: Report = lambda done, of: None) -> float:
+    def found(self, report: Report = lambda done, of: None) -> FoundRate:
         """The rate of RATES, from the cache or found now. Raises DataError, BuildError."""
         path = cache.cache_folder() / "rates" / f"{self.key}.json"
         known = _read(path)
         if known is None:
             known = find_rate(self, report)
-            cache.write(path, json.dumps({"learning_rate": known}).encode())
+            kept = {"learning_rate": known.rate, "lowers_loss": known.lowers_loss}
+            cache.write(path, json.dumps(kept).encode())
         return known
 
     @property
@@ -97,13 +119,16 @@ class Search:
         return found.hexdigest()[:32]
 
 
-def _read(path: Path) -> float | None:
+def _read(path: Path) -> FoundRate | None:
     """What was found before; anything else than one of RATES counts as absent."""
     try:
-        known = json.loads(cache.read(path) or b"")["learning_rate"]
+        known = json.loads(cache.read(path) or b"")
+        rate, lowers_loss = known["learning_rate"], known["lowers_loss"]
     except (ValueError, KeyError, TypeError):
         return None
-    return known if known in RATES else None
+    if rate not in RATES or not isinstance(lowers_loss, bool):
+        return None
+    return FoundRate(rate, lowers_loss)
 
 
 def warning(search: Search, sign: str, report: Report = lambda done, of: None) -> str:
@@ -117,7 +142,7 @@ def warning(search: Search, sign: str, report: Report = lambda done, of: None) -
     if rate is None or not sign:
         return ""
     try:
-        found = search.rate(report)
+        found = search.found(report).rate
     except (BuildError, CacheError, DataError):
         return f"the learning rate {rate:g} may be too large: {sign}"
     if rate < TOO_LARGE * found:
@@ -142,7 +167,7 @@ def loss_sign(loss: float, usual: float, of: str) -> str:
     return f"the loss ended at {loss:.3g}, above the {usual:.3g} of {of}"
 
 
-def find_rate(search: Search, report: Report = lambda done, of: None) -> float:
+def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRate:
     """The rate that trials end best with, or a little less. Raises DataError."""
     trials = Trials(search)
     losses: dict[int, float] = {}
@@ -159,7 +184,8 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> float:
         if loss(best) < before:
             break
         best = _least(loss, i, COARSE)
-    return RATES[cautious(losses, _least(loss, best, 1))]
+    found = cautious(losses, _least(loss, best, 1))
+    return FoundRate(RATES[found], losses[found] * NEARLY < before)
 
 
 def _least(loss: Callable[[int], float], start: int, stride: int) -> int:

@@ -315,6 +315,16 @@ def test_simulate_names_a_smaller_rate_where_much_was_forgotten(
     assert run("simulate", model, *flags, "--lr", 0.01, "--json").json["warning"] is None
 
 
+def test_a_rate_that_changes_next_to_nothing_is_said_with_it(
+    run: Run, model: Path, images: Path
+) -> None:
+    flags = ("--data", images, "--samples", 20, "--test-samples", 2, "--epochs", 1)
+    lines = run("simulate", model, *flags).err.splitlines()  # the model was trained on these images
+    found = next(i for i, line in enumerate(lines) if line.startswith("learning rate found on "))
+    assert lines[found + 1].startswith("mcutrain: note: trials with this learning rate hardly ")
+    assert lines[found + 1].endswith("or there are too few to learn from")
+
+
 def test_a_result_is_shown_where_its_rate_cannot_be_compared(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from mcutrain.report.learning import Compared
 from mcutrain.runs import training
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Shown
+from mcutrain.simulation import FoundRate
 from tests.cli.conftest import Run, images, model, run
 
 __all__ = ["images", "model", "run"]
@@ -271,6 +272,17 @@ def test_quantize_takes_arrays_and_says_the_layers(tmp_path: Path) -> None:
     assert found.snr_db > 10
     assert len(found.records()) == len(found.layers) > 10
     shown(found)
+
+
+def test_an_analysis_warns_of_a_rate_that_changes_next_to_nothing(
+    model: Path, arrays: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[float] = []
+    monkeypatch.setattr(learning, "found_rate", lambda *_: FoundRate(1e-7, False))
+    monkeypatch.setattr(learning, "by_gradient", lambda _, how, __: used.append(how.learning_rate))
+    with pytest.warns(UserWarning, match="the learning rate 1e-07 was found, but trials with"):
+        mcutrain.analyze(model, arrays, by="gradient")
+    assert used == [1e-7]
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,25 @@ def numbers(parts: list[Array]) -> set[int]:
 def test_the_rate_is_nearly_the_best_of_all(steepness: float) -> None:
     """From far too small to far too large a first guess."""
     few = search(lambda: Hill(steepness), 20)
-    found = find_rate(few)
+    found = find_rate(few).rate
     losses = {rate: Trials(few).loss(rate) for rate in RATES}
     least = min(losses.values())
     assert losses[found] <= 1.02 * least
     assert found <= min(rate for rate, loss in losses.items() if loss == least)
+
+
+class Master(Hill):
+    """Has nothing left to learn."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0, begin=0.0)
+
+
+def test_trials_that_lower_no_loss_are_said() -> None:
+    learnt, known = (find_rate(search(made, 20)) for made in (lambda: Hill(1.0), Master))
+    assert (learnt.lowers_loss, learnt.doubt) == (True, "")
+    assert not known.lowers_loss
+    assert known.doubt.startswith("trials with this learning rate hardly lowered the loss of ")
 
 
 def test_a_rate_that_is_too_large_is_said_where_a_run_ended_badly() -> None:
@@ -94,7 +108,7 @@ def test_a_rate_that_is_too_large_is_said_where_a_run_ended_badly() -> None:
         run = search(lambda: Hill(1.0), 20, RunSettings(epochs=3, learning_rate=rate))
         return warning(run, sign)
 
-    found = find_rate(search(lambda: Hill(1.0), 20))
+    found = find_rate(search(lambda: Hill(1.0), 20)).rate
     assert said(100 * found, "all is lost") == (
         f"the learning rate {100 * found:g} is too large: all is lost; "
         f"short trials find --lr {found:g}"
@@ -181,7 +195,7 @@ def test_a_validation_part_is_made_to_fit_as_the_others() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_very_few_samples_are_enough(count: int) -> None:
-    assert find_rate(search(lambda: Hill(1.0), count)) in RATES
+    assert find_rate(search(lambda: Hill(1.0), count)).rate in RATES
 
 
 def test_the_simulator_is_left_as_it_was() -> None:
@@ -197,12 +211,12 @@ def test_a_rate_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise AssertionError("it was searched before")
 
     told: list[tuple[int, int]] = []
-    found = search(lambda: Hill(1.0)).rate(lambda done, of: told.append((done, of)))
+    found = search(lambda: Hill(1.0)).found(lambda done, of: told.append((done, of)))
     assert all(done < of or done <= 6 for done, of in told)
     assert [done for done, _ in told] == list(range(1, len(told) + 1))
-    assert search(never).rate() == found
+    assert search(never).found() == found
     given = replace(search(never), settings=RunSettings(epochs=3, learning_rate=0.5))
-    assert given.rate() == found  # a rate that is there already does not matter
+    assert given.found() == found  # a rate that is there already does not matter
 
 
 DAMAGED = (
@@ -213,6 +227,8 @@ DAMAGED = (
     b'{"learning_rate": 0.03}',
     b'{"learning_rate": "1"}',
     b'{"learning_rate": 1e400}',
+    b'{"learning_rate": 0.01}',
+    b'{"learning_rate": 0.01, "lowers_loss": 1}',
 )
 
 
@@ -221,11 +237,11 @@ def test_a_damaged_file_of_the_cache_is_made_anew(
     damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
-    found = search(lambda: Hill(1.0)).rate()
+    found = search(lambda: Hill(1.0)).found()
     (file,) = (tmp_path / "rates").iterdir()
     whole = file.read_bytes()
     cache.write(file, damage)
-    assert search(lambda: Hill(1.0)).rate() == found
+    assert search(lambda: Hill(1.0)).found() == found
     assert file.read_bytes() == whole
 
 
