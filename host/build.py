@@ -152,7 +152,12 @@ def _without_debug_information(folder: Path, script: str) -> str:
 def _run(command: Sequence[str], folder: Path, what: str) -> None:
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_SECONDS
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMPILE_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BuildError(f"{command[0]} does not run: {error}") from error

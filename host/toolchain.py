@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def find_host_compiler() -> tuple[str, ...]:
     """
     chosen = os.environ.get("CC")
     if chosen:
-        return tuple(shlex.split(chosen))
+        return _words(chosen)
     for name in ("cc", "gcc", "clang"):
         path = shutil.which(name)
         if path:
@@ -56,12 +57,25 @@ def find_host_compiler() -> tuple[str, ...]:
     )
 
 
+def _words(chosen: str) -> tuple[str, ...]:
+    """Of $CC, as a shell has them. Raises BuildError if there is none, or a quote is open."""
+    with suppress(ValueError):
+        if words := tuple(shlex.split(chosen)):
+            return words
+    raise BuildError(f"CC is {chosen!r}, which is no command: give one as gcc, or unset it")
+
+
 @lru_cache(maxsize=16)
 def compiler_version(command: tuple[str, ...]) -> str:
     """The first line that a compiler prints of itself. Raises BuildError if it does not run."""
     try:
         done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=120, check=True
+            [*command, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=120,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BuildError(f"the C compiler {command[0]!r} does not run: {error}") from error
@@ -98,7 +112,9 @@ def shared_library(source: Path, flags: Sequence[str] = ("-std=c11", "-O2")) -> 
 
 def _compile(command: Sequence[str], name: str) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=COMPILE_SECONDS
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise BuildError(f"the C compiler {command[0]!r} failed: {error}") from error
     if done.returncode != 0:

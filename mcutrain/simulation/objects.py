@@ -94,6 +94,7 @@ def run(tools: ObjectCompiler, arguments: Sequence[str], folder: Path) -> None:
             cwd=folder,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=COMPILE_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
