@@ -35,7 +35,8 @@ class Scp:
             raise FlashError(f"{job.to!r} is no USER@HOST or USER@HOST:PATH")
         place = path if colon and path else PROGRAM
         job.progress("copying", 0, 1)
-        run_tool(["scp", "-q", str(job.project.built_elf()), f"{host}:{place}"], "scp")
+        program = job.project.built_elf().resolve()  # a:b/firmware is a file of the host a to scp
+        run_tool(["scp", "-q", str(program), f"{host}:{place}"], "scp")
         begin = place if "/" in place else f"./{place}"
         tunnel = f"ssh -L {EXAMPLE_PORT}:127.0.0.1:{EXAMPLE_PORT} {shlex.quote(host)}"
         folder = shlex.quote(str(job.project.folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import string
 import sys
 from collections.abc import Iterator
@@ -91,7 +92,14 @@ def _mounted() -> Iterator[Path]:
         yield from Path("/Volumes").glob("*")
     else:
         with suppress(OSError):
-            for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
-                device, place = line.split(" ")[:2]
-                if device.startswith("/dev/"):
-                    yield Path(place.encode().decode("unicode_escape"))
+            yield from mount_points(Path("/proc/mounts").read_bytes())
+
+
+def mount_points(mounts: bytes) -> Iterator[Path]:
+    """Of devices, as Linux lists them: the space of a name is \\040, other bytes are themselves."""
+    for line in mounts.split(b"\n"):
+        device, _, rest = line.partition(b" ")
+        if device.startswith(b"/dev/"):
+            place = rest.partition(b" ")[0]
+            name = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 255]), place)
+            yield Path(os.fsdecode(name))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +306,17 @@ def test_uf2_refuses_a_folder_that_is_no_such_drive(
         choose(Job(project(ways=["uf2"]), to=str(tmp_path)))
 
 
+def test_drives_are_found_in_folders_of_any_name(tmp_path: Path) -> None:
+    names = [f"{tmp_path}/josé/MY DRIVE", f"{tmp_path}/plain", f"{tmp_path}/tab\tand\\"]
+    escaped = [re.sub(r"[ \t\\]", lambda c: f"\\{ord(c[0]):03o}", name) for name in names]
+    lines = [f"/dev/sd{i} {name} vfat rw 0 0\n" for i, name in enumerate(escaped)]
+    odd = os.fsencode(f"{tmp_path}/") + b"\xff"
+    mounts = (
+        "".join(["proc /proc proc rw 0 0\n", *lines]).encode() + b"/dev/sdx " + odd + b" vfat\n"
+    )
+    assert list(uf2.mount_points(mounts)) == [*map(Path, names), Path(os.fsdecode(odd))]
+
+
 def test_mounted_drives_are_folders() -> None:
     assert all(isinstance(place, Path) for place in uf2._mounted())
 
@@ -335,9 +348,14 @@ def test_scp_copies_and_says_how_to_start(
     job = Job(project(ways=["scp"]), to="pi@pi4")
     done = choose(job).run(job)
     assert asked == [["scp", "-q", str(job.project.elf), "pi@pi4:mcutrain-firmware"]]
+    assert job.project.elf.is_absolute()
     assert "ssh -L 5000:127.0.0.1:5000 pi@pi4 ./mcutrain-firmware --port tcp:5000" in done
     choose(job).run(Job(job.project, to="pi@pi4:/opt/fw"))
     assert asked[1][-1] == "pi@pi4:/opt/fw"
+    monkeypatch.chdir(job.project.folder)
+    here = replace(job.project, folder=Path())
+    choose(job).run(Job(here, to="pi@pi4"))  # scp takes a:b/firmware for a file of the host a
+    assert asked[2] == asked[0]
     with pytest.raises(FlashError, match="is no USER@HOST"):
         choose(job).run(Job(job.project, to="-oProxyCommand=x"))
     with pytest.raises(FlashError, match="--way scp needs --to USER@HOST"):
