@@ -46,7 +46,8 @@ class JsonLines:
     def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
         """Append a line. Raises LogError, and the file ends with the line before."""
         line = {"event": event, "time": round(time.time(), 3), "position": position, **facts}
-        left = memoryview((json.dumps(line, ensure_ascii=False) + "\n").encode())
+        text = json.dumps(line, ensure_ascii=False) + "\n"
+        left = memoryview(text.encode(errors="backslashreplace"))  # \udcff of a path, as in JSON
         size = len(left)
         try:
             while left:

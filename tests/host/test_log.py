@@ -1,6 +1,7 @@
 """A log has whole lines only, whatever becomes of disk and power."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def test_another_file_that_is_given_as_log_keeps_its_end(tmp_path: Path) -> None
     log.write("step", 2, {})
     log.close()
     assert (tmp_path / "notes").read_text().startswith('years of\nwork\n{"event": "step"')
+
+
+def test_a_name_that_is_no_unicode_is_written_too(tmp_path: Path) -> None:
+    name = os.fsdecode(b"state-\xff.mcts")
+    log = JsonLines(tmp_path / "log")
+    log.write("pulled", 5, {"file": name})
+    log.close()
+    assert json.loads((tmp_path / "log").read_text(encoding="utf-8"))["file"] == name
 
 
 def test_a_full_disk_is_a_sentence() -> None:
