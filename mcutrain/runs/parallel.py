@@ -219,12 +219,21 @@ def _steps(folder: Path, count: int) -> int:
 
 
 def _save(split: Split, folder: Path) -> None:
-    """Where every process maps the samples from, so that they are in memory once."""
-    for name, part in zip(PARTS, (split.train, split.test, split.validation), strict=True):
-        if part is not None:
-            np.save(folder / f"{name}-x.npy", part.x)
-            np.save(folder / f"{name}-y.npy", part.y)
-    (folder / "names").write_text("\0".join(split.train.names), encoding="utf-8")
+    """Where every process maps the samples from, so that they are in memory once.
+
+    Raises McutrainError where they do not fit.
+    """
+    try:
+        for name, part in zip(PARTS, (split.train, split.test, split.validation), strict=True):
+            if part is not None:
+                np.save(folder / f"{name}-x.npy", part.x)
+                np.save(folder / f"{name}-y.npy", part.y)
+        (folder / "names").write_text("\0".join(split.train.names), encoding="utf-8")
+    except OSError as error:  # of numpy's some have a text alone
+        raise McutrainError(
+            f"the samples do not fit into {folder.parent}: set TMPDIR to a folder with more room, "
+            f"or give fewer ({error.strerror or error})"
+        ) from error
 
 
 # ------------------------------------------------------------------------------ in the processes

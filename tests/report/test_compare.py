@@ -15,7 +15,7 @@ import pytest
 from mcutrain import data as datasets
 from mcutrain import demo
 from mcutrain.data import Split
-from mcutrain.errors import AnalysisError
+from mcutrain.errors import AnalysisError, McutrainError
 from mcutrain.pipeline import load, prepare
 from mcutrain.report.compare import LAST, Budget, last_that_fits, selected, usual
 from mcutrain.report.content import Report
@@ -33,6 +33,7 @@ from mcutrain.sparse.contribution import Contributions, Gains, digest
 from mcutrain.target import load_target
 from tests.cli.conftest import Run
 from tests.host.test_cache import DAMAGES
+from tests.host.test_files import full_disk
 
 FEW = ("--samples", 24, "--test-samples", 40, "--epochs", 1, "--lr", "0.03")
 PATIENCE_SECONDS = 120
@@ -205,6 +206,12 @@ def test_a_board_and_bytes_exclude_each_other(run: Run, model: Path, images: Pat
     outcome = run("compare", model, "--data", images, "--board", "nucleo-f446re", "--sram", "64K")
     assert outcome.code == 2
     assert "not both" in outcome.err
+
+
+def test_samples_that_do_not_fit_on_the_disk_are_a_sentence(images: Path, tmp_path: Path) -> None:
+    split = datasets.load(images, samples=10, test_samples=10)
+    with full_disk(), pytest.raises(McutrainError, match=r"do not fit into .*: set TMPDIR"):
+        runs._save(split, tmp_path)
 
 
 def test_a_failing_run_ends_the_comparison_with_its_sentence(
