@@ -6,10 +6,11 @@ import numpy as np
 
 from mcutrain.formats.onnx.write import write_onnx
 from mcutrain.formats.tflite.write import write_tflite
+from mcutrain.ir.graph import TensorType
 from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
 from mcutrain.sparse import find_head
-from mcutrain.trained import compare_models
+from mcutrain.trained import compare, compare_models
 from mcutrain.trained.graph import with_original_tail
 from tests.trained.networks import classifier
 
@@ -85,6 +86,11 @@ def test_models_of_other_layers_are_said_to_be(tmp_path):
     found = compare_models(graph, replace(graph, tensors=renamed, nodes=tuple(nodes)))
     assert [s.split()[0] for s in found.structure] == ["'wide/bias'", "'other'"]
     assert found.compared == 9
+
+
+def test_the_first_scale_that_differs_is_named():
+    one, other = (TensorType((2, 3), "int8", scales, 0) for scales in ((1.0, 2.0), (1.0, 3.0)))
+    assert compare._quantization_differs(one, other) == "scale 2 is 3"
 
 
 def test_other_scales_are_named(tmp_path):
