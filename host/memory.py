@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from mcutrain_host.errors import BuildError
@@ -77,14 +78,18 @@ def linked_memory(folder: Path) -> Memory | None:
     planned = project.board.memory
     if planned.ram is None:
         return None
-    with project.built_elf().open("rb") as file:
-        elf = ELFFile(file)
-        sections = [
-            (section.name, section["sh_addr"], section["sh_size"])
-            for section in elf.iter_sections()
-            if section["sh_flags"] & SHF_ALLOC and section["sh_size"] > 0
-        ]
-        sizes = _symbol_sizes(elf)
+    built = project.built_elf()
+    try:
+        with built.open("rb") as file:
+            elf = ELFFile(file)
+            sections = [
+                (section.name, section["sh_addr"], section["sh_size"])
+                for section in elf.iter_sections()
+                if section["sh_flags"] & SHF_ALLOC and section["sh_size"] > 0
+            ]
+            sizes = _symbol_sizes(elf)
+    except ELFError as error:
+        raise BuildError(f"{built} is damaged ({error}): build the project again") from error
     ram = planned.ram
     inside = range(ram.origin, ram.origin + ram.bytes)
     stack = sizes["mct_stack_top"] - sizes["mct_stack_bottom"]

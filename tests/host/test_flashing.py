@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcutrain_host.errors import FlashError, HostError, ProjectError
+from mcutrain_host.errors import BuildError, FlashError, HostError, ProjectError
 from mcutrain_host.flashing import Job, choose, pyocd, scp, uf2
 from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
 from mcutrain_host.manifest import FILE, BoardProject, Flashing, Region, Uart
+from mcutrain_host.memory import linked_memory
 from mcutrain_host.virtual.stm32_rom import Bootloader, LoaderMemory
 
 from tests.host.boards import described, manifest_of
@@ -304,6 +305,28 @@ def test_uf2_refuses_a_folder_that_is_no_such_drive(
 ) -> None:
     with pytest.raises(FlashError, match=r"the drive that has INFO_UF2\.TXT"):
         choose(Job(project(ways=["uf2"]), to=str(tmp_path)))
+
+
+def test_a_program_that_was_cut_off_is_not_flashed_in_part(tmp_path: Path) -> None:
+    whole = elf((ORIGIN, VECTORS), (ORIGIN + 0x20000, CODE))
+    (tmp_path / "a.elf").write_bytes(whole)
+    assert [len(part.data) for part in load_segments(tmp_path / "a.elf")] == [200, 1001]
+    (tmp_path / "a.elf").write_bytes(whole[:-1])
+    with pytest.raises(FlashError, match=r"a\.elf is no ELF file .*: it ends within a segment"):
+        load_segments(tmp_path / "a.elf")
+
+
+@pytest.mark.parametrize("kept", [0, 10, 60, 300])
+def test_the_memory_of_a_damaged_program_is_a_sentence(
+    project: Callable[..., BoardProject], kept: int
+) -> None:
+    made = project()
+    memory = replace(made.board.memory, ram=Region(0x2000_0000, 0x20000))
+    manifest = manifest_of(replace(made.board, memory=memory))
+    (made.folder / FILE).write_text(manifest.to_json())
+    made.elf.write_bytes(made.elf.read_bytes()[:kept])
+    with pytest.raises(BuildError, match=r"firmware\.elf is damaged|the ELF has no symbols"):
+        linked_memory(made.folder)
 
 
 def test_drives_are_found_in_folders_of_any_name(tmp_path: Path) -> None:
