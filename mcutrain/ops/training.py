@@ -373,17 +373,12 @@ class ParameterGradientOp(Op):
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
         """The kernel call without the rule's params; action is update or grad."""
 
-    @property
-    def state_inputs(self) -> int:
-        """How many of the inputs, the last ones, are updated."""
-        return 2 if self.rule and self.rule.residual_bits else 1
-
     def named(self, inputs: Sequence[Thing]) -> ParameterInputs[Thing]:
         """A node's inputs, or what stands for them, by name."""
         step, dy, *rest = inputs
         dy_exponent = rest.pop(0) if self.rule else None
-        own, state = rest[: -self.state_inputs], rest[-self.state_inputs :]
-        return ParameterInputs(step, dy, dy_exponent, tuple(own), tuple(state))
+        first = -len(updated_state(self.rule))
+        return ParameterInputs(step, dy, dy_exponent, tuple(rest[:first]), tuple(rest[first:]))
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The types of what is updated."""
@@ -420,7 +415,12 @@ class ParameterGradientOp(Op):
     @property
     def updates(self) -> dict[int, int]:
         """All outputs are updated inputs."""
-        return {i: i - self.state_inputs for i in range(self.state_inputs)}
+        return updated_state(self.rule)
+
+
+def updated_state(rule: UpdateRule | None) -> dict[int, int]:
+    """Output → the input it takes over: the last ones, w and its residual if the rule has bits."""
+    return {0: -2, 1: -1} if rule and rule.residual_bits else {0: -1}
 
 
 def update_state(
@@ -446,10 +446,20 @@ def update_state(
 
 
 @dataclass(frozen=True)
+class ApplyInputs(Generic[Thing]):
+    """What an ApplyUpdate reads. sums: the accumulated gradient. state: what is updated."""
+
+    step: Thing
+    sums: Thing
+    dy_exponent: Thing
+    state: tuple[Thing, ...]
+
+
+@dataclass(frozen=True)
 class ApplyUpdate(Op):
     """w -= learning_rate * rate * (accumulated gradient), once per group of samples.
 
-    Inputs: step, sum, dy's exponent, w, residual if it has bits. Outputs: the new w and residual.
+    Inputs: ApplyInputs. Outputs: the new state.
     dtype: of the gradients that were summed; rate_axis as in ParameterGradientOp.
     """
 
@@ -457,20 +467,26 @@ class ApplyUpdate(Op):
     dtype: str
     rate_axis: int = 0
 
+    def named(self, inputs: Sequence[Thing]) -> ApplyInputs[Thing]:
+        """A node's inputs, or what stands for them, by name."""
+        step, sums, dy_exponent, *state = inputs
+        return ApplyInputs(step, sums, dy_exponent, tuple(state))
+
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The types of what is updated."""
-        return inputs[3:]
+        return self.named(inputs).state
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Scale, round, subtract."""
-        step, sums, dy_exponent, *state = inputs
-        exponent = int(dy_exponent[0]) + ACC_DROPPED_BITS[self.dtype]
-        wide = sums.astype(np.int64)
-        return update_state(self.rule, step, wide, exponent, self.rate_axis, *state)
+        given = self.named(inputs)
+        exponent = int(given.dy_exponent[0]) + ACC_DROPPED_BITS[self.dtype]
+        sums = given.sums.astype(np.int64)
+        return update_state(self.rule, given.step, sums, exponent, self.rate_axis, *given.state)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_apply_update_s8 for weights, _s32 for biases."""
-        shape, w = types[1].shape, types[3]
+        given = self.named(types)
+        shape, w = given.sums.shape, given.state[0]
         last = self.rate_axis % len(shape) == len(shape) - 1
         params = (
             Param("rows", int(np.prod(shape[:-1]))),
@@ -489,7 +505,7 @@ class ApplyUpdate(Op):
     @property
     def updates(self) -> dict[int, int]:
         """All outputs are updated inputs."""
-        return {0: 3, 1: 4} if self.rule.residual_bits else {0: 3}
+        return updated_state(self.rule)
 
 
 @dataclass(frozen=True)
