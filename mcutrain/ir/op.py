@@ -149,6 +149,14 @@ class Bound:
         return self.largest <= self.limit
 
 
+@dataclass(frozen=True)
+class Border:
+    """Rows and columns of one number around an image. padding: top, bottom, left, right."""
+
+    padding: tuple[int, int, int, int]
+    value: int
+
+
 class Emit(Protocol):
     """What an operator's gradient rule may ask for; autodiff implements it."""
 
@@ -293,6 +301,20 @@ class Op(ABC):
     def with_channel_limits(self, low: int, high: int) -> Op:
         """The same operator with a narrower output range (a fused activation)."""
         raise ValueError(f"{type(self).__name__} has no fused activation")
+
+    @property
+    def activation(self) -> tuple[int, int] | None:
+        """The limits of y = clamp(x, low, high), on x's scale; None if it does anything else."""
+        return None
+
+    @property
+    def border(self) -> Border | None:
+        """What y is x with around it; None if the operator does anything else."""
+        return None
+
+    def with_border(self, border: Border) -> Op | None:
+        """The same operator of an x that has not got the border yet; None if there is none."""
+        return None
 
 
 class ChannelwiseOp(Op):

@@ -17,6 +17,7 @@ from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
     INT32_MAX,
     Axis,
+    Border,
     Bound,
     ChannelTie,
     Emit,
@@ -250,6 +251,11 @@ class Conv2D(Op):
             raise ValueError("sums have no activation")
         q = self.requantize
         return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
+
+    def with_border(self, border: Border) -> Op | None:
+        """A border of zero points becomes part of the window's padding."""
+        window = self.window.with_border(border, self.x_zero_point)
+        return None if window is None else replace(self, window=window)
 
 
 def weight_gradient_sums(dy: Tensor) -> tuple[Bound, ...]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
     Axis,
+    Border,
     Bound,
     ChannelTie,
     Emit,
@@ -185,6 +186,11 @@ class DepthwiseConv2D(Op):
         """A fused activation narrows the clamp."""
         q = self.requantize
         return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
+
+    def with_border(self, border: Border) -> Op | None:
+        """A border of zero points becomes part of the window's padding."""
+        window = self.window.with_border(border, self.x_zero_point)
+        return None if window is None else replace(self, window=window)
 
 
 @dataclass(frozen=True)

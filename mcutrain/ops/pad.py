@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import (
+    Border,
+    ChannelwiseOp,
+    Emit,
+    Gradient,
+    KernelCall,
+    Param,
+    inputs,
+    outputs,
+)
 from mcutrain.ops.spatial import shape_params
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
@@ -58,6 +67,11 @@ class Pad(ChannelwiseOp):
             Param("value", self.value),
         )
         return KernelCall("pad", "mct_pad_s8", ("pad_s8",), params, (*inputs(0), *outputs(0)))
+
+    @property
+    def border(self) -> Border | None:
+        """All that it does."""
+        return Border(self.padding, self.value)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from mcutrain.ops.gradient_sum import rescale
 
 Array = npt.NDArray[Any]
 
+ONE = (1 << 30, 1)
+"""mult_q31 and shift of the factor 1."""
+
 
 @dataclass(frozen=True)
 class Rescale(ClampingOp):
@@ -67,6 +70,12 @@ class Rescale(ClampingOp):
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """One difference."""
         return (requantized("differences", DIFFERENCE, self.mult_q31, self.shift),)
+
+    @property
+    def activation(self) -> tuple[int, int] | None:
+        """Of a rescaling by 1 to the same zero point."""
+        same = self.x_zero_point == self.y_zero_point and (self.mult_q31, self.shift) == ONE
+        return (self.low, self.high) if same else None
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:

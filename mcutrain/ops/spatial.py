@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.ir.op import Param
+from mcutrain.ir.op import Border, Param
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +35,14 @@ class Window:
                 f"padded by {self.padding}"
             )
         return rows, columns
+
+    def with_border(self, border: Border, pad_value: int) -> Window | None:
+        """The window that pads with the border too; None if it pads with another number."""
+        if border.value != pad_value:
+            return None
+        both = zip(self.padding, border.padding, strict=True)
+        top, bottom, left, right = (a + b for a, b in both)
+        return replace(self, padding=(top, bottom, left, right))
 
     def patches(self, x: Array, pad_value: int) -> Array:
         """x: [1, h, w, c] → [rows, columns, kernel_h, kernel_w, c]."""

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.op import Op
 from mcutrain.ir.verify import verify
-from mcutrain.ops.conv_2d import Conv2D
-from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
-from mcutrain.ops.pad import Pad
-from mcutrain.ops.rescale import Rescale
-from mcutrain.ops.reshape import Reshape
+
+ALL_CODES = (-128, 127)
 
 
 def canonical(graph: Graph) -> Graph:
@@ -41,7 +39,7 @@ def join_reshapes(graph: Graph) -> Graph:
     source: dict[str, str] = {}
     nodes = []
     for node in graph.nodes:
-        if isinstance(node.op, Reshape):
+        if node.op.is_view:
             first = source.get(node.inputs[0], node.inputs[0])
             source[node.outputs[0]] = first
             node = replace(node, inputs=(first,))
@@ -71,29 +69,25 @@ def drop_identities(graph: Graph) -> Graph:
 def fold_pads(graph: Graph) -> Graph:
     """A border of zero points becomes part of the window of the one convolution that reads it."""
     readers = _readers(graph)
-    pads = {
-        node.outputs[0]: (node, node.op)
+    borders = {
+        node.outputs[0]: node
         for node in graph.nodes
-        if isinstance(node.op, Pad) and _has_one_reader(graph, readers, node.outputs[0])
+        if node.op.border is not None and _has_one_reader(graph, readers, node.outputs[0])
     }
     nodes = []
     for node in graph.nodes:
-        op = node.op
-        pad, border = pads.get(node.inputs[0], (None, None)) if node.inputs else (None, None)
-        if (
-            pad is not None
-            and border is not None
-            and isinstance(op, (Conv2D, DepthwiseConv2D))
-            and op.x_zero_point == border.value
-        ):
-            both = zip(op.window.padding, border.padding, strict=True)
-            top, bottom, left, right = (a + b for a, b in both)
-            window = replace(op.window, padding=(top, bottom, left, right))
-            node = replace(
-                node, op=replace(op, window=window), inputs=(pad.inputs[0], *node.inputs[1:])
-            )
+        before = borders.get(node.inputs[0]) if node.inputs else None
+        op = _with_border(node.op, before)
+        if before is not None and op is not None:
+            node = replace(node, op=op, inputs=(before.inputs[0], *node.inputs[1:]))
         nodes.append(node)
     return drop_dead_nodes(graph.with_nodes(nodes))
+
+
+def _with_border(op: Op, before: Node | None) -> Op | None:
+    """The operator with the border that the node before it makes."""
+    border = None if before is None else before.op.border
+    return None if border is None else op.with_border(border)
 
 
 def fold_activations(graph: Graph) -> Graph:
@@ -105,7 +99,7 @@ def fold_activations(graph: Graph) -> Graph:
         before = producer.get(node.inputs[0]) if node.inputs else None
         if (
             before is not None
-            and _is_clamp(node)
+            and node.op.activation is not None
             and _has_one_reader(graph, readers, node.inputs[0])
         ):
             folded = _with_clamp(nodes[before], node)
@@ -131,23 +125,10 @@ def drop_dead_nodes(graph: Graph) -> Graph:
 
 def _is_identity(graph: Graph, node: Node) -> bool:
     """Whether the output always equals the input, bit for bit and in meaning."""
-    if isinstance(node.op, Reshape):
-        return graph.tensors[node.inputs[0]].type.shape == node.op.shape
-    return _is_clamp(node) and isinstance(node.op, Rescale) and _limits(node.op) == (-128, 127)
-
-
-def _is_clamp(node: Node) -> bool:
-    """Whether it only limits its input: a rescaling by 1 to the same zero point."""
-    op = node.op
-    return (
-        isinstance(op, Rescale)
-        and op.x_zero_point == op.y_zero_point
-        and (op.mult_q31, op.shift) == (1 << 30, 1)
-    )
-
-
-def _limits(op: Rescale) -> tuple[int, int]:
-    return op.low, op.high
+    if node.op.is_view:
+        x, y = (graph.tensors[name].type.shape for name in (node.inputs[0], node.outputs[0]))
+        return x == y
+    return node.op.activation == ALL_CODES
 
 
 def _with_clamp(node: Node | None, clamp: Node) -> Node | None:
@@ -155,10 +136,11 @@ def _with_clamp(node: Node | None, clamp: Node) -> Node | None:
 
     The limits of an activation always hold the zero point, so both ranges overlap.
     """
-    if node is None or not isinstance(clamp.op, Rescale):
+    limits = clamp.op.activation
+    if node is None or limits is None:
         return None
     try:
-        op = node.op.with_channel_limits(*_limits(clamp.op))
+        op = node.op.with_channel_limits(*limits)
     except ValueError:
         return None
     return replace(node, op=op, outputs=clamp.outputs)
