@@ -18,10 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.quant.calibrate import Histogram
-from mcutrain.quant.float_elementwise import FloatLeakyRelu
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
-from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool
-from mcutrain.quant.float_sums import DepthwiseConv, Sums
+from mcutrain.quant.float_sums import Sums
 
 Array = npt.NDArray[Any]
 
@@ -65,25 +63,15 @@ def _partner(graph: FloatGraph, first: FloatNode) -> FloatNode | None:
     if not isinstance(first.op, Sums) or first.op.limits not in HOMOGENEOUS:
         return None
     node = graph.sole_reader(first.output)
-    while node is not None and _commutes(node):
+    while node is not None and node.op.is_homogeneous:
         node = graph.sole_reader(node.output)
     return node if node is not None and isinstance(node.op, Sums) else None
-
-
-def _commutes(node: FloatNode) -> bool:
-    if isinstance(node.op, FloatPad):
-        return node.op.value == 0
-    return isinstance(node.op, FloatPool | FloatMean | FloatLeakyRelu)
 
 
 def _factors(largest: Array, b: Sums) -> Array:
     """By what each channel of the tensor is divided: float64, positive, mean of logarithms 0."""
     spread = np.where(largest > 0, largest, np.nan).astype(np.float64)
-    if isinstance(b, DepthwiseConv):
-        factor = spread
-    else:
-        weights = np.abs(b.w).max(axis=(0, 1, 2)).astype(np.float64)
-        factor = np.sqrt(spread / np.where(weights > 0, weights, np.nan))
+    factor = b.evened(spread)
     if not np.isfinite(factor).any():
         return np.ones_like(spread)
     logs = np.log(factor)

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.float_shapes import FloatReshape, FloatSoftmax
 
 Array = npt.NDArray[Any]
 LARGEST_DB = 200.0
@@ -85,7 +84,7 @@ class Judge:
     @staticmethod
     def centred(graph: FloatGraph, y: Array) -> Array:
         """Without what a softmax does not see: a number added to all logits."""
-        if not any(isinstance(node.op, FloatSoftmax) for node in graph.nodes):
+        if not any(node.op.is_probability for node in graph.nodes):
             return y
         with np.errstate(all="ignore"):
             centred: Array = y - y.mean(axis=-1, keepdims=True)
@@ -109,6 +108,6 @@ def judged_graph(graph: FloatGraph) -> FloatGraph:
 def _logits(graph: FloatGraph, name: str) -> str:
     node: FloatNode | None = graph.producers.get(name)
     view = node
-    while view is not None and isinstance(view.op, FloatReshape):
+    while view is not None and view.op.is_view:
         view = graph.producers.get(view.inputs[0])
-    return view.inputs[0] if view is not None and isinstance(view.op, FloatSoftmax) else name
+    return view.inputs[0] if view is not None and view.op.is_probability else name

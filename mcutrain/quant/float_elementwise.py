@@ -155,6 +155,11 @@ class FloatLeakyRelu(FloatOp):
 
     alpha: float
 
+    @property
+    def is_homogeneous(self) -> bool:
+        """The sign stays."""
+        return True
+
     def shape(self, *x: Shape) -> Shape:
         """The input's."""
         return x[0]

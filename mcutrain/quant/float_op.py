@@ -132,6 +132,26 @@ class FloatOp(ABC):
         return False
 
     @property
+    def is_view(self) -> bool:
+        """Whether the output is the input under another shape, its elements in the same order."""
+        return False
+
+    @property
+    def is_join(self) -> bool:
+        """Whether each input gives only some of the output's elements."""
+        return False
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether positive factors, one per channel of x, can as well be applied to y."""
+        return False
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the output is a monotone function of logits, whatever is added to all of them."""
+        return False
+
+    @property
     def limits(self) -> tuple[float, float]:
         """Between which numbers an activation in this operator holds the output."""
         return -np.inf, np.inf

@@ -52,6 +52,11 @@ class FloatPool(FloatOp):
         """Of the largest."""
         return self.largest
 
+    @property
+    def is_homogeneous(self) -> bool:
+        """Of maxima and of means."""
+        return True
+
     def shape(self, *x: Shape) -> Shape:
         """Channels stay."""
         (image,) = x
@@ -105,6 +110,11 @@ class FloatMean(FloatOp):
     x: [n, h, w, c]  y: [n, 1, 1, c]
     """
 
+    @property
+    def is_homogeneous(self) -> bool:
+        """Of means."""
+        return True
+
     def shape(self, *x: Shape) -> Shape:
         """One pixel."""
         if len(x[0]) != 4:
@@ -140,6 +150,11 @@ class FloatPad(FloatOp):
     def keeps_values(self) -> bool:
         """But for the border."""
         return True
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """If the border is 0."""
+        return self.value == 0
 
     def shape(self, *x: Shape) -> Shape:
         """Height and width grow."""
@@ -180,6 +195,11 @@ class FloatReshape(FloatMove):
 
     to: Shape
 
+    @property
+    def is_view(self) -> bool:
+        """Always."""
+        return True
+
     def shape(self, *x: Shape) -> Shape:
         """The new one."""
         if self.to[:1] != (1,) or math.prod(self.to) != math.prod(x[0]):
@@ -201,6 +221,11 @@ class FloatConcat(FloatMove):
 
     axis: int
     most_inputs = MOST_INPUTS
+
+    @property
+    def is_join(self) -> bool:
+        """Always."""
+        return True
 
     def shape(self, *x: Shape) -> Shape:
         """The axis grows."""
@@ -233,6 +258,11 @@ class FloatSoftmax(FloatOp):
     def output_quantization(self) -> Quantization | None:
         """TFLite's only one."""
         return SOFTMAX_OUTPUT
+
+    @property
+    def is_probability(self) -> bool:
+        """Always."""
+        return True
 
     def shape(self, *x: Shape) -> Shape:
         """The input's."""

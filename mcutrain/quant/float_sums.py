@@ -109,6 +109,13 @@ class Sums(FloatOp):
     def after(self, factor: Array, shift: Array) -> Sums:
         """This, of x * factor + shift per channel of x. Exact where nothing pads x."""
 
+    @abstractmethod
+    def evened(self, spread: Array) -> Array:
+        """By what to divide each channel of x, so that neither x nor weights lose precision.
+
+        spread: largest magnitude of each channel of x, float64; NaN where there is none.
+        """
+
     def macs(self, y: Shape) -> int:
         """One per output element and weight of its channel."""
         return math.prod(y) * int(self.w.size) // int(self.w.shape[self.channel_axis])
@@ -156,6 +163,12 @@ class Conv(Sums):
         b = self.b + (self.w.astype(np.float64).sum(axis=(1, 2)) * shift).sum(axis=1)
         return replace(self, w=np.asarray(self.w * factor, np.float32), b=b)
 
+    def evened(self, spread: Array) -> Array:
+        """One scale per output channel: the weights of all inputs share it."""
+        weights = np.abs(self.w).max(axis=(0, 1, 2)).astype(np.float64)
+        factor: Array = np.sqrt(spread / np.where(weights > 0, weights, np.nan))
+        return factor
+
 
 @dataclass(frozen=True, eq=False)
 class DepthwiseConv(Sums):
@@ -196,6 +209,10 @@ class DepthwiseConv(Sums):
         factor, shift = np.repeat(factor, multiplier), np.repeat(shift, multiplier)
         b = self.b + self.w.astype(np.float64).sum(axis=(0, 1, 2)) * shift
         return replace(self, w=np.asarray(self.w * factor, np.float32), b=b)
+
+    def evened(self, spread: Array) -> Array:
+        """Every channel's weights have a scale of their own."""
+        return spread
 
 
 def _taps(x: Array, window: Window) -> list[Array]:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.float_shapes import FloatConcat
 from mcutrain.quant.float_sums import Sums
 
 Range = tuple[float, float]
@@ -34,7 +33,7 @@ def groups(graph: FloatGraph, fixed: Mapping[str, Quantization]) -> dict[str, st
     for node in graph.nodes:
         if not node.op.shares_quantization:
             continue
-        mixes = isinstance(node.op, FloatConcat)
+        mixes = node.op.is_join
         for name in node.inputs:
             a, b = find(name), find(node.output)
             if a == b or (mixes and (a in fixed or not _may_widen(graph, name))):

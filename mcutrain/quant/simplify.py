@@ -75,14 +75,14 @@ def without_views(graph: FloatGraph) -> FloatGraph:
     source: dict[str, str] = {}
     nodes = []
     for node in graph.nodes:
-        if not isinstance(node.op, FloatReshape):
+        if not node.op.is_view:
             nodes.append(replace(node, inputs=tuple(source.get(n, n) for n in node.inputs)))
             continue
         before = graph.producers.get(node.inputs[0])
         first = source.get(node.inputs[0], node.inputs[0])
-        if before is not None and isinstance(before.op, FloatReshape) and first == before.output:
+        if before is not None and before.op.is_view and first == before.output:
             first = source.get(before.inputs[0], before.inputs[0])
-        if graph.shapes[first] == node.op.to and node.output not in graph.outputs:
+        if graph.shapes[first] == graph.shapes[node.output] and node.output not in graph.outputs:
             source[node.output] = first
         else:
             nodes.append(replace(node, inputs=(first,)))
@@ -94,8 +94,8 @@ def _without_last_view(graph: FloatGraph) -> FloatGraph:
     for node in graph.nodes:
         x = node.inputs[0]
         if (
-            isinstance(node.op, FloatReshape)
-            and graph.shapes[x] == node.op.to
+            node.op.is_view
+            and graph.shapes[x] == graph.shapes[node.output]
             and x in graph.producers
             and graph.readers[x] == 1
         ):
@@ -128,7 +128,7 @@ def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
     affine, op = node.op, first.op
     if isinstance(op, Affine):
         return _fused(first, node, op=op.then(affine))
-    if isinstance(op, FloatReshape):
+    if op.is_view:
         return _swapped(first, node)
     limits = _limits_after(op.limits, affine)
     if isinstance(op, Clamp):
@@ -143,7 +143,7 @@ def _is_absorbed(graph: FloatGraph, node: FloatNode, affine: Affine) -> bool:
     first = _before(graph, node)
     if first is None:
         return False
-    if isinstance(first.op, FloatReshape):
+    if first.op.is_view:
         keeps_channels = graph.shapes[first.inputs[0]][-1] == len(affine.factor)
         return keeps_channels and _is_absorbed(graph, first, affine)
     if isinstance(first.op, Affine):
@@ -180,7 +180,7 @@ def _affine_to_the_back(graph: FloatGraph, node: FloatNode) -> Edit | None:
     if first is None or not isinstance(first.op, Affine):
         return None
     affine, op = first.op, node.op
-    if isinstance(op, FloatReshape):
+    if op.is_view:
         reader = graph.sole_reader(node.output)
         channels = graph.shapes[node.output][-1]
         if reader is None or not isinstance(reader.op, Sums) or channels % len(affine.factor):
@@ -216,7 +216,7 @@ def _activation_into(graph: FloatGraph, node: FloatNode) -> Edit | None:
     first = _before(graph, node)
     if not isinstance(node.op, Clamp) or first is None:
         return None
-    if isinstance(first.op, FloatReshape):
+    if first.op.is_view:
         return _swapped(first, node)
     changed = first.op.clamped(*node.op.limits)
     return None if changed is None else _fused(first, node, op=changed)
