@@ -22,7 +22,6 @@ from mcutrain.ir.verify import verify
 from mcutrain.ops import training
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
-from mcutrain.ops.merge_columns import MergeColumns
 from mcutrain.ops.scale_sums import ScaleSums
 
 Array = npt.NDArray[Any]
@@ -76,10 +75,9 @@ class _Builder:
     def __init__(
         self, graph: Graph, updates: Mapping[str, ParameterUpdate], options: TrainOptions
     ) -> None:
-        graph = split_parameters(graph, updates)
+        graph, self.merges = split_parameters(graph, updates)
         self.source = graph
         self.updates = updates
-        self.merges = {n.outputs[0]: n for n in graph.nodes if isinstance(n.op, MergeColumns)}
         self.parameters = tuple(self._storage(name) for name in updates)
         self.options = options
         self.tensors = {k: self._as_state(v) for k, v in graph.tensors.items()}

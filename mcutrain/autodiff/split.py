@@ -10,10 +10,13 @@ from mcutrain.ir.op import ParameterUpdate
 from mcutrain.ops.merge_columns import MergeColumns
 
 
-def split_parameters(graph: Graph, updates: Mapping[str, ParameterUpdate]) -> Graph:
+def split_parameters(
+    graph: Graph, updates: Mapping[str, ParameterUpdate]
+) -> tuple[Graph, Mapping[str, Node]]:
     """The graph with every partly trained weight made of a frozen and a trained constant.
 
-    The weight keeps its name and becomes the output of a MergeColumns in front of its reader.
+    The weight keeps its name and becomes the output of a MergeColumns in front of its reader;
+    these nodes come too, by the weight's name. Their second input is what is trained.
     """
     tensors = dict(graph.tensors)
     merges: dict[str, Node] = {}
@@ -32,7 +35,7 @@ def split_parameters(graph: Graph, updates: Mapping[str, ParameterUpdate]) -> Gr
     for node in graph.nodes:
         nodes += [merges[name] for name in node.inputs if name in merges]
         nodes.append(node)
-    return replace(graph, tensors=tensors, nodes=tuple(nodes))
+    return replace(graph, tensors=tensors, nodes=tuple(nodes)), merges
 
 
 def _unused(name: str, taken: Mapping[str, Tensor]) -> str:

@@ -302,6 +302,13 @@ class Op(ABC):
         """The same operator with a narrower output range (a fused activation)."""
         raise ValueError(f"{type(self).__name__} has no fused activation")
 
+    def resized(self, old: int, new: int) -> Op:
+        """The same operator for an input of `new` elements instead of `old`, along the same axis.
+
+        Raises ValueError with a sentence if there is none.
+        """
+        return self
+
     @property
     def activation(self) -> tuple[int, int] | None:
         """The limits of y = clamp(x, low, high), on x's scale; None if it does anything else."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,6 +68,13 @@ class Reshape(Op):
         x_axis = channel_axis(a, types[0], max(x[-1] // y[-1], 1))
         y_axis = channel_axis(b, results[0], max(y[-1] // x[-1], 1))
         return ((x_axis, y_axis),)
+
+    def resized(self, old: int, new: int) -> Op:
+        """The last axis that holds all elements holds the new ones."""
+        axes = [i for i, n in enumerate(self.shape) if n == old]
+        if not axes or math.prod(self.shape) != old:
+            raise ValueError(f"the outputs are reshaped to {self.shape}, which fits no new head")
+        return Reshape(tuple(new if i == axes[-1] else n for i, n in enumerate(self.shape)))
 
     @property
     def is_view(self) -> bool:

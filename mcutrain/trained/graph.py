@@ -16,7 +16,6 @@ from mcutrain.errors import StateError, UnsupportedError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ir.verify import verify
-from mcutrain.ops.reshape import Reshape
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import scale_outputs
@@ -143,8 +142,10 @@ def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:
     x = tensors[source].type
     old = original.tensors[source].type
     op = node.op if x.scales == old.scales or node.op.is_view else _rescaled(node, x, old)
-    if isinstance(op, Reshape):
-        op = Reshape(_reshaped(op.shape, old.elements, x.elements))
+    try:
+        op = op.resized(old.elements, x.elements)
+    except ValueError as error:
+        raise UnsupportedError(f"node {node.name!r}: {error}") from error
     (inferred,) = op.infer(*(tensors[n].type for n in node.inputs))
     like = replace(original.tensors[y].type, shape=inferred.shape)
     if op.is_view:
@@ -161,14 +162,6 @@ def _rescaled(node: Node, x: TensorType, old: TensorType) -> Op:
             f"node {node.name!r} was made for another scale than the new head's outputs have"
         )
     return node.op.scaled(exponent - 1)
-
-
-def _reshaped(shape: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
-    """The shape for another number of classes: one axis is as long as there are classes."""
-    axes = [i for i, n in enumerate(shape) if n == old]
-    if not axes or math.prod(shape) != old:
-        raise UnsupportedError(f"the outputs are reshaped to {shape}, which fits no new head")
-    return tuple(new if i == axes[-1] else n for i, n in enumerate(shape))
 
 
 def _names(head: Node) -> tuple[str, ...]:
