@@ -27,7 +27,7 @@ from mcutrain_host.memory import linked_memory
 
 from mcutrain import demo
 from mcutrain.codegen import firmware
-from mcutrain.cost.flash import CODE_FILE, flash_parts, kernel_calls, source_files
+from mcutrain.cost.flash import CODE_FILE, flash_parts, kernel_calls
 from mcutrain.errors import PlanError
 from mcutrain.memplan import check_board
 from mcutrain.pipeline import TrainingStep, prepare
@@ -150,7 +150,7 @@ def _linked(
     assert memory is not None
     training = step.plan.training
     found = list(kernel_calls(training))
-    bodies = {file for call in found for file in source_files(call)}
+    bodies = {call.source for call in found}
     data = sum(part.size_bytes for part in flash_parts(training).values())
     _compile(toolchain, project, "src/mct_model.c", [])
     model = _object_bytes(project / OBJECT, EXECUTED)

@@ -131,7 +131,7 @@ class Program:
 
     def _call(self, graph: Graph, node: Node) -> Call:
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
-        self.kernels.setdefault(call.kernel, set()).update(call.bodies)
+        self.kernels.setdefault(call.kernel, set()).add(call.source)
         code = self._declarations.call(call, partial(self._operand, graph, node), node.name)
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
         text = comment(f"{node.name}: {outputs}")
@@ -166,11 +166,7 @@ class Program:
 
 def sources_of(kernels: Mapping[str, set[str]]) -> tuple[str, ...]:
     """The C files of the kernels, relative to the firmware folder."""
-    return tuple(
-        f"kernels/{kernel}/mct_{body}.c"
-        for kernel in sorted(kernels)
-        for body in sorted(kernels[kernel])
-    )
+    return tuple(sorted(source for sources in kernels.values() for source in sources))
 
 
 def headers_of(kernels: Mapping[str, set[str]]) -> Sequence[str]:

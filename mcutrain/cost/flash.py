@@ -69,14 +69,9 @@ def flash_parts(training: TrainGraph, code: CodeSizes | None = None) -> dict[Has
         parts.update(_params(op, types, results))
         if code is not None:
             parts["call", place] = _part(code.call)
-            for file in source_files(kernel_call(op, types, results)):
-                parts["code", file] = _part(code.kernels[file])
+            file = kernel_call(op, types, results).source
+            parts["code", file] = _part(code.kernels[file])
     return parts
-
-
-def source_files(call: KernelCall) -> list[str]:
-    """The kernel's C files, relative to the firmware folder."""
-    return [f"kernels/{call.kernel}/mct_{body}.c" for body in call.bodies]
 
 
 def kernel_calls(training: TrainGraph) -> Iterator[KernelCall]:

@@ -58,18 +58,22 @@ NULL = Operand("null")
 class KernelCall:
     """The C call of a node: `function(&params, operands…)`.
 
-    kernel: the folder under firmware/kernels/ with the header and the bodies; bodies: the C files
-    in it, without `mct_` and suffix, that the function needs. Updated values (Op.updates) are
-    passed once, as the input they replace. align_bytes: of the scratch.
+    kernel: the folder under firmware/kernels/ with the header and the bodies; the function's is
+    the file of its name. Updated values (Op.updates) are passed once, as the input they replace.
+    align_bytes: of the scratch.
     """
 
     kernel: str
     function: str
-    bodies: tuple[str, ...]
     params: tuple[Param, ...]
     operands: tuple[Operand, ...]
     scratch_bytes: int = 0
     align_bytes: int = 4
+
+    @property
+    def source(self) -> str:
+        """The portable body's C file, relative to the firmware folder."""
+        return f"kernels/{self.kernel}/{self.function}.c"
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class Add(ClampingOp):
             Param("high", self.high),
         )
         operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("add", "mct_add_s8", ("add_s8",), params, operands)
+        return KernelCall("add", "mct_add_s8", params, operands)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """Each operand, and their sum."""

@@ -56,10 +56,7 @@ class AddChannels(Add):
             Param("channels", channels),
             *(p for p in call.params if p.name != "elements"),
         )
-        name = "add_channels_s8"
-        return replace(
-            call, kernel="add_channels", function=f"mct_{name}", bodies=(name,), params=params
-        )
+        return replace(call, kernel="add_channels", function="mct_add_channels_s8", params=params)
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
@@ -88,6 +85,6 @@ class AddChannelsGradInput(GradientOp):
         dy = types[1]
         channels = dy.shape[-1]
         params = (Param("positions", dy.elements // channels), Param("channels", channels))
-        name = f"add_channels_grad_input_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("add_channels", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_add_channels_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("add_channels", name, params, (), scratch)

@@ -84,8 +84,7 @@ class Concatenation(Op):
         )
         absent = (NULL,) * (MOST_INPUTS - len(types))
         operands: tuple[Operand, ...] = (*inputs(*range(len(types))), *absent, *outputs(0))
-        name = "concatenation_s8"
-        return KernelCall("concatenation", f"mct_{name}", (name,), params, operands)
+        return KernelCall("concatenation", "mct_concatenation_s8", params, operands)
 
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
@@ -122,6 +121,6 @@ class ConcatenationGradInput(GradientOp):
             Param("first", self.first * behind),
             Param("channels", channels),
         )
-        name = f"concatenation_grad_input_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("concatenation", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_concatenation_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("concatenation", name, params, (), scratch)

@@ -200,11 +200,11 @@ class Conv2D(Op):
             Param("x_zero_point", self.x_zero_point),
             *(self.requantize.params() if self.requantize else ()),
         )
-        name = f"conv_2d_{'wide_' if self.wide else ''}{'s8' if self.requantize else 's32'}"
         operands = (*inputs(0, 1, 2), *outputs(0))
         if self.requantize:
             operands = (*operands, *mask_operand(self.saves_mask))
-        return KernelCall("conv_2d", f"mct_{name}", (name,), params, operands)
+        name = f"mct_conv_2d_{'wide_' if self.wide else ''}{'s8' if self.requantize else 's32'}"
+        return KernelCall("conv_2d", name, params, operands)
 
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
@@ -308,9 +308,9 @@ class Conv2DGradInput(GradientOp):
             *shape_params("dy", dy.shape),
             *self.window.params(),
         )
-        name = f"conv_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("conv_2d", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("conv_2d", name, params, (), scratch)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per dy element and weight of its channel."""
@@ -351,9 +351,9 @@ class Conv2DGradWeight(ParameterGradientOp):
             *self.window.params(),
             Param("x_zero_point", self.x_zero_point),
         )
-        name = f"conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
         row = int(np.prod(self.trained[1:])) * ACC_BYTES[dy.dtype]
-        return KernelCall("conv_2d", f"mct_{name}", (name,), params, (), row)
+        name = f"mct_conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
+        return KernelCall("conv_2d", name, params, (), row)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per position and trained weight."""

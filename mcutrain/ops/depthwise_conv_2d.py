@@ -140,7 +140,7 @@ class DepthwiseConv2D(Op):
         )
         name = "depthwise_conv_2d_wide_s8" if self.wide else "depthwise_conv_2d_s8"
         operands = (*inputs(0, 1, 2), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, operands)
+        return KernelCall("depthwise_conv_2d", f"mct_{name}", params, operands)
 
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
@@ -226,9 +226,9 @@ class DepthwiseConv2DGradInput(GradientOp):
             *shape_params("dy", dy.shape),
             *self.window.params(),
         )
-        name = f"depthwise_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_depthwise_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("depthwise_conv_2d", name, params, (), scratch)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per dy element and tap."""
@@ -279,9 +279,9 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
             table_of("x_columns", self.x_columns),
             table_of("channels", self.channels),
         )
-        name = f"depthwise_conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
         row = self.trained[-1] * ACC_BYTES[dy.dtype]
-        return KernelCall("depthwise_conv_2d", f"mct_{name}", (name,), params, (), row)
+        name = f"mct_depthwise_conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
+        return KernelCall("depthwise_conv_2d", name, params, (), row)
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per position and trained weight."""

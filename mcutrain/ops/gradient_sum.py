@@ -89,8 +89,8 @@ class GradientSum(Op):
         given = self.named(inputs(*range(len(types))))
         given = replace(given, mask=given.mask or NULL)
         operands = (*given.in_order(), *outputs(0))
-        name = f"gradient_{operation}_{SUFFIX[self.stage.dtype]}"
-        return KernelCall("gradient_sum", f"mct_{name}", (name,), tuple(params), operands)
+        name = f"mct_gradient_{operation}_{SUFFIX[self.stage.dtype]}"
+        return KernelCall("gradient_sum", name, tuple(params), operands)
 
     @property
     def updates(self) -> dict[int, int]:

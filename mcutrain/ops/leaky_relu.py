@@ -84,7 +84,7 @@ class LeakyRelu(ClampingOp):
             Param("high", self.high),
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("leaky_relu", "mct_leaky_relu_s8", ("leaky_relu_s8",), params, operands)
+        return KernelCall("leaky_relu", "mct_leaky_relu_s8", params, operands)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """One difference, by either factor."""
@@ -128,6 +128,6 @@ class LeakyReluGradInput(GradientOp):
             Param("x_zero_point", self.x_zero_point),
             Param("slope", self.slope),
         )
-        name = f"leaky_relu_grad_input_{SUFFIX[dy.dtype]}"
         scratch = dy.shape[-1] * ACC_BYTES[dy.dtype]
-        return KernelCall("leaky_relu", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_leaky_relu_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("leaky_relu", name, params, (), scratch)

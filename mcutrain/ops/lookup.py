@@ -70,7 +70,7 @@ class Lookup(ChannelwiseOp):
             Param("table", self.table, "const int8_t *"),
         )
         operands = (*inputs(0), *outputs(0))
-        return KernelCall("lookup", "mct_lookup_s8", ("lookup_s8",), params, operands)
+        return KernelCall("lookup", "mct_lookup_s8", params, operands)
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
@@ -101,9 +101,9 @@ class LookupGradInput(GradientOp):
             Param("channels", channels),
             Param("slopes", self.slopes, "const int16_t *"),
         )
-        name = f"lookup_grad_input_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("lookup", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_lookup_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("lookup", name, params, (), scratch)
 
 
 def lookup(function: str, in_type: TensorType, out_type: TensorType) -> Lookup:

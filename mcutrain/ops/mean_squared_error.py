@@ -131,9 +131,9 @@ class MeanSquaredError(LossOp):
             Param("exact", int(self.exact)),
             Param("salt", self.salt),
         )
-        name = f"mean_squared_error_{SUFFIX[self.dtype]}"
         operands = (*inputs(0, 1, 2, 3), *outputs(0, 2, 3))
-        return KernelCall("mean_squared_error", f"mct_{name}", (name,), params, operands)
+        name = f"mct_mean_squared_error_{SUFFIX[self.dtype]}"
+        return KernelCall("mean_squared_error", name, params, operands)
 
 
 def _made(

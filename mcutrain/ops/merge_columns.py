@@ -53,6 +53,5 @@ class MergeColumns(Op):
             Param("trained_columns", len(self.channels)),
             table_of("channels", self.channels),
         )
-        name = "merge_columns_s8"
         operands = (*inputs(0, 1), *outputs(0))
-        return KernelCall("merge_columns", f"mct_{name}", (name,), params, operands)
+        return KernelCall("merge_columns", "mct_merge_columns_s8", params, operands)

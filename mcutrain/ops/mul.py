@@ -106,7 +106,7 @@ class Mul(ClampingOp):
             Param("high", self.high),
         )
         operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("mul", "mct_mul_s8", ("mul_s8",), params, operands)
+        return KernelCall("mul", "mct_mul_s8", params, operands)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """One product."""
@@ -154,6 +154,6 @@ class MulGradInput(GradientOp):
         if not summed:
             params.append(Param("other_per_channel", int(is_per_channel(other, dy))))
         params.append(Param("zero_point", self.zero_point))
-        name = f"mul_grad_{'channels' if summed else 'input'}_{SUFFIX[dy.dtype]}"
         scratch = channels * ACC_BYTES[dy.dtype]
-        return KernelCall("mul", f"mct_{name}", (name,), tuple(params), (), scratch)
+        name = f"mct_mul_grad_{'channels' if summed else 'input'}_{SUFFIX[dy.dtype]}"
+        return KernelCall("mul", name, tuple(params), (), scratch)

@@ -66,7 +66,7 @@ class Pad(ChannelwiseOp):
             Param("pad_left", self.padding[2]),
             Param("value", self.value),
         )
-        return KernelCall("pad", "mct_pad_s8", ("pad_s8",), params, (*inputs(0), *outputs(0)))
+        return KernelCall("pad", "mct_pad_s8", params, (*inputs(0), *outputs(0)))
 
     @property
     def border(self) -> Border | None:
@@ -95,7 +95,5 @@ class PadGradInput(GradientOp):
             Param("pad_top", self.padding[0]),
             Param("pad_left", self.padding[2]),
         )
-        name = f"pad_grad_input_{SUFFIX[dy.dtype]}"
-        return KernelCall(
-            "pad", f"mct_{name}", (name,), params, (), self.shape[3] * ACC_BYTES[dy.dtype]
-        )
+        name = f"mct_pad_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("pad", name, params, (), self.shape[3] * ACC_BYTES[dy.dtype])

@@ -100,9 +100,8 @@ class AveragePool2D(ClampingOp):
         """mct_average_pool_2d_s8."""
         limits = (Param("low", self.low), Param("high", self.high))
         params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
-        name = "average_pool_2d_s8"
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
+        return KernelCall("pooling", "mct_average_pool_2d_s8", params, operands)
 
 
 @dataclass(frozen=True)
@@ -143,9 +142,9 @@ class AveragePool2DGradInput(GradientOp):
             *self.window.params(),
             Param("common", self.common),
         )
-        name = f"average_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_average_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("pooling", name, params, (), scratch)
 
 
 @dataclass(frozen=True)
@@ -181,9 +180,8 @@ class MaxPool2D(ClampingOp):
         """mct_max_pool_2d_s8."""
         limits = (Param("low", self.low), Param("high", self.high))
         params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
-        name = "max_pool_2d_s8"
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("pooling", f"mct_{name}", (name,), params, operands)
+        return KernelCall("pooling", "mct_max_pool_2d_s8", params, operands)
 
 
 @dataclass(frozen=True)
@@ -219,9 +217,9 @@ class MaxPool2DGradInput(GradientOp):
             *shape_params("dy", dy.shape),
             *self.window.params(),
         )
-        name = f"max_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
-        return KernelCall("pooling", f"mct_{name}", (name,), params, (), scratch)
+        name = f"mct_max_pool_2d_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("pooling", name, params, (), scratch)
 
 
 @dataclass(frozen=True)
@@ -288,4 +286,4 @@ class Mean(ClampingOp):
             Param("high", self.high),
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("pooling", "mct_mean_s8", ("mean_s8",), params, operands)
+        return KernelCall("pooling", "mct_mean_s8", params, operands)

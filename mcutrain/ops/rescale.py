@@ -65,7 +65,7 @@ class Rescale(ClampingOp):
             Param("high", self.high),
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("rescale", "mct_rescale_s8", ("rescale_s8",), params, operands)
+        return KernelCall("rescale", "mct_rescale_s8", params, operands)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """One difference."""

@@ -50,4 +50,4 @@ class ScaleSums(Op):
             Param("exponent_limit", self.exponent_limit),
         )
         operands = (*inputs(0, 1), *outputs(0))
-        return KernelCall("scale_sums", "mct_scale_sums_s8", ("scale_sums_s8",), params, operands)
+        return KernelCall("scale_sums", "mct_scale_sums_s8", params, operands)

@@ -40,9 +40,8 @@ class SelectChannels(Op):
             Param("y_channels", len(self.channels)),
             table_of("channels", self.channels),
         )
-        name = "select_channels_s8"
         operands = (*inputs(0), *outputs(0))
-        return KernelCall("select_channels", f"mct_{name}", (name,), params, operands)
+        return KernelCall("select_channels", "mct_select_channels_s8", params, operands)
 
     @property
     def is_digest(self) -> bool:

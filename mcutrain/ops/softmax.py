@@ -157,7 +157,7 @@ class Softmax(Op):
             Param("exponent_limit", self.exponent_limit),
         )
         operands = (*inputs(0), inputs(1)[0] if len(types) > 1 else NULL, *outputs(0))
-        return KernelCall("softmax", "mct_softmax_s8", ("softmax_s8",), params, operands)
+        return KernelCall("softmax", "mct_softmax_s8", params, operands)
 
     @property
     def is_probability(self) -> bool:

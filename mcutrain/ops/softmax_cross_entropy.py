@@ -168,12 +168,10 @@ class SoftmaxCrossEntropy(LossOp):
             Param("salt", self.salt),
             *(self.outputs or OutputRange(0, 0, 0)).params(),
         )
-        name = f"softmax_cross_entropy_{SUFFIX[self.dtype]}"
         followed = inputs(4) if self.is_followed else (NULL,)
         operands = (*inputs(0, 1, 2, 3), *outputs(0, 2, 3), *followed, SCRATCH)
-        return KernelCall(
-            "softmax_cross_entropy", f"mct_{name}", (name,), params, operands, 4 * types[1].elements
-        )
+        name = f"mct_softmax_cross_entropy_{SUFFIX[self.dtype]}"
+        return KernelCall("softmax_cross_entropy", name, params, operands, 4 * types[1].elements)
 
     @property
     def gradient_scale(self) -> float:

@@ -54,11 +54,9 @@ def narrow_sum(acc: Array, dtype: str) -> Array:
 
 def with_wide_kernel(call: KernelCall) -> KernelCall:
     """The call of the body for int8 gradients with sums in int64: `_wide_s8` instead of `_s8`."""
-    names = {name: f"{name.removesuffix('_s8')}_wide_s8" for name in (call.function, *call.bodies)}
     return replace(
         call,
-        function=names[call.function],
-        bodies=tuple(names[body] for body in call.bodies),
+        function=f"{call.function.removesuffix('_s8')}_wide_s8",
         scratch_bytes=2 * call.scratch_bytes,
         align_bytes=ACC_BYTES["int16"],
     )
@@ -499,8 +497,7 @@ class ApplyUpdate(Op):
         operands = inputs(*range(len(types)))
         if suffix == "s8" and not self.rule.residual_bits:
             operands = (*operands, NULL)
-        name = f"apply_update_{suffix}"
-        return KernelCall("apply_update", f"mct_{name}", (name,), params, operands)
+        return KernelCall("apply_update", f"mct_apply_update_{suffix}", params, operands)
 
     @property
     def updates(self) -> dict[int, int]:
@@ -534,8 +531,7 @@ class BiasGradient(ParameterGradientOp):
             Param("positions", dy.elements // dy.shape[-1]),
             Param("channels_out", dy.shape[-1]),
         )
-        name = f"bias_{action}_{SUFFIX[dy.dtype]}"
-        return KernelCall("bias", f"mct_{name}", (name,), params, ())
+        return KernelCall("bias", f"mct_bias_{action}_{SUFFIX[dy.dtype]}", params, ())
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """f(params, step, dy, [dy_exponent,] b or sum): there is neither residual nor scratch."""

@@ -68,9 +68,9 @@ class Transpose(Op):
             axis = perm[k - missing] if k >= missing else None
             params.append(Param(f"length_{k}", 1 if axis is None else lengths[axis]))
             params.append(Param(f"stride_{k}", 0 if axis is None else strides[axis]))
-        name = f"transpose_{SUFFIX[types[0].dtype]}"
         operands = (*inputs(0), *outputs(0))
-        return KernelCall("transpose", f"mct_{name}", (name,), tuple(params), operands)
+        name = f"mct_transpose_{SUFFIX[types[0].dtype]}"
+        return KernelCall("transpose", name, tuple(params), operands)
 
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]

@@ -341,9 +341,7 @@ def test_at_the_limits_every_body_computes_the_bits_of_the_reference_and_nothing
 def sources(samples: Sequence[Sample], bodies: str) -> list[Path]:
     """The faster bodies of what is called, where there are any, and what they share."""
     calls = [kernel_call(sample) for sample in samples]
-    portable = {
-        FIRMWARE / "kernels" / c.kernel / f"mct_{body}.c" for c in calls for body in c.bodies
-    }
+    portable = {FIRMWARE / call.source for call in calls}
     chosen = {body_of(path, bodies) for path in portable}
     return sorted({*chosen, *shared_sources(bodies), *FIRMWARE.glob("runtime/*.c")})
 

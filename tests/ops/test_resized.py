@@ -14,7 +14,7 @@ def test_a_view_of_all_outputs_holds_the_new_ones_on_the_same_axis():
 
 def test_a_view_that_splits_the_outputs_or_has_others_fits_no_new_head():
     for shape in ((2, 5), (1, 5, 2), (10, 2)):
-        with pytest.raises(ValueError, match="reshaped to .* fits no new head"):
+        with pytest.raises(ValueError, match=r"reshaped to .* fits no new head"):
             Reshape(shape).resized(10, 4)
 
 
