@@ -16,7 +16,7 @@ from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.files import whole
 from mcutrain_host.manifest import BoardProject, BuildOutput, Compilation
-from mcutrain_host.objects import kept_objects, put, take
+from mcutrain_host.objects import BUILD, kept_objects, put, take
 from mcutrain_host.packages import OPTIONAL, install
 from mcutrain_host.toolchain import ZIG, find_host_compiler
 
@@ -89,11 +89,11 @@ def build(
     sources = facts.sources
     flags = [optimize, *toolchain.flags, *facts.common_flags]
     includes = [f"-I{name}" for name in facts.include_dirs]
-    objects = [f"build/{source.removesuffix('.c')}.o" for source in sources]
+    objects = [f"{BUILD}/{source.removesuffix('.c')}.o" for source in sources]
     for name in {Path(name).parent for name in objects}:
         (folder / name).mkdir(parents=True, exist_ok=True)
 
-    kept = kept_objects(folder, toolchain.command, facts.include_dirs, "build")
+    kept = kept_objects(folder, toolchain.command, facts.include_dirs)
 
     def compile_one(pair: tuple[str, str]) -> None:
         source, target = pair

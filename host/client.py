@@ -44,6 +44,8 @@ GARBLED_ATTEMPTS = 50
 """How often a request is sent again because a frame arrived damaged, here or there."""
 WORKING_ANSWERS = 50
 """So often may a board say that it works on a request. It says so once; a line may double it."""
+SLOWER = 4.0
+"""A board at work is asked again after its longest time for that command so far, times this."""
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
 
@@ -53,14 +55,12 @@ class Patience:
     """How long to wait. The longest answer takes 50 ms on the way at 115200 baud.
 
     answer: until a request is sent again. attempts: how often it is sent in all. work: until a
-    command that computes or writes flash is given up. slower: a board at work is asked again after
-    its longest time for that command so far, times this.
+    command that computes or writes flash is given up.
     """
 
     answer_seconds: float = 1.0
     attempts: int = 5
     work_seconds: float = 120.0
-    slower: float = 4.0
 
 
 class Device:
@@ -341,7 +341,7 @@ class _Wait:
     def until_resent(self) -> float:
         """Seconds to wait before the request is sent again."""
         usual = self._longest.get(self.command, 0.0) if self._working else 0.0
-        return max(self.patience.answer_seconds, self.patience.slower * usual)
+        return max(self.patience.answer_seconds, SLOWER * usual)
 
     def is_over(self, is_garbled: bool) -> bool:
         """Whether to give up in the place of sending again."""
@@ -360,7 +360,7 @@ class _Wait:
     def _limit(self) -> float:
         if self.command not in self._longest:
             return self.patience.work_seconds
-        usual = self.patience.slower * self._longest[self.command]
+        usual = SLOWER * self._longest[self.command]
         return self.patience.attempts * max(self.patience.answer_seconds, usual)
 
 

@@ -127,10 +127,10 @@ class RefusedError(HostError):
 class ModelMismatchError(HostError):
     """What is on the board or in a file is not of the project's model and scheme."""
 
-    def __init__(self, what: str, theirs: int, where: str, ours: int, advice: str) -> None:
+    def __init__(self, what: str, theirs: int, ours: int, advice: str) -> None:
         super().__init__(
             f"{what} is of another model or scheme: its hash is {theirs:016x}, "
-            f"that of {where} is {ours:016x}; {advice}"
+            f"that of the project is {ours:016x}; {advice}"
         )
         self.theirs, self.ours = theirs, ours
 

@@ -17,6 +17,9 @@ from mcutrain_host.errors import BuildError, CacheError
 from mcutrain_host.includes import Units, missing, needed
 from mcutrain_host.toolchain import compiler_version, processor
 
+BUILD = "build"
+"""The folder of a project that objects are made in."""
+
 
 @dataclass(frozen=True)
 class KeptObjects:
@@ -43,10 +46,8 @@ class KeptObjects:
         return None
 
 
-def kept_objects(
-    folder: Path, command: Sequence[str], include_dirs: Sequence[str], build_dir: str
-) -> KeptObjects:
-    """Those of a project; what lies in its folder `build_dir` is none of its C."""
+def kept_objects(folder: Path, command: Sequence[str], include_dirs: Sequence[str]) -> KeptObjects:
+    """Those of a project; what lies in its folder BUILD is none of its C."""
     try:
         identity = repr((tuple(command), compiler_version(tuple(command)), processor()))
     except BuildError:
@@ -54,7 +55,7 @@ def kept_objects(
     files = {}
     for path in sorted(p for end in ("*.c", "*.h") for p in folder.rglob(end)):
         name = path.relative_to(folder)
-        if name.parts[0] != build_dir:
+        if name.parts[0] != BUILD:
             with suppress(OSError):
                 files[str(name)] = path.read_bytes().decode("latin-1")  # any bytes, all different
     return KeptObjects(identity, tuple(include_dirs), files, needed(files))

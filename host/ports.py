@@ -46,10 +46,10 @@ def find_ports() -> list[Port]:
     return sorted(found, key=lambda port: port.path)
 
 
-def probe(path: str, baud: int | None = None) -> Probe:
-    """Ask who is there. baud: None tries BAUDS."""
+def probe(path: str) -> Probe:
+    """Ask at all of BAUDS who is there."""
     try:
-        device = connect(path, baud, PROBE)
+        device = connect(path, None, PROBE)
     except HostError as error:
         return Probe(None, str(error))
     try:

@@ -53,7 +53,6 @@ def check_firmware(device: Device, firmware: Firmware) -> None:
         raise ModelMismatchError(
             f"the firmware on the board at {name}",
             identity.model_hash,
-            "the project",
             firmware.model_hash,
             "flash the project's, or give the project of the board's",
         )

@@ -53,7 +53,7 @@ def read(path: Path, model_hash: int) -> SavedState:
     saved = SavedState.parse(raw, str(path))
     if saved.model_hash != model_hash:
         raise ModelMismatchError(
-            str(path), saved.model_hash, "the project", model_hash, "take the file of this project"
+            str(path), saved.model_hash, model_hash, "take the file of this project"
         )
     return saved
 

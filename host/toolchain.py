@@ -21,6 +21,7 @@ from mcutrain_host.errors import BuildError
 from mcutrain_host.packages import OPTIONAL, install
 
 COMPILE_SECONDS = 300
+LIBRARY_FLAGS = ("-std=c11", "-O2")
 
 
 def _zig() -> tuple[str, ...]:
@@ -93,19 +94,22 @@ def processor() -> str:
     return lines[0] if lines else ""
 
 
-def shared_library(source: Path, flags: Sequence[str] = ("-std=c11", "-O2")) -> Path:
+def shared_library(source: Path) -> Path:
     """The shared library of one C file, built once per content and compiler.
 
     Raises BuildError or CacheError.
     """
     compiler = find_host_compiler()
-    key = hashlib.sha256(repr((compiler, tuple(flags))).encode() + source.read_bytes()).hexdigest()
+    key = hashlib.sha256(repr((compiler, LIBRARY_FLAGS)).encode() + source.read_bytes()).hexdigest()
     library = cache_folder() / f"{source.stem}-{key[:24]}.so"
     if is_sound(library):
         return library
     with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:
         made = Path(folder, library.name)
-        _compile([*compiler, *flags, "-shared", "-fPIC", "-o", str(made), str(source)], source.name)
+        _compile(
+            [*compiler, *LIBRARY_FLAGS, "-shared", "-fPIC", "-o", str(made), str(source)],
+            source.name,
+        )
         keep(made, library)
     return library
 

@@ -54,11 +54,9 @@ class Rp2040Registers(Registers):
             raise BoardFault(f"the firmware uses {self.name} while RESETS holds it in reset")
 
 
-def silent(
-    name: str, size_bytes: int, in_reset: Callable[[], bool] = lambda: False
-) -> Rp2040Registers:
+def silent(name: str, size_bytes: int) -> Rp2040Registers:
     """Registers that keep values and do nothing."""
-    return Rp2040Registers(name, dict.fromkeys(range(0, size_bytes, 4), 0), in_reset)
+    return Rp2040Registers(name, dict.fromkeys(range(0, size_bytes, 4), 0))
 
 
 class Resets(Rp2040Registers):

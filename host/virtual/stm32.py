@@ -17,6 +17,9 @@ AHB_DIVISORS = (2, 4, 8, 16, 64, 128, 256, 512)
 APB_DIVISORS = (2, 4, 8, 16)
 APB1_BASE, APB2_BASE, AHB1_BASE = 0x40000000, 0x40010000, 0x40020000
 
+WAIT_STATE_HZ = 30_000_000
+"""The flash needs another wait state from every multiple of it on, at 2.7 V and more."""
+
 
 @dataclass(frozen=True)
 class ClockLimits:
@@ -25,7 +28,6 @@ class ClockLimits:
     core: int
     apb1: int
     apb2: int
-    wait_state: int = 30_000_000
     overdrive: int | None = None
 
 
@@ -116,7 +118,7 @@ class Rcc(Registers):
 
     def _check(self) -> None:
         limits = self.limits
-        states = (self.core_hz - 1) // limits.wait_state
+        states = (self.core_hz - 1) // WAIT_STATE_HZ
         if self.flash_wait_states() < states:
             raise BoardFault(
                 f"at {self.core_hz} Hz the flash needs {states} wait states, "

@@ -106,7 +106,6 @@ def _ask(project: BoardProject, port: str) -> Identity | None:
             raise ModelMismatchError(
                 f"the firmware that answers at {port}",
                 device.identity.model_hash,
-                "the project",
                 project.model_hash,
                 "is another board connected there?",
             )

@@ -39,7 +39,7 @@ def project(folder: Path, **changes: str) -> Path:
 
 
 def place(folder: Path, source: str = "src/k.c", dirs: tuple[str, ...] = FOLDERS) -> Path | None:
-    return kept_objects(folder, COMMAND, dirs, "build").place(FLAGS, source)
+    return kept_objects(folder, COMMAND, dirs).place(FLAGS, source)
 
 
 def test_what_is_included_is_followed_in_quotes_and_brackets() -> None:
@@ -78,9 +78,9 @@ def test_only_folders_that_are_searched_with_success_decide(tmp_path: Path) -> N
 def test_compiler_flags_and_processor_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = kept_objects(project(tmp_path), COMMAND, FOLDERS, "build")
+    kept = kept_objects(project(tmp_path), COMMAND, FOLDERS)
     places = {kept.place(flags, "src/k.c") for flags in (FLAGS, FLAGS[:1], FLAGS[::-1])}
-    places.add(kept_objects(tmp_path, ("gcc",), FOLDERS, "build").place(FLAGS, "src/k.c"))
+    places.add(kept_objects(tmp_path, ("gcc",), FOLDERS).place(FLAGS, "src/k.c"))
     monkeypatch.setattr(objects, "compiler_version", lambda command: "newer")
     places.add(place(tmp_path))
     monkeypatch.setattr(objects, "processor", lambda: "another")
@@ -107,7 +107,7 @@ def test_a_file_that_is_included_if_it_is_there_decides(tmp_path: Path) -> None:
 
 def test_without_a_version_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "compiler_version", toolchain.compiler_version)
-    kept = kept_objects(project(tmp_path), (str(tmp_path / "gone"),), FOLDERS, "build")
+    kept = kept_objects(project(tmp_path), (str(tmp_path / "gone"),), FOLDERS)
     assert kept == KeptObjects(None, (), {}, {})
     with pytest.raises(BuildError, match="does not run"):
         toolchain.compiler_version((str(tmp_path / "gone"),))
