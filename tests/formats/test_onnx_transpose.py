@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.onnx.read import load_onnx
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.reshape import Reshape
 from tests.formats.onnx_builder import QdqModel
 from tests.formats.transposed import grow, reorderings
 
@@ -48,6 +49,13 @@ def test_operands_in_other_orders_are_brought_into_one(tmp_path):
     ours = interpret(graph, {graph.inputs[0]: x.transpose(0, 2, 3, 1)})[graph.outputs[0]]
     wanted = x - 3 + x.transpose(0, 1, 3, 2) - 3
     np.testing.assert_array_equal(ours, wanted.reshape(1, 12))
+
+
+def test_rows_and_columns_of_other_lengths_are_a_view_where_the_channels_stay(tmp_path):
+    model, shape = QdqModel((1, 4, 6, 5)), np.array([1, 4, 10, 3], np.int64)
+    y = model.op("Reshape", model.x, model.constant(shape))
+    graph = load_onnx(model.save(tmp_path / "model.onnx", y))
+    assert [node.op for node in graph.nodes] == [Reshape((1, 10, 3, 4))]
 
 
 @pytest.mark.parametrize("perm", list(itertools.permutations(range(3)))[1:])

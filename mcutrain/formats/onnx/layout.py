@@ -61,8 +61,25 @@ class Layout:
         """The stored axes longer than 1 in the order in which ONNX has them."""
         return [a for a in self.perm if self.stored[a] > 1]
 
+    @property
+    def merged(self) -> Layout:
+        """Of a view with as few axes as can be: neighbours that ONNX sees as such are one."""
+        longer = sorted(self.moving)
+        groups: list[list[int]] = []
+        for axis in self.moving:
+            if groups and longer.index(axis) == longer.index(groups[-1][-1]) + 1:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        stored = sorted(groups)
+        lengths = (math.prod(self.stored[axis] for axis in group) for group in stored)
+        return Layout((1, *lengths), (0, *(1 + stored.index(g) for g in groups)), self.shape)
+
     def split(self) -> Split | None:
         """What the ONNX axes are made of; None if their lengths do not fit into each other."""
+        return self._split() or self.merged._split()
+
+    def _split(self) -> Split | None:
         ours, theirs = (
             list(itertools.accumulate((1, *lengths), operator.mul))
             for lengths in ([self.stored[axis] for axis in self.moving], self.shape)
