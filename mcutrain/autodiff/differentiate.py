@@ -18,7 +18,7 @@ from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Gradient, Op, ParameterUpdate
-from mcutrain.ir.verify import verify
+from mcutrain.ir.verify import proven
 from mcutrain.ops import training
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
@@ -300,7 +300,7 @@ class _Builder:
             output_exponent=self.following.exponent if self.following else None,
         )
         fused = _with_fitting_sums(fuse_rescales(fuse_sums(training_graph)))
-        verify(fused.graph)
+        proven(fused.graph)
         return fused
 
     # ------------------------------------------------------------------ bookkeeping

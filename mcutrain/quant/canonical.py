@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import Op
-from mcutrain.ir.verify import verify
+from mcutrain.ir.verify import proven, verify
 
 ALL_CODES = (-128, 127)
 
@@ -31,7 +31,7 @@ def canonical(graph: Graph) -> Graph:
     verify(graph)
     for one_pass in passes:
         graph = one_pass(graph)
-    return verify(graph)
+    return proven(graph)
 
 
 def join_reshapes(graph: Graph) -> Graph:

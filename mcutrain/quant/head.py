@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain.errors import SchemeError
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
-from mcutrain.ir.verify import verify
+from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 
@@ -66,7 +66,7 @@ class _Head:
         head = Node(node.name, self.op, (node.inputs[0], *names[:2]), (names[2],))
         before = graph.nodes[: [n.name for n in graph.nodes].index(node.name)]
         changed = replace(graph, tensors=tensors, outputs=(names[2],))
-        return verify(changed.with_nodes((*before, head)))
+        return proven(changed.with_nodes((*before, head)))
 
 
 def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph:
@@ -162,7 +162,7 @@ def scale_outputs(graph: Graph, head: Node, exponent: int) -> Graph:
         tensors[name] = replace(
             tensors[name], type=replace(kind, scales=(math.ldexp(kind.scale, exponent),))
         )
-    return verify(replace(graph, tensors=tensors, nodes=(*graph.nodes[:place], *nodes)))
+    return proven(replace(graph, tensors=tensors, nodes=(*graph.nodes[:place], *nodes)))
 
 
 def _check_count(classes: int) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import ChannelTie, expanded_order
-from mcutrain.ir.verify import verify
+from mcutrain.ir.verify import proven
 from mcutrain.sparse.groups import (
     ChannelGroup,
     Place,
@@ -146,7 +146,7 @@ def permuted(graph: Graph, orders: Mapping[Place, Array]) -> Graph:
         for name, tensor in graph.tensors.items()
     }
     nodes = tuple(_permuted_node(graph, node, orders) for node in graph.nodes)
-    return verify(replace(graph, tensors=tensors, nodes=nodes))
+    return proven(replace(graph, tensors=tensors, nodes=nodes))
 
 
 def _permuted_tensor(tensor: Tensor, orders: Mapping[int, Array]) -> Tensor:

@@ -15,7 +15,7 @@ from mcutrain.codegen.program import Program
 from mcutrain.errors import StateError, UnsupportedError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op
-from mcutrain.ir.verify import verify
+from mcutrain.ir.verify import proven
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import scale_outputs
@@ -56,7 +56,7 @@ def trained_graph(
     }
     graph = replace(step.graph, tensors=tensors)
     scaled = scale_outputs(graph, find_head(graph).node, output_exponent(step, saved))
-    return with_original_tail(verify(scaled), original)
+    return with_original_tail(proven(scaled), original)
 
 
 def output_exponent(step: TrainingStep, saved: bytes) -> int:
@@ -128,7 +128,7 @@ def with_original_tail(graph: Graph, original: Graph) -> Graph:
         tail.append(_adapted(node, tensors, original))
     tensors.update({n: original.tensors[n] for n in _constants(original, tail) - tensors.keys()})
     joined = replace(graph, tensors=tensors, outputs=original.outputs)
-    return verify(joined.with_nodes((*before, head, *tail)))
+    return proven(joined.with_nodes((*before, head, *tail)))
 
 
 def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:

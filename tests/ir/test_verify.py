@@ -11,7 +11,7 @@ from mcutrain.errors import ModelError
 from mcutrain.ir.graph import Graph, Tensor, TensorType
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.text import dump
-from mcutrain.ir.verify import verify
+from mcutrain.ir.verify import proven, verify
 from tests.simulation.networks import residual_network, samples
 
 
@@ -26,6 +26,16 @@ def with_tensor(graph: Graph, tensor: Tensor, under: str | None = None) -> Graph
 
 def test_a_sound_graph_is_returned_as_it_is(graph: Graph) -> None:
     assert verify(graph) is graph
+
+
+def test_a_broken_graph_of_our_own_is_an_assertion_with_the_same_sentence(graph: Graph) -> None:
+    assert proven(graph) is graph
+    broken = replace(graph, nodes=graph.nodes[:-1])
+    with pytest.raises(ModelError) as refused:
+        verify(broken)
+    with pytest.raises(AssertionError) as failed:
+        proven(broken)
+    assert str(failed.value) == str(refused.value)
 
 
 def test_two_nodes_of_one_name_are_refused(graph: Graph) -> None:

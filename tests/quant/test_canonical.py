@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from mcutrain.errors import ModelError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
-from mcutrain.ir.op import Op
+from mcutrain.ir.op import Border, Op
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.pad import Pad
@@ -37,6 +38,14 @@ class OtherClamp(Rescale):
 @dataclass(frozen=True)
 class OtherView(Reshape):
     """And another."""
+
+
+@dataclass(frozen=True)
+class WrongBorder(DepthwiseConv2D):
+    """Says that it takes a border in, and forgets it."""
+
+    def with_border(self, border: Border) -> Op | None:
+        return self
 
 
 def chain(*ops: Op, shape: tuple[int, ...] = IMAGE, also: tuple[str, ...] = ()) -> Graph:
@@ -162,3 +171,15 @@ def test_what_no_output_needs_goes():
     graph = chain(CLAMP, Pad(BORDER, 0), CLAMP)
     shorter = Graph("cut", graph.tensors, graph.nodes, ("x",), ("y1",))
     assert kinds(checked(shorter)) == ["Rescale", "Pad"]
+
+
+def test_an_operator_that_folds_wrongly_is_our_bug_and_no_error_of_the_model():
+    graph = chain(Pad(BORDER, ZERO_POINT), convolution(WrongBorder))
+    with pytest.raises(AssertionError, match="its output 'y1' is declared"):
+        canonical(graph)
+
+
+def test_a_graph_of_a_file_that_breaks_a_rule_is_an_error_of_the_model():
+    graph = chain(CLAMP, CLAMP)
+    with pytest.raises(ModelError, match="before it is computed"):
+        canonical(Graph("backwards", graph.tensors, graph.nodes[::-1], ("x",), graph.outputs))
