@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
+OBJECTS = REPOSITORY / ".pytest_cache" / "objects"
+OBJECTS_SECONDS = 3 * 24 * 3600
 DISK_BYTES = 64 * 1024
 
 # Compiled Python, that of tests with their assertions, too, is kept from one run to the next: not
@@ -34,11 +38,16 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Forget the bytecode of copies that earlier runs made in folders of their own."""
+    """Forget the bytecode of copies that earlier runs made in folders of their own, and old C."""
     if not hasattr(session.config, "workerinput"):  # of pytest-xdist
         temporary = Path(tempfile.gettempdir()).resolve()
         for folder in (BYTECODE / temporary.relative_to("/")).glob("pytest-of-*"):
             shutil.rmtree(folder, ignore_errors=True)
+        OBJECTS.mkdir(parents=True, exist_ok=True)
+        for path in OBJECTS.iterdir():
+            with suppress(FileNotFoundError):  # another run was first
+                if path.stat().st_mtime < time.time() - OBJECTS_SECONDS:
+                    path.unlink()
 
 
 @pytest.hookimpl(trylast=True)
@@ -67,12 +76,13 @@ def common_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where mcutrain keeps results, not the user's own.
 
-    Compiled C and costs of schemes are shared by all processes.
+    Costs of schemes are shared by all processes; compiled C by later runs, too. What decides an
+    object is in its name: the compiler and its version, flags, and every text that it includes.
     """
-    folder = tmp_path_factory.mktemp("cache")
-    for name in ("objects", "costs"):
-        (common_folder / name).mkdir(exist_ok=True)
-        (folder / name).symlink_to(common_folder / name)
+    folder, costs = tmp_path_factory.mktemp("cache"), common_folder / "costs"
+    costs.mkdir(exist_ok=True)
+    (folder / "costs").symlink_to(costs)
+    (folder / "objects").symlink_to(OBJECTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MCUTRAIN_CACHE", str(folder))
         yield folder

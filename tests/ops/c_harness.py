@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.cache import cache_folder, keep
+from mcutrain_host.toolchain import compiler_version, processor
 
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
@@ -65,6 +67,15 @@ def body_of(path: Path, isa: str) -> Path:
     return faster if faster.is_file() else path
 
 
+@lru_cache(maxsize=1)
+def headers() -> str:
+    """A digest of all that the firmware's C and the harness may include."""
+    found = hashlib.sha256()
+    for path in sorted(FIRMWARE.rglob("*.h")):
+        found.update(repr((str(path.relative_to(FIRMWARE)), path.read_text())).encode())
+    return found.hexdigest()
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """A compiler with its flags, and the kernels it has compiled."""
@@ -90,9 +101,13 @@ class Toolchain:
 
     def compile_objects(self, sources: Sequence[Path]) -> None:
         """One for each source; what some test has compiled alike is copied."""
+        identity = (self.command, compiler_version(self.command), processor())
+        facts = (identity, WARNINGS, self.flags, headers())
         for source in sources:
             made = self.folder / f"{source.stem}.o"
-            key = hashlib.sha256(repr((self.command, self.flags, source)).encode()).hexdigest()
+            key = hashlib.sha256(
+                repr((*facts, source.stem, source.read_text())).encode()
+            ).hexdigest()
             kept = cache_folder() / "objects" / f"{key[:32]}.o"
             if not kept.is_file():
                 self.compile(str(source), "-c", "-o", str(made))
