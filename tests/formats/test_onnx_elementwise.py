@@ -259,3 +259,16 @@ def test_a_matrix_is_applied_to_every_step_of_a_sequence(tmp_path_factory):
     y = model.op("MatMul", steps, w)
     y = model.op("Add", y, model.constant(rng.uniform(-1, 1, 4).astype(np.float32)))
     compare(model, model.requantize(y, 0.04, 2), tmp_path_factory)
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul"])
+def test_an_activation_behind_an_operator_is_its_clamp(op_type, tmp_path):
+    model = QdqModel((1, 2, 3, 3))
+    y = model.op("Clip", model.op(op_type, model.x, model.x), *limits(model, 0.0, 1.0))
+    graph = load_onnx(model.save(tmp_path / "model.onnx", model.requantize(y, 0.05, 3)))
+    (node,) = graph.nodes
+    assert (node.op.low, node.op.high) == (3, 23)
+
+
+def limits(model, *numbers):
+    return [model.constant(np.float32(number)) for number in numbers]
