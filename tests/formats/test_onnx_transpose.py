@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.onnx.read import load_onnx
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.reshape import Reshape
 from tests.formats.onnx_builder import QdqModel
 from tests.formats.transposed import grow, reorderings
@@ -56,6 +57,14 @@ def test_rows_and_columns_of_other_lengths_are_a_view_where_the_channels_stay(tm
     y = model.op("Reshape", model.x, model.constant(shape))
     graph = load_onnx(model.save(tmp_path / "model.onnx", y))
     assert [node.op for node in graph.nodes] == [Reshape((1, 10, 3, 4))]
+
+
+def test_an_output_that_a_transpose_makes_channels_last_moves_nothing(tmp_path):
+    model = QdqModel((1, 2, 3, 4))
+    y = model.op("Transpose", model.op("MaxPool", model.x, kernel_shape=[1, 1]), perm=(0, 2, 3, 1))
+    graph = load_onnx(model.save(tmp_path / "model.onnx", model.requantize(y, 0.05, 3)))
+    assert [type(node.op) for node in graph.nodes] == [MaxPool2D]
+    assert graph.tensors[graph.outputs[0]].type.shape == (1, 3, 4, 2)
 
 
 @pytest.mark.parametrize("perm", list(itertools.permutations(range(3)))[1:])

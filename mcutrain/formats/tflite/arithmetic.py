@@ -41,7 +41,7 @@ MOST_WRITTEN_OUT = 2**22  # elements of a constant that is broadcast
 def _int8_arithmetic(table: type[Any], op: FloatOp) -> Int8Rule:
     def convert(o: Int8Operator) -> None:
         options = o.options(table)
-        o.emit_as(op, *_operands(o), activation=o.activation(options))
+        o.emit(op, *_operands(o), activation=o.activation(options))
 
     return convert
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -83,12 +84,16 @@ class Importer:
                 wanted.update(i for i in data if i != MISSING)
         return kept[::-1]
 
-    def add(self, op: FloatOp, inputs: tuple[str, ...], output: str, stem: str) -> str:
-        """Append a node."""
+    def shape(self, op: FloatOp, inputs: tuple[str, ...], stem: str) -> Shape:
+        """Of what an operator computes."""
         try:
-            shape = op.shape(*(self.shapes[n] for n in inputs))
+            return op.shape(*(self.shapes[n] for n in inputs))
         except KeyError as error:
             raise ModelError(f"{stem!r} reads {error}, which nothing before it computes") from error
+
+    def add(self, op: FloatOp, inputs: tuple[str, ...], output: str, stem: str) -> str:
+        """Append a node."""
+        shape = self.shape(op, inputs, stem)
         if output in self.shapes:
             raise ModelError(f"the tensor {output!r} is computed twice")
         self.shapes[output] = shape
@@ -159,7 +164,11 @@ class FloatOperator(Operands):
         return shape if shape[:1] == (1,) else (1, *shape)
 
     def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
-        """The node that computes the output, perhaps with an activation behind it."""
+        """The node that computes the output; behind it perhaps a view and an activation."""
+        shape = self.importer.shape(op, inputs, self.y.name)
+        if shape != self.y_shape and math.prod(shape) == math.prod(self.y_shape):
+            part = type(op).__name__.removeprefix("Float").lower()
+            op, inputs = FloatReshape(self.y_shape), (self._inner(op, part, *inputs),)
         output = self.y.name
         if activation == "none":
             self.importer.add(op, inputs, output, output)
@@ -167,15 +176,6 @@ class FloatOperator(Operands):
         inner = self._inner(op, "sum", *inputs)
         limits = ACTIVATION_RANGE[activation]
         self.importer.add(Clamp(*limits), (inner,), output, f"{output}/activation")
-
-    def emit_as(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
-        """The same, with a view behind it if the output has another shape."""
-        if op.shape(*(self.importer.shapes[name] for name in inputs)) == self.y_shape:
-            self.emit(op, *inputs, activation=activation)
-            return
-        part = type(op).__name__.removeprefix("Float").lower()
-        inner = self._inner(op, part, *inputs)
-        self.emit(FloatReshape(self.y_shape), inner, activation=activation)
 
     def check_alike(self, what: str, tolerance: float = 0.0) -> None:
         """Nothing is quantized yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -163,14 +164,10 @@ class Int8Operator(Operands):
         self.converter.node(op, inputs, self.y().name)
 
     def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
-        """The same for an operator of float networks."""
+        """The same for one of float networks, and a Reshape if the file has another shape."""
         made, inputs = self._int8(op, inputs, activation)
-        self.node(made, *inputs)
-
-    def emit_as(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
-        """The same, with a Reshape behind it if the output has another shape."""
-        made, inputs = self._int8(op, inputs, activation)
-        if self._shape(made, inputs) != self.y_shape:
+        shape = self._shape(made, inputs)
+        if shape != self.y_shape and math.prod(shape) == math.prod(self.y_shape):
             part = type(made).__name__.lower()
             inputs = (self._inner(made, inputs, part, self.y().type),)
             made = Reshape(self.y_shape)

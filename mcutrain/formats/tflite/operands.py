@@ -113,11 +113,7 @@ class Operands(ABC):
 
     @abstractmethod
     def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
-        """Add what computes the output."""
-
-    @abstractmethod
-    def emit_as(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
-        """The same where the output may have axes of length 1 more or less."""
+        """Add what computes the output, which may have axes of length 1 more or less."""
 
     @abstractmethod
     def emit_sums(

@@ -99,7 +99,7 @@ def _averaged(o: Operands, shape: Shape) -> Shape:
 def _mean(o: Operands) -> None:
     o.options(tflite.ReducerOptions)
     image = _averaged(o, o.shape())
-    o.emit_as(FloatMean(), o.x() if image == o.shape() else o.view(o.x(), image))
+    o.emit(FloatMean(), o.x() if image == o.shape() else o.view(o.x(), image))
 
 
 def _write_mean(w: TfliteWriter, node: Node) -> None:

@@ -46,7 +46,7 @@ def _pad(o: Operands) -> None:
     image, sides = _padded(o, o.shape())
     value = o.number(2) if o.has(2) else 0.0
     x = o.x() if image == o.shape() else o.view(o.x(), image)
-    o.emit_as(FloatPad(sides, value), x)
+    o.emit(FloatPad(sides, value), x)
 
 
 def _write_pad(w: TfliteWriter, node: Node) -> None:
