@@ -280,14 +280,16 @@ class Device:
         A frame that arrives damaged counts as FRAME: the answer may have been in it.
         """
         until = self._clock() + seconds
+        is_over = False
         while True:
             for frame in self._frames():
                 if self._concerns(frame, request):
                     return frame
-            left = until - self._clock()
-            if left <= 0:
+            if is_over:
                 return None
-            self._arrived += self._reader.feed(self.link.read(left))
+            left = until - self._clock()
+            is_over = left <= 0  # this program may have slept: what came meanwhile is read
+            self._arrived += self._reader.feed(self.link.read(max(left, 0)))
 
     def _frames(self) -> Iterator[Frame]:
         while self._arrived:

@@ -168,6 +168,15 @@ def test_a_board_that_does_not_answer_is_given_up(board: FakeDevice) -> None:
         device.identify()
 
 
+def test_what_came_while_the_program_slept_is_read(board: FakeDevice, device: Device) -> None:
+    """It was stopped for longer than a request may take, at every look at the clock."""
+    looks = count()
+    device._clock = lambda: 1.0 * next(looks)
+    device.send_sample(SAMPLE)
+    assert device.train(1, 0, RATE).position == 1
+    assert len([c for c, _ in board.carried_out if c == Command.TRAIN]) == 1
+
+
 def test_a_command_that_computes_is_waited_for(board: FakeDevice, device: Device) -> None:
     """Neither WORKING nor the result comes for a while; the board is still asked."""
     device.send_sample(SAMPLE)
