@@ -192,6 +192,21 @@ class Stm32Facts:
 
 
 STM32 = {
+    "stm32f401": Stm32Facts(
+        core="cortex-m4",
+        chip_id=0x433,
+        sectors=(*[16 * KB] * 4, 64 * KB, *[128 * KB] * 3),
+        ram=96 * KB,
+        other_ram=(),
+        rom=0x1FFF0000,
+        rom_bytes=32 * KB,
+        facts_at=(0x1FFF7A10, 0x1FFF7A22),
+        limits=ClockLimits(84_000_000, 42_000_000, 84_000_000),
+        usart=UsartV1,
+        ports="ABCDE",
+        loader_ram=12 * KB,
+        revision=0x1000,
+    ),
     "stm32f405": Stm32Facts(
         core="cortex-m4",
         chip_id=0x413,

@@ -145,8 +145,8 @@ Board = Annotated[
     str | None,
     typer.Option(
         metavar="BOARD",
-        help="The board to generate firmware for: stm32f746g-disco, nucleo-f446re, rpi-pico, "
-        "netduinoplus2, mps2-an386, mps2-an500, raspberry-pi, native, or a folder with a "
+        help="The board to generate firmware for: stm32f746g-disco, nucleo-f446re, nucleo-f401re, "
+        "rpi-pico, netduinoplus2, mps2-an386, mps2-an500, raspberry-pi, native, or a folder with a "
         "board.toml.",
         autocompletion=_boards,
         show_default=False,

@@ -11,9 +11,10 @@ BOARDS = [load_target(name) for name in board_names()]
 CHIPS = [board for board in BOARDS if not board.is_hosted]
 STM32 = [board for board in CHIPS if board.name.startswith(("stm32", "nucleo", "netduino"))]
 
-# Sector sizes: RM0385 table 3, RM0390 table 4, RM0090 table 5.
+# Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5.
 SECTORS = {
     "stm32f746g-disco": [32 * KB] * 4 + [128 * KB] + [256 * KB] * 3,
+    "nucleo-f401re": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 3,
     "nucleo-f446re": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 3,
     "netduinoplus2": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 7,
 }

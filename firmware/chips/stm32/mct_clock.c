@@ -10,6 +10,9 @@
 /* Above this the regulator's over-drive is needed; chips that have none do not run so fast. */
 #define OVERDRIVE_HZ 168000000u
 
+/* The PLL's oscillator runs at 192 MHz at least. */
+#define PLL_DIVISOR (MCT_CLOCK_HZ < 96000000u ? 4u : 2u)
+
 /* Flash wait states at 2.7 … 3.6 V: one more for each 30 MHz. */
 #define WAIT_STATES ((MCT_CLOCK_HZ - 1u) / 30000000u)
 
@@ -32,8 +35,9 @@ static void start_overdrive(void) {
 }
 
 void mct_clock_start(void) {
-    /* 16 MHz / 8 * (MHz) / 2; bits 24 … 31 as after reset */
-    MCT_REGISTER(RCC_PLLCFGR) = 0x24000000u | (MCT_CLOCK_HZ / 1000000u) << 6 | 8u;
+    /* 16 MHz / 8 * n / divisor; bits 24 … 31 as after reset */
+    const uint32_t n = MCT_CLOCK_HZ / 2000000u * PLL_DIVISOR;
+    MCT_REGISTER(RCC_PLLCFGR) = 0x24000000u | (PLL_DIVISOR / 2u - 1u) << 16 | n << 6 | 8u;
     MCT_REGISTER(RCC_CR) |= 1u << 24; /* PLLON */
     wait_for(RCC_CR, 1u << 25);
     if (MCT_CLOCK_HZ > OVERDRIVE_HZ) {
