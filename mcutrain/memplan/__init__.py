@@ -3,6 +3,7 @@
 from mcutrain.memplan.greedy import solve
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.plan import Buffer, MemoryPlan
+from mcutrain.memplan.replay import replay
 from mcutrain.memplan.table import read_csv, to_csv
 from mcutrain.memplan.training_plan import (
     TrainingPlan,
@@ -22,6 +23,7 @@ __all__ = [
     "picture",
     "plan_training",
     "read_csv",
+    "replay",
     "solve",
     "state_parts",
     "to_csv",

@@ -16,6 +16,7 @@ from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.greedy import solve
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up
+from mcutrain.memplan.replay import replay
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.validate import validate
 from mcutrain.target import Target
@@ -107,7 +108,7 @@ def lay_out(training: TrainGraph) -> Layout:
 
 
 def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = True) -> TrainingPlan:
-    """Schedule the step, compute lifetimes, solve, validate.
+    """Schedule the step, compute lifetimes, solve, validate, replay.
 
     align_bytes: of every buffer, at least; sums of int64 need 8.
     """
@@ -118,9 +119,11 @@ def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = Tru
     validate(arena)
     offsets, state_bytes = state_layout(scheduled)
     constant_bytes = sum(constant_sizes(scheduled).values())
-    return TrainingPlan(
+    plan = TrainingPlan(
         scheduled, arena, layout.buffer_of, offsets, state_bytes, constant_bytes, layout.tail
     )
+    replay(plan)
+    return plan
 
 
 def needed_alignment(training: TrainGraph) -> int:
