@@ -77,6 +77,45 @@ class KernelCall:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """How an operator can compute its output from top to bottom, some rows at a time.
+
+    Row r of the output is made of the rows r * stride - pad … r * stride - pad + span - 1 of each
+    input in `inputs`; what of them lies outside the image is padding. Other inputs are read whole.
+
+    The same kernel computes n rows if its parameters say so, which these fields name: `x` and `y`,
+    how many rows of input and output there are; `pad_top`, the rows of padding above; `counted`,
+    what is counted for all rows together (elements, positions).
+    """
+
+    inputs: tuple[int, ...]
+    span: int = 1
+    stride: int = 1
+    pad: int = 0
+    x: str = ""
+    y: str = ""
+    pad_top: str = ""
+    counted: str = ""
+
+    def needed(self, first: int, count: int, height: int) -> tuple[int, int]:
+        """The input rows, [begin, end), for so many output rows; height: of the input."""
+        begin = first * self.stride - self.pad
+        end = (first + count - 1) * self.stride - self.pad + self.span
+        return min(max(begin, 0), height), min(max(end, 0), height)
+
+
+def rows_apart(
+    types: Sequence[TensorType], results: Sequence[TensorType], counted: str
+) -> Rows | None:
+    """Each row of an image by itself, of all inputs that have as many rows."""
+    shape = results[0].shape
+    if len(shape) != 4:
+        return None
+    images = (i for i, t in enumerate(types) if len(t.shape) == 4 and t.shape[1] == shape[1])
+    return Rows(tuple(images), counted=counted)
+
+
+@dataclass(frozen=True)
 class Gradient:
     """The derivative of the loss by the stored integers of a tensor.
 
@@ -245,6 +284,13 @@ class Op(ABC):
     def is_digest(self) -> bool:
         """Whether the output is a smaller stand-in for the input, best made before it is freed."""
         return False
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """How it computes row by row; None if it must have its whole input first.
+
+        Asked only while the operator saves no mask.
+        """
+        return None
 
     def with_mask(self) -> Op:
         """The same operator with a second output: where the first one did not clamp."""

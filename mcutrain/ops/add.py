@@ -11,7 +11,17 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import (
+    Bound,
+    Emit,
+    Gradient,
+    KernelCall,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+    rows_apart,
+)
 from mcutrain.ops.bounds import DIFFERENCE, largest_scaled, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
@@ -83,6 +93,10 @@ class Add(ClampingOp):
             replace(dz, scale=dz.scale * common * s.factor) if emit.wants(x) else None
             for x, s in zip(inputs, (self.a, self.b), strict=True)
         )
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "elements")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_add_s8."""

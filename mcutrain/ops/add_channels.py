@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, Rows, rows_apart
 from mcutrain.ops.add import Add
 from mcutrain.ops.bounds import gradient_sums
 from mcutrain.ops.clamp import clamped_types
@@ -46,6 +46,10 @@ class AddChannels(Add):
             return da, None
         stage = OutputStage((common * self.b.factor,), False, emit.gradient_dtype, emit.salt())
         return da, emit.gradient(AddChannelsGradInput(stage, b.type.shape), dz)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "positions")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_add_channels_s8."""

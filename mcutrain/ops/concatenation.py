@@ -21,8 +21,10 @@ from mcutrain.ir.op import (
     Op,
     Operand,
     Param,
+    Rows,
     inputs,
     outputs,
+    rows_apart,
 )
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
@@ -73,6 +75,10 @@ class Concatenation(Op):
                 found.append(None)
             first += x.type.shape[self.axis]
         return tuple(found)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Along width and channels."""
+        return rows_apart(types, results, "outer") if self.axis >= 2 else None
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_concatenation_s8: NULL and length 0 for the inputs that are not there."""

@@ -25,6 +25,7 @@ from mcutrain.ir.op import (
     KernelCall,
     Op,
     Param,
+    Rows,
     channel_axis,
     exact_matmul,
     inputs,
@@ -190,6 +191,10 @@ class Conv2D(Op):
             emit.train(weight_op, update, dz, saved, parameter=w)
         train_bias(emit, dz, b)
         return dx, None, None
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """A window's rows of x."""
+        return self.window.rows()
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_conv_2d_s8, or mct_conv_2d_s32 for the bare sums."""

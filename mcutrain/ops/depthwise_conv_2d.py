@@ -21,6 +21,7 @@ from mcutrain.ir.op import (
     Op,
     Param,
     ParameterUpdate,
+    Rows,
     channel_axis,
     expanded_order,
     inputs,
@@ -128,6 +129,10 @@ class DepthwiseConv2D(Op):
             None, (*w.type.shape[:3], count), self.window, self.x_zero_point, x_columns, channels
         )
         emit.train(op, update, dz, saved, parameter=w)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """A window's rows of x."""
+        return self.window.rows()
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_depthwise_conv_2d_s8."""

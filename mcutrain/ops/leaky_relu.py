@@ -11,7 +11,17 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import (
+    Bound,
+    Emit,
+    Gradient,
+    KernelCall,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+    rows_apart,
+)
 from mcutrain.ops.bounds import DIFFERENCE, SCALES, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
@@ -69,6 +79,10 @@ class LeakyRelu(ClampingOp):
         slope = round(negative / positive * 2**SLOPE_BITS)
         op = LeakyReluGradInput(stage, x.type.shape, self.x_zero_point, slope)
         return (emit.gradient(op, dz, x.name),)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "elements")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_leaky_relu_s8."""

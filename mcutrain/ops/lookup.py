@@ -11,7 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import (
+    ChannelwiseOp,
+    Emit,
+    Gradient,
+    KernelCall,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+    rows_apart,
+)
 from mcutrain.ops.activation_functions import (
     ACTIVATIONS,
     STORED,
@@ -62,6 +72,10 @@ class Lookup(ChannelwiseOp):
         scale = dy.scale * 2.0**self.slope_exp
         stage = OutputStage((scale,), False, emit.gradient_dtype, emit.salt())
         return (emit.gradient(LookupGradInput(stage, x.type.shape, self.slopes), dy, x.name),)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "elements")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_lookup_s8."""

@@ -12,7 +12,18 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import (
+    Bound,
+    Emit,
+    Gradient,
+    KernelCall,
+    Op,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+    rows_apart,
+)
 from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
@@ -88,6 +99,10 @@ class Mul(ClampingOp):
             return None
         stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
         return emit.gradient(MulGradInput(stage, x.type.shape, zero_point), dz, other.name)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "positions")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_mul_s8."""

@@ -17,6 +17,7 @@ from mcutrain.ir.op import (
     Gradient,
     KernelCall,
     Param,
+    Rows,
     inputs,
     outputs,
 )
@@ -56,6 +57,10 @@ class Pad(ChannelwiseOp):
             return (None,)
         stage = OutputStage((dy.scale,), False, emit.gradient_dtype, emit.salt())
         return (emit.gradient(PadGradInput(stage, x.type.shape, self.padding), dy),)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """A row of x, or none for the border."""
+        return Rows((0,), pad=self.padding[0], x="x.h", y="y.h", pad_top="pad_top")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_pad_s8."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, Rows, inputs, outputs
 from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
@@ -96,6 +96,10 @@ class AveragePool2D(ClampingOp):
         largest = -FULL_RANGE[0] * area + area // 2
         return (Bound(f"sums of a window of {area:,} places", largest, "make the window smaller"),)
 
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """A window's rows of x."""
+        return self.window.rows()
+
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_average_pool_2d_s8."""
         limits = (Param("low", self.low), Param("high", self.high))
@@ -175,6 +179,10 @@ class MaxPool2D(ClampingOp):
         dz = _through_clamp(emit, dy, y, self.low, self.high)
         stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
         return (emit.gradient(MaxPool2DGradInput(stage, x.type.shape, self.window), dz, x.name),)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """A window's rows of x."""
+        return self.window.rows()
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_max_pool_2d_s8."""

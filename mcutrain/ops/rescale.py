@@ -11,7 +11,17 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, inputs, outputs
+from mcutrain.ir.op import (
+    Bound,
+    Emit,
+    Gradient,
+    KernelCall,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+    rows_apart,
+)
 from mcutrain.ops.bounds import DIFFERENCE, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
@@ -52,6 +62,10 @@ class Rescale(ClampingOp):
             return (None,)
         factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
         return (rescale(emit, dy, y.type.shape, (factor,), emit.mask(y)),)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "elements")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_rescale_s8."""

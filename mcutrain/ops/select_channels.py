@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Emit, KernelCall, Op, Param, inputs, outputs, table_of
+from mcutrain.ir.op import Emit, KernelCall, Op, Param, Rows, inputs, outputs, rows_apart, table_of
 
 Array = npt.NDArray[Any]
 
@@ -30,6 +30,10 @@ class SelectChannels(Op):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Gather along the last axis."""
         return (inputs[0][..., list(self.channels)],)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Each position by itself."""
+        return rows_apart(types, results, "positions")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_select_channels_s8."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import NULL, Bound, KernelCall, Op, Param, inputs, outputs
+from mcutrain.ir.op import NULL, Bound, KernelCall, Op, Param, Rows, inputs, outputs, rows_apart
 
 Array = npt.NDArray[Any]
 
@@ -144,6 +144,10 @@ class Softmax(Op):
         mantissa, bits = _reciprocal(rounded.sum(axis=-1, keepdims=True))
         y = _rounding_shift(_high_mul(exponentials, mantissa), bits + 31 - 8)
         return (np.clip(y - 128, -128, 127).astype(np.int8),)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Each position by itself."""
+        return rows_apart(types, results, "rows")
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_softmax_s8."""

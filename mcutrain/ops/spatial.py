@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.ir.op import Border, Param
+from mcutrain.ir.op import Border, Param, Rows
 
 Array = npt.NDArray[Any]
 
@@ -75,6 +75,12 @@ class Window:
         y0, x0 = ky * self.dilation[0], kx * self.dilation[1]
         y1, x1 = y0 + (rows - 1) * self.stride[0] + 1, x0 + (columns - 1) * self.stride[1] + 1
         return padded[y0 : y1 : self.stride[0], x0 : x1 : self.stride[1]]
+
+    def rows(self) -> Rows:
+        """How an operator whose first input it slides over computes row by row."""
+        span = (self.kernel[0] - 1) * self.dilation[0] + 1
+        stride, pad = self.stride[0], self.padding[0]
+        return Rows((0,), span, stride, pad, "x.h", "y.h", "window.pad_top")
 
     def params(self) -> tuple[Param, ...]:
         """The fields of `mct_window` in firmware/runtime/mct_types.h."""
