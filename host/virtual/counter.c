@@ -9,7 +9,8 @@
  * for each call that the model's code makes: a function of the model that is entered from outside is
  * the root; a function that starts while the model's code runs, and is not the model's own, is the
  * next call of this root, until the instruction after the call is reached or the model's code runs
- * again. Row 0 of a root has what the model's own code takes. */
+ * again. Row 0 of a root has what the model's own code takes. A function of the model that such a call
+ * calls back is a root of its own until it returns. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ enum {
     LR = 10,
     CACHED = 1 << 16,
     BLOCK_BYTES = 8192,
-    ROOTS = 16,
+    ROOTS = 256,
     ROWS = 1024
 };
 enum {
@@ -52,6 +53,12 @@ typedef struct {
     uint32_t function, reserved;
 } row;
 
+/* Where in the model the core is. root: -1 is outside. call: 0 is in the model's own code. */
+typedef struct {
+    int32_t root;
+    uint32_t call, return_to, calls_made;
+} position;
+
 typedef struct {
     uint32_t address, bytes, instructions, function;
     uint8_t is_entry, has_fpu;
@@ -64,16 +71,21 @@ typedef struct {
     emulation_stop stop;
     function_range *functions;
     uint64_t *by_function;
-    uint32_t function_count;  /* one more than ranges: the last is for all other addresses */
-    int32_t root;             /* -1: outside of the model */
-    uint32_t call, return_to; /* 0: in the model's own code */
-    uint32_t calls_made;
+    uint32_t function_count; /* one more than ranges: the last is for all other addresses */
+    position at;
+    position caller; /* of a function of the model that was called back */
     uint32_t root_functions[ROOTS];
     uint32_t root_count;
     row rows[ROOTS][ROWS];
     block_facts cache[CACHED];
     block_facts uncached;
 } counter;
+
+/* The core was reset, whatever it did. */
+void mct_counter_leave(counter *c) {
+    c->at = (position){.root = -1};
+    c->caller = c->at;
+}
 
 counter *mct_counter_new(void *read, void *read_register, void *stop) {
     counter *const c = calloc(1, sizeof *c);
@@ -83,7 +95,7 @@ counter *mct_counter_new(void *read, void *read_register, void *stop) {
         memcpy(&c->stop, &stop, sizeof stop);
         c->face.target = UINT64_MAX;
         c->face.lowest_sp = UINT32_MAX;
-        c->root = -1;
+        mct_counter_leave(c);
     }
     return c;
 }
@@ -109,12 +121,6 @@ int mct_counter_functions(counter *c, const function_range *ranges, uint32_t cou
 /* The code changed. */
 void mct_counter_flush(counter *c) {
     memset(c->cache, 0, sizeof c->cache);
-}
-
-/* The core was reset, whatever it did. */
-void mct_counter_leave(counter *c) {
-    c->root = -1;
-    c->call = 0;
 }
 
 /* Forgets what was attributed, not the count. */
@@ -210,48 +216,58 @@ static int32_t find_root(counter *c, uint32_t function) {
 static void enter_call(counter *c, uc_engine *uc, uint32_t function) {
     uint32_t lr = 0;
     (void)c->read_register(uc, LR, &lr);
-    c->return_to = lr & ~1u;
-    if (c->calls_made < ROWS - 1) {
-        c->calls_made++;
+    c->at.return_to = lr & ~1u;
+    if (c->at.calls_made < ROWS - 1) {
+        c->at.calls_made++;
     }
-    c->call = c->calls_made;
-    row *const called = &c->rows[c->root][c->call];
+    c->at.call = c->at.calls_made;
+    row *const called = &c->rows[c->at.root][c->at.call];
     called->function = c->functions[function].called_as;
     called->calls++;
 }
 
 static void enter_model(counter *c, uint32_t function) {
-    if (c->root < 0) {
-        c->root = find_root(c, function);
-        c->calls_made = 0;
-        if (c->root >= 0) {
-            c->rows[c->root][0].function = function;
-            c->rows[c->root][0].calls++;
+    if (c->at.root < 0) {
+        c->at.root = find_root(c, function);
+        c->at.calls_made = 0;
+        if (c->at.root >= 0) {
+            c->rows[c->at.root][0].function = function;
+            c->rows[c->at.root][0].calls++;
         }
     }
-    c->call = 0;
+    c->at.call = 0;
+}
+
+/* To the call that called back, or out of the model. */
+static void leave_root(counter *c) {
+    c->at = c->caller;
+    c->caller = (position){.root = -1};
 }
 
 static void follow(counter *c, uc_engine *uc, const block_facts *block) {
     const int in_model =
         block->function < c->function_count && c->functions[block->function].is_model;
     if (in_model) {
+        if (block->is_entry && c->at.root >= 0 && c->at.call != 0) {
+            c->caller = c->at;
+            c->at.root = -1;
+        }
         enter_model(c, block->function);
-    } else if (c->root >= 0 && c->call == 0) {
+    } else if (c->at.root >= 0 && c->at.call == 0) {
         if (block->is_entry) {
             enter_call(c, uc, block->function);
         } else {
-            c->root = -1; /* the model returned to its caller */
+            leave_root(c); /* the model returned to its caller */
         }
-    } else if (c->root >= 0 && block->address == c->return_to) {
-        c->root = -1; /* its last call returned to its caller */
+    } else if (c->at.root >= 0 && block->address == c->at.return_to) {
+        leave_root(c); /* its last call returned to its caller */
     }
 }
 
 static void attribute(counter *c, const block_facts *block, uint64_t instructions) {
     c->by_function[block->function] += instructions;
-    if (c->root >= 0) {
-        c->rows[c->root][c->call].instructions += instructions;
+    if (c->at.root >= 0) {
+        c->rows[c->at.root][c->at.call].instructions += instructions;
     }
 }
 
