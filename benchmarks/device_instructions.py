@@ -66,10 +66,8 @@ def measure(step, board: str, options) -> tuple[Counter[str], Counter[str]]:
     for position in range(SETTLING_STEPS):
         send()
         device.train(position, position, RATE)
-    send()
-    inference = counted(machine, device.infer)
-    send()
-    training = counted(machine, lambda: device.train(0, SETTLING_STEPS, RATE))
+    inference = counted(machine, lambda: (send(), device.infer()))
+    training = counted(machine, lambda: (send(), device.train(0, SETTLING_STEPS, RATE)))
     return inference, training
 
 
@@ -84,7 +82,7 @@ def totals(machine: Machine) -> Counter[str]:
     """By the function that the model's code called."""
     found: Counter[str] = Counter()
     for row in machine.operators():
-        if row.root in ("mct_infer", "mct_train"):
+        if row.root in ("mct_feed", "mct_infer", "mct_train") or row.root.startswith("segment_"):
             found[row.function if row.index else OWN] += row.instructions
     return found
 

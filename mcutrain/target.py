@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 FIRMWARE = Path(mcutrain_firmware.__file__).parent
 BOARDS = FIRMWARE / "boards"
-PROTOCOL_BYTES = 672
+PROTOCOL_BYTES = 680
 """sizeof(mct_protocol) where pointers have four bytes; mct_app.c asserts it."""
 RAM_ALIGN_BYTES = 8
 PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its header

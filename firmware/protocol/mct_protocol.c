@@ -132,7 +132,9 @@ static mct_outcome mct_sample(mct_protocol *p, mct_body body) {
         return mct_refuse_at(MCT_ANSWER_OFFSET, body, p->sample_bytes);
     }
     p->output = NULL; /* the input may lie where the scores were */
-    memcpy(mct_input() + offset, body.bytes + 4, count);
+    const uint64_t before = mct_board_cycles();
+    (void)mct_feed(offset, (const int8_t *)body.bytes + 4, count); /* they are the next ones */
+    p->feed_cycles = (offset == 0 ? 0 : p->feed_cycles) + mct_board_cycles() - before;
     p->sample_bytes = offset + count;
     mct_put32(body.bytes, p->sample_bytes);
     return mct_done(4);
@@ -141,7 +143,7 @@ static mct_outcome mct_sample(mct_protocol *p, mct_body body) {
 static void mct_run_inference(mct_protocol *p) {
     const uint64_t before = mct_board_cycles();
     const int8_t *output = mct_infer();
-    p->infer_cycles = mct_board_cycles() - before;
+    p->infer_cycles = p->feed_cycles + mct_board_cycles() - before;
     mct_forget_sample(p);
     p->output = output;
     p->prediction = 0;
@@ -209,7 +211,7 @@ static mct_outcome mct_train_sample_now(mct_protocol *p, mct_body body) {
     mct_result result;
     const uint64_t before = mct_board_cycles();
     (void)mct_train(label, rate, &result); /* fails for a wrong label only */
-    p->train_cycles = mct_board_cycles() - before;
+    p->train_cycles = p->feed_cycles + mct_board_cycles() - before;
     mct_forget_sample(p);
     p->loss_q16 = result.loss_q16;
     p->prediction = result.prediction;

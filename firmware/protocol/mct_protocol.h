@@ -66,8 +66,9 @@ typedef struct {
 } mct_kept;
 
 typedef struct {
-    uint64_t train_cycles; /* of the last training step */
-    uint64_t infer_cycles; /* of the last inference */
+    uint64_t feed_cycles;  /* of the sample so far: of a front that is computed row by row */
+    uint64_t train_cycles; /* of the last training step, with its sample's */
+    uint64_t infer_cycles; /* of the last inference, with its sample's */
     mct_frame frame;       /* a request, then its response */
     mct_kept kept;
     mct_store store;

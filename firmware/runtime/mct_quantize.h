@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#define MCT_PIECE_BYTES 96 /* of a sample that is converted in pieces, on the stack */
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -6,7 +6,7 @@
 int32_t mct_host_train(int32_t samples, const int8_t *x, const int32_t *labels,
                        const mct_learning_rate *rates, mct_result *results) {
     for (int32_t n = 0; n < samples; n++) {
-        memcpy(mct_input(), x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
+        (void)mct_feed(0, x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
         const mct_status status = mct_train(labels[n], rates[n], &results[n]);
         if (status != MCT_OK) {
             return (int32_t)status;
@@ -17,7 +17,7 @@ int32_t mct_host_train(int32_t samples, const int8_t *x, const int32_t *labels,
 
 void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y) {
     for (int32_t n = 0; n < samples; n++) {
-        memcpy(mct_input(), x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
+        (void)mct_feed(0, x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
         memcpy(y + (size_t)n * MCT_OUTPUT_BYTES, mct_infer(), MCT_OUTPUT_BYTES);
     }
 }

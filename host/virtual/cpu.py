@@ -61,6 +61,7 @@ MODELS = {
     "cortex-m7": UC_CPU_ARM_CORTEX_M7,
 }
 MODEL_FUNCTIONS = (
+    "mct_feed",
     "mct_infer",
     "mct_input",
     "mct_reset",

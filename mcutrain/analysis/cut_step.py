@@ -64,7 +64,7 @@ class CutStep:
         head = find_head(graph).name
         options = TrainOptions(gradient_dtype, accumulate)
         training = differentiate(graph, head, dict(self.updates), SoftmaxCrossEntropy, options)
-        return plan_training(training, ALIGN_BYTES[gradient_dtype], search=False)
+        return plan_training(training, ALIGN_BYTES[gradient_dtype], search=False, stream="off")
 
 
 def cut_step(trunk: Graph, scheme: UpdateScheme, cut: Cut) -> CutStep:

@@ -123,7 +123,7 @@ class FrontProgram:
         probe = _with_probe(front)
         training = differentiate(probe, find_head(probe).name, {}, SoftmaxCrossEntropy)
         self._simulator = CompiledSimulator(
-            plan_training(replace(training, forward=front), search=False), "front"
+            plan_training(replace(training, forward=front), search=False, stream="off"), "front"
         )
 
     def run(self, x: Array) -> Array:

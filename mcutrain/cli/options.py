@@ -127,6 +127,13 @@ AddClass = Annotated[
 ]
 Accumulate = Annotated[int, typer.Option(min=1, max=65535, help="Samples per update.")]
 GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
+Stream = Annotated[
+    Literal["auto", "off", "max"],
+    typer.Option(
+        help="Compute the first layers row by row, so that none of their images lies in memory as "
+        "a whole: as far as that makes the arena smaller, not at all, or to the least of the front."
+    ),
+]
 NoQas = Annotated[
     bool, typer.Option("--no-qas", help="Leave out quantization-aware scaling (but in the head).")
 ]
@@ -167,6 +174,7 @@ class StepOptions:
     head_residual_bits: int | None = None
     loss: str = AUTO
     added: tuple[str, ...] = ()
+    stream: Literal["auto", "off", "max"] = "auto"
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -187,6 +195,7 @@ class StepOptions:
             qas=not self.no_qas,
             loss=self.loss,
             added=self.added,
+            stream=self.stream,
         )
 
     def recipe(self, classes: int | None) -> Recipe:
@@ -226,6 +235,7 @@ class StepFlags:
     gradient_bits: GradientBits = 8
     residual_bits: ResidualBits = None
     head_residual_bits: HeadResidualBits = None
+    stream: Stream = "auto"
 
     def options(self, scheme: str, no_qas: bool = False) -> StepOptions:
         """The same with a scheme. Raises McutrainError for a class that is given twice."""
@@ -238,6 +248,7 @@ class StepFlags:
             self.head_residual_bits,
             self.loss,
             added(self.add_class),
+            self.stream,
         )
 
 

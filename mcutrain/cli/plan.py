@@ -47,7 +47,7 @@ def plan(
     """
     from mcutrain.functions.planning import plan as planned
     from mcutrain.memplan import picture as drawing
-    from mcutrain.memplan import to_csv
+    from mcutrain.memplan import rows_kept, to_csv
     from mcutrain.pipeline import load
     from mcutrain.target import load_target
 
@@ -63,7 +63,7 @@ def plan(
     _print(step, found.to_dict())
     if picture:
         show()
-        show(drawing(step.plan.arena).rstrip())
+        show(drawing(step.plan.arena, notes=rows_kept(step.plan)).rstrip())
 
 
 def _print(step: TrainingStep, found: dict[str, Any]) -> None:
@@ -82,6 +82,9 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
     show(f"{found['model']}, scheme {found['scheme']}, {learns}")
     show_rows(rows)
+    streamed = _streamed(step)
+    if streamed:
+        show(f"  {'row by row':16}{streamed}")
     board = found.get("board")
     if board is not None and board["saves"] is not None:
         show(
@@ -94,6 +97,15 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     )
     biggest = found["at_peak"][:BIGGEST]
     show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
+
+
+def _streamed(step: TrainingStep) -> str:
+    """Which nodes compute row by row, in words."""
+    nodes, segments = step.plan.nodes, step.plan.segments
+    parts = [f"{nodes[s.first].name} to {nodes[s.last].name}" for s in segments]
+    if any(s.is_fed for s in segments):
+        parts.append("the input is never in memory as a whole")
+    return "; ".join(parts)
 
 
 def _sram_rows(sram_bytes: int, board: dict[str, Any] | None) -> list[list[Any]]:

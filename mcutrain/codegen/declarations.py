@@ -49,8 +49,15 @@ class Declarations:
 
     def call(self, call: KernelCall, operand: Callable[[Operand], str], node: str = "node") -> str:
         """The statement of a call, its parameters declared. operand: the C pointer of each."""
-        pointers = ["NULL" if o.kind == "null" else operand(o) for o in call.operands]
-        return f"{call.function}({', '.join([f'&{self._struct(call, node)}', *pointers])});"
+        return _statement(call, self._struct(call, node), operand)
+
+    def rows(
+        self, call: KernelCall, operand: Callable[[Operand], str], node: str, sets: Iterable[str]
+    ) -> tuple[str, ...]:
+        """The statements of a call with a copy of the parameters; sets: what changes in it."""
+        copy = f"{call.function}_params params = {self._struct(call, node)};"
+        changes = (f"params.{change};" for change in sets)
+        return (copy, *changes, _statement(call, "params", operand))
 
     def _struct(self, call: KernelCall, node: str) -> str:
         fields = _nested((p.name, self._value(p, node)) for p in call.params)
@@ -80,6 +87,11 @@ class Declarations:
             candidate, i = f"{base}_{i}", i + 1
         self._names.add(candidate)
         return candidate
+
+
+def _statement(call: KernelCall, params: str, operand: Callable[[Operand], str]) -> str:
+    pointers = ["NULL" if o.kind == "null" else operand(o) for o in call.operands]
+    return f"{call.function}({', '.join([f'&{params}', *pointers])});"
 
 
 def _nested(fields: Iterable[tuple[str, str]]) -> Fields:

@@ -15,6 +15,8 @@ from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
 from mcutrain.memplan import TrainingPlan
+from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
+from mcutrain.memplan.stream import Segment
 from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
 
 
@@ -24,6 +26,30 @@ class Call:
 
     comment: str
     code: str
+
+
+@dataclass(frozen=True)
+class StageFunction:
+    """A stage of a segment: a function that computes a strip, and its row of the table."""
+
+    name: str
+    comment: str
+    code: tuple[str, ...]
+    row: str
+
+
+@dataclass(frozen=True)
+class SegmentCode:
+    """Nodes that are computed row by row. tensors: rows of a table, with comments."""
+
+    name: str
+    comment: str
+    stages: tuple[StageFunction, ...]
+    tensors: tuple[tuple[str, str], ...]
+    links: tuple[int, ...]
+    sources: int
+    progress: int
+    is_fed: bool
 
 
 class Program:
@@ -40,6 +66,9 @@ class Program:
 
         nodes = self.training.graph.nodes
         backward = next(i for i, n in enumerate(nodes) if self.training.loss in n.outputs)
+        self.segments = tuple(
+            self._segment(segment, number) for number, segment in enumerate(plan.segments)
+        )
         self.infer = self._calls(self.training.forward, self.training.forward.nodes)
         self.forward = self._calls(self.training.graph, nodes[:backward])
         self.backward = self._calls(self.training.graph, nodes[backward:])
@@ -126,8 +155,78 @@ class Program:
         self._names.add(candidate)
         return candidate
 
+    @property
+    def is_fed(self) -> bool:
+        """Whether the input is never in memory as a whole."""
+        return any(segment.is_fed for segment in self.segments)
+
     def _calls(self, graph: Graph, nodes: Iterable[Node]) -> tuple[Call, ...]:
-        return tuple(self._call(graph, node) for node in nodes if not node.op.is_view)
+        """A segment is one call, in the place of the first of its nodes; a fed one is none."""
+        streamed = {name: i for i, s in enumerate(self.plan.segments) for name in s.nodes}
+        calls: dict[str | int, Call] = {}
+        for node in nodes:
+            number = streamed.get(node.name)
+            if number is None and not node.op.is_view:
+                calls[node.name] = self._call(graph, node)
+            elif number is not None and not self.segments[number].is_fed:
+                segment = self.segments[number]
+                code = f"mct_segment_compute(&{segment.name}, arena.bytes);"
+                calls[number] = Call(segment.comment, code)
+        return tuple(calls.values())
+
+    def _segment(self, segment: Segment, number: int) -> SegmentCode:
+        name = segment_name(number)
+        links: list[int] = []
+        tensors = []
+        for tensor, readers in zip(segment.tensors, segment.course.readers, strict=True):
+            numbers = (self.plan.offset_of(tensor.name), tensor.row_bytes, tensor.rows, tensor.room)
+            row = (*numbers, len(links), len(readers))
+            tensors.append((", ".join(map(str, row)), comment(tensor.name)))
+            links += readers
+        stages = []
+        for i, inputs in enumerate(segment.course.inputs):
+            stages.append(self._stage(segment, i, stage_function(number, i), len(links)))
+            links += inputs
+        first, last = segment.stages[0].node.name, segment.stages[-1].node.name
+        text = comment(f"{first} to {last}, row by row")
+        progress = self.plan.arena.offsets[PROGRESS_PREFIX + segment.name]
+        return SegmentCode(
+            name,
+            text,
+            tuple(stages),
+            tuple(tensors),
+            tuple(links),
+            segment.sources,
+            progress,
+            segment.is_fed,
+        )
+
+    def _stage(self, segment: Segment, place: int, name: str, first: int) -> StageFunction:
+        stage = segment.stages[place]
+        node, rows, graph = stage.node, stage.rows, self.training.graph
+        call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
+        self.kernels.setdefault(call.kernel, set()).add(call.source)
+        sets = [f"{rows.x} = strip->x_rows"] if rows.x else []
+        sets += [f"{rows.y} = strip->y_rows"] if rows.y else []
+        sets += [f"{rows.pad_top} = strip->pad_top"] if rows.pad_top else []
+        if rows.counted:
+            (all_rows,) = (p.value for p in call.params if p.name == rows.counted)
+            assert isinstance(all_rows, int)
+            each = all_rows // graph.tensors[node.outputs[0]].type.shape[1]
+            sets.append(f"{rows.counted} = {each} * strip->y_rows")
+
+        def operand(operand: Operand) -> str:
+            if operand.kind == "output":
+                return "strip->y"
+            if operand.kind == "input" and operand.index in rows.inputs:
+                return f"strip->x[{stage.reads.index(node.inputs[operand.index])}]"
+            return self._operand(graph, node, operand)
+
+        code = self._declarations.rows(call, operand, node.name, sets)
+        text = comment(f"{node.name}: {type_text(graph.tensors[node.outputs[0]].type)}")
+        numbers = (rows.span, rows.stride, rows.pad, stage.strip, segment.sources + place, first)
+        row = ", ".join(map(str, (name, *numbers, len(stage.reads))))
+        return StageFunction(name, text, code, row)
 
     def _call(self, graph: Graph, node: Node) -> Call:
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
@@ -144,6 +243,11 @@ class Program:
             return f"(void *)(arena.bytes + {offset})"
         names = node.inputs if operand.kind == "input" else node.outputs
         return self.expression(graph, names[operand.index])
+
+    @property
+    def fed(self) -> str:
+        """The C pointer to how many bytes of a sample there are, if the input is fed."""
+        return f"ARENA(uint32_t, {self.plan.arena.offsets[FED]})"
 
     def _initial_state(self) -> tuple[Mapping[str, object], ...]:
         entries = []
@@ -162,6 +266,16 @@ class Program:
                 {"offset": offset, "name": c_name, "bytes": value.nbytes, "tensor": comment(name)}
             )
         return tuple(entries)
+
+
+def segment_name(number: int) -> str:
+    """Of the C structure; number: from 0."""
+    return f"segment_{number + 1}"
+
+
+def stage_function(number: int, place: int) -> str:
+    """The C function that computes rows of a segment's stage; both are counted from 0."""
+    return f"{segment_name(number)}_stage_{place + 1}"
 
 
 def sources_of(kernels: Mapping[str, set[str]]) -> tuple[str, ...]:

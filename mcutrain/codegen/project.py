@@ -188,6 +188,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters["broken"] = broken
+    environment.filters["lines"] = lines
     environment.filters["paragraph"] = paragraph
     environment.filters["prefixed"] = lambda text, prefix: prefix + text
     return environment
@@ -196,6 +197,7 @@ def _environment() -> jinja2.Environment:
 def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
     """The runtime and the kernels that are used, with all that they include."""
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
+    names += ["runtime/mct_stream.c"] if program.segments else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
     files = {name: firmware.firmware_text(name) for name in names}
@@ -244,7 +246,9 @@ def template_values(
         "initial": program.initial,
         "biases": program.biases,
         "exponents": list(lines(program.exponents)),
-        "input": program.expression(training.forward, training.x),
+        "input": None if program.is_fed else program.expression(training.forward, training.x),
+        "fed": program.fed if program.is_fed else None,
+        "segments": program.segments,
         "output": program.expression(training.forward, output),
         "infer": program.infer,
         "forward": program.forward,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Rate
+from mcutrain_host.virtual.counter import OperatorCount
 from mcutrain_host.virtual.errors import VirtualBoardError, check_installed
 
 from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.codegen.program import stage_function
 from mcutrain.cost.instructions import nodes_of
 from mcutrain.errors import TargetError
+from mcutrain.memplan import TrainingPlan
 from mcutrain.pipeline import TrainingStep
 from mcutrain.target import Target, load_target
 
@@ -25,7 +28,7 @@ Array = npt.NDArray[Any]
 Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and of how much."""
 
-ROOT = "mct_train"
+TRAIN, FEED, COMPUTE = "mct_train", "mct_feed", "mct_segment_compute"
 RATE = Rate(1 << 30, -4)
 SETTLING_UPDATES = 2
 """Before these the gradients' exponents do not fit, and rare paths of the code are common."""
@@ -42,6 +45,8 @@ def count_instructions(
     report: Report = lambda what, done, of: None,
 ) -> Mapping[str, int]:
     """Executed instructions of one training step by the node's name, as `estimate` gives them.
+
+    What moves rows from node to node is counted with the first node of their segment.
 
     The mean of COUNTED_UPDATES steps: what a gradient's zeros and the sums' sizes save differs a
     little from sample to sample. folder: where the project is generated and built, unless it lies
@@ -63,7 +68,7 @@ def count_instructions(
         with tempfile.TemporaryDirectory() as scratch:
             return count_instructions(step, target, Path(scratch) / "project", samples, report)
     _built(step, target, folder, report)
-    return _counts(training, folder, samples or _noise(training), report)
+    return _counts(step.plan, folder, samples or _noise(training), report)
 
 
 def _built(step: TrainingStep, target: Target, folder: Path, report: Report) -> None:
@@ -84,9 +89,10 @@ def _noise(training: TrainGraph) -> tuple[Array, Array]:
 
 
 def _counts(
-    training: TrainGraph, folder: Path, samples: tuple[Array, Array], report: Report
+    plan: TrainingPlan, folder: Path, samples: tuple[Array, Array], report: Report
 ) -> Mapping[str, int]:
     """Run a built project."""
+    training = plan.training
     from mcutrain_host.virtual.board import DirectLink, load_machine
     from mcutrain_host.virtual.link import LoopbackLink
 
@@ -102,22 +108,41 @@ def _counts(
         device.send_sample(x[i % len(x)].tobytes())
         device.train(int(labels[i % len(x)]), i, RATE)
         report("counting instructions", i + 1, settling + counted)
-    rows = [row for row in machine.operators() if row.root == ROOT and row.index > 0]
-    return _by_node(training, [(row.function, row.instructions) for row in rows], counted)
+    return _by_node(plan, machine.operators(), counted)
 
 
-def _by_node(training: TrainGraph, calls: list[tuple[str, int]], steps: int) -> Mapping[str, int]:
-    """The n-th call is the n-th node that has code: how mct_train is generated."""
-    nodes = nodes_of(training)
-    called = [name for name, function in nodes.items() if function]
-    if len(called) > MOST_CALLS:
-        raise TargetError(f"the step makes {len(called)} calls; at most {MOST_CALLS} are counted")
-    expected, found = [nodes[name] for name in called], [function for function, _ in calls]
-    if expected != found:
+def _by_node(plan: TrainingPlan, rows: Sequence[OperatorCount], steps: int) -> Mapping[str, int]:
+    """The n-th call is the n-th node or segment that has code: how mct_train is generated."""
+    kernels = nodes_of(plan.training)
+    expected = _calls(plan, kernels)
+    if len(expected) > MOST_CALLS:
+        raise TargetError(f"the step makes {len(expected)} calls; at most {MOST_CALLS} are counted")
+    calls = [row for row in rows if row.root == TRAIN and row.index > 0]
+    if [function for _, function in expected] != [row.function for row in calls]:
         raise VirtualBoardError(
             "the firmware's calls are not those of the training step; was the folder built from "
             "another one?"
         )
-    total = dict.fromkeys(nodes, 0)
-    total.update((name, round(n / steps)) for name, (_, n) in zip(called, calls, strict=True))
-    return total
+    total = dict.fromkeys(kernels, 0)
+    for (name, _), row in zip(expected, calls, strict=True):
+        total[name] += row.instructions
+    for number, segment in enumerate(plan.segments):
+        for place, stage in enumerate(segment.stages):
+            root = stage_function(number, place)
+            total[stage.node.name] += sum(row.instructions for row in rows if row.root == root)
+        if segment.is_fed:
+            total[segment.name] += sum(row.instructions for row in rows if row.root == FEED)
+    return {name: round(n / steps) for name, n in total.items()}
+
+
+def _calls(plan: TrainingPlan, kernels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(node, function) of all that mct_train calls; a segment stands under its first node."""
+    segments = {name: segment for segment in plan.segments for name in segment.nodes}
+    found = []
+    for name, function in kernels.items():
+        segment = segments.get(name)
+        if segment is None and function:
+            found.append((name, function))
+        elif segment is not None and name == segment.name and not segment.is_fed:
+            found.append((name, COMPUTE))
+    return found

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.ir.graph import Graph, Node, TensorType
-from mcutrain.ir.op import NULL, Op, Param
+from mcutrain.ir.op import NULL, Op, Param, Rows
+from mcutrain.memplan.stream import Segment
 from mcutrain.target import FIRMWARE
 
 if sys.version_info >= (3, 11):
@@ -27,6 +30,8 @@ else:  # pragma: no cover
 COSTS = FIRMWARE / "costs"
 OTHER = "other"
 """Whose terms stand for a function that was never measured; they are rather too high."""
+ENGINE_INSTRUCTIONS = 700
+"""Of mct_stream.c for each strip, with the rows that it moves: measured, roughly."""
 IMAGES = ("x", "y", "dx", "dy")
 """What calls say height and width of, as `x.h` and `x.w`."""
 USUAL_SHIFTS = range(-20, 0)
@@ -35,12 +40,13 @@ Terms = Mapping[str, float]
 """Feature → instructions for each of it."""
 
 
-def estimate(training: TrainGraph, isa: str) -> Mapping[str, int]:
+def estimate(training: TrainGraph, isa: str, segments: Sequence[Segment] = ()) -> Mapping[str, int]:
     """Instructions of one training step by the node's name, in execution order; views take none.
 
-    The nodes that update once for several samples count with their share for one. isa: as a board
-    has it. Empty for "host": what a processor with caches and SIMD does in a second is not a matter
-    of instructions, and it is fast enough to ask.
+    segments: of the plan, whose nodes compute row by row; else every node is one call. The nodes
+    that update once for several samples count with their share for one. isa: as a board has it.
+    Empty for "host": what a processor with caches and SIMD does in a second is not a matter of
+    instructions, and it is fast enough to ask.
     """
     costs = load_costs(isa)
     if not costs:
@@ -48,6 +54,8 @@ def estimate(training: TrainGraph, isa: str) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for node, types, results in calls(training):
         found[node.name] = 0 if node.op.is_view else _node_cost(node.op, types, results, isa)
+    for segment in segments:
+        found.update(_segment_costs(training.graph, segment, isa))
     for node in training.apply:
         found[node.name] = round(found[node.name] / training.accumulate)
     return MappingProxyType(found)
@@ -75,10 +83,51 @@ def read_costs(file: Path) -> Mapping[str, Terms]:
     return MappingProxyType(values)
 
 
+def _segment_costs(graph: Graph, segment: Segment, isa: str) -> Mapping[str, int]:
+    """Every strip is a call, and what moves the rows is counted with the node that makes them."""
+    heights = {t.name: t.rows for t in segment.tensors}
+    strips: Counter[tuple[int, Strip]] = Counter()
+    for place, first, count, _ in segment.course.strips():
+        if place >= 0:
+            stage = segment.stages[place]
+            height = heights[stage.reads[0]]
+            begin, end = stage.rows.needed(first, count, height)
+            pad_top = max(stage.rows.pad - first * stage.rows.stride, 0)
+            strips[place, Strip(stage.rows, end - begin, count, pad_top)] += 1
+    found = dict.fromkeys((stage.node.name for stage in segment.stages), 0)
+    for (place, strip), calls in strips.items():
+        node = segment.stages[place].node
+        types, results = graph.types(node.inputs), graph.types(node.outputs)
+        one = _node_cost(node.op, types, results, isa, strip) + ENGINE_INSTRUCTIONS
+        found[node.name] += calls * one
+    return found
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Rows of an output that one call computes, of so many rows of input."""
+
+    rows: Rows
+    x_rows: int
+    y_rows: int
+    pad_top: int
+
+    def changes(self, height: int, values: Mapping[str, float]) -> Mapping[str, float]:
+        """The quantities that are others than for all rows. height: of the whole output."""
+        share = self.y_rows / height
+        names = (self.rows.counted, "macs", "inputs", "outputs")
+        found = {name: values[name] * share for name in names if name in values}
+        pairs = ((self.rows.x, self.x_rows), (self.rows.y, self.y_rows))
+        return {**found, **dict(pairs), self.rows.pad_top: self.pad_top}
+
+
 def quantities(
-    op: Op, types: Sequence[TensorType], results: Sequence[TensorType]
+    op: Op,
+    types: Sequence[TensorType],
+    results: Sequence[TensorType],
+    strip: Strip | None = None,
 ) -> tuple[str, Mapping[str, float]]:
-    """The kernel function, and what features are made of, by name.
+    """The kernel function, and what features are made of, by name. strip: the call computes it.
 
     The call's parameters (a table counts its numbers; .rare: the share of a table of shifts that is
     not in USUAL_SHIFTS); operand.N: 1 if the call's operand N is not NULL; macs; depth: macs per
@@ -95,6 +144,8 @@ def quantities(
     found["depth"] = found["macs"] // max(results[0].elements, 1)
     found["inputs"] = sum(t.elements for t in types)
     found["outputs"] = sum(t.elements for t in results)
+    if strip is not None:
+        found.update(strip.changes(results[0].shape[1], found))
     for image in IMAGES:
         if f"{image}.h" in found:
             found[f"{image}.pixels"] = found[f"{image}.h"] * found[f"{image}.w"]
@@ -136,10 +187,14 @@ def calls(
 
 @lru_cache(maxsize=1 << 14)
 def _node_cost(
-    op: Op, types: tuple[TensorType, ...], results: tuple[TensorType, ...], isa: str
+    op: Op,
+    types: tuple[TensorType, ...],
+    results: tuple[TensorType, ...],
+    isa: str,
+    strip: Strip | None = None,
 ) -> int:
     costs = load_costs(isa)
-    function, values = quantities(op, types, results)
+    function, values = quantities(op, types, results, strip)
     return round(total(costs.get(function, costs[OTHER]), values))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.kept import KeptCosts
 from mcutrain.cost.memory import cost_of, flash_bytes
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
+from mcutrain.memplan.training_plan import STATE_HEADER_BYTES, least_front_bytes
 from mcutrain.pipeline import ALIGN_BYTES, TrainingStep, differentiated, prepare
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.cost import CostFunction, CostModel, Needs, SchemeCost
@@ -45,13 +45,17 @@ def scheme_cost(
     code = None if isa is None else code_sizes(isa)
     kept = KeptCosts(graph, isa, options)
 
+    @lru_cache(maxsize=1)
+    def least_front() -> int:
+        return least_front_bytes(graph, align_bytes)
+
     @_remembered
     def cost(scheme: UpdateScheme) -> SchemeCost:
         found = kept.get(scheme)
         if found is None:
             _, training = differentiated(graph, scheme, options)
             counts = None if isa is None else instructions.estimate(training, isa)
-            found = cost_of(training, align_bytes, code, counts)
+            found = cost_of(training, align_bytes, code, counts, least_front())
             kept.put(scheme, found)
         return found
 
@@ -124,7 +128,9 @@ def _needs(step: TrainingStep, target: Target | None) -> Needs:
     """What the plan says of memory, and estimates of the rest."""
     plan = step.plan
     code = None if target is None else code_sizes(target.isa)
-    counts = {} if target is None else instructions.estimate(plan.training, target.isa)
+    counts = (
+        {} if target is None else instructions.estimate(plan.training, target.isa, plan.segments)
+    )
     sram = target.sram_bytes if target is not None else lambda arena, state: arena + state
     return Needs(
         sram_bytes=sram(plan.arena_bytes, plan.state_bytes),

@@ -11,7 +11,7 @@ from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface
 from mcutrain.data import Normalization, names_in_model
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import check_board, check_budget, state_parts
+from mcutrain.memplan import Stream, check_board, check_budget, state_parts
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
@@ -86,13 +86,14 @@ def plan(
     accumulate: Count = 1,
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
+    stream: Stream = "auto",
     sram: Count | None = None,
     board: PathLike | Target | None = None,
 ) -> Planned:
     """What a training step of a model needs in SRAM, byte by byte.
 
     model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
-    scheme … qas: as `prepare` takes them. sram: bytes that arena and state may take. board: a
+    scheme … stream: as `prepare` takes them. sram: bytes that arena and state may take. board: a
     board's name or folder, whose firmware and stack count, too.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
@@ -101,7 +102,7 @@ def plan(
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
     target = target_of(board)
-    step = _step(model, scheme, classes, 0, loss, added, accumulate, gradient_dtype, qas)
+    step = _step(model, scheme, classes, 0, loss, added, accumulate, gradient_dtype, qas, stream)
     if sram is not None:
         check_budget(step.plan, sram)
     if target is not None:
@@ -146,17 +147,18 @@ def generate(
     accumulate: Count = 1,
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
+    stream: Stream = "auto",
     prefix: str = "mct",
     class_names: Sequence[str] | None = None,
     normalization: Normalization | None = None,
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
-    model: as `plan` takes it. output: the folder; an earlier project there is replaced. board:
-    whose whole firmware it is; without, a library for firmware of your own. seed: of a new head.
-    prefix: what the library's names begin with. class_names: for the program; by default those in
-    the metadata of a .tflite file, if they name the classes that are left. normalization: of its
-    pixels.
+    model … stream: as `plan` takes them. output: the folder; an earlier project there is replaced.
+    board: whose whole firmware it is; without, a library for firmware of your own. seed: of a new
+    head. prefix: what the library's names begin with. class_names: for the program; by default
+    those in the metadata of a .tflite file, if they name the classes that are left. normalization:
+    of its pixels.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -164,7 +166,7 @@ def generate(
     >>> generate("model.int8.tflite", "project", "last:3", classes=10)
     """
     target = target_of(board)
-    step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas)
+    step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas, stream)
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
     return write_project(step, target, Interface(prefix, names, normalization), Path(output))
 
@@ -206,6 +208,15 @@ def facts(step: TrainingStep) -> dict[str, Any]:
         "state": state_parts(step.plan),
         "sram_bytes": found.sram_bytes,
         "constant_bytes": found.constant_bytes,
+        "streamed": [
+            {
+                "first_step": segment.first,
+                "last_step": segment.last,
+                "takes_rows_of_input": segment.is_fed,
+                "rows_kept": {t.name: t.room for t in segment.tensors if t.is_ring},
+            }
+            for segment in found.segments
+        ],
         "steps": len(found.nodes),
         "peak_step": arena.peak_step,
         "peak_node": found.nodes[arena.peak_step].name,
@@ -246,6 +257,7 @@ def _step(
     accumulate: int,
     gradient_dtype: str,
     qas: bool,
+    stream: Stream,
 ) -> TrainingStep:
     """The model's own, if it is one."""
     if isinstance(model, TrainingStep):
@@ -260,4 +272,5 @@ def _step(
         qas=qas,
         loss=loss,
         added=added,
+        stream=stream,
     )

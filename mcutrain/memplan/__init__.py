@@ -6,10 +6,12 @@ from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.table import read_csv, to_csv
 from mcutrain.memplan.training_plan import (
+    Stream,
     TrainingPlan,
     check_board,
     check_budget,
     plan_training,
+    rows_kept,
     state_parts,
 )
 from mcutrain.memplan.validate import validate
@@ -17,6 +19,7 @@ from mcutrain.memplan.validate import validate
 __all__ = [
     "Buffer",
     "MemoryPlan",
+    "Stream",
     "TrainingPlan",
     "check_board",
     "check_budget",
@@ -24,6 +27,7 @@ __all__ = [
     "plan_training",
     "read_csv",
     "replay",
+    "rows_kept",
     "solve",
     "state_parts",
     "to_csv",

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.calls import node_call
+from mcutrain.memplan.stream import Segment
 
 SCRATCH_PREFIX = "scratch:"
+PROGRESS_PREFIX = "progress:"
+FED = "fed"
+FED_BYTES = 4
+"""How much of a sample is there, from its first row to the next sample's."""
 
 
 @dataclass(frozen=True)
@@ -23,39 +28,71 @@ def lifetimes(
     graph: Graph,
     nodes: Sequence[Node],
     persistent: frozenset[str],
-    inputs: Sequence[str],
-    outputs: Sequence[str],
+    x: str,
+    segments: Sequence[Segment] = (),
 ) -> Lifetimes:
     """Buffers of all tensors that are neither constant nor persistent (state, arguments).
 
-    nodes: the schedule; graph gives the types. inputs live from step 0, outputs until the last
-    step. A view shares its source's buffer; an operator that may overwrite an input of equal size
-    does so if nothing reads that input afterwards.
+    nodes: the schedule; graph gives the types. x: the input, which lives from step 0. A view shares
+    its source's buffer; an operator that may overwrite an input of equal size does so if nothing
+    reads that input afterwards. All that a segment computes lives from its first step on, what it
+    reads until its last.
     """
+    in_segment = {step: s for s in segments for step in range(s.first, s.last + 1)}
     outside = persistent | {n for n, t in graph.tensors.items() if t.is_constant}
-    last_use = _last_uses(nodes, outputs)
-    buffer_of: dict[str, str] = {}
-    spans: dict[str, tuple[int, int, int]] = {}
-    for name in inputs:
-        buffer_of[name] = name
-        spans[name] = (graph.tensors[name].type.size_bytes, 0, 0)
+    last_use = _last_uses(nodes)
+    buffer_of = {x: x}
+    spans = {x: (graph.tensors[x].type.size_bytes, 0, 0)}
     for step, node in enumerate(nodes):
-        for position, name in enumerate(node.outputs):
-            if name in outside or _is_state(node, position):
-                continue
-            buffer = _shared_buffer(graph, node, position, buffer_of, last_use, step, outside)
-            buffer_of[name] = buffer or name
-            if buffer is None:
-                spans[name] = (graph.tensors[name].type.size_bytes, step, step)
-        _extend(spans, buffer_of, node, step)
-        scratch = _scratch_bytes(graph, node)
-        if scratch:
-            spans[SCRATCH_PREFIX + node.name] = (scratch, step, step)
-    for name in outputs:
-        if name in buffer_of:
-            size, first, _ = spans[buffer_of[name]]
-            spans[buffer_of[name]] = (size, first, max(len(nodes) - 1, 0))
+        segment = in_segment.get(step)
+        if segment is None:
+            _add_outputs(graph, node, step, outside, last_use, buffer_of, spans)
+        elif step == segment.first:
+            _add_segment(spans, buffer_of, segment)
+    if any(s.is_fed for s in segments):
+        spans[FED] = (FED_BYTES, 0, max(len(nodes) - 1, 0))
     return Lifetimes(buffer_of, spans)
+
+
+def _add_outputs(
+    graph: Graph,
+    node: Node,
+    step: int,
+    outside: frozenset[str] | set[str],
+    last_use: dict[str, int],
+    buffer_of: dict[str, str],
+    spans: dict[str, tuple[int, int, int]],
+) -> None:
+    """New buffers or shared ones, and scratch; what the node reads lives until now."""
+    for position, name in enumerate(node.outputs):
+        if name in outside or _is_state(node, position):
+            continue
+        buffer = _shared_buffer(graph, node, position, buffer_of, last_use, step, outside)
+        buffer_of[name] = buffer or name
+        if buffer is None:
+            spans[name] = (graph.tensors[name].type.size_bytes, step, step)
+    _extend(spans, buffer_of, node, step)
+    scratch = _scratch_bytes(graph, node)
+    if scratch:
+        spans[SCRATCH_PREFIX + node.name] = (scratch, step, step)
+
+
+def _add_segment(
+    spans: dict[str, tuple[int, int, int]], buffer_of: dict[str, str], segment: Segment
+) -> None:
+    """Rings and whole tensors, scratch, progress."""
+    first, last = segment.first, segment.last
+    for i, tensor in enumerate(segment.tensors):
+        if i < segment.sources and not segment.is_fed:
+            buffer = buffer_of[tensor.name]
+            size, begin, end = spans[buffer]
+            spans[buffer] = (size, begin, max(end, last))
+        else:
+            buffer_of[tensor.name] = tensor.name
+            spans[tensor.name] = (tensor.size_bytes, first, last)
+    spans[PROGRESS_PREFIX + segment.name] = (segment.progress_bytes, first, last)
+    if segment.scratch_bytes:
+        spans[SCRATCH_PREFIX + segment.name] = (segment.scratch_bytes, first, last)
 
 
 def _is_state(node: Node, position: int) -> bool:
@@ -69,10 +106,9 @@ def _scratch_bytes(graph: Graph, node: Node) -> int:
     return node_call(graph, node).scratch_bytes
 
 
-def _last_uses(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, int]:
+def _last_uses(nodes: Sequence[Node]) -> dict[str, int]:
     """Tensor → the last step that reads it or a view of it."""
     last = {name: step for step, node in enumerate(nodes) for name in node.inputs}
-    last.update({name: len(nodes) for name in outputs})
     for node in reversed(nodes):
         if node.op.is_view:
             source, view = node.inputs[0], node.outputs[0]

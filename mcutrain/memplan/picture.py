@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
+from types import MappingProxyType
 
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 
 LEGEND_ENTRIES = 12
 FREE = "."
+NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
 
-def picture(plan: MemoryPlan, width: int = 72, height: int = 20) -> str:
+def picture(
+    plan: MemoryPlan, width: int = 72, height: int = 20, notes: Mapping[str, str] = NO_NOTES
+) -> str:
     """A drawing of `width` columns and `height` rows, a legend, and arena against lower bound.
 
     A cell shows the buffer that covers most of it. The largest buffers have capital letters and
     an entry in the legend, the others small letters, again from `a` after `z`. `^` marks the peak.
+    notes: what the legend says of a buffer besides.
     """
     if not plan.buffers:
         return "the plan has no buffers\n"
     largest = sorted(plan.buffers, key=lambda b: (-b.size_bytes, b.name))
     grid = _Grid.of(plan, max(width - _margin(plan) - 2, 1), max(height, 1))
-    lines = [*_drawing(plan, grid, _symbols(largest)), *_legend(largest), _summary(plan)]
+    lines = [*_drawing(plan, grid, _symbols(largest)), *_legend(largest, notes), _summary(plan)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -107,7 +112,7 @@ def _cell(
     return symbols[name] if area < 0 else FREE
 
 
-def _legend(largest: Sequence[Buffer]) -> list[str]:
+def _legend(largest: Sequence[Buffer], notes: Mapping[str, str]) -> list[str]:
     """One line for each of the largest buffers, aligned, and one for all the rest."""
     entries = largest[:LEGEND_ENTRIES]
     names = [_printable(b.name) for b in entries]
@@ -115,6 +120,7 @@ def _legend(largest: Sequence[Buffer]) -> list[str]:
     size_width = len(f"{entries[0].size_bytes:,}")
     lines = [
         f"{symbol} {name:<{name_width}}  {b.size_bytes:>{size_width},} B  steps {b.first}-{b.last}"
+        + (f", {notes[b.name]}" if b.name in notes else "")
         for symbol, name, b in zip(ascii_uppercase, names, entries, strict=False)
     ]
     rest = largest[LEGEND_ENTRIES:]

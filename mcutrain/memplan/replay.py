@@ -7,15 +7,16 @@ of why two tensors were given the same bytes. It shares no code with the planner
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.memplan.calls import node_call
+from mcutrain.memplan.stream import RowTensor, Segment
 
 if TYPE_CHECKING:
     from mcutrain.memplan.training_plan import TrainingPlan
@@ -54,31 +55,44 @@ def replay(plan: TrainingPlan) -> None:
     """
     training = plan.training
     step = _Replay(plan, training.graph)
-    step.write(training.x)
+    step.start(training.x)
     step.run((*training.graph.nodes, *training.apply))
+    step.end()
     inference = _Replay(plan, training.forward)
-    inference.write(training.x)
+    inference.start(training.x)
     inference.run(training.forward.nodes)
+    inference.end()
     inference.read(training.forward.outputs[0], "what asks for the outputs")
 
 
 @dataclass
 class _Replay:
-    """owners: of each byte of the arena, the number of the tensor whose value is in it."""
+    """owners: of each byte of the arena, the number of the tensor whose value is in it. places:
+    which byte of that tensor it is."""
 
     plan: TrainingPlan
     graph: Graph
     owners: Array = field(init=False)
+    places: Array = field(init=False)
     numbers: dict[str, int] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     """View → the tensor whose value it shows."""
 
     def __post_init__(self) -> None:
         self.owners = np.full(self.plan.arena_bytes, NOBODY, np.int32)
+        self.places = np.zeros(self.plan.arena_bytes, np.int32)
 
     def run(self, nodes: Iterable[Node]) -> None:
-        """One after the other."""
+        """One after the other; a segment at the turn of the first of its nodes."""
+        segments = {name: s for s in self.plan.segments for name in s.nodes}
+        done: set[str] = set()
         for node in nodes:
+            segment = segments.get(node.name)
+            if segment is not None:
+                if segment.name not in done:
+                    self._stream(segment)
+                done.add(segment.name)
+                continue
             who = f"node {node.name!r}"
             for name in node.inputs:
                 self.read(name, who)
@@ -87,21 +101,47 @@ class _Replay:
             else:
                 self._compute(node)
 
+    def start(self, x: str) -> None:
+        """The input is there, unless its rows come while a segment runs."""
+        if not any(s.is_fed for s in self.plan.segments):
+            self.write(x)
+            return
+        self._write("fed", self._fed(), 0)
+
+    def end(self) -> None:
+        """How much of the sample there was is still known."""
+        if any(s.is_fed for s in self.plan.segments):
+            self._read("fed", self._fed(), 0, "what counts the bytes of a sample")
+
+    def _fed(self) -> Place:
+        return Place("fed", self.plan.arena.offsets["fed"], 4)
+
     def write(self, name: str) -> None:
         """All bytes of a tensor are its own from now on."""
         place = self._place(name)
         assert place is not None, f"{name!r} has no place in the arena"
+        self._write(name, place, 0)
+
+    def _write(self, name: str, place: Place, first: int) -> None:
+        """The tensor's bytes from `first` on."""
+        self._check_within(place)
         number = self.numbers.setdefault(name, len(self.numbers) + 1)
         self.owners[place.begin : place.end] = number
+        self.places[place.begin : place.end] = np.arange(first, first + place.size_bytes)
 
     def read(self, name: str, who: str) -> None:
         """Its bytes, or those of what it is a view of, must still be its own."""
         place = self._place(name)
-        if place is None:
-            return
+        if place is not None:
+            self._read(name, place, 0, who)
+
+    def _read(self, name: str, place: Place, first: int, who: str) -> None:
+        """The tensor's bytes from `first` on."""
         source = self.sources.get(name, name)
         number = self.numbers.get(source)
-        wrong = np.flatnonzero(self.owners[place.begin : place.end] != number)
+        own = np.arange(first, first + place.size_bytes)
+        is_wrong = self.owners[place.begin : place.end] != number
+        wrong = np.flatnonzero(is_wrong | (self.places[place.begin : place.end] != own))
         if number is None or wrong.size:
             found = int(self.owners[place.begin + int(wrong[0])]) if wrong.size else NOBODY
             names = {number: tensor for tensor, number in self.numbers.items()}
@@ -124,10 +164,7 @@ class _Replay:
         inputs = [place for _, place in read]
         alone = [*(place for _, place in outputs), *scratch]
         for place in alone:
-            assert place.begin >= 0, f"{place.tensor!r} begins before the arena"
-            assert place.end <= self.plan.arena_bytes, (
-                f"{place.tensor!r} of node {node.name!r} ends beyond the arena"
-            )
+            self._check_within(place)
         _check_apart(node, alone, [])
         _check_apart(node, scratch, inputs)
         for position, place in outputs:
@@ -138,19 +175,138 @@ class _Replay:
         for _, place in outputs:
             self.write(place.tensor)
 
+    def _check_within(self, place: Place) -> None:
+        assert place.begin >= 0, f"{place.tensor!r} begins before the arena"
+        assert place.end <= self.plan.arena_bytes, f"{place.tensor!r} ends beyond the arena"
+
+    def _stream(self, segment: Segment) -> None:
+        """As mct_stream.c does it: rows come in, stages take turns, old rows make room."""
+        tensors = {t.name: t for t in segment.tensors}
+        first = dict.fromkeys(tensors, 0)
+        there = [] if segment.is_fed else segment.tensors[: segment.sources]
+        done = {**dict.fromkeys(tensors, 0), **{t.name: t.rows for t in there}}
+        begin = self._progress(segment)
+        if segment.is_fed:
+            x = segment.tensors[0]
+            for _ in range(x.rows):
+                assert self._has_room(segment, x, 1, first, done), f"no room for rows of {x.name!r}"
+                self._write_rows(x, 1, first, done)
+                self._take_turns(segment, tensors, first, done)
+        else:
+            self._take_turns(segment, tensors, first, done)
+        for tensor in segment.tensors:
+            assert done[tensor.name] == tensor.rows, (
+                f"{done[tensor.name]} of {tensor.rows} rows of {tensor.name!r} are computed"
+            )
+        self._read(begin.tensor, begin, 0, "what counts the rows")
+
+    def _progress(self, segment: Segment) -> Place:
+        """The segment's own bytes, which nothing may change while it runs."""
+        buffer = f"progress:{segment.name}"
+        place = Place(buffer, self.plan.arena.offsets[buffer], 4 * len(segment.tensors))
+        self._write(buffer, place, 0)
+        return place
+
+    def _take_turns(
+        self,
+        segment: Segment,
+        tensors: Mapping[str, RowTensor],
+        first: dict[str, int],
+        done: dict[str, int],
+    ) -> None:
+        went_on = True
+        while went_on:
+            went_on = False
+            for stage in segment.stages:
+                output = tensors[stage.node.outputs[0]]
+                count = min(stage.strip, output.rows - done[output.name])
+                images = [tensors[stage.node.inputs[i]] for i in stage.rows.inputs]
+                row = done[output.name]
+                needed = {t.name: stage.rows.needed(row, count, t.rows) for t in images}
+                is_there = all(end <= done[name] for name, (_, end) in needed.items())
+                if count and is_there and self._has_room(segment, output, count, first, done):
+                    self._compute_rows(stage.node, needed, tensors, first)
+                    self._write_rows(output, count, first, done)
+                    went_on = True
+
+    def _has_room(
+        self,
+        segment: Segment,
+        tensor: RowTensor,
+        count: int,
+        first: dict[str, int],
+        done: dict[str, int],
+    ) -> bool:
+        """Moves the rows that are still needed to the front if that helps."""
+        name = tensor.name
+        if done[name] - first[name] + count <= tensor.room:
+            return True
+        needed = [done[name]]
+        for stage in segment.stages:
+            output = stage.node.outputs[0]
+            height = self._type(output).shape[1]
+            if name in stage.reads and done[output] < height:
+                needed.append(max(done[output] * stage.rows.stride - stage.rows.pad, 0))
+        oldest = min(needed)
+        if done[name] - oldest + count > tensor.room:
+            return False
+        begin = self.plan.offset_of(name)
+        old = begin + (oldest - first[name]) * tensor.row_bytes
+        size_bytes = (done[name] - oldest) * tensor.row_bytes
+        for bytes_ in (self.owners, self.places):
+            bytes_[begin : begin + size_bytes] = bytes_[old : old + size_bytes].copy()
+        first[name] = oldest
+        return True
+
+    def _compute_rows(
+        self,
+        node: Node,
+        needed: Mapping[str, tuple[int, int]],
+        tensors: Mapping[str, RowTensor],
+        first: Mapping[str, int],
+    ) -> None:
+        """What is read must be there; what the scratch overwrites must not be missed."""
+        who = f"node {node.name!r}"
+        for name in node.inputs:
+            if name not in needed:
+                self.read(name, who)
+        for scratch in self._scratch(node):
+            self._check_within(scratch)
+            self.owners[scratch.begin : scratch.end] = NOBODY
+        for name, (begin, end) in needed.items():
+            tensor = tensors[name]
+            at = self.plan.offset_of(name) + (begin - first[name]) * tensor.row_bytes
+            place = Place(name, at, (end - begin) * tensor.row_bytes)
+            if place.size_bytes:  # none, if the strip is all padding
+                self._read(name, place, begin * tensor.row_bytes, who)
+
+    def _write_rows(
+        self, tensor: RowTensor, count: int, first: Mapping[str, int], done: dict[str, int]
+    ) -> None:
+        name, row = tensor.name, done[tensor.name]
+        at = self.plan.offset_of(name) + (row - first[name]) * tensor.row_bytes
+        place = Place(name, at, count * tensor.row_bytes)
+        self._write(name, place, row * tensor.row_bytes)
+        done[name] = row + count
+
     def _scratch(self, node: Node) -> list[Place]:
-        size_bytes = node_call(self.graph, node).scratch_bytes
+        known = self.graph if node.outputs[0] in self.graph.tensors else self.plan.training.graph
+        size_bytes = node_call(known, node).scratch_bytes
         if size_bytes == 0:
             return []
         offset = self.plan.scratch_of(node.name)
         assert offset is not None, f"node {node.name!r} has no scratch"
         return [Place("scratch", offset, size_bytes)]
 
+    def _type(self, name: str) -> TensorType:
+        """Also of what a segment of inference computes for training alone."""
+        graph = self.plan.training.graph if name not in self.graph.tensors else self.graph
+        return graph.tensors[name].type
+
     def _place(self, name: str) -> Place | None:
         """None for what does not lie in the arena."""
         if name in self.plan.buffer_of:
-            size_bytes = self.graph.tensors[name].type.size_bytes
-            return Place(name, self.plan.offset_of(name), size_bytes)
+            return Place(name, self.plan.offset_of(name), self._type(name).size_bytes)
         training = self.plan.training
         arguments = (training.label, training.step, training.loss, training.prediction)
         outside = {*training.state, *training.updated.values(), *arguments}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,18 @@ from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.greedy import solve
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
-from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up
+from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile, peak
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.schedule import schedule
+from mcutrain.memplan.stream import Front, Segment
 from mcutrain.memplan.validate import validate
 from mcutrain.target import Target
 
 Array = npt.NDArray[Any]
 
+Stream = Literal["auto", "off", "max"]
+"""What is computed row by row: as much as makes the arena smaller, nothing, or what makes the steps
+before the loss smallest, even if others need more."""
 STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current update
 
 
@@ -33,7 +37,7 @@ class TrainingPlan:
     training: the scheduled graph. arena: where every buffer lies; its steps are the nodes of the
     graph, then those of `apply`. buffer_of: tensor → buffer. state_offsets: state tensor → first
     byte behind the header. tail: the nodes that only inference runs, from the head on; their
-    buffers are counted at the head's step.
+    buffers are counted at the head's step. segments: nodes that are computed row by row.
     """
 
     training: TrainGraph
@@ -43,6 +47,7 @@ class TrainingPlan:
     state_bytes: int
     constant_bytes: int
     tail: tuple[Node, ...]
+    segments: tuple[Segment, ...] = ()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -61,7 +66,8 @@ class TrainingPlan:
 
     def scratch_of(self, node: str) -> int | None:
         """The offset of a node's scratch, if it has any."""
-        return self.arena.offsets.get(SCRATCH_PREFIX + node)
+        segment = next((s for s in self.segments if node in s.nodes), None)
+        return self.arena.offsets.get(SCRATCH_PREFIX + (segment.name if segment else node))
 
     def offset_of(self, tensor: str) -> int:
         """The first byte of a tensor in the arena."""
@@ -72,29 +78,120 @@ class TrainingPlan:
 class Layout:
     """A scheduled step and its buffers before they have offsets.
 
-    training: the scheduled graph. buffers: sorted by name. buffer_of: tensor → buffer. tail: see
-    TrainingPlan.
+    training: the scheduled graph. buffers: sorted by name. buffer_of: tensor → buffer. tail,
+    segments: see TrainingPlan.
     """
 
     training: TrainGraph
     buffers: tuple[Buffer, ...]
     buffer_of: Mapping[str, str]
     tail: tuple[Node, ...]
+    segments: tuple[Segment, ...] = ()
 
 
-def lay_out(training: TrainGraph) -> Layout:
-    """Schedule the step and compute lifetimes."""
-    scheduled = replace(training, graph=schedule(training.graph))
+def lay_out(training: TrainGraph, align_bytes: int, stream: Stream = "auto") -> Layout:
+    """Schedule the step, choose what is computed row by row, and compute lifetimes."""
+    plain = _laid_out(replace(training, graph=schedule(training.graph)), ())
+    if stream == "off":
+        return plain
+    segments = _front(plain, align_bytes).choose(least=stream == "max")
+    streamed = _laid_out(plain.training, segments)
+    peaks = [peak(layout.buffers, align_bytes)[1] for layout in (streamed, plain)]
+    return streamed if peaks[0] < peaks[1] or stream == "max" else plain
+
+
+def _front(plain: Layout, align_bytes: int) -> Front:
+    """plain: without segments."""
+    training = plain.training
+    steps = len(training.graph.nodes) + len(training.apply)
+    return Front(
+        graph=training.graph,
+        nodes=(*training.graph.nodes, *training.apply),
+        x=training.x,
+        known=_outside(training),
+        loads=_loads(plain.buffers, steps, align_bytes),
+        end=_loss_step(training),
+        align_bytes=align_bytes,
+    )
+
+
+def least_front_bytes(graph: Graph, align_bytes: int) -> int:
+    """The smallest peak of an inference, row by row: no training step before its loss has less."""
+    (x,) = graph.inputs
+    known = frozenset(name for name, t in graph.tensors.items() if t.is_constant)
+    found = lifetimes(graph, graph.nodes, known, x)
+    buffers = [Buffer(name, *span) for name, span in found.spans.items()]
+    steps = len(graph.nodes)
+    loads = _loads(buffers, steps, align_bytes)
+    return Front(graph, graph.nodes, x, known, loads, steps, align_bytes).least_bytes
+
+
+def lasting(training: TrainGraph, align_bytes: int) -> Layout:
+    """A layout without what a segment might keep in part: a sum of no more than any plan takes.
+
+    Of the steps that can be computed row by row, its buffers hold only what is read behind all of
+    them. So what tensors take adds up, whatever segments are chosen.
+    """
+    plain = lay_out(training, align_bytes, "off")
+    front = _front(plain, align_bytes)
+    run_end = {
+        step: first + len(stages)
+        for first, stages in front.runs()
+        for step in range(first, first + len(stages))
+    }
+    made = {name: step for step, n in enumerate(front.nodes) for name in n.outputs}
+    tensors: dict[str, list[tuple[int, int]]] = {}
+    for name, place in plain.buffer_of.items():
+        tensors.setdefault(place, []).append((made.get(name, 0), front.last_reader.get(name, 0)))
+    buffers: list[Buffer] = []
+    for buffer in plain.buffers:
+        is_scratch = buffer.name.startswith(SCRATCH_PREFIX)
+        lives = [
+            step not in run_end
+            or (not is_scratch and buffer.name not in made and buffer.name != training.x)
+            or any(b <= step and e >= run_end[step] for b, e in tensors.get(buffer.name, ()))
+            for step in range(buffer.first, buffer.last + 1)
+        ]
+        buffers += _pieces(buffer, lives)
+    return replace(plain, buffers=tuple(buffers))
+
+
+def _pieces(buffer: Buffer, lives: Sequence[bool]) -> list[Buffer]:
+    """The parts of a buffer's life in which it counts. lives: for each of its steps."""
+    found: list[Buffer] = []
+    for step, counts in enumerate(lives, start=buffer.first):
+        if counts and found and found[-1].last == step - 1:
+            found[-1] = replace(found[-1], last=step)
+        elif counts:
+            found.append(replace(buffer, first=step, last=step))
+    return found
+
+
+def _loss_step(training: TrainGraph) -> int:
+    nodes = enumerate(training.graph.nodes)
+    return next(step for step, node in nodes if training.loss in node.outputs)
+
+
+def _loads(buffers: Sequence[Buffer], steps: int, align_bytes: int) -> list[int]:
+    """Bytes alive at each step."""
+    changes = dict(load_profile(buffers, align_bytes))
+    loads: list[int] = []
+    for step in range(steps):
+        loads.append(changes.get(step, loads[-1] if loads else 0))
+    return loads
+
+
+def _outside(training: TrainGraph) -> frozenset[str]:
+    """Tensors that do not lie in the arena."""
+    arguments = (training.label, training.step, training.loss, training.prediction)
+    constants = (n for n, t in training.graph.tensors.items() if t.is_constant)
+    return frozenset([*training.state, *training.updated.values(), *arguments, *constants])
+
+
+def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> Layout:
     nodes = (*scheduled.graph.nodes, *scheduled.apply)
     graph = _with_apply(scheduled)
-    persistent = frozenset(
-        [
-            *scheduled.state,
-            *scheduled.updated.values(),
-            *(scheduled.label, scheduled.step, scheduled.loss, scheduled.prediction),
-        ]
-    )
-    found = lifetimes(graph, nodes, persistent, (scheduled.x,), ())
+    found = lifetimes(graph, nodes, _outside(scheduled), scheduled.x, segments)
     tail = _tail(scheduled)
     tail_buffers = _tail_buffers(scheduled, tail, found.buffer_of)
     head_step = _head_step(scheduled, tail)
@@ -104,23 +201,32 @@ def lay_out(training: TrainGraph) -> Layout:
         buffer_of[name] = buffer
         spans.setdefault(buffer, (size, head_step, head_step))
     buffers = tuple(Buffer(name, *span) for name, span in sorted(spans.items()))
-    return Layout(scheduled, buffers, buffer_of, tail)
+    return Layout(scheduled, buffers, buffer_of, tail, segments)
 
 
-def plan_training(training: TrainGraph, align_bytes: int = 4, search: bool = True) -> TrainingPlan:
+def plan_training(
+    training: TrainGraph, align_bytes: int = 4, search: bool = True, stream: Stream = "auto"
+) -> TrainingPlan:
     """Schedule the step, compute lifetimes, solve, validate, replay.
 
     align_bytes: of every buffer, at least; sums of int64 need 8.
     """
-    layout = lay_out(training)
+    align_bytes = max(align_bytes, needed_alignment(training))
+    layout = lay_out(training, align_bytes, stream)
     scheduled = layout.training
-    align_bytes = max(align_bytes, needed_alignment(scheduled))
     arena = solve(layout.buffers, align_bytes, **({} if search else {"search_pairs": 0}))
     validate(arena)
     offsets, state_bytes = state_layout(scheduled)
     constant_bytes = sum(constant_sizes(scheduled).values())
     plan = TrainingPlan(
-        scheduled, arena, layout.buffer_of, offsets, state_bytes, constant_bytes, layout.tail
+        scheduled,
+        arena,
+        layout.buffer_of,
+        offsets,
+        state_bytes,
+        constant_bytes,
+        layout.tail,
+        layout.segments,
     )
     replay(plan)
     return plan
@@ -148,6 +254,12 @@ def state_parts(plan: TrainingPlan) -> dict[str, int]:
         parts[kind] += array.nbytes
     parts["counters_and_padding"] = plan.state_bytes - sum(parts.values())
     return parts
+
+
+def rows_kept(plan: TrainingPlan) -> dict[str, str]:
+    """What a picture says of the buffers of rings."""
+    tensors = [t for segment in plan.segments for t in segment.tensors if t.is_ring]
+    return {t.name: f"a ring of {t.room} of {t.rows} rows" for t in tensors}
 
 
 def check_budget(plan: TrainingPlan, sram_bytes: int) -> None:

@@ -18,7 +18,7 @@ from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.verify import verify
-from mcutrain.memplan import TrainingPlan, check_board, plan_training
+from mcutrain.memplan import Stream, TrainingPlan, check_board, plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.pipeline.losses import choose_loss, loss_of
 from mcutrain.pipeline.recipe import Recipe
@@ -124,6 +124,7 @@ def prepare(
     qas: bool = True,
     loss: str = "cross-entropy",
     added: Sequence[str] = (),
+    stream: Stream = "auto",
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
 
@@ -131,7 +132,9 @@ def prepare(
     one with so many outputs, initialised from head_seed; None keeps the model's own.
     gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
     loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
-    mcutrain.pipeline.losses. added: names of classes that the classifier learns in addition to its
+    mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
+    lie in memory as a whole: auto as much as makes the arena smaller, off nothing, max what makes
+    the front smallest. added: names of classes that the classifier learns in addition to its
     own, which stay as they are (see mcutrain.quant.add_classes).
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
@@ -150,7 +153,7 @@ def prepare(
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
     options, loss = TrainOptions(gradient_dtype, accumulate), choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
-    plan = plan_training(training, ALIGN_BYTES[gradient_dtype])
+    plan = plan_training(training, ALIGN_BYTES[gradient_dtype], stream=stream)
     recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added))
     return TrainingStep(graph, chosen, plan, order, recipe)
 

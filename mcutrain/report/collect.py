@@ -15,7 +15,7 @@ from mcutrain.cost.flash import code_sizes, flash_parts
 from mcutrain.cost.instructions import estimate
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import ParameterUpdate
-from mcutrain.memplan import TrainingPlan, state_parts
+from mcutrain.memplan import TrainingPlan, rows_kept, state_parts
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
 from mcutrain.pipeline import TrainingStep
 from mcutrain.report.content import (
@@ -141,7 +141,8 @@ def _kinds(plan: TrainingPlan) -> dict[str, str]:
                 found[name] = "gradient"
             else:
                 found[name] = "mask" if position > 0 else "activation"
-    return {plan.buffer_of.get(name, name): kind for name, kind in reversed(found.items())}
+    kinds = {plan.buffer_of.get(name, name): kind for name, kind in reversed(found.items())}
+    return {**kinds, **dict.fromkeys(rows_kept(plan), "ring")}
 
 
 def _is_constant(plan: TrainingPlan, node: Node) -> bool:
@@ -229,7 +230,7 @@ def linked_usage(linked: Memory, state: tuple[Part, ...] = (), **limits: Any) ->
 
 
 def _instructions(step: TrainingStep, isa: str) -> Instructions | None:
-    counts = estimate(step.plan.training, isa)
+    counts = estimate(step.plan.training, isa, step.plan.segments)
     if not counts:
         return None
     operators = {node.name: type(node.op).__name__ for node in step.plan.nodes}

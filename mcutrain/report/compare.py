@@ -67,7 +67,8 @@ class Budget:
             state_bytes=step.plan.state_bytes,
             flash_bytes=sum(part.size_bytes for part in planned_flash(step.plan, isa)),
             sram_limit=self.limit,
-            instructions=sum(estimate(step.plan.training, isa).values()) or None,
+            instructions=sum(estimate(step.plan.training, isa, step.plan.segments).values())
+            or None,
         )
 
 

@@ -8,7 +8,7 @@ from mcutrain.report.checks import at_least_0, one_of
 from mcutrain.report.learning import Analysis, Chosen, Compared, Curve, SweepPoint
 
 FORMAT = 1
-KINDS = ("activation", "mask", "gradient", "weights", "scratch", "other")
+KINDS = ("activation", "ring", "mask", "gradient", "weights", "scratch", "other")
 """Of buffers. weights: trained and frozen ones put together for a kernel."""
 
 

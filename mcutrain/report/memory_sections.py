@@ -10,6 +10,7 @@ from mcutrain.report.figures import Figure, Key, NumberTable, Section, count, li
 
 KIND_NAMES = {
     "activation": "activations",
+    "ring": "rows of activations",
     "mask": "clamp masks",
     "gradient": "gradients",
     "weights": "weights put together",

@@ -57,8 +57,9 @@ def test_power_cuts_lose_and_double_no_step(projects_root, tmp_path, board):
         record = taught(device, STEPS, save_every=2, state=state, of=quick_lessons())
         done += link.cuts
         assert record.positions()[-1] == STEPS
-        assert device.read_state() == quick_state(STEPS) == state.read_bytes()
         link.machine.cut_at(None)
+        device.identify()  # the last cut may have come behind the last step
+        assert device.read_state() == quick_state(STEPS) == state.read_bytes()
         link.machine.power_cut()
         link.machine.power_on()
         assert device.identify().position == STEPS

@@ -139,9 +139,7 @@ def test_simulate_trains(run: Run, model: Path, images: Path) -> None:
 def test_simulate_prints_accuracy_memory_and_time(run: Run, model: Path, images: Path) -> None:
     outcome = run("simulate", model, "--data", images, *FEW)
     assert re.search(r"^test accuracy +[\d.]+ % before, [\d.]+ % after$", outcome.out, re.MULTILINE)
-    assert re.search(
-        r"^SRAM +26,428 bytes: arena 25,088, trainable state 1,340$", outcome.out, re.M
-    )
+    assert re.search(r"^SRAM +10,320 bytes: arena 8,980, trainable state 1,340$", outcome.out, re.M)
     assert re.search(r"^time per step +[\d,]+ µs", outcome.out, re.MULTILINE)
     assert "epoch 1/1: loss" in outcome.err
 
@@ -333,7 +331,7 @@ def test_a_result_is_shown_where_its_rate_cannot_be_compared(
         def fails(*_: object) -> float:
             raise error
 
-        monkeypatch.setattr(Search, "rate", fails)
+        monkeypatch.setattr(Search, "found", fails)
         flags = ("--data", images, *FORGETS, "--lr", 1000, "--json")
         return run("simulate", model, *flags).json
 

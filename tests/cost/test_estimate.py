@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
+from mcutrain_host.virtual.counter import OperatorCount
 from mcutrain_host.virtual.errors import VirtualBoardError
 
 from mcutrain import demo
@@ -184,9 +185,9 @@ def test_a_missing_emulator_is_a_sentence(sparse, monkeypatch):
 
 
 def test_counts_of_another_step_are_refused(sparse):
-    calls_made: list[tuple[str, int]] = [("mct_conv_2d_s8", 1)]
+    calls_made = [OperatorCount("mct_train", 1, "mct_conv_2d_s8", 1, 1)]
     with pytest.raises(VirtualBoardError, match="not those of the training step"):
-        _by_node(sparse.plan.training, calls_made, 1)
+        _by_node(sparse.plan, calls_made, 1)
 
 
 def test_counts_are_read_only(sparse):

@@ -172,8 +172,10 @@ def structs() -> dict[str, dict[str, str]]:
     for body, name in re.findall(r"typedef struct \{(.*?)\}\s*(\w+);", headers(), re.DOTALL):
         fields = found[name] = {}
         for declaration in filter(None, (d.strip() for d in body.split(";"))):
-            kind, names = re.fullmatch(r"(.*?[\s*])((?:\w+, )*\w+)", declaration).groups()
-            fields.update({field: kind.strip() for field in names.split(", ")})
+            found_one = re.fullmatch(r"(.*?[\s*])((?:\w+, )*\w+)", declaration)
+            if found_one:  # arrays and functions are in no parameters
+                kind, names = found_one.groups()
+                fields.update({field: kind.strip() for field in names.split(", ")})
     for old, new in re.findall(r"typedef (\w+)\s+(\w+);", headers()):
         found[new] = found[old]
     return found

@@ -33,11 +33,14 @@ class Talk:
         self.sequence += 1
         return self.device.ask(command, self.sequence, body)
 
-    def sample(self, value: int = 1) -> None:
+    def sample(self, value: int = 1) -> int:
+        """Returns how many pieces it takes."""
         data = bytes([value]) * INPUT_BYTES
-        for offset in range(0, INPUT_BYTES, 508):
+        offsets = range(0, INPUT_BYTES, 508)
+        for offset in offsets:
             answer = self.ask(SAMPLE, offset.to_bytes(4, "little") + data[offset : offset + 508])
             assert answer.status == OK
+        return len(offsets)
 
     def train(self, label: int, position: int, rate: bytes = RATE_BODY):
         return self.ask(TRAIN, struct.pack("<iI", label, position) + rate)
@@ -55,13 +58,13 @@ def test_identify_says_what_the_board_is(talk):
 
 
 def test_a_step_is_answered_with_working_and_then_its_result(talk):
-    talk.sample()
+    pieces = talk.sample()
     request = frame(TRAIN, talk.sequence + 1, struct.pack("<iI", 3, 0) + RATE_BODY)
     working, result = talk.device.send_bytes(request)
     assert (working.status, working.body, result.status) == (WORKING, b"", OK)
     loss, prediction, position, cycles, saturations = struct.unpack("<iiIQI", result.body)
     assert (loss, prediction, position, saturations) == ((1 << 30) ^ -4, 0, 1, 3)
-    assert cycles == 1000
+    assert cycles == 1000 * (1 + pieces), "the step, and the rows of its sample"
 
 
 @given(st.integers(1, 5))

@@ -146,6 +146,7 @@ def test_checkpoints_that_nobody_continues_go_after_a_month(
     assert [path.name for path in folder.iterdir()] == ["new.npz"]
 
 
+@pytest.mark.filterwarnings("ignore:the learning rate .* was found, but")
 def test_the_rate_of_a_row_is_judged_by_the_validation_part(model: Path, images: Path) -> None:
     graph, whole = load(model), load_data(load(model), images)
     parts = Split(whole.train.subset(24), whole.test.part(0, 8))

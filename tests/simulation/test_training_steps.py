@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -278,13 +278,7 @@ def test_training_steps_do_nothing_that_a_sanitizer_forbids(
     plan = networks.planned(training)
     program = build_program(plan, [*sanitizing[name], *SANITIZE], tmp_path)
     x, labels = networks.samples(training.forward, STEPS, training.classes)
-    steps = list(zip(x, labels, networks.rates(STEPS), strict=True))
-    (tmp_path / "samples").write_bytes(
-        b"".join(
-            np.array([r.mult_q31, r.shift, y], np.int32).tobytes() + v.tobytes()
-            for v, y, r in steps
-        )
-    )
+    write_steps(tmp_path / "samples", x, labels, networks.rates(STEPS))
     done = subprocess.run([program, tmp_path / "samples"], capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()[:4000]
     reference = ReferenceSimulator(training, seed=7)
@@ -292,6 +286,15 @@ def test_training_steps_do_nothing_that_a_sanitizer_forbids(
     compiled = CompiledSimulator(plan, portable=True, extra_flags=QUICK)
     compiled.load(done.stdout)
     assert networks.states_differ(compiled.state, reference.state) == []
+
+
+def write_steps(
+    file: Path, x: np.ndarray, labels: np.ndarray, rates: Sequence[LearningRate]
+) -> None:
+    """As MAIN_C reads them."""
+    steps = zip(x, labels, rates, strict=True)
+    heads = [(np.array([r.mult_q31, r.shift, y], np.int32), v) for v, y, r in steps]
+    file.write_bytes(b"".join(head.tobytes() + v.tobytes() for head, v in heads))
 
 
 def build_program(plan: TrainingPlan, command: list[str], folder: Path) -> Path:

@@ -97,9 +97,9 @@ def test_step_time_becomes_instructions_of_the_board(analysis):
 
 def test_a_sweep_marks_what_is_worth_its_bytes_and_writes_every_scheme(analysis, tmp_path):
     folder = tmp_path / "new" / "sweep"
-    values = answer("--analysis", analysis, "--sweep", "20K:60K:10K", "-o", str(folder))
+    values = answer("--analysis", analysis, "--sweep", "8K:48K:10K", "-o", str(folder))
     points = values["points"]
-    assert [p["budget_bytes"] for p in points] == [k * 1024 for k in range(20, 61, 10)]
+    assert [p["budget_bytes"] for p in points] == [k * 1024 for k in range(8, 49, 10)]
     assert "reason" in points[0]
     gains = [p["gain"] for p in points[1:]]
     assert gains == sorted(gains)

@@ -9,13 +9,18 @@
 
 #define STEPS 40u
 
-/* Writes the next sample, returns its class. Here: a pattern per class. Sensors and cameras:
+/* Gives the next sample, returns its class. Here: a pattern per class. Sensors and cameras:
  * mct_quantize_input(real). */
-static int32_t read_sample(uint32_t number, int8_t *x)
+static int32_t read_sample(uint32_t number)
 {
+    enum { ROW_BYTES = MCT_INPUT_BYTES / MCT_INPUT_HEIGHT };
     const int32_t label = (int32_t)(number % MCT_CLASSES);
-    for (int32_t i = 0; i < MCT_INPUT_BYTES; i++) {
-        x[i] = (int8_t)((i * (label + 3)) % 17 * 12 - 100);
+    int8_t row[ROW_BYTES];
+    for (int32_t i = 0; i < MCT_INPUT_BYTES; i += ROW_BYTES) {
+        for (int32_t j = 0; j < ROW_BYTES; j++) {
+            row[j] = (int8_t)(((i + j) * (label + 3)) % 17 * 12 - 100);
+        }
+        (void)mct_feed((uint32_t)i, row, ROW_BYTES);
     }
     return label;
 }
@@ -33,14 +38,14 @@ int main(void)
     (void)mct_state_load(saved, sizeof saved);
     for (uint32_t step = mct_position(); step < STEPS; step++) {
         const mct_learning_rate rate = mct_schedule_cosine(base, step, STEPS / 10u, STEPS);
-        const int32_t label = read_sample(step, mct_input());
+        const int32_t label = read_sample(step);
         if (mct_train(label, rate, &result) != MCT_OK) {
             return 2;
         }
     }
     mct_state_save(saved);
 
-    (void)read_sample(0, mct_input());
+    (void)read_sample(0);
     const int8_t *y = mct_infer();
     int32_t best = 0;
     for (int32_t i = 1; i < MCT_CLASSES; i++) {

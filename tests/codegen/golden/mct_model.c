@@ -64,6 +64,15 @@ int8_t *mct_input(void)
     return ARENA(int8_t, 40);
 }
 
+mct_status mct_feed(uint32_t offset, const int8_t *bytes, uint32_t count)
+{
+    if (offset > MCT_INPUT_BYTES || count > MCT_INPUT_BYTES - offset) {
+        return MCT_ERROR_SIZE;
+    }
+    memcpy(mct_input() + offset, bytes, count);
+    return MCT_OK;
+}
+
 const int8_t *mct_infer(void)
 {
     /* node0: int8[1,2,2,2] = 0.017318 * (q + 128) */

@@ -8,14 +8,14 @@
  *     mct_reset(1);                              once; any seed
  *
  *     mct_result result;                         one step of training
- *     memcpy(mct_input(), sample, MCT_INPUT_BYTES);
+ *     mct_feed(0, sample, MCT_INPUT_BYTES);
  *     mct_train(label, MCT_RATE(0.03), &result);
  *
- *     memcpy(mct_input(), sample, MCT_INPUT_BYTES);
+ *     mct_feed(0, sample, MCT_INPUT_BYTES);
  *     const int8_t *y = mct_infer();             MCT_OUTPUT_BYTES
  *
- * The sample is used up by either call: write it anew before the next one. It is int8;
- * mct_quantize_input writes it from real numbers.
+ * The sample is used up by either call: give it anew before the next one. It is int8, row by row,
+ * and may come in pieces; mct_quantize_input takes real numbers.
  *
  * A learning rate is a number of the whole run, MCT_RATE(0.03), or follows a schedule:
  * mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over a restart
@@ -66,16 +66,21 @@ extern "C" {
 /* Restores the weights the model came with; seed starts the rounding's random numbers. */
 void mct_reset(uint32_t seed);
 
-/* Where to write the next sample: MCT_INPUT_BYTES. */
+/* Takes the bytes offset … offset + count of the next sample. Pieces of any size, in order; offset
+ * 0 begins a sample. MCT_ERROR_SIZE, and nothing changes, if they are not the next ones, or too
+ * many. */
+mct_status mct_feed(uint32_t offset, const int8_t *bytes, uint32_t count);
+
+/* Where the sample lies, MCT_INPUT_BYTES, to write it there without a copy. */
 int8_t *mct_input(void);
 
-/* The scores for the sample in mct_input(), valid until the next call of any function here. */
+/* The scores for the sample, valid until the next call of any function here. */
 const int8_t *mct_infer(void);
 
 /* By which power of two the outputs' scale has grown with the logits; part of the trained state. */
 int32_t mct_output_exponent(void);
 
-/* One step of training on the sample in mct_input(): forward, loss, backward, update.
+/* One step of training on the sample: forward, loss, backward, update.
  * MCT_ERROR_LABEL, and nothing changes, unless 0 <= label < MCT_CLASSES.
  *
  * result: loss_q16, the cross-entropy in nats * 65536, and prediction, the class of the largest
@@ -104,8 +109,8 @@ uint32_t mct_position(void);
 /* Gradient tensors of the last update in which values were too large for their exponent. */
 uint32_t mct_saturations(void);
 
-/* Writes mct_input() from MCT_INPUT_BYTES real numbers: what the model was trained on, before
- * any quantization. The same bits as on the host. Costs floating point where it is called. */
+/* Takes a sample as MCT_INPUT_BYTES real numbers: what the model was trained on, before any
+ * quantization. The same bits as on the host. Costs floating point where it is called. */
 static inline void mct_quantize_input(const float *real)
 {
     mct_quantize(real, MCT_INPUT_BYTES, (float)MCT_INPUT_SCALE, MCT_INPUT_ZERO_POINT, mct_input());

@@ -145,7 +145,9 @@ void fake_read_state(uint8_t *saved) {
 
 int32_t fake_train_once(void) {
     mct_result result;
-    memset(mct_input(), (int)fake_steps, MCT_INPUT_BYTES);
+    int8_t sample[MCT_INPUT_BYTES];
+    memset(sample, (int)fake_steps, sizeof sample);
+    (void)mct_feed(0, sample, sizeof sample);
     return (int32_t)mct_train((int32_t)(fake_steps % MCT_CLASSES), (mct_learning_rate){1 << 30, 0},
                               &result);
 }

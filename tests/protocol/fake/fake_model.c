@@ -16,8 +16,9 @@ void mct_reset(uint32_t seed) {
     fake_steps = 0;
 }
 
-int8_t *mct_input(void) {
-    return input;
+mct_status mct_feed(uint32_t offset, const int8_t *bytes, uint32_t count) {
+    memcpy(input + offset, bytes, count);
+    return MCT_OK;
 }
 
 const int8_t *mct_infer(void) {

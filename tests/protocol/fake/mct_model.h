@@ -17,7 +17,7 @@
 #define MCT_SAVED_BYTES (MCT_STATE_BYTES + MCT_STATE_HEADER_BYTES)
 
 void mct_reset(uint32_t seed);
-int8_t *mct_input(void);
+mct_status mct_feed(uint32_t offset, const int8_t *bytes, uint32_t count);
 const int8_t *mct_infer(void);
 mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result);
 void mct_state_save(uint8_t saved[MCT_SAVED_BYTES]);

@@ -1,0 +1,461 @@
+"""Parts of a step that are computed row by row: which nodes, which rows are kept, in what memory.
+
+In a segment every operator keeps only the rows that its readers still need, so that none of its
+images lies in memory as a whole. Each stage computes a strip of rows of its output as soon as its
+inputs have what the strip needs and its output has room; no row is computed twice. The input may
+come row by row from outside. firmware/runtime/mct_stream.c does on the device what `Course` does
+here. After MCUNetV2's patches (Lin et al. 2021, section 3), without their overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.op import Rows
+from mcutrain.memplan.calls import node_call
+from mcutrain.memplan.plan import align_up
+
+STRIPS = (1, 2, 4, 8, 16)
+"""Rows of output per call of a kernel, of which the planner chooses for each segment."""
+PROGRESS_BYTES = 4
+"""mct_progress of firmware/runtime/mct_stream.h: two numbers of 16 bits per tensor."""
+CALL, WEIGHT, READ_AGAIN = 300, 8, 7
+"""Instructions that a call of a kernel costs by itself, per weight, and per element of input that
+an earlier call read too: about a Cortex-M7's. Their sum decides between segments of one size."""
+MOST_ROWS = 32767
+"""Of a tensor: what mct_progress can count."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A node that computes `strip` rows of its output per call."""
+
+    node: Node
+    rows: Rows
+    strip: int = 1
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors that it reads row by row, each once."""
+        return tuple(dict.fromkeys(self.node.inputs[i] for i in self.rows.inputs))
+
+
+@dataclass(frozen=True)
+class RowTensor:
+    """A tensor whose rows come from top to bottom: room for `room` of them, or for all."""
+
+    name: str
+    rows: int
+    row_bytes: int
+    room: int
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in the arena."""
+        return self.room * self.row_bytes
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether rows make room for later ones."""
+        return self.room < self.rows
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Nodes of a schedule, from step `first` on, that are computed row by row.
+
+    tensors: `sources` that other nodes made, or the input, then the output of each stage.
+    is_fed: the one source is the input of which rows come from outside while the segment runs.
+    scratch_bytes: what its stages share.
+    """
+
+    first: int
+    stages: tuple[Stage, ...]
+    tensors: tuple[RowTensor, ...]
+    sources: int
+    is_fed: bool
+    scratch_bytes: int
+
+    @property
+    def last(self) -> int:
+        """The last step."""
+        return self.first + len(self.stages) - 1
+
+    @property
+    def name(self) -> str:
+        """After its first node."""
+        return self.stages[0].node.name
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(stage.node.name for stage in self.stages)
+
+    @property
+    def progress_bytes(self) -> int:
+        """How far every tensor is."""
+        return PROGRESS_BYTES * len(self.tensors)
+
+    @cached_property
+    def course(self) -> Course:
+        """Who reads what."""
+        heights = tuple(t.rows for t in self.tensors)
+        return course_of(self.stages, [t.name for t in self.tensors], heights, self.is_fed)
+
+    @property
+    def calls(self) -> int:
+        """Of kernels, for one sample."""
+        outputs = self.tensors[self.sources :]
+        pairs = zip(outputs, self.stages, strict=True)
+        return sum(-(-tensor.rows // stage.strip) for tensor, stage in pairs)
+
+
+@dataclass(frozen=True)
+class Course:
+    """How rows flow: stage s makes tensor len(heights) - len(stages) + s.
+
+    heights: rows of each tensor. inputs: of each stage, tensors. readers: of each tensor, stages.
+    is_fed: the rows of tensor 0 come one by one; all other sources are there from the start.
+    """
+
+    stages: tuple[tuple[Rows, int], ...]
+    heights: tuple[int, ...]
+    inputs: tuple[tuple[int, ...], ...]
+    readers: tuple[tuple[int, ...], ...]
+    is_fed: bool
+
+    @property
+    def sources(self) -> int:
+        """How many tensors no stage makes."""
+        return len(self.heights) - len(self.stages)
+
+    def strips(self) -> Iterator[tuple[int, int, int, int]]:
+        """(stage, first row of its output, rows, rows of the output that must be kept with them).
+
+        Always the last stage that can go on goes on, which keeps the fewest rows. Stage -1 is the
+        input's next row.
+        """
+        sources = self.sources
+        done = [*self.heights[:sources], *(0 for _ in self.stages)]
+        waiting = self.heights[0] if self.is_fed else 0
+        if self.is_fed:
+            done[0] = 0
+        while True:
+            stage = len(self.stages) - 1
+            while stage >= 0:
+                count = self._possible(stage, done)
+                if count == 0:
+                    stage -= 1
+                    continue
+                tensor = sources + stage
+                yield stage, done[tensor], count, done[tensor] + count - self._oldest(tensor, done)
+                done[tensor] += count
+                stage = max(stage, *self.readers[tensor], stage)
+            if waiting == 0:
+                return
+            yield -1, done[0], 1, done[0] + 1 - self._oldest(0, done)
+            done[0] += 1
+            waiting -= 1
+
+    def _possible(self, stage: int, done: Sequence[int]) -> int:
+        """Rows that a stage can compute now: a whole strip, or what is left."""
+        rows, strip = self.stages[stage]
+        tensor = self.sources + stage
+        count = min(strip, self.heights[tensor] - done[tensor])
+        for i in self.inputs[stage]:
+            if rows.needed(done[tensor], count, self.heights[i])[1] > done[i]:
+                return 0
+        return count
+
+    def _oldest(self, tensor: int, done: Sequence[int]) -> int:
+        """The first row that a reader still needs."""
+        oldest = done[tensor] if self.readers[tensor] else 0
+        for stage in self.readers[tensor]:
+            first, rows = done[self.sources + stage], self.stages[stage][0]
+            if first < self.heights[self.sources + stage]:
+                oldest = min(oldest, rows.needed(first, 1, self.heights[tensor])[0])
+        return oldest
+
+
+def course_of(
+    stages: Sequence[Stage], names: Sequence[str], heights: tuple[int, ...], is_fed: bool
+) -> Course:
+    """names, heights: of the tensors, sources first."""
+    places = {name: i for i, name in enumerate(names)}
+    inputs = tuple(tuple(places[name] for name in s.reads) for s in stages)
+    readers: list[list[int]] = [[] for _ in names]
+    for stage, tensors in enumerate(inputs):
+        for tensor in tensors:
+            readers[tensor].append(stage)
+    pairs = tuple((s.rows, s.strip) for s in stages)
+    return Course(pairs, heights, inputs, tuple(map(tuple, readers)), is_fed)
+
+
+@lru_cache(maxsize=64)
+def rooms(course: Course) -> tuple[int, ...]:
+    """The rows that each tensor must have room for; all of them for those that nobody reads."""
+    most = [0] * len(course.heights)
+    for stage, _, _, kept in course.strips():
+        tensor = 0 if stage < 0 else course.sources + stage
+        most[tensor] = max(most[tensor], kept)
+    return tuple(most)
+
+
+def in_strips(stages: Iterable[Stage], strip: int) -> tuple[Stage, ...]:
+    """The same number of rows at once for all."""
+    return tuple(replace(stage, strip=strip) for stage in stages)
+
+
+@dataclass(frozen=True)
+class Front:
+    """What segments are chosen of: the nodes of a schedule before its loss.
+
+    nodes: all of the schedule. x: the input. known: tensors outside the arena. loads: bytes alive
+    at each step if nothing is computed row by row. end: steps that may be.
+    """
+
+    graph: Graph
+    nodes: Sequence[Node]
+    x: str
+    known: frozenset[str]
+    loads: Sequence[int]
+    end: int
+    align_bytes: int
+
+    @cached_property
+    def last_reader(self) -> Mapping[str, int]:
+        """The last step that reads a tensor."""
+        return {name: step for step, node in enumerate(self.nodes) for name in node.inputs}
+
+    def last(self, name: str) -> int:
+        """The same; beyond the schedule for what only others read."""
+        return self.last_reader.get(name, len(self.nodes))
+
+    def stage(self, node: Node) -> Stage | None:
+        """The node as a stage, if it can be one."""
+        if len(node.outputs) != 1 or node.op.is_view or not self._is_image(node.outputs[0]):
+            return None
+        if self.graph.tensors[node.outputs[0]].type.shape[1] == 1:
+            return None
+        rows = node.op.rows(self.graph.types(node.inputs), self.graph.types(node.outputs))
+        if rows is None or not all(self._is_image(node.inputs[i]) for i in rows.inputs):
+            return None
+        return Stage(node, rows)
+
+    def _is_image(self, name: str) -> bool:
+        shape = self.graph.tensors[name].type.shape
+        return len(shape) == 4 and shape[0] == 1 and shape[1] <= MOST_ROWS
+
+    def runs(self) -> Iterator[tuple[int, tuple[Stage, ...]]]:
+        """(first step, stages) of all nodes in a row that can be stages."""
+        run: list[Stage] = []
+        made: set[str] = set()
+        for step in range(self.end + 1):
+            stage = self.stage(self.nodes[step]) if step < self.end else None
+            if stage is not None and not made.isdisjoint(self._whole(stage)):
+                yield step - len(run), tuple(run)
+                run, made = [], set()
+            if stage is None:
+                if run:
+                    yield step - len(run), tuple(run)
+                run, made = [], set()
+            else:
+                run.append(stage)
+                made.add(stage.node.outputs[0])
+
+    @staticmethod
+    def _whole(stage: Stage) -> set[str]:
+        """What it reads at once."""
+        rows = stage.rows.inputs
+        return {name for i, name in enumerate(stage.node.inputs) if i not in rows}
+
+    def segment(self, first: int, stages: tuple[Stage, ...]) -> Segment:
+        """With what is read behind it kept whole, of the rest what is needed."""
+        outputs = [s.node.outputs[0] for s in stages]
+        read = dict.fromkeys(name for s in stages for name in s.reads)
+        sources = [name for name in read if name not in outputs]
+        end = first + len(stages)
+        is_fed = sources == [self.x] and self.last(self.x) < end
+        names = [*sources, *outputs]
+        heights = tuple(self.graph.tensors[name].type.shape[1] for name in names)
+        most = rooms(course_of(stages, names, heights, is_fed))
+        tensors = []
+        for i, (name, height, room) in enumerate(zip(names, heights, most, strict=True)):
+            is_whole = self.last(name) >= end or (i < len(sources) and not is_fed)
+            row_bytes = self.graph.tensors[name].type.size_bytes // height
+            tensors.append(RowTensor(name, height, row_bytes, height if is_whole else room))
+        scratch = max(node_call(self.graph, s.node).scratch_bytes for s in stages)
+        return Segment(first, stages, tuple(tensors), len(sources), is_fed, scratch)
+
+    def sizes(
+        self, first: int, stages: tuple[Stage, ...], strip: int
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """(begin, end, bytes, overhead) of all segments within a run.
+
+        The rows that a tensor needs room for follow from its readers alone, so one course of the
+        whole run tells them for every segment in it.
+        """
+        stages = in_strips(stages, strip)
+        run = self.segment(first, stages)
+        course_rooms = rooms(run.course)
+        known = {
+            t.name: (align_up(t.rows * t.row_bytes, self.align_bytes), self._aligned(t, room))
+            for t, room in zip(run.tensors, course_rooms, strict=True)
+        }
+        rows = {t.name: t.rows for t in run.tensors}
+        scratch = [
+            align_up(node_call(self.graph, s.node).scratch_bytes, self.align_bytes) for s in stages
+        ]
+        for begin in range(len(stages)):
+            yield from self._sizes_from(first, begin, stages, known, rows, scratch)
+
+    def _aligned(self, tensor: RowTensor, room: int) -> int:
+        return align_up(room * tensor.row_bytes, self.align_bytes)
+
+    def _sizes_from(
+        self,
+        first: int,
+        begin: int,
+        stages: tuple[Stage, ...],
+        known: Mapping[str, tuple[int, int]],
+        rows: Mapping[str, int],
+        scratch: Sequence[int],
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """Those that begin with one stage."""
+        alive = self._alive_before(first + begin)
+        kept = sum(alive.values())
+        ending: dict[int, list[int]] = {}
+        sources: set[str] = set()
+        overhead = most_scratch = 0
+        made: set[str] = set()
+        for i in range(begin, len(stages)):
+            stage, end = stages[i], first + i + 1
+            output = stage.node.outputs[0]
+            sources.update(set(stage.reads) - made)
+            made.add(output)
+            whole, ring = known[output]
+            kept += whole
+            ending.setdefault(self.last(output), []).append(whole - ring)
+            kept -= sum(ending.pop(end - 1, []))
+            most_scratch = max(most_scratch, scratch[i])
+            overhead += self._overhead(stage, rows[output])
+            total = kept + most_scratch + PROGRESS_BYTES * (len(sources) + len(made))
+            if sources == {self.x} and self.last(self.x) < end:
+                total -= known[self.x][0] - known[self.x][1]
+            yield first + begin, end, total, overhead
+
+    def _alive_before(self, step: int) -> dict[str, int]:
+        """Bytes of what earlier steps made, or the input, and a step or a later one reads."""
+        found = {}
+        made = [self.x, *(name for node in self.nodes[:step] for name in node.outputs)]
+        for name in made:
+            if name not in self.known and self.last(name) >= step:
+                size_bytes = self.graph.tensors[name].type.size_bytes
+                found[name] = align_up(size_bytes, self.align_bytes)
+        return found
+
+    @cached_property
+    def _options(self) -> list[list[tuple[int, int, int, int]]]:
+        """For each step the parts that end before it: (begin, bytes, overhead, strip).
+
+        A strip of 0 is a node by itself.
+        """
+        options: list[list[tuple[int, int, int, int]]] = [[] for _ in range(self.end + 1)]
+        for step in range(self.end):
+            options[step + 1].append((step, self.loads[step], 0, 0))
+        for first, stages in self.runs():
+            for strip in STRIPS:
+                for begin, end, size_bytes, overhead in self.sizes(first, stages, strip):
+                    options[end].append((begin, size_bytes, overhead, strip))
+        return options
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """The smallest peak of the steps before the loss, over all ways to part them."""
+        peaks = [0]
+        for found in self._options[1:]:
+            peaks.append(min(max(peaks[begin], size_bytes) for begin, size_bytes, _, _ in found))
+        return peaks[-1]
+
+    def choose(self, least: bool = False) -> tuple[Segment, ...]:
+        """The segments with which the arena is smallest, of these the ones with least overhead.
+
+        least: as small as the front can be, even if other steps need more.
+        """
+        limit = self.least_bytes if least else max(self.least_bytes, *self.loads[self.end :])
+        chosen = _least_overhead(self._options, limit)
+        runs = self.runs()
+        stage_of = {first + i: s for first, stages in runs for i, s in enumerate(stages)}
+        return tuple(
+            self._widened(
+                self.segment(begin, in_strips((stage_of[i] for i in range(begin, end)), strip)),
+                limit,
+            )
+            for begin, end, strip in chosen
+            if strip
+        )
+
+    def _widened(self, segment: Segment, limit: int) -> Segment:
+        """With more rows at once where that fits the limit, the largest overhead first."""
+        is_open = [True] * len(segment.stages)
+        while any(is_open):
+            setups = [
+                self._overhead(stage, tensor.rows) if is_open[place] else -1
+                for place, (tensor, stage) in enumerate(
+                    zip(segment.tensors[segment.sources :], segment.stages, strict=True)
+                )
+            ]
+            place = setups.index(max(setups))
+            stage = segment.stages[place]
+            stages = list(segment.stages)
+            stages[place] = replace(stage, strip=2 * stage.strip)
+            wider = self.segment(segment.first, tuple(stages))
+            rows = segment.tensors[segment.sources + place].rows
+            if stage.strip < rows and self._size(wider) <= limit:
+                segment = wider
+            else:
+                is_open[place] = False
+        return segment
+
+    def _overhead(self, stage: Stage, rows: int) -> int:
+        """Instructions that more than one call costs, for so many rows of output."""
+        calls = -(-rows // stage.strip)
+        weights = sum(self.graph.tensors[n].type.elements for n in self._whole(stage))
+        x = self.graph.tensors[stage.reads[0]].type
+        again = max(stage.rows.span - stage.rows.stride, 0) * (x.elements // x.shape[1])
+        return (calls - 1) * (CALL + WEIGHT * weights + READ_AGAIN * again)
+
+    def _size(self, segment: Segment) -> int:
+        """Bytes alive while it runs."""
+        alive = self._alive_before(segment.first)
+        if segment.is_fed:
+            del alive[self.x]
+        own = segment.tensors if segment.is_fed else segment.tensors[segment.sources :]
+        sizes = [t.size_bytes for t in own] + [segment.scratch_bytes, segment.progress_bytes]
+        return sum(alive.values()) + sum(align_up(size, self.align_bytes) for size in sizes)
+
+
+def _least_overhead(
+    options: Sequence[Iterable[tuple[int, int, int, int]]], limit: int
+) -> list[tuple[int, int, int]]:
+    """(begin, end, strip) of the parts, none above the limit, with the least overhead in all.
+
+    Nodes by themselves, whose strip is 0, before segments that cost no less.
+    """
+    best: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]  # overhead, segments, begin, strip
+    for found in options[1:]:
+        within = [
+            (best[begin][0] + overhead, best[begin][1] + (strip > 0), begin, strip)
+            for begin, size_bytes, overhead, strip in found
+            if size_bytes <= limit
+        ]
+        best.append(min(within, default=(1 << 60, 0, 0, 0)))
+    parts, end = [], len(options) - 1
+    while end > 0:
+        _, _, begin, strip = best[end]
+        parts.append((begin, end, strip))
+        end = begin
+    return parts[::-1]

@@ -1,0 +1,78 @@
+"""Networks whose fronts can be computed row by row: any windows, shortcuts, branches that join."""
+
+from __future__ import annotations
+
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import Stream, TrainingPlan, plan_training
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
+from mcutrain.ops.spatial import Window
+from mcutrain.sparse import UpdateScheme
+from tests.ops.drawing import Source
+from tests.simulation.networks import Network, same, training_graph
+
+HEAD = UpdateScheme()
+STRIDES = (1, 1, 1, 2, 3)
+KINDS = ("conv", "depthwise", "residual", "pool", "pad", "join", "swish", "gate", "point")
+
+
+def draw_front(s: Source) -> Graph:
+    """Tall rather than wide, so that many rows pass through few bytes; two to five parts."""
+    shape = (s.integer(7, 29), s.integer(3, 7), s.integer(1, 3))
+    net = Network(shape, s.integer(0, 2**31))
+    y = net.conv(net.x, s.integer(2, 4), _window(s, net, net.x), relu=s.boolean())
+    for _ in range(s.integer(1, 4)):
+        y = _part(s, net, y)
+    return net.graph(net.conv(net.mean(y), 3, rounds_once=True))
+
+
+def _window(s: Source, net: Network, x: str, most: int = 7) -> Window:
+    """Any that fits: kernels of 1 to `most`, strides of 1 to 3, sides padded by themselves."""
+    kernel, stride, dilation, padding = [], [], [], []
+    for size in net.type(x).shape[1:3]:
+        k = s.integer(1, most)
+        d = s.integer(1, 2)
+        span = (k - 1) * d + 1
+        lacking = max(span - size, 0)
+        before = s.integer(0, min(k - 1, 3))
+        after = max(s.integer(0, min(k - 1, 3)), lacking - before)
+        kernel.append(k)
+        stride.append(s.choice(STRIDES))
+        dilation.append(d)
+        padding += [before, after]
+    return Window(tuple(kernel), tuple(stride), tuple(dilation), tuple(padding))
+
+
+def _pool_window(s: Source, net: Network, x: str) -> Window:
+    """Kernels of 1 to 3 that always have a place inside the image."""
+    kernel = tuple(min(s.integer(1, 3), size) for size in net.type(x).shape[1:3])
+    padding = [s.integer(0, k - 1) for k in kernel for _ in range(2)]
+    return Window(kernel, (s.choice(STRIDES), s.integer(1, 2)), (1, 1), tuple(padding))
+
+
+def _part(s: Source, net: Network, x: str) -> str:
+    channels = net.type(x).shape[3]
+    kind = s.choice(KINDS)
+    if kind == "conv":
+        return net.conv(x, s.integer(2, 4), _window(s, net, x, 5), s.boolean())
+    if kind == "depthwise":
+        return net.depthwise(x, _window(s, net, x), s.choice((1, 2)), relu=s.boolean())
+    if kind == "residual":
+        y = net.conv(x, s.integer(2, 6), relu=True)
+        y = net.depthwise(y, same(s.choice((1, 3, 5, 7))), relu=s.boolean())
+        return net.add(net.conv(y, channels), x)
+    if kind == "pool":
+        return net.pool(x, s.choice((AveragePool2D, MaxPool2D)), _pool_window(s, net, x))
+    if kind == "pad":
+        return net.pad(x, (s.integer(0, 3), s.integer(0, 3), s.integer(0, 1), s.integer(0, 1)))
+    if kind == "join":
+        parts = (x, net.conv(x, 2, relu=True), net.pool(x, MaxPool2D, same(3)))
+        return net.concatenation(*parts[: s.integer(2, 3)])
+    if kind == "swish":
+        return net.mul(x, net.activation(x, "logistic"))
+    if kind == "gate":
+        return net.squeeze_and_excitation(net.relu(x))
+    return net.relu(net.conv(x, s.integer(1, 5)))
+
+
+def planned(graph: Graph, stream: Stream, scheme: UpdateScheme = HEAD) -> TrainingPlan:
+    return plan_training(training_graph(graph, scheme), align_bytes=8, stream=stream)

@@ -1,0 +1,126 @@
+"""What is computed row by row: chosen well, and never with a row too few."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import TrainingPlan, replay
+from mcutrain.sparse import UpdateScheme
+from tests.memplan.fronts import draw_front, planned
+from tests.ops.drawing import SeededSource, drawn
+from tests.simulation.networks import Network, same
+
+SCHEMES = {
+    "head": UpdateScheme(),
+    "last": UpdateScheme("last", 1, {}, 1),
+    "full": UpdateScheme("full", None, {}, None),
+}
+
+
+def mobile_network() -> Graph:
+    """A front like those of mobile networks: 48 rows, strides, a shortcut, tall kernels."""
+    net = Network((48, 12, 3), 1)
+    y = net.conv(net.x, 4, same(3, 2), relu=True)
+    first = net.conv(net.depthwise(y, same(3), relu=True), 4)
+    y = net.depthwise(net.conv(first, 12, relu=True), same(5), relu=True)
+    y = net.add(net.conv(y, 4), first)
+    y = net.depthwise(net.conv(y, 12, relu=True), same(7, 2), relu=True)
+    y = net.conv(net.mean(net.conv(y, 8)), 4, rounds_once=True)
+    return net.graph(y)
+
+
+@pytest.fixture(scope="module")
+def plan() -> TrainingPlan:
+    return planned(mobile_network(), "max")
+
+
+def with_room(plan: TrainingPlan, segment: int, tensor: int, change: int) -> TrainingPlan:
+    """A ring with more or fewer rows; its bytes stay where they are."""
+    s = plan.segments[segment]
+    tensors = list(s.tensors)
+    tensors[tensor] = replace(tensors[tensor], room=tensors[tensor].room + change)
+    segments = list(plan.segments)
+    segments[segment] = replace(s, tensors=tuple(tensors))
+    return replace(plan, segments=tuple(segments))
+
+
+def rings(plan: TrainingPlan) -> list[tuple[int, int]]:
+    return [
+        (i, j) for i, s in enumerate(plan.segments) for j, t in enumerate(s.tensors) if t.is_ring
+    ]
+
+
+def test_the_front_takes_less_and_all_of_it_is_computed_row_by_row(plan: TrainingPlan) -> None:
+    off = planned(mobile_network(), "off")
+    assert off.segments == ()
+    assert plan.arena_bytes < off.arena_bytes / 2
+    assert plan.segments[0].is_fed
+    assert sum(len(s.stages) for s in plan.segments) >= 6
+
+
+def test_a_front_with_a_row_less_anywhere_would_stop(plan: TrainingPlan) -> None:
+    """So no ring has a row too many, and the replay sees one that has too few."""
+    assert len(rings(plan)) >= 4
+    for segment, tensor in rings(plan):
+        with pytest.raises(AssertionError, match=r"no room for rows|rows of .* are computed"):
+            replay(with_room(plan, segment, tensor, -1))
+
+
+def test_a_ring_that_grows_into_its_neighbour_is_found(plan: TrainingPlan) -> None:
+    x = next(place for place in rings(plan) if place == (0, 0))
+    with pytest.raises(AssertionError, match=r"reads|beyond the arena"):
+        replay(with_room(plan, *x, 3))
+
+
+@pytest.mark.parametrize("buffer", ["progress:", "fed"])
+def test_what_counts_the_rows_may_not_be_overwritten(plan: TrainingPlan, buffer: str) -> None:
+    name = next(n for n in plan.arena.offsets if n.startswith(buffer))
+    place = plan.offset_of(plan.segments[0].tensors[1].name)
+    arena = replace(plan.arena, offsets={**plan.arena.offsets, name: place})
+    with pytest.raises(AssertionError, match=r"reads 'progress:|reads 'fed'"):
+        replay(replace(plan, arena=arena))
+
+
+def test_where_nothing_is_gained_nothing_is_streamed() -> None:
+    """The peak lies behind the front."""
+    net = Network((4, 4, 1), 1)
+    y = net.conv(net.x, 2, same(3))
+    y = net.conv(net.reshape(y, (1, 1, 1, 32)), 200, relu=True)
+    graph = net.graph(net.conv(y, 4, rounds_once=True))
+    assert planned(graph, "auto", SCHEMES["full"]).segments == ()
+
+
+def test_larger_strips_are_taken_where_they_cost_nothing() -> None:
+    """The tail decides: training the last layers needs more than the front row by row."""
+    graph = mobile_network()
+    auto, least = (planned(graph, stream, SCHEMES["last"]) for stream in ("auto", "max"))
+    assert auto.arena_bytes <= least.arena_bytes
+    assert sum(s.calls for s in auto.segments) <= sum(s.calls for s in least.segments)
+
+
+@settings(max_examples=60)
+@given(graph=drawn(draw_front), trained=st.sampled_from(["head", "last", "full"]))
+def test_plans_of_drawn_fronts_are_sound(graph: Graph, trained: str) -> None:
+    """Each is replayed row by row; rows help or are left out."""
+    off, auto, least = (planned(graph, s, SCHEMES[trained]) for s in ("off", "auto", "max"))
+    assert auto.arena_bytes <= off.arena_bytes
+    assert auto.arena.lower_bound_bytes <= least.arena.lower_bound_bytes
+    for s in (*auto.segments, *least.segments):
+        strips = list(s.course.strips())
+        for place, tensor in enumerate(s.tensors[s.sources :]):
+            rows = [r for i, first, n, _ in strips if i == place for r in range(first, first + n)]
+            assert rows == list(range(tensor.rows))
+
+
+def test_drawn_fronts_have_every_operator_that_can() -> None:
+    kinds = set()
+    for seed in range(60):
+        for s in planned(draw_front(SeededSource(seed)), "max").segments:
+            kinds |= {type(stage.node.op).__name__ for stage in s.stages}
+    able = {"Conv2D", "DepthwiseConv2D", "AveragePool2D", "MaxPool2D", "Pad", "Add", "Mul"}
+    assert able | {"Concatenation", "Lookup", "Rescale"} <= kinds
