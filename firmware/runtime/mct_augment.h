@@ -2,8 +2,9 @@
  * (mcutrain/simulation/augment.py). What happens to a sample follows from its key alone.
  *
  *     const uint32_t key = mct_augment_key(seed, epoch, index);
- *     mct_augment_flip(key, MCT_INPUT_HEIGHT, MCT_INPUT_WIDTH, MCT_INPUT_CHANNELS, mct_input());
- *     mct_augment_noise(key, MCT_INPUT_BYTES, 7, mct_input());
+ *     mct_augment_flip(key, MCT_INPUT_HEIGHT, MCT_INPUT_WIDTH, MCT_INPUT_CHANNELS, x);
+ *     mct_augment_noise(key, MCT_INPUT_BYTES, 7, x);
+ *     mct_feed(0, x, MCT_INPUT_BYTES);
  *
  * The host's order is flip, shift, gain, noise. */
 #ifndef MCT_AUGMENT_H

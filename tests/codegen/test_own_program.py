@@ -20,14 +20,16 @@ from mcutrain.codegen import Interface, Project, generate
 from mcutrain.codegen.project import version_number
 from mcutrain.errors import DataError, McutrainError
 from mcutrain.ir.graph import Graph
+from mcutrain.memplan import plan_training
 from mcutrain.pipeline import prepare
-from mcutrain.simulation import ReferenceSimulator
+from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.simulation.compiled import unpack_state
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE, load_target
 from tests.codegen.test_project import plan_of, tiny
-from tests.simulation.networks import rates, samples, states_differ
+from tests.memplan.test_stream import mobile_network
+from tests.simulation.networks import rates, samples, states_differ, training_graph
 from tests.simulation.test_reconstruction import GRAPHS
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror", "-O0")
@@ -471,6 +473,74 @@ def test_pixels_of_a_convention_need_no_table(tmp_path: Path) -> None:
     found = quantized(project, "uint8_t", "mct_quantize_pixels", pixels, tmp_path)
     assert (found == data.quantize_input(pixels, scale=1 / 255, zero_point=-128)).all()
     assert "pixels" not in with_input(0.02, -3).files["src/mct_model.h"]
+
+
+FED = """
+#include "mct_model.h"
+#include <stdio.h>
+
+static void show(void)
+{
+    fwrite(mct_infer(), 1, MCT_OUTPUT_BYTES, stdout);
+}
+
+int main(int argc, char **argv)
+{
+    static uint8_t x[MCT_INPUT_BYTES];
+    static float real[MCT_INPUT_BYTES];
+    FILE *in = fopen(argv[argc - 1], "rb");
+    mct_reset(1);
+    while (fread(x, sizeof x, 1, in) == 1 && fread(real, sizeof real, 1, in) == 1) {
+        mct_quantize_pixels(x);
+        show();
+        mct_quantize_input(real);
+        show();
+        for (uint32_t i = 0; i < MCT_INPUT_BYTES; i += 101) {
+            const uint32_t left = MCT_INPUT_BYTES - i;
+            if (mct_feed_pixels(i, x + i, left < 101 ? left : 101) != MCT_OK) {
+                return 2;
+            }
+        }
+        show();
+        if (mct_feed_pixels(5, x, 5) != MCT_ERROR_SIZE || mct_infer() != NULL) {
+            return 3;
+        }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("way", ["offset", "table"])
+def test_a_front_that_takes_rows_takes_pixels_and_real_numbers(way: str, tmp_path: Path) -> None:
+    """In pieces that end anywhere; there is no place for the whole sample."""
+    graph = mobile_network()
+    x = graph.tensors[graph.inputs[0]]
+    kind = replace(x.type, scales=(1 / 255,), zero_point=-128)
+    graph = replace(graph, tensors={**graph.tensors, x.name: replace(x, type=kind)})
+    plan = plan_training(training_graph(graph, UpdateScheme()), align_bytes=8, stream="max")
+    norm = data.Normalization((0.4, 0.5, 0.3), (0.3, 0.2, 0.6)) if way == "table" else None
+    project = generate(plan, "x", interface=Interface(normalization=norm))
+    assert "mct_input(" not in project.files["src/mct_model.h"]
+    archive = build_archive(project, tmp_path / "p")
+    shape = (2, *kind.shape[1:])
+    pixels = np.random.default_rng(3).integers(0, 256, shape).astype(np.uint8)
+    real = (pixels / np.float32(200)).astype(np.float32)
+    (tmp_path / "main.cpp").write_text(FED)
+    (tmp_path / "x").write_bytes(
+        b"".join(p.tobytes() + r.tobytes() for p, r in zip(pixels, real, strict=True))
+    )
+    include = f"-I{tmp_path / 'p' / 'src'}"
+    command = [compiler("g++"), "-std=c++11", *STRICT, include, tmp_path / "main.cpp", archive]
+    run([*command, "-o", tmp_path / "program"])
+    done = subprocess.run([tmp_path / "program", tmp_path / "x"], capture_output=True, check=True)
+    facts = {"scale": 1 / 255, "zero_point": -128}
+    codes = data.quantize_input(pixels, **facts, normalization=norm or "auto")
+    simulator = CompiledSimulator(plan, extra_flags=("-O1",))
+    of_pixels = simulator.infer(codes)
+    of_real = simulator.infer(data.quantize_input(real, **facts))
+    expected = np.stack([of_pixels, of_real, of_pixels], axis=1)
+    assert done.stdout == expected.tobytes()
 
 
 # ------------------------------------------------------------------------------------------- names
