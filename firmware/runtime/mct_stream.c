@@ -10,12 +10,6 @@ static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-/* The first row of an input that a stage needs for row `first` of its output. */
-static int32_t first_needed(const mct_stage *stage, int32_t first) {
-    const int32_t row = first * stage->stride - stage->pad;
-    return row < 0 ? 0 : row;
-}
-
 /* Rows that all readers are done with go; false if there is no room for `count` more even so. */
 static bool make_room(const mct_segment *segment, uint8_t *arena, uint32_t tensor, int32_t count) {
     const mct_stream_tensor *t = &segment->tensors[tensor];
@@ -29,7 +23,7 @@ static bool make_room(const mct_segment *segment, uint8_t *arena, uint32_t tenso
         const mct_stage *reader = &segment->stages[segment->links[t->first_reader + i]];
         const int32_t first = done[reader->output].next;
         if (first < segment->tensors[reader->output].rows) {
-            oldest = least(oldest, first_needed(reader, first));
+            oldest = least(oldest, first * reader->stride - reader->pad);
         }
     }
     if (p->next - oldest + count > t->room) {

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import TrainingPlan, replay
+from mcutrain.memplan import TrainingPlan, replay, training_plan
+from mcutrain.memplan.training_plan import lay_out
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned
 from tests.ops.drawing import SeededSource, drawn
-from tests.simulation.networks import Network, same
+from tests.simulation.networks import Network, same, training_graph
 
 SCHEMES = {
     "head": UpdateScheme(),
@@ -84,6 +85,21 @@ def test_what_counts_the_rows_may_not_be_overwritten(plan: TrainingPlan, buffer:
     arena = replace(plan.arena, offsets={**plan.arena.offsets, name: place})
     with pytest.raises(AssertionError, match=r"reads 'progress:|reads 'fed'"):
         replay(replace(plan, arena=arena))
+
+
+def test_what_is_read_behind_its_segment_is_kept_whole() -> None:
+    """A shortcut around a gate, which needs the mean of a whole image."""
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 4, same(3), relu=True)
+    wide = net.depthwise(net.conv(y, 16, relu=True), same(3))
+    gated = net.conv(net.squeeze_and_excitation(wide), 4)
+    graph = net.graph(net.conv(net.mean(net.add(gated, y)), 3, rounds_once=True))
+    front = training_plan._front(lay_out(training_graph(graph, UpdateScheme()), 8, "off"), 8)
+    segment = front.segment(*next(front.runs()))
+    assert segment.is_fed
+    rings = {t.name: t.is_ring for t in segment.tensors}
+    assert (rings[net.x], rings[y], rings[wide]) == (True, False, False)
+    assert list(rings.values()) == [True, False, True, False]
 
 
 def test_where_nothing_is_gained_nothing_is_streamed() -> None:
