@@ -129,10 +129,14 @@ def _shared_buffer(
     if node.op.is_view:
         return buffer_of.get(node.inputs[0])
     size = graph.tensors[node.outputs[position]].type.size_bytes
-    for i in node.op.may_overwrite.get(position, ()):
+    may = node.op.may_overwrite.get(position, ())
+    others = {buffer_of.get(name) for i, name in enumerate(node.inputs) if i not in may}
+    for i in may:
         name = node.inputs[i]
         buffer = buffer_of.get(name)
         if name in outside or buffer is None or graph.tensors[name].type.size_bytes != size:
+            continue
+        if buffer in others:  # x * x reads it as another operand, too
             continue
         sharing = [t for t, b in buffer_of.items() if b == buffer]
         if all(last_use.get(t, -1) <= step for t in sharing):
