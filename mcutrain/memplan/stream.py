@@ -105,13 +105,6 @@ class Segment:
         heights = tuple(t.rows for t in self.tensors)
         return course_of(self.stages, [t.name for t in self.tensors], heights, self.is_fed)
 
-    @property
-    def calls(self) -> int:
-        """Of kernels, for one sample."""
-        outputs = self.tensors[self.sources :]
-        pairs = zip(outputs, self.stages, strict=True)
-        return sum(-(-tensor.rows // stage.strip) for tensor, stage in pairs)
-
 
 @dataclass(frozen=True)
 class Course:
@@ -241,9 +234,11 @@ class Front:
         if self.graph.tensors[node.outputs[0]].type.shape[1] == 1:
             return None
         rows = node.op.rows(self.graph.types(node.inputs), self.graph.types(node.outputs))
-        if rows is None or not all(self._is_image(node.inputs[i]) for i in rows.inputs):
+        if rows is None:
             return None
-        return Stage(node, rows)
+        images = [node.inputs[i] for i in rows.inputs]
+        is_able = all(self._is_image(name) and name not in self.known for name in images)
+        return Stage(node, rows) if is_able else None
 
     def _is_image(self, name: str) -> bool:
         shape = self.graph.tensors[name].type.shape
@@ -255,14 +250,10 @@ class Front:
         made: set[str] = set()
         for step in range(self.end + 1):
             stage = self.stage(self.nodes[step]) if step < self.end else None
-            if stage is not None and not made.isdisjoint(self._whole(stage)):
+            if run and (stage is None or not made.isdisjoint(self._whole(stage))):
                 yield step - len(run), tuple(run)
                 run, made = [], set()
-            if stage is None:
-                if run:
-                    yield step - len(run), tuple(run)
-                run, made = [], set()
-            else:
+            if stage is not None:
                 run.append(stage)
                 made.add(stage.node.outputs[0])
 
@@ -278,7 +269,7 @@ class Front:
         read = dict.fromkeys(name for s in stages for name in s.reads)
         sources = [name for name in read if name not in outputs]
         end = first + len(stages)
-        is_fed = sources == [self.x] and self.last(self.x) < end
+        is_fed = self._is_fed(first, end, sources)
         names = [*sources, *outputs]
         heights = tuple(self.graph.tensors[name].type.shape[1] for name in names)
         most = rooms(course_of(stages, names, heights, is_fed))
@@ -312,6 +303,10 @@ class Front:
         for begin in range(len(stages)):
             yield from self._sizes_from(first, begin, stages, known, rows, scratch)
 
+    def _is_fed(self, first: int, end: int, sources: Iterable[str]) -> bool:
+        """Whether the steps [first, end) run first, and nobody else reads the input."""
+        return first == 0 and set(sources) == {self.x} and self.last(self.x) < end
+
     def _aligned(self, tensor: RowTensor, room: int) -> int:
         return align_up(room * tensor.row_bytes, self.align_bytes)
 
@@ -343,7 +338,7 @@ class Front:
             most_scratch = max(most_scratch, scratch[i])
             overhead += self._overhead(stage, rows[output])
             total = kept + most_scratch + PROGRESS_BYTES * (len(sources) + len(made))
-            if sources == {self.x} and self.last(self.x) < end:
+            if self._is_fed(first + begin, end, sources):
                 total -= known[self.x][0] - known[self.x][1]
             yield first + begin, end, total, overhead
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mcutrain.ir.graph import Graph
+import numpy as np
+
+from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.memplan import Stream, TrainingPlan, plan_training
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.spatial import Window
@@ -12,7 +14,7 @@ from tests.simulation.networks import Network, same, training_graph
 
 HEAD = UpdateScheme()
 STRIDES = (1, 1, 1, 2, 3)
-KINDS = ("conv", "depthwise", "residual", "pool", "pad", "join", "swish", "gate", "point")
+KINDS = ("conv", "depthwise", "residual", "pool", "pad", "join", "swish", "gate", "point", "sum")
 
 
 def draw_front(s: Source) -> Graph:
@@ -71,7 +73,33 @@ def _part(s: Source, net: Network, x: str) -> str:
         return net.mul(x, net.activation(x, "logistic"))
     if kind == "gate":
         return net.squeeze_and_excitation(net.relu(x))
+    if kind == "sum":
+        return net.add(x, constant(net, x))
     return net.relu(net.conv(x, s.integer(1, 5)))
+
+
+def constant(net: Network, like: str) -> str:
+    """An image of the same type, which lies in flash."""
+    kind, name = net.type(like), f"constant{len(net.tensors)}"
+    values = np.random.default_rng(0).integers(-50, 50, kind.shape).astype(np.int8)
+    net.tensors[name] = Tensor(name, kind, values)
+    return name
+
+
+def with_constant_image() -> Graph:
+    """A sum with a constant of as many rows, which lies in flash."""
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 4, same(3))
+    y = net.depthwise(net.conv(net.add(y, constant(net, y)), 12), same(3))
+    return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
+
+
+def with_two_stems() -> Graph:
+    """The second one reads the input when the first has long been computed."""
+    net = Network((24, 6, 3), 1)
+    a = net.squeeze_and_excitation(net.conv(net.x, 12, same(3)))
+    b = net.conv(net.depthwise(net.conv(net.x, 16), same(3)), 12)
+    return net.graph(net.conv(net.mean(net.add(a, b)), 3, rounds_once=True))
 
 
 def planned(graph: Graph, stream: Stream, scheme: UpdateScheme = HEAD) -> TrainingPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from mcutrain.memplan import Stream, plan_training
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.sparse import UpdateScheme
-from tests.memplan.fronts import draw_front, planned
+from tests.memplan.fronts import draw_front, planned, with_constant_image, with_two_stems
 from tests.memplan.test_stream import mobile_network
 from tests.ops.drawing import SeededSource, drawn
 from tests.simulation import networks
@@ -58,6 +59,11 @@ def test_drawn_fronts_compute_the_bits_of_the_reference(
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: s.name)
 def test_a_mobile_network_computes_the_bits_of_the_reference(scheme: UpdateScheme) -> None:
     assert_same_bits(mobile_network(), "max", scheme, extra_flags=QUICK)
+
+
+@pytest.mark.parametrize("network", [with_constant_image, with_two_stems])
+def test_odd_fronts_compute_the_bits_of_the_reference(network: Callable[[], Graph]) -> None:
+    assert_same_bits(network(), "max", SCHEMES[0], extra_flags=QUICK)
 
 
 def test_what_was_learnt_with_one_plan_goes_on_with_another() -> None:
