@@ -47,6 +47,8 @@ BOTH = {
     "mct_transpose_s16": MOVED,
     "mct_apply_update_s8": UPDATED,
     "mct_apply_update_s32": UPDATED,
+    "mct_apply_update_s16": UPDATED,
+    "mct_add_difference_s32": ("1", "channels"),
     "mct_average_pool_2d_s8": POOLED,
     "mct_max_pool_2d_s8": POOLED,
     "mct_average_pool_2d_grad_input_s8": POOLED_BACK,
@@ -95,7 +97,7 @@ for _type in ("s8", "s16"):
             "1", "outer", "outputs", "outer*dx_elements", "outer*dx_elements*operand.3",
         ),
     }  # fmt: skip
-for _kind in ("update", "grad"):
+for _kind in ("update", "update_difference", "grad"):
     for _type in ("s8", "s16"):
         BOTH[f"mct_bias_{_kind}_{_type}"] = (
             "1", "channels_out", "channels_out/4", "positions*channels_out/4",

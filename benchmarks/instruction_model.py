@@ -59,6 +59,7 @@ class Case:
     gradient_dtype: str = "int8"
     accumulate: int = 1
     loss: str = "cross-entropy"
+    bias_bits: int = 32
 
     @property
     def name(self) -> str:
@@ -69,6 +70,7 @@ class Case:
             self.loss: self.loss != "cross-entropy",
         }
         extra[f"r{self.residual_bits}"] = self.residual_bits != 4
+        extra[f"b{self.bias_bits}"] = self.bias_bits != 32
         return "-".join(
             [self.network, self.scheme.replace(":", ""), *(k for k in extra if extra[k])]
         )
@@ -82,7 +84,11 @@ CASES = (
     Case("fashion", "last:6", residual_bits=0),
     Case("fashion", "fashion-sparse", gradient_dtype="int16"),
     Case("fashion", "last:8", gradient_dtype="int16", accumulate=2),
+    Case("fashion", "bias:16", bias_bits=16),
+    Case("fashion", "bias:16", gradient_dtype="int16", bias_bits=16),
+    Case("fashion", "bias:16", accumulate=2, bias_bits=16),
     *(Case("mcunet-5fps.int8", s, 10) for s in ("mcunet-5fps-49kb", "bias:12", "last:8")),
+    Case("mcunet-5fps.int8", "bias:12", 10, bias_bits=16),
     *(Case("mbv2-w0.35.int8", s, 10) for s in ("mbv2-w0.35-49kb", "last:4", "bias:30")),
     *(Case("proxyless-w0.3.int8", s, 10) for s in ("proxyless-w0.3-49kb", "last:5")),
     Case("kws_ref_model", "full"),
@@ -95,6 +101,9 @@ CASES = (
     *(Case(f"made-{i}", s) for i in range(4) for s in ("full", "bias:3")),
     *(Case(f"made-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(Case(f"made-{i}", "full", accumulate=3) for i in (0, 1)),
+    *(Case(f"made-{i}", "bias:3", bias_bits=16) for i in range(4)),
+    *(Case(f"made-{i}", "bias:3", gradient_dtype="int16", bias_bits=16) for i in range(4)),
+    *(Case(f"made-{i}", "bias:3", accumulate=2, bias_bits=16) for i in range(4)),
     *(Case(f"made-{i}", "0:0.6") for i in (1, 2, 3)),  # the input's channels cannot be permuted
     *(Case(f"modern-{i}", "full") for i in range(4)),
     *(Case(f"modern-{i}", "full", gradient_dtype="int16") for i in range(4)),
@@ -175,7 +184,8 @@ def target_of(board: str, scratch: Path) -> Target:
 
 def step_of(case: Case, shared: Path) -> TrainingStep:
     """The planned step."""
-    scheme = replace(parse_scheme(case.scheme), residual_bits=case.residual_bits)
+    bits = {"residual_bits": case.residual_bits, "bias_bits": case.bias_bits}
+    scheme = replace(parse_scheme(case.scheme), **bits)
     return prepare(
         network(case.network, shared),
         scheme,

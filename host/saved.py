@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcutrain_host.errors import ModelMismatchError, StateFileError
 from mcutrain_host.files import write_whole
+
+if TYPE_CHECKING:
+    from mcutrain_host.manifest import StateTensor
 
 MAGIC = b"MCTS"
 VERSION = 1
 HEADER = struct.Struct("<4sB3xQI")  # magic, version, model hash, state bytes; then the checksum
 HEADER_BYTES = HEADER.size + 4
+INT16_END = 2**15 - 1
+"""Where the difference of a bias saturates."""
 COUNTERS = struct.Struct("<III")  # random state, updates done, samples of the current update
 
 
@@ -42,6 +50,21 @@ class SavedState:
             raise StateFileError(f"{where} is damaged: its size or checksum is wrong")
         _, updates, samples = COUNTERS.unpack_from(state)
         return SavedState(raw, model_hash, updates, samples)
+
+
+def saturated_biases(raw: bytes, tensors: Iterable[StateTensor]) -> int:
+    """How many differences of biases, all that a state has in int16, stand at an end.
+
+    raw: a sound saved state. tensors: what lies where in it.
+    """
+    found = 0
+    for tensor in tensors:
+        if tensor.dtype == "int16":
+            numbers = struct.unpack_from(
+                f"<{math.prod(tensor.shape)}h", raw, HEADER_BYTES + tensor.offset
+            )
+            found += sum(abs(number) >= INT16_END for number in numbers)
+    return found
 
 
 def read(path: Path, model_hash: int) -> SavedState:

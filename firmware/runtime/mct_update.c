@@ -124,6 +124,18 @@ void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first
     }
 }
 
+void mct_update_row_s16(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                        int16_t *difference) {
+    const int32_t most = MCT_BIAS_STEP_LIMIT >> -u->rule->residual_bits;
+    for (int32_t j = 0; j < count; j++) {
+        const int32_t c = first + j;
+        const mct_rate rate = mct_rate_of(u, c);
+        const int32_t delta = (int32_t)mct_clamp64(mct_delta(u, &rate, sums[j], c), -most, most);
+        difference[j] =
+            (int16_t)mct_clamp(difference[j] - delta, -MCT_DIFFERENCE_LIMIT, MCT_DIFFERENCE_LIMIT);
+    }
+}
+
 void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total) {
     for (int32_t j = 0; j < count; j++) {
         total[j] = mct_accumulated(step, sums[j], total[j]);

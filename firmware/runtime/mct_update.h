@@ -13,6 +13,8 @@ extern "C" {
 
 /* A trained bias stays where no sum of products can overflow int32 with it. */
 #define MCT_BIAS_LIMIT (INT32_C(1) << 30)
+/* Where a difference to the model's bias saturates, if that is what the state holds. */
+#define MCT_DIFFERENCE_LIMIT 32767
 
 /* One update moves a weight by so many steps of its int8 at most, a bias by what that is where the
  * weight's input is largest: an absurd learning rate does not drive them to their ends, where outputs
@@ -24,7 +26,7 @@ typedef struct {
     const int32_t *mult_q31; /* rate * scale of the gradient * 2^residual_bits */
     const int8_t *shift;
     int32_t per_channel;   /* 1: a rate per output channel, 0: one for all */
-    int32_t residual_bits; /* 0, 4 or 8 */
+    int32_t residual_bits; /* 0, 4 or 8; of a bias' difference: minus its shift */
     uint32_t salt;         /* tells this node's random numbers from others' */
 } mct_update_rule;
 
@@ -49,6 +51,11 @@ void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first,
 /* The same for the int32 biases b[0 … count - 1] of the channels first … ; there are no residuals. */
 void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
                         int32_t *b);
+
+/* The same for int16 differences of biases, in units of 2^shift; they saturate at
+ * ±MCT_DIFFERENCE_LIMIT. What they are added to is no matter: see mct_add_difference.h. */
+void mct_update_row_s16(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
+                        int16_t *difference);
 
 /* total[j] += sums[j], saturating; the first sample of an update overwrites. */
 void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total);

@@ -147,6 +147,7 @@ class _Builder:
     ) -> None:
         assert isinstance(op, training.ParameterGradientOp)
         bits = update.residual_bits if parameter.type.dtype == "int8" else 0
+        bits -= update.difference_shift or 0
         rates = update.rate
         if update.channels and len(rates) > 1 and op.rate_axis == -1:
             rates = tuple(rates[c] for c in update.channels)  # the rate varies along them
@@ -154,7 +155,7 @@ class _Builder:
             tuple(r * dy.scale * 2.0**bits for r in rates), bits, self.salt()
         )
         state = [self._storage(parameter.name)]
-        if bits:
+        if bits > 0:
             residual = training.initial_residual(int(np.prod(op.trained)), bits)
             state.append(self._add_state(f"{parameter.name}.residual", residual))
         if self.options.accumulate == 1:

@@ -11,7 +11,7 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import count_bar, err, show, show_json, show_table
+from mcutrain.cli.output import count_bar, err, say, show, show_json, show_table
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def compare(
     )
     results = _train(lesson, rows, seeds, jobs or os.cpu_count() or 1)
     found = with_results(rows, results)
+    for text in _saturations(rows, results):
+        say(f"mcutrain: {text}")
     if output is not None:
         report = _report(graph, wanted, budget, candidates, found, results)
         if chosen is not None and contributions is not None:
@@ -190,6 +192,16 @@ def _train(
     with watching_trials("compare", [row.name for row in rows], len(wanted)) as report:
         results = train_all(lesson, wanted, jobs, report)
     return dict(zip(wanted, results, strict=True))
+
+
+def _saturations(rows: list[Compared], results: dict[Trial, SimulationResult]) -> list[str]:
+    """A sentence for each scheme some of whose biases would have moved further."""
+    from mcutrain.runs.training import saturation_warning
+
+    counts = dict.fromkeys(range(len(rows)), 0)
+    for trial, result in results.items():
+        counts[trial.scheme] = max(counts[trial.scheme], result.saturated_biases)
+    return [f"{rows[i].name}: {saturation_warning(count)}" for i, count in counts.items() if count]
 
 
 def _report(

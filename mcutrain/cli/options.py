@@ -144,6 +144,14 @@ ResidualBits = Annotated[
         show_default=False,
     ),
 ]
+BiasBits = Annotated[
+    int | None,
+    typer.Option(
+        help="32 or 16: of each trained bias but the classifier's; with 16 the state holds its "
+        "difference to the model's. The scheme's own by default.",
+        show_default=False,
+    ),
+]
 HeadResidualBits = Annotated[
     int | None, typer.Option(help="The same for the classifier.", show_default=False)
 ]
@@ -172,6 +180,7 @@ class StepOptions:
     no_qas: bool = False
     residual_bits: int | None = None
     head_residual_bits: int | None = None
+    bias_bits: int | None = None
     loss: str = AUTO
     added: tuple[str, ...] = ()
     stream: Literal["auto", "off", "max"] = "auto"
@@ -222,6 +231,8 @@ class StepOptions:
             scheme = replace(scheme, residual_bits=self.residual_bits)
         if self.head_residual_bits is not None:
             scheme = replace(scheme, head_residual_bits=self.head_residual_bits)
+        if self.bias_bits is not None:
+            scheme = replace(scheme, bias_bits=self.bias_bits)
         return scheme
 
 
@@ -235,6 +246,7 @@ class StepFlags:
     gradient_bits: GradientBits = 8
     residual_bits: ResidualBits = None
     head_residual_bits: HeadResidualBits = None
+    bias_bits: BiasBits = None
     stream: Stream = "auto"
 
     def options(self, scheme: str, no_qas: bool = False) -> StepOptions:
@@ -246,6 +258,7 @@ class StepFlags:
             no_qas,
             self.residual_bits,
             self.head_residual_bits,
+            self.bias_bits,
             self.loss,
             added(self.add_class),
             self.stream,

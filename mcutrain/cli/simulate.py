@@ -84,7 +84,7 @@ def simulate(
     """
     from mcutrain_host.log import check_tensorboard
 
-    from mcutrain.runs.training import continued, rate_warning
+    from mcutrain.runs.training import continued, rate_warning, saturation_warning
     from mcutrain.simulation import check_can_build
 
     if not reference:
@@ -108,7 +108,11 @@ def simulate(
         result = _train(step, run, checkpoint, watch)
     if save_state is not None:
         replace_file(save_state, result.saved)
-    warning = rate_hint(lambda report: rate_warning(step, run, report))
+    said = (
+        rate_hint(lambda report: rate_warning(step, run, report)),
+        saturation_warning(result.saturated_biases),
+    )
+    warning = "; ".join(filter(None, said))
     if json:
         show_json({**facts(step, run, result), "warning": warning or None})
     else:
@@ -220,6 +224,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "arena_bytes": result.arena_bytes,
         "state_bytes": result.state_bytes,
         "sram_bytes": result.sram_bytes,
+        "saturated_biases": result.saturated_biases,
         "state_sha256": hashlib.sha256(result.saved).hexdigest(),
     }
 

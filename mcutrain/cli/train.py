@@ -131,7 +131,7 @@ def train(
     from mcutrain_host.manifest import BoardProject
     from mcutrain_host.trainer import Begin, Settings
 
-    from mcutrain.runs.training import board_lessons
+    from mcutrain.runs.training import board_lessons, saturation_warning
 
     if fresh and begin_from is not None:
         raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
@@ -159,7 +159,9 @@ def train(
     )
     where = _Where(boards.find_port(project, port), boards.find_baud(project, baud), patience, log)
     outcome, loss = _run(where, lessons, how, tensorboard, json)
-    warning = _warning(project, course, outcome, loss)
+    saturated = 0 if outcome.interrupted else _saturated(project, state)
+    said = (_warning(project, course, outcome, loss), saturation_warning(saturated))
+    warning = "; ".join(filter(None, said))
     if warning and not json:
         say(f"mcutrain: {warning}")
     _tell(outcome, how, log, json, warning)
@@ -220,6 +222,13 @@ def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: floa
     sign = bad_sign(loss, manifest.classes, outcome.before, outcome.accuracy)
     search = _search(project, course.samples, course.settings)
     return rate_hint(lambda report: warning(search, sign, report))
+
+
+def _saturated(project: BoardProject, state: Path) -> int:
+    """Biases that stand at an end of their 16 bits, in the state that the run has left."""
+    from mcutrain_host.saved import saturated_biases
+
+    return saturated_biases(state.read_bytes(), project.manifest.state)
 
 
 def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:

@@ -7,7 +7,7 @@ from mcutrain.codegen.firmware import (
     portable_files,
 )
 from mcutrain.codegen.interface import Interface
-from mcutrain.codegen.project import Project, generate
+from mcutrain.codegen.project import Project, generate, state_tensors
 
 __all__ = [
     "SAVED_HEADER_BYTES",
@@ -17,4 +17,5 @@ __all__ = [
     "isa_bodies",
     "isa_includes",
     "portable_files",
+    "state_tensors",
 ]

@@ -307,6 +307,20 @@ def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
     }
 
 
+def state_tensors(plan: TrainingPlan) -> tuple[StateTensor, ...]:
+    """What lies where in the state."""
+    training = plan.training
+    return tuple(
+        StateTensor(
+            name=name,
+            offset=offset,
+            dtype=training.graph.tensors[name].type.dtype,
+            shape=np.asarray(training.state[name]).shape,
+        )
+        for name, offset in plan.state_offsets.items()
+    )
+
+
 def manifest(
     plan: TrainingPlan,
     program: Program,
@@ -332,15 +346,7 @@ def manifest(
         arena_lower_bound_bytes=plan.arena.lower_bound_bytes,
         state_bytes=plan.state_bytes,
         constant_bytes=plan.constant_bytes,
-        state=tuple(
-            StateTensor(
-                name=name,
-                offset=offset,
-                dtype=training.graph.tensors[name].type.dtype,
-                shape=np.asarray(training.state[name]).shape,
-            )
-            for name, offset in plan.state_offsets.items()
-        ),
+        state=state_tensors(plan),
         parameters=tuple(training.parameters),
         loss=CROSS_ENTROPY if training.has_labels else "mse",
         prefix=interface.prefix,

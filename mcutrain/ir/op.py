@@ -134,11 +134,14 @@ class ParameterUpdate:
 
     rate: per output channel, or one for all (quantization-aware scaling). residual_bits: fraction
     bits kept beside an int8 weight. channels: the trained input channels, ascending; None is all.
+    difference_shift: of a bias of which the int16 difference to the model's own is kept, in units
+    of 2**difference_shift; None keeps the int32 itself.
     """
 
     rate: tuple[float, ...]
     residual_bits: int = 4
     channels: tuple[int, ...] | None = None
+    difference_shift: int | None = None
 
 
 @dataclass(frozen=True)

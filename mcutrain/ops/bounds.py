@@ -25,6 +25,8 @@ GRADIENT = {"int8": 127}
 """Of the gradients whose sums are int32; those of int16 gradients are int64."""
 BIAS_LIMIT = 2**30
 """A trained bias stays within, see mct_update.h."""
+DIFFERENCE_LIMIT = 2**15 - 1
+"""Where the difference of a trained bias saturates, if it is kept in 16 bits."""
 PRODUCTS_LIMIT = 2**30 - 1
 """Of the products of a forward sum without its bias: bodies for DSP instructions double them."""
 RESULT_ROOM = 255

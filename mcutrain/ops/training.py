@@ -25,7 +25,7 @@ from mcutrain.ir.op import (
     inputs,
     outputs,
 )
-from mcutrain.ops.bounds import BIAS_LIMIT, gradient_sums
+from mcutrain.ops.bounds import BIAS_LIMIT, DIFFERENCE_LIMIT, gradient_sums
 
 Array = npt.NDArray[Any]
 Thing = TypeVar("Thing")  # what stands for an operand: its numbers, its type, its name, its pointer
@@ -250,7 +250,8 @@ class UpdateRule:
 
     rate: one real factor per output channel, or one for all; it holds quantization-aware scaling,
     the gradient's constant scale and 2**residual_bits. A weight is w + residual / 2**residual_bits,
-    0 <= residual < 2**residual_bits, starting at the middle so that w is the nearest int8.
+    0 <= residual < 2**residual_bits, starting at the middle so that w is the nearest int8. The
+    difference of a bias counts in units of 2**-residual_bits, which is 0 or less then.
     """
 
     rate: tuple[float, ...]
@@ -278,14 +279,17 @@ class UpdateRule:
         if w.dtype == np.int8:  # -128 stays unused: weights are symmetric
             low, high = -127 << self.residual_bits, (128 << self.residual_bits) - 1
             most = STEP_LIMIT << self.residual_bits
+        elif w.dtype == np.int16:
+            low, high = -DIFFERENCE_LIMIT, DIFFERENCE_LIMIT
+            most = BIAS_STEP_LIMIT >> -self.residual_bits
         else:
             low, high, most = -BIAS_LIMIT, BIAS_LIMIT, BIAS_STEP_LIMIT
-        master = w.astype(np.int64) << self.residual_bits
+        bits = max(self.residual_bits, 0)
+        master = w.astype(np.int64) << bits
         if residual is not None:
             master = master + residual
         master = np.clip(master - np.clip(delta, -most, most), low, high)
-        new_residual = master & ((1 << self.residual_bits) - 1)
-        return (master >> self.residual_bits).astype(w.dtype), new_residual
+        return (master >> bits).astype(w.dtype), master & ((1 << bits) - 1)
 
     def params(self) -> tuple[Param, ...]:
         """The fields of `mct_update_rule` in firmware/runtime/mct_update.h."""
@@ -418,7 +422,7 @@ class ParameterGradientOp(Op):
 
 def updated_state(rule: UpdateRule | None) -> dict[int, int]:
     """Output → the input it takes over: the last ones, w and its residual if the rule has bits."""
-    return {0: -2, 1: -1} if rule and rule.residual_bits else {0: -1}
+    return {0: -2, 1: -1} if rule and rule.residual_bits > 0 else {0: -1}
 
 
 def update_state(
@@ -482,7 +486,7 @@ class ApplyUpdate(Op):
         return update_state(self.rule, given.step, sums, exponent, self.rate_axis, *given.state)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """mct_apply_update_s8 for weights, _s32 for biases."""
+        """mct_apply_update_s8 for weights, _s32 for biases, _s16 for differences of biases."""
         given = self.named(types)
         shape, w = given.sums.shape, given.state[0]
         last = self.rate_axis % len(shape) == len(shape) - 1
@@ -493,7 +497,7 @@ class ApplyUpdate(Op):
             Param("dropped_bits", ACC_DROPPED_BITS[self.dtype]),
             *self.rule.params(),
         )
-        suffix = "s8" if w.dtype == "int8" else "s32"
+        suffix = w.dtype.replace("int", "s")
         operands = inputs(*range(len(types)))
         if suffix == "s8" and not self.rule.residual_bits:
             operands = (*operands, NULL)
@@ -507,9 +511,10 @@ class ApplyUpdate(Op):
 
 @dataclass(frozen=True)
 class BiasGradient(ParameterGradientOp):
-    """db[c] = sum of dy over all positions, applied to the int32 bias or accumulated.
+    """db[c] = sum of dy over all positions, applied to the bias or accumulated.
 
-    dy: [..., c]. b: [c]. The rule has no residual bits: an int32 bias is fine enough.
+    dy: [..., c]. b: [c] int32, or its int16 difference to the model's own. The rule has no residual
+    bits: an int32 bias is fine enough.
     """
 
     def sums(self, dy: Array, *own: Array) -> Array:
@@ -525,8 +530,9 @@ class BiasGradient(ParameterGradientOp):
         return gradient_sums(dy, positions, 1, what, "train no bias there, or use a smaller input")
 
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
-        """mct_bias_update_<dy> or mct_bias_grad_<dy>."""
-        dy = types[1]
+        """mct_bias_update_<dy>, mct_bias_update_difference_<dy> or mct_bias_grad_<dy>."""
+        dy, b = types[1], types[-1]
+        action += "_difference" if b.dtype == "int16" else ""
         params = (
             Param("positions", dy.elements // dy.shape[-1]),
             Param("channels_out", dy.shape[-1]),

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.protocol import Rate
+from mcutrain_host.saved import saturated_biases
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
 from mcutrain.arguments import Count, PathLike, Positive, Seed, checked, warn
+from mcutrain.codegen import state_tensors
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
@@ -49,7 +51,8 @@ CHECKPOINT_SECONDS = 20.0
 class SimulationResult(Shown):
     """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
 
-    learning_rate: the run's, given or found.
+    learning_rate: the run's, given or found. saturated_biases: how many stand at an end of the 16
+    bits of their difference to the model's, where the scheme keeps that (bias_bits = 16).
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them. recipe: how the step was made, as
@@ -70,6 +73,7 @@ class SimulationResult(Shown):
     auc: float | None = None
     learning_rate: float | None = None
     recipe: str = ""
+    saturated_biases: int = 0
 
     def summary(self) -> str:
         """In a line."""
@@ -159,7 +163,21 @@ def train(
         found=warn_of_rate,
         note=warn,
     )
-    return finish(step, run, file, watch)
+    result = finish(step, run, file, watch)
+    if result.saturated_biases:
+        warn(saturation_warning(result.saturated_biases))
+    return result
+
+
+def saturation_warning(count: int) -> str:
+    """A sentence on biases that would have moved further; empty for none."""
+    if not count:
+        return ""
+    are = "bias stands" if count == 1 else "biases stand"
+    return (
+        f"{count:,} trained {are} at the end of 16 bits and would have moved further: keep all 32 "
+        "(bias_bits = 32 in the scheme), or take a lower learning rate"
+    )
 
 
 def warn_of_rate(found: FoundRate) -> None:
@@ -426,4 +444,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
         learning_rate=run.settings.learning_rate,
         recipe="" if step.recipe is None else step.recipe.to_json(),
+        saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
     )

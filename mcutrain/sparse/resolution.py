@@ -19,6 +19,8 @@ from mcutrain.sparse.layers import Layer, channel_count, channel_norms, find_hea
 from mcutrain.sparse.scheme import UpdateScheme
 
 Array = npt.NDArray[Any]
+DIFFERENCE_SHIFT = 2
+"""Unit of a bias' difference."""
 IMPORTANCE_DIGITS = 4
 """Kept of a measured importance: more would say nothing, and a scheme is a file to read."""
 
@@ -88,7 +90,9 @@ def _updates(
                 graph, layer.weight, scheme.residual_bits, picked, scheme.qas
             )
         if layer.index >= len(layers) - depth:
-            updates[layer.bias] = _update(graph, layer.bias, 0, None, scheme.qas)
+            bias = _update(graph, layer.bias, 0, None, scheme.qas)
+            shift = DIFFERENCE_SHIFT if scheme.bias_bits == 16 else None
+            updates[layer.bias] = replace(bias, difference_shift=shift)
     _check_unshared(scheme, graph, updates)
     return updates
 

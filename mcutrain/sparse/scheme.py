@@ -25,8 +25,10 @@ SHORT_FORMS = "head, bias:K, last:K, full, LAYER:SHARE joined by commas, or a .t
 WORDS = ("head", "full", "last:6", "bias:6")
 """Short forms that a misspelt one may be like."""
 RESIDUAL_BITS = (0, 4, 8)
+BIAS_BITS = (32, 16)
 TABLES = ("weights", "importance")
-KEYS = {"name", "model", "bias_depth", "residual_bits", "head_residual_bits", "qas", *TABLES}
+NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
+KEYS = {"name", "model", *NUMBERS, "qas", *TABLES}
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class UpdateScheme:
     bias_depth: the last so many biases, the head's not counted; None is all. weights: layer → share
     of its input channels; a layer is its index from 0 or its name; 0 is not trained.
     depth_weights: also all weights of the last so many layers; None is all. residual_bits: fraction
-    bits kept beside each trained int8 weight. qas: quantization-aware scaling (the head has it
+    bits kept beside each trained int8 weight. bias_bits: of each trained bias but the head's: 32,
+    or 16 for its difference to the model's. qas: quantization-aware scaling (the head has it
     always). importance: layer → one number per input channel, in the model's own order; a share is
     of the channels with the largest ones, where a layer is not named, of the largest weight norm.
     """
@@ -48,6 +51,7 @@ class UpdateScheme:
     residual_bits: int = 4
     head_residual_bits: int = 8
     qas: bool = True
+    bias_bits: int = 32
     importance: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,6 +73,10 @@ class UpdateScheme:
                 raise SchemeError(
                     f"scheme {self.name!r}: {bits} residual bits; use one of {RESIDUAL_BITS}"
                 )
+        if self.bias_bits not in BIAS_BITS:
+            raise SchemeError(
+                f"scheme {self.name!r}: biases of {self.bias_bits} bits; use one of {BIAS_BITS}"
+            )
 
     def to_toml(self) -> str:
         """The scheme as a TOML file that parse_scheme reads; depth_weights must be resolved."""
@@ -78,6 +86,7 @@ class UpdateScheme:
         lines += [
             f"residual_bits = {self.residual_bits}",
             f"head_residual_bits = {self.head_residual_bits}",
+            f"bias_bits = {self.bias_bits}",
             f"qas = {str(self.qas).lower()}",
             "",
             "[weights]  # layer = share of its input channels",
@@ -168,7 +177,7 @@ def _read_toml(path: Path) -> UpdateScheme:
 
 def _check_types(path: Path, values: Mapping[str, Any]) -> None:
     expected: dict[str, type] = {"name": str, "qas": bool}
-    for key in ("bias_depth", "residual_bits", "head_residual_bits"):
+    for key in NUMBERS:
         expected[key] = int
     for key, kind in expected.items():
         value: Any = values.get(key)

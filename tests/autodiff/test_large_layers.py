@@ -13,6 +13,7 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import plan_training
+from mcutrain.ops.add_difference import AddDifference
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.pooling import Mean
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
@@ -89,6 +90,22 @@ def test_a_bias_beyond_its_limit_starts_at_it() -> None:
     graph = replace(graph, tensors={**graph.tensors, "b0": replace(b, data=data)})
     training = networks.training_graph(graph, FULL)
     assert training.state["b0"].tolist() == [BIAS_LIMIT, -BIAS_LIMIT]
+    assert_same_bits(training, 0.1)
+
+
+def test_a_difference_keeps_a_bias_within_its_limits() -> None:
+    net = networks.Network((1, 1, 4), 6)
+    graph = net.graph(net.conv(net.conv(net.x, 2), 2, rounds_once=True))
+    data = np.array([2**31 - 9000, -(2**31) + 9000], np.int32)
+    b = replace(graph.tensors["b0"], data=data)
+    scheme = UpdateScheme("bias", None, bias_bits=16)
+    training = networks.training_graph(replace(graph, tensors={**graph.tensors, "b0": b}), scheme)
+    frozen, difference = training.graph.tensors["b0.frozen"], training.state["b0.difference"]
+    assert frozen.data.tolist() == [BIAS_LIMIT, -BIAS_LIMIT]
+    (op,) = (n.op for n in training.graph.nodes if isinstance(n.op, AddDifference))
+    for moved in (-(2**15), 2**15 - 1):
+        (total,) = op.reference(frozen.data, np.full_like(difference, moved))
+        assert np.abs(total.astype(np.int64)).max() == BIAS_LIMIT
     assert_same_bits(training, 0.1)
 
 

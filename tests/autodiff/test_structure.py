@@ -15,13 +15,14 @@ from mcutrain.ir.op import ParameterUpdate
 from mcutrain.ir.text import dump
 from mcutrain.ir.verify import verify
 from mcutrain.memplan import plan_training
+from mcutrain.ops.add_difference import AddDifference
 from mcutrain.ops.conv_2d import Conv2DGradWeight
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2DGradWeight
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.select_channels import SelectChannels
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.training import BiasGradient, GradientOp, UpdateRule, unpack_residual
-from mcutrain.sparse import UpdateScheme, find_head
+from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from tests.ops.drawing import drawn
 from tests.simulation.networks import residual_network, training_graph
 from tests.simulation.test_training_steps import draw_training
@@ -68,6 +69,42 @@ def test_training_biases_keeps_masks_but_no_activation() -> None:
     assert {training.graph.tensors[name].type.dtype for name in kept} == {"uint8"}
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_of_a_bias_of_16_bits_the_difference_is_kept_and_added_before_its_layer(
+    accumulate: int,
+) -> None:
+    """The head's has 32; all else, down to the random numbers, is as with whole biases."""
+    graph, depth = residual_network(), 3
+    options = TrainOptions(accumulate=accumulate)
+    whole = train(UpdateScheme("last", depth, {}, depth), options)
+    parts = train(UpdateScheme("last", depth, {}, depth, bias_bits=16), options)
+    head = find_head(graph)
+    for layer in layers_of(graph, head)[-depth:]:
+        state, b = f"{layer.bias}.difference", graph.tensors[layer.bias].data
+        assert parts.state[state].dtype == np.int16
+        assert not parts.state[state].any()
+        np.testing.assert_array_equal(parts.graph.tensors[f"{layer.bias}.frozen"].data, b)
+        assert layer.bias not in parts.state
+        for nodes in (list(parts.graph.nodes), list(parts.forward.nodes)):
+            (at,) = (i for i, n in enumerate(nodes) if layer.bias in n.outputs)
+            assert nodes[at].inputs == (f"{layer.bias}.frozen", state)
+            readers = [i for i, n in enumerate(nodes) if layer.bias in n.inputs]
+            assert readers[0] == at + 1
+            assert len(readers) == 1
+    assert parts.state[head.bias].dtype == np.int32
+    added = [n for n in parts.graph.nodes if isinstance(n.op, AddDifference)]
+    assert len(added) == depth
+    assert [salt(n) for n in parts.graph.nodes if n not in added] == [
+        salt(n) for n in whole.graph.nodes
+    ]
+
+
+def salt(node: Node) -> object:
+    """Of a node's rule or stage."""
+    part = getattr(node.op, "rule", None) or getattr(node.op, "stage", None)
+    return getattr(part, "salt", None)
+
+
 def test_a_mask_is_saved_only_where_a_gradient_passes() -> None:
     """The last two biases: the clamps of the layers before them have no masks."""
     whole = train(UpdateScheme("bias", None)).graph.tensors
@@ -99,6 +136,7 @@ def test_no_node_reads_a_parameter_after_its_update(accumulate: int) -> None:
         for scheme in (
             UpdateScheme("last", depth, {}, depth),
             UpdateScheme("shares", depth, {str(i): 0.5 for i in range(depth)}),
+            UpdateScheme("differences", depth, bias_bits=16),
         ):
             assert_old_values(train(scheme, TrainOptions(accumulate=accumulate)))
 

@@ -24,6 +24,7 @@ from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.sparse import UpdateScheme
 from tests.boards.projects import (
     CHIPS,
     RATE,
@@ -143,6 +144,23 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
     simulator.train(x, y, [RATE] * len(y))
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
+
+
+@pytest.mark.timeout(SECONDS)
+def test_differences_of_biases_end_with_the_simulations_bits(projects_root):
+    """Saved on the board, too, and taken up again."""
+    scheme = UpdateScheme("differences", None, {}, None, bias_bits=16)
+    step = prepare(modern_network(), scheme)
+    x, y = samples(step.graph, 24, 4)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * len(y))
+    device = on_unicorn(built(projects_root, "nucleo-f446re", step=step))
+    assert trained(device, x, y) == simulator.save()
+    device.save()
+    device.link.machine.power_cut()
+    device.link.machine.power_on()
+    assert device.identify().position == len(y)
+    assert device.read_state() == simulator.save()
 
 
 # ---- MCUNet ----

@@ -91,6 +91,7 @@ def test_a_wrong_flag_is_a_usage_error(run: Run, model: Path, flags: tuple[str, 
 
 def test_wrong_residual_bits_are_refused(run: Run, model: Path) -> None:
     assert "3 residual bits" in run("plan", model, "--residual-bits", 3).sentence
+    assert "biases of 8 bits" in run("plan", model, "--bias-bits", 8).sentence
 
 
 @pytest.mark.parametrize("classes", [1, 99_999])

@@ -102,7 +102,27 @@ def test_residual_bits_and_gradient_width_change_the_plan(run: Run, model: Path)
     none = planned("--residual-bits", 0, "--head-residual-bits", 0)
     assert (none["residual_bits"], none["weights"]) == (0, usual["weights"])
     assert planned("--accumulate", 4)["gradient_sums"] > 0 == usual["gradient_sums"]
+    head_bias = 4 * 10
+    halved = planned("--bias-bits", 16)["biases"] - head_bias
+    assert 2 * halved == usual["biases"] - head_bias
     assert planned("--gradient-bits", 16)["arena"] >= usual["arena"]
+
+
+def test_biases_that_stand_at_an_end_of_16_bits_are_said(
+    run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take a long run at an absurd rate, so the end is brought nearer."""
+    few = ("--data", images, "--samples", 20, "--test-samples", 2, "--epochs", 2)
+    flags = (*few, "--lr", 0.1, "--scheme", "bias:3", "--bias-bits", 16)
+    usual = run("simulate", model, *flags, "--json").json
+    assert (usual["saturated_biases"], usual["warning"]) == (0, None)
+    monkeypatch.setattr("mcutrain_host.saved.INT16_END", 100)
+    found = run("simulate", model, *flags, "--json").json
+    assert found["saturated_biases"] > 1
+    assert found["warning"].startswith(
+        f"{found['saturated_biases']} trained biases stand at the end of 16 bits"
+    )
+    assert f"mcutrain: {found['warning']}" in run("simulate", model, *flags).err.splitlines()
 
 
 def test_a_budget_that_suffices_is_silent(run: Run, model: Path) -> None:

@@ -98,6 +98,37 @@ def test_a_bias_beyond_its_limit_is_refused_though_the_checksum_is_right(
     simulator.load(saved)
 
 
+def test_any_difference_of_a_bias_is_a_sound_state(graph: Graph) -> None:
+    """Only the head's bias has a limit that a state could break."""
+    scheme = UpdateScheme("last:2", 2, {}, 2, bias_bits=16)
+    made = CompiledSimulator(
+        planned(training_graph(graph, scheme)), portable=True, extra_flags=QUICK
+    )
+    reference = PlannedReference(made.plan)
+    saved = made.save()
+    offsets = made.plan.state_offsets
+    (first, second) = (n for n in offsets if n.endswith(".difference"))
+    for value in (-(2**15), 2**15 - 1):
+        forged = bytearray(saved)
+        for name in (first, second):
+            at = SAVED_HEADER_BYTES + offsets[name]
+            size = made.state[name].size
+            forged[at : at + 2 * size] = struct.pack("<h", value) * size
+        whole = with_checksum(bytes(forged))
+        x, labels = samples(graph, 3, CLASSES)
+        for either in (made, reference):
+            either.load(whole)
+            assert either.save() == whole
+            either.train(x, labels, rates(3))
+        assert made.save() == reference.save()
+        np.testing.assert_array_equal(made.infer(x), reference.infer(x))
+    (bias,) = (n for n in made.plan.training.parameters if made.state[n].itemsize == 4)
+    at = SAVED_HEADER_BYTES + offsets[bias]
+    assert_refused(
+        made, with_checksum(saved[:at] + struct.pack("<i", 2**30 + 1) + saved[at + 4 :]), RANGE
+    )
+
+
 def test_every_truncation_is_refused(simulator: CompiledSimulator) -> None:
     saved = simulator.save()
     for length in (0, 1, 4, 23, 24, 25, len(saved) // 2, len(saved) - 1):

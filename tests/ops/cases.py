@@ -18,6 +18,8 @@ from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.add_channels import AddChannels, AddChannelsGradInput
+from mcutrain.ops.add_difference import AddDifference
+from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation, ConcatenationGradInput
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight, Requantize
 from mcutrain.ops.depthwise_conv_2d import (
@@ -339,6 +341,19 @@ def merge_columns(s: Source) -> Sample:
     return Sample.of(MergeColumns(trained_columns), weight(s, shape), part)
 
 
+def add_difference(s: Source) -> Sample:
+    """Biases as models have them, or at both ends of what is allowed."""
+    c = channels(s)
+    frozen = tensor(s, (c,), "int32", s.choice((2**18, BIAS_LIMIT)))
+    if s.boolean():
+        frozen = frozen[0], s.choice((1, -1)) * (BIAS_LIMIT - np.abs(frozen[1]) % 2**15)
+    return Sample.of(
+        AddDifference(s.choice((0, 2, 5, 14))),
+        (frozen[0], frozen[1].astype(np.int32)),
+        tensor(s, (c,), "int16"),
+    )
+
+
 def select_channels(s: Source) -> Sample:
     x = image(s)
     return Sample.of(SelectChannels(trained_channels(s, x[0].shape[-1])), x)
@@ -531,7 +546,7 @@ def rule(
 
 def residual(s: Source, weights: int, bits: int) -> tuple[Typed, ...]:
     """Of so many weights. The last half byte of an odd number of them stays 0."""
-    if bits == 0:
+    if bits <= 0:
         return ()
     packed_type = residual_type(weights, bits)
     packed = s.array(packed_type.shape, "uint8", 0, 255)
@@ -554,7 +569,8 @@ def trained(
     if s.boolean():
         return Sample.of(make(None), at, dy, *own, tensor(s, shape, "int32"))
     dy_exponent = exponent(s, s.integer(-30, 5))
-    bits = s.choice((0, 4, 8)) if parameter[0].dtype == "int8" else 0
+    bits = {"int8": (0, 4, 8), "int16": (0, -2, -5), "int32": (0,)}[parameter[0].dtype]
+    bits = s.choice(bits)
     r = rule(s, rates, at[1], int(dy_exponent[1][0]), dtype, bits)
     left = residual(s, math.prod(shape), bits)
     return Sample.of(make(r), at, dy, dy_exponent, *own, parameter, *left)
@@ -592,11 +608,20 @@ def depthwise_weight(s: Source) -> Sample:
     )
 
 
-def bias_gradient(s: Source) -> Sample:
+def bias_gradient(s: Source, is_whole: bool = True) -> Sample:
+    """is_whole: the state holds the bias, not its difference."""
     c = channels(s)
     shape = (1, s.integer(1, 4), s.integer(1, 4), c)
-    b = tensor(s, (c,), "int32", s.choice((None, 2**16)))
+    whole = tensor(s, (c,), "int32", s.choice((None, 2**16)))
+    b = whole if is_whole else difference(s, c)
     return trained(s, lambda r: BiasGradient(r, (c,)), (), shape, b, c)
+
+
+def difference(s: Source, channels: int) -> Typed:
+    """Of a bias: small, or near one of its ends."""
+    near = s.choice((0, 0, 2**15 - 300, -(2**15) + 300))
+    t, small = tensor(s, (channels,), "int16", 300)
+    return t, np.clip(small.astype(np.int32) + near, -(2**15), 2**15 - 1).astype(np.int16)
 
 
 def apply_update(s: Source, kind: str) -> Sample:
@@ -604,9 +629,12 @@ def apply_update(s: Source, kind: str) -> Sample:
     dtype, at, e = gradient_dtype(s), step(s), exponent(s, s.integer(-30, 5))
     kernel, ins = (s.integer(1, 3), s.integer(1, 3)), s.integer(1, 5)
     outs = s.integer(1, 5) if kind == "conv" else 1
-    shape = (ins,) if kind == "bias" else (outs, *kernel, ins)
-    parameter = tensor(s, shape, "int32") if kind == "bias" else weight(s, shape)
-    bits = 0 if kind == "bias" else s.choice((0, 4, 8))
+    shape = (ins,) if kind in ("bias", "difference") else (outs, *kernel, ins)
+    parameter, bits = weight(s, shape), s.choice((0, 4, 8))
+    if kind == "bias":
+        parameter, bits = tensor(s, shape, "int32"), 0
+    elif kind == "difference":
+        parameter, bits = difference(s, ins), s.choice((0, -2, -5))
     r = rule(s, outs if kind == "conv" else ins, at[1], int(e[1][0]), dtype, bits)
     op = ApplyUpdate(r, dtype, -1 if kind == "depthwise" else 0)
     sums = tensor(s, shape, "int32", s.choice((None, 2 ** (TYPICAL_SUM_BITS + 1))))
@@ -636,9 +664,12 @@ CASES = (
     Case("depthwise_conv_2d_grad_input", depthwise_grad_input),
     Case("depthwise_conv_2d_weight", depthwise_weight),
     Case("bias", bias_gradient),
+    Case("bias_difference", lambda s: bias_gradient(s, is_whole=False)),
     Case("apply_update_conv", lambda s: apply_update(s, "conv")),
     Case("apply_update_depthwise", lambda s: apply_update(s, "depthwise")),
     Case("apply_update_bias", lambda s: apply_update(s, "bias")),
+    Case("apply_update_difference", lambda s: apply_update(s, "difference")),
+    Case("add_difference", add_difference),
     Case("add", add),
     Case("rescale", rescale),
     Case("leaky_relu", leaky_relu),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,27 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcutrain_host.saved import saturated_biases
 from mcutrain_host.toolchain import ZIG
 
-from mcutrain.autodiff import TrainGraph, TrainOptions
-from mcutrain.codegen import generate
+from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
+from mcutrain.codegen import generate, state_tensors
 from mcutrain.formats import load
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.training import BIAS_STEP_LIMIT, STEP_LIMIT
 from mcutrain.quant import replace_head
-from mcutrain.simulation import CompiledSimulator, Compiler, ReferenceSimulator
+from mcutrain.simulation import (
+    CompiledSimulator,
+    Compiler,
+    PlannedReference,
+    ReferenceSimulator,
+)
 from mcutrain.simulation.build import SANITIZE, WARNINGS
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.sparse import UpdateScheme, find_head, parse_scheme
+from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme, resolve
+from mcutrain.sparse.resolution import DIFFERENCE_SHIFT
 from tests.ops.drawing import SeededSource, Source, drawn
 from tests.simulation import networks
 
@@ -66,11 +74,12 @@ def draw_scheme(s: Source, layers: int) -> UpdateScheme:
             {str(i): s.choice((0.0, 0.2, 0.5, 0.8, 1.0)) for i in range(layers)},
         ),
     }[kind]
-    return dataclasses.replace(
+    return replace(
         scheme,
         residual_bits=s.choice((0, 4, 8)),
         head_residual_bits=s.choice((0, 4, 8)),
         qas=s.boolean(),
+        bias_bits=s.choice((32, 16)),
     )
 
 
@@ -147,26 +156,90 @@ def test_a_learning_rate_of_zero_changes_no_parameter() -> None:
     assert all(name.endswith(".exponent") for name in changed)
 
 
-@pytest.mark.parametrize("bits", [0, 4, 8])
+@pytest.mark.parametrize(("bits", "bias_bits"), [(0, 32), (4, 16), (8, 32)])
 @pytest.mark.parametrize(("dtype", "accumulate"), [("int8", 1), ("int16", 1), ("int8", 3)])
 def test_no_update_moves_a_parameter_further_than_its_limit(
-    dtype: str, accumulate: int, bits: int
+    dtype: str, accumulate: int, bits: int, bias_bits: int
 ) -> None:
-    scheme = UpdateScheme("full", None, {}, None, residual_bits=bits, head_residual_bits=bits)
+    scheme = UpdateScheme("full", None, {}, None, bits, bits, bias_bits=bias_bits)
     graph = networks.residual_network()
     training = networks.training_graph(graph, scheme, TrainOptions(dtype, accumulate))
     assert_same_bits(training, 2 * accumulate, 1e4, extra_flags=QUICK)
     assert_same_bits(training, accumulate, 1e4, extra_flags=QUICK, portable=True)
     simulator = ReferenceSimulator(training)
     x, labels = networks.samples(training.forward, accumulate, training.classes)
+    for _ in range(4):  # the gradients' exponents fit then
+        simulator.train(x, labels, networks.rates(accumulate, 0.0))
     before = {name: np.array(simulator.state[name], np.int64) for name in training.parameters}
     simulator.train(x, labels, networks.rates(accumulate, 1e4))
-    furthest = {"int8": 0, "int32": 0}
+    furthest = {"int8": 0, "int32": 0, "int16": 0}
     for name, old in before.items():
         moved = np.abs(simulator.state[name].astype(np.int64) - old).max()
         dtype_of = str(simulator.state[name].dtype)
         furthest[dtype_of] = max(furthest[dtype_of], int(moved))
-    assert furthest == {"int8": STEP_LIMIT, "int32": BIAS_STEP_LIMIT}
+    difference_limit = BIAS_STEP_LIMIT >> DIFFERENCE_SHIFT if bias_bits == 16 else 0
+    assert furthest == {"int8": STEP_LIMIT, "int32": BIAS_STEP_LIMIT, "int16": difference_limit}
+
+
+@pytest.mark.parametrize("options", [TrainOptions(), TrainOptions("int16", 3)], ids=str)
+def test_differences_in_units_of_one_train_the_same_bits_as_whole_biases(
+    options: TrainOptions,
+) -> None:
+    """Losses, weights, residual bits, exponents, and the model's biases with the differences."""
+    graph = networks.residual_network()
+    updates = resolve(UpdateScheme("full", None, {}, None), graph)
+    biases = [name for name in updates if name.startswith("b")]
+    differences = {n: replace(updates[n], difference_shift=0) for n in biases}
+    head = find_head(graph).name
+    runs = []
+    for chosen in (updates, {**updates, **differences}):
+        training = differentiate(graph, head, chosen, SoftmaxCrossEntropy, options)
+        simulator = CompiledSimulator(networks.planned(training), extra_flags=QUICK)
+        x, labels = networks.samples(graph, 30, training.classes)
+        results = simulator.train(x, labels, networks.rates(30, 0.1))
+        runs.append((np.array(results), simulator.infer(x), simulator.state))
+    (losses, outputs, whole), (same_losses, same_outputs, parts) = runs
+    np.testing.assert_array_equal(losses, same_losses)
+    np.testing.assert_array_equal(outputs, same_outputs)
+    for name in biases:
+        difference = parts.pop(f"{name}.difference")
+        assert difference.dtype == np.int16
+        assert difference.any()
+        np.testing.assert_array_equal(graph.tensors[name].data + difference, whole.pop(name))
+    assert networks.states_differ(parts, whole) == []
+
+
+@pytest.mark.parametrize("portable", [True, False])
+@pytest.mark.parametrize("options", [TrainOptions(), TrainOptions("int16", 2)], ids=str)
+def test_a_difference_saturates_at_both_ends_of_16_bits(
+    options: TrainOptions, portable: bool
+) -> None:
+    """The model's biases are so far off that differences near both ends make a usual network."""
+    end = 2**15 - 1
+    graph, scheme = networks.residual_network(), UpdateScheme("bias", None, bias_bits=16)
+    tensors, near = dict(graph.tensors), {}
+    for layer in layers_of(graph, find_head(graph)):
+        b = tensors[layer.bias]
+        near[f"{b.name}.difference"] = np.resize([end - 3, 3 - end], b.data.shape).astype(np.int16)
+        off = near[f"{b.name}.difference"].astype(np.int32) << DIFFERENCE_SHIFT
+        tensors[b.name] = replace(b, data=b.data - off)
+    training = networks.training_graph(replace(graph, tensors=tensors), scheme, options)
+    plan = networks.planned(training)
+    reference = PlannedReference(plan)
+    compiled = CompiledSimulator(plan, portable=portable, extra_flags=QUICK)
+    reference.state.update(near)
+    assert saturated_biases(reference.save(), state_tensors(plan)) == 0
+    compiled.load(reference.save())
+    count = 24 * options.accumulate
+    x, labels = networks.samples(plan.training.forward, count, plan.training.classes)
+    for simulator in (reference, compiled):
+        simulator.train(x, labels, networks.rates(count, 3.0))
+    assert compiled.save() == reference.save()
+    np.testing.assert_array_equal(compiled.infer(x), reference.infer(x))
+    numbers = np.concatenate([reference.state[name] for name in near])
+    ends = numbers[np.abs(numbers.astype(np.int32)) >= end]
+    assert set(ends.tolist()) == {end, -end}
+    assert saturated_biases(compiled.save(), state_tensors(plan)) == len(ends) < len(numbers)
 
 
 @pytest.mark.parametrize("rate", [1.0, 1e3])

@@ -123,6 +123,12 @@ def test_residual_bits_are_0_4_or_8(bits: int) -> None:
         UpdateScheme(head_residual_bits=bits)
 
 
+@pytest.mark.parametrize("bits", [-16, 0, 8, 24, 64])
+def test_a_bias_has_32_or_16_bits(bits: int) -> None:
+    with pytest.raises(SchemeError, match=rf"biases of {bits} bits; use one of \(32, 16\)"):
+        UpdateScheme(bias_bits=bits)
+
+
 # ------------------------------------------------------------------------------------------- TOML
 
 
@@ -133,7 +139,7 @@ def write(folder: Path, text: str) -> str:
 
 
 def test_a_scheme_survives_its_toml(tmp_path: Path) -> None:
-    scheme = UpdateScheme('na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False)
+    scheme = UpdateScheme('na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False, 16)
     assert parse_scheme(write(tmp_path, scheme.to_toml())) == scheme
 
 
@@ -153,6 +159,8 @@ def test_a_toml_without_anything_is_the_head(tmp_path: Path) -> None:
         ("qas = 1", "qas = 1 is not a bool"),
         ("name = 1", "name = 1 is not a str"),
         ("residual_bits = 3", "3 residual bits"),
+        ("bias_bits = 8", "biases of 8 bits"),
+        ("bias_bits = '16'", "bias_bits = '16' is not a int"),
         ("[weights]\n3 = 'half'", "the share 'half' of layer 3 is not a number"),
         ("[weights]\n3 = true", "the share True of layer 3 is not a number"),
         ("[weights]\n3 = 1.5", "the share 1.5 of layer 3 is not in 0 to 1"),
@@ -205,6 +213,14 @@ def test_a_layer_is_named_by_index_or_name_and_a_share_of_zero_is_not_trained(
     )
     assert set(resolve(parse_scheme("2:0,3:1"), graph)) == {"w8", "b8", "w3"}
     assert "w5" not in resolve(parse_scheme("last:2,5:0"), graph)
+
+
+def test_of_16_bits_are_all_biases_but_the_heads(graph: Graph) -> None:
+    updates = resolve(replace(parse_scheme("last:2"), bias_bits=16), graph)
+    has_difference = {n for n, u in updates.items() if u.difference_shift is not None}
+    assert has_difference == {"b4", "b5"}
+    usual = resolve(parse_scheme("last:2"), graph)
+    assert {n: replace(u, difference_shift=None) for n, u in updates.items()} == usual
 
 
 def test_without_qas_only_the_head_has_rates(graph: Graph) -> None:

@@ -28,6 +28,8 @@ SCHEMES = {
     "last:2,0:0.34": {"classes": 7},
     "bias:4": {"accumulate": 4},
     "last:1": {"classes": 4, "qas": False},
+    "last:3": {"bias_bits": 16},
+    "bias:3": {"bias_bits": 16, "accumulate": 3},
 }
 
 
@@ -68,7 +70,8 @@ def test_the_interpreter_computes_the_bits_of_the_device(trained, source, tmp_pa
     assert np.array_equal(tflite_outputs(path, trained.x, graph), expected)
     assert done.is_original
     names = trained.step.plan.training.parameters
-    names = {n.removesuffix(".trained").removesuffix(".new") for n in names}
+    for suffix in (".trained", ".difference", ".new"):
+        names = {n.removesuffix(suffix) for n in names}
     assert set(done.changed) <= names
     assert set(done.changed) == names or not trained.step.scheme.qas  # without, steps are tiny
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.sparse import parse_scheme
 from mcutrain.trained import trained_graph
 
 STEPS = 24
@@ -29,8 +30,9 @@ class Trained:
 
 
 def train(original: Graph, scheme: str, **how: Any) -> Trained:
-    """Train in compiled C on random samples."""
-    step = prepare(original, scheme, **how)
+    """Train in compiled C on random samples. how: of `prepare`; bias_bits of the scheme."""
+    chosen = replace(parse_scheme(scheme), bias_bits=how.pop("bias_bits", 32))
+    step = prepare(original, chosen, **how)
     rng = np.random.default_rng(3)
     shape = original.tensors[original.inputs[0]].type.shape[1:]
     x = rng.integers(-128, 128, (STEPS, *shape)).astype(np.int8)

@@ -19,6 +19,7 @@ typedef struct {
     mct_update_rule rule;
 } mct_apply_update_s8_params;
 typedef mct_apply_update_s8_params mct_apply_update_s32_params;
+typedef mct_apply_update_s8_params mct_apply_update_s16_params;
 
 void mct_apply_update_s8(const mct_apply_update_s8_params *p, const mct_step *step,
                          const int32_t *dw, const mct_exponent *exponent, int8_t *w,
@@ -27,6 +28,10 @@ void mct_apply_update_s8(const mct_apply_update_s8_params *p, const mct_step *st
 /* The same for a bias: one row, a rate per column, no residual. */
 void mct_apply_update_s32(const mct_apply_update_s32_params *p, const mct_step *step,
                           const int32_t *db, const mct_exponent *exponent, int32_t *b);
+
+/* The same for the difference of a bias. */
+void mct_apply_update_s16(const mct_apply_update_s16_params *p, const mct_step *step,
+                          const int32_t *db, const mct_exponent *exponent, int16_t *difference);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
-/* db[c] = sum over all positions of dy[..][c], applied to the int32 bias b[c] at once, or added to
- * db over the samples of an update.
+/* db[c] = sum over all positions of dy[..][c], applied to the int32 bias b[c] or to its int16
+ * difference at once, or added to db over the samples of an update.
  *
- * dy: [positions][channels_out]   b, db: [channels_out]   For s16 db lacks the lowest
+ * dy: [positions][channels_out]   b, difference, db: [channels_out]   For s16 db lacks the lowest
  * MCT_DROPPED_BITS_S16 bits. |db| <= 127 * positions. */
 #ifndef MCT_BIAS_H
 #define MCT_BIAS_H
@@ -23,6 +23,16 @@ void mct_bias_update_s8(const mct_bias_update_s8_params *p, const mct_step *step
                         const mct_exponent *dy_exponent, int32_t *b);
 void mct_bias_update_s16(const mct_bias_update_s16_params *p, const mct_step *step,
                          const int16_t *dy, const mct_exponent *dy_exponent, int32_t *b);
+
+typedef mct_bias_update_s8_params mct_bias_update_difference_s8_params;
+typedef mct_bias_update_s8_params mct_bias_update_difference_s16_params;
+
+void mct_bias_update_difference_s8(const mct_bias_update_difference_s8_params *p,
+                                   const mct_step *step, const int8_t *dy,
+                                   const mct_exponent *dy_exponent, int16_t *difference);
+void mct_bias_update_difference_s16(const mct_bias_update_difference_s16_params *p,
+                                    const mct_step *step, const int16_t *dy,
+                                    const mct_exponent *dy_exponent, int16_t *difference);
 
 typedef struct {
     int32_t positions, channels_out;

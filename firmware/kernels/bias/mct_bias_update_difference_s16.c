@@ -1,0 +1,4 @@
+#include "mct_bias.h"
+#include "mct_grad_s16.h"
+
+#include "mct_bias_update_difference_body.h"
