@@ -2,6 +2,7 @@
 
 #include "mct_fixedpoint.h"
 #include "mct_gradient.h"
+#include "mct_residual.h"
 
 mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
                              const mct_exponent *dy_exponent, int32_t dropped_bits) {
@@ -54,22 +55,6 @@ static inline int64_t mct_delta(const mct_updater *u, const mct_rate *rate, int3
     }
     const int64_t fraction = ((int64_t)sum * rate->mult_q31) >> rate->bits;
     return (fraction + mct_random16(u->key, (uint32_t)index)) >> MCT_FRACTION_BITS;
-}
-
-static inline int32_t mct_residual_get(const uint8_t *residual, int32_t bits, int32_t i) {
-    if (bits == 8) {
-        return residual[i];
-    }
-    return bits == 4 ? (residual[i >> 1] >> ((i & 1) * 4)) & 15 : 0;
-}
-
-static inline void mct_residual_set(uint8_t *residual, int32_t bits, int32_t i, int32_t value) {
-    if (bits == 8) {
-        residual[i] = (uint8_t)value;
-    } else if (bits == 4) {
-        const int32_t low = (i & 1) * 4;
-        residual[i >> 1] = (uint8_t)((residual[i >> 1] & ~(15 << low)) | (value << low));
-    }
 }
 
 /* Weight k, the element `index` of the trained part. */

@@ -1,7 +1,7 @@
 /* How trained parameters move: w -= learning_rate * rate[c] * gradient, all in integers.
  *
  * A trained weight is an int8 and a few residual bits behind its point: w + r / 2^residual_bits
- * with 0 <= r < 2^residual_bits. Residuals of 4 bits are packed two to a byte, low half first. */
+ * with 0 <= r < 2^residual_bits. Residuals are packed, see mct_residual.h. */
 #ifndef MCT_UPDATE_H
 #define MCT_UPDATE_H
 
@@ -26,7 +26,7 @@ typedef struct {
     const int32_t *mult_q31; /* rate * scale of the gradient * 2^residual_bits */
     const int8_t *shift;
     int32_t per_channel;   /* 1: a rate per output channel, 0: one for all */
-    int32_t residual_bits; /* 0, 4 or 8; of a bias' difference: minus its shift */
+    int32_t residual_bits; /* 0, 2, 4 or 8; of a bias' difference: minus its shift */
     uint32_t salt;         /* tells this node's random numbers from others' */
 } mct_update_rule;
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.contribution import SHARES, Gains
+from mcutrain.sparse.scheme import RESIDUAL_BITS
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def residual_candidates(
 ) -> dict[int, Candidate]:
     """By residual bits: shares of several layers over the biases from the first of them."""
     depth = max(layers - min(i for i, _ in weights), base)
-    return {bits: Candidate(depth, tuple(sorted(weights)), bits) for bits in (0, 4, 8)}
+    return {bits: Candidate(depth, tuple(sorted(weights)), bits) for bits in RESIDUAL_BITS}
 
 
 def bias_gains(values: Mapping[Candidate, float], layers: int) -> tuple[float, ...]:

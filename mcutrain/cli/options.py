@@ -140,7 +140,7 @@ NoQas = Annotated[
 ResidualBits = Annotated[
     int | None,
     typer.Option(
-        help="0, 4 or 8: fraction bits beside each trained weight; the scheme's own by default.",
+        help="0, 2, 4 or 8: fraction bits beside each trained weight; the scheme's own by default.",
         show_default=False,
     ),
 ]
@@ -228,7 +228,7 @@ class StepOptions:
 
         scheme = parse_scheme(self.scheme)
         if self.residual_bits is not None:
-            scheme = replace(scheme, residual_bits=self.residual_bits)
+            scheme = replace(scheme, residual_bits=self.residual_bits, layer_residual_bits={})
         if self.head_residual_bits is not None:
             scheme = replace(scheme, head_residual_bits=self.head_residual_bits)
         if self.bias_bits is not None:

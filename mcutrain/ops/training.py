@@ -304,7 +304,7 @@ class UpdateRule:
 
 
 def residual_type(weights: int, residual_bits: int) -> TensorType:
-    """How the residuals of so many weights are stored: packed bytes, 4-bit ones low half first."""
+    """How the residuals of so many weights are stored: packed bytes, their lowest bits first."""
     return TensorType(((weights * residual_bits + 7) // 8,), "uint8")
 
 
@@ -320,19 +320,19 @@ def initial_residual(weights: int, residual_bits: int) -> Array:
 
 
 def pack_residual(values: Array, residual_bits: int) -> Array:
-    """Flat residuals to bytes."""
-    if residual_bits == 8:
-        return values.astype(np.uint8)
-    padded = np.pad(values, (0, len(values) % 2))
-    packed: Array = (padded[0::2] | (padded[1::2] << 4)).astype(np.uint8)
+    """Flat residuals to bytes: 8 / residual_bits in each."""
+    each = 8 // residual_bits
+    padded = np.pad(values, (0, -len(values) % each)).reshape(-1, each)
+    packed: Array = (padded << (residual_bits * np.arange(each))).sum(axis=1).astype(np.uint8)
     return packed
 
 
 def unpack_residual(packed: Array, residual_bits: int, count: int) -> Array:
     """Bytes to `count` flat residuals, int64."""
-    if residual_bits == 8:
-        return packed.astype(np.int64)
-    return np.stack([packed & 15, packed >> 4], axis=1).ravel()[:count].astype(np.int64)
+    each = 8 // residual_bits
+    shifted = packed.astype(np.int64)[:, None] >> (residual_bits * np.arange(each))
+    residuals: Array = shifted.ravel()[:count] & ((1 << residual_bits) - 1)
+    return residuals
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse.layers import find_head
+from mcutrain.sparse.scheme import RESIDUAL_BITS
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -337,6 +338,6 @@ def _share(key: str) -> float:
 
 
 def _residual_bits(key: str) -> int:
-    if key not in ("0", "4", "8"):
-        raise _WrongError(f"{key!r:.40} are no residual bits: 0, 4 or 8")
+    if key not in map(str, RESIDUAL_BITS):
+        raise _WrongError(f"{key!r:.40} are no residual bits: {RESIDUAL_BITS}")
     return int(key)

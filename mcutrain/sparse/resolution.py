@@ -73,6 +73,7 @@ def _updates(
     head = find_head(graph)
     layers = layers_of(graph, head)
     shares = _shares(scheme, layers)
+    bits = {_index(scheme, key, layers): n for key, n in scheme.layer_residual_bits.items()}
     depth = len(layers) if scheme.bias_depth is None else scheme.bias_depth
     if depth > len(layers):
         raise SchemeError(
@@ -87,7 +88,11 @@ def _updates(
         if shares.get(layer.index, 0.0) > 0:
             picked = channels.get(layer.weight)
             updates[layer.weight] = _update(
-                graph, layer.weight, scheme.residual_bits, picked, scheme.qas
+                graph,
+                layer.weight,
+                bits.get(layer.index, scheme.residual_bits),
+                picked,
+                scheme.qas,
             )
         if layer.index >= len(layers) - depth:
             bias = _update(graph, layer.bias, 0, None, scheme.qas)

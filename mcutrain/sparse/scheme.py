@@ -24,7 +24,7 @@ else:  # pragma: no cover
 SHORT_FORMS = "head, bias:K, last:K, full, LAYER:SHARE joined by commas, or a .toml file"
 WORDS = ("head", "full", "last:6", "bias:6")
 """Short forms that a misspelt one may be like."""
-RESIDUAL_BITS = (0, 4, 8)
+RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
 TABLES = ("weights", "importance")
 NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
@@ -42,6 +42,7 @@ class UpdateScheme:
     or 16 for its difference to the model's. qas: quantization-aware scaling (the head has it
     always). importance: layer → one number per input channel, in the model's own order; a share is
     of the channels with the largest ones, where a layer is not named, of the largest weight norm.
+    layer_residual_bits: layer, as in weights → its residual bits, where they are others.
     """
 
     name: str = "head"
@@ -53,11 +54,14 @@ class UpdateScheme:
     qas: bool = True
     bias_bits: int = 32
     importance: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    layer_residual_bits: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
         importance = {layer: tuple(map(float, v)) for layer, v in self.importance.items()}
         object.__setattr__(self, "importance", MappingProxyType(importance))
+        own_bits = dict(self.layer_residual_bits)
+        object.__setattr__(self, "layer_residual_bits", MappingProxyType(own_bits))
         for layer, share in self.weights.items():
             if not 0 <= share <= 1:
                 raise SchemeError(
@@ -68,7 +72,11 @@ class UpdateScheme:
                 raise SchemeError(
                     f"scheme {self.name!r}: an importance of layer {layer} is negative or infinite"
                 )
-        for bits in (self.residual_bits, self.head_residual_bits):
+        for layer in own_bits.keys() - self.weights.keys():
+            raise SchemeError(
+                f"scheme {self.name!r} gives layer {layer} residual bits, but no share"
+            )
+        for bits in (self.residual_bits, self.head_residual_bits, *own_bits.values()):
             if bits not in RESIDUAL_BITS:
                 raise SchemeError(
                     f"scheme {self.name!r}: {bits} residual bits; use one of {RESIDUAL_BITS}"
@@ -91,11 +99,15 @@ class UpdateScheme:
             "",
             "[weights]  # layer = share of its input channels",
         ]
-        lines += [f"{_quoted(k)} = {v}" for k, v in self.weights.items()]
+        lines += [f"{_quoted(k)} = {self._weight_text(k)}" for k in self.weights]
         if self.importance:
             lines += ["", "[importance]  # layer = of each of its input channels"]
         lines += [f"{_quoted(k)} = {list(v)}" for k, v in self.importance.items()]
         return "\n".join(lines) + "\n"
+
+    def _weight_text(self, layer: str) -> str:
+        share, bits = self.weights[layer], self.layer_residual_bits.get(layer)
+        return f"{share}" if bits is None else f"{{ share = {share}, residual_bits = {bits} }}"
 
 
 @checked
@@ -170,9 +182,27 @@ def _read_toml(path: Path) -> UpdateScheme:
     for table, content in zip(TABLES, ("share", "a list of numbers"), strict=True):
         if not isinstance(values.setdefault(table, {}), dict):
             raise SchemeError(f"scheme {path}: [{table}] must be a table of layer = {content}")
+    values["layer_residual_bits"] = _taken_apart(path, values["weights"])
     _check_types(path, values)
     values["weights"] = {str(k): float(v) for k, v in values["weights"].items()}
     return UpdateScheme(**values)
+
+
+def _taken_apart(path: Path, weights: dict[str, Any]) -> dict[str, int]:
+    """Residual bits by layer; where a layer has them only its share is left in `weights`."""
+    found: dict[str, int] = {}
+    for layer, value in weights.items():
+        if not isinstance(value, dict) or "share" not in value:
+            continue
+        unknown = sorted(value.keys() - {"share", "residual_bits"})
+        if unknown:
+            raise SchemeError(f"scheme {path}: unknown keys {unknown} of layer {layer}")
+        weights[layer] = value["share"]
+        bits = value.get("residual_bits")
+        if bits is not None and type(bits) is not int:
+            raise SchemeError(f"scheme {path}: the residual bits {bits!r} of layer {layer}")
+        found |= {} if bits is None else {str(layer): bits}
+    return found
 
 
 def _check_types(path: Path, values: Mapping[str, Any]) -> None:

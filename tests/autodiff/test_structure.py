@@ -255,7 +255,7 @@ def test_a_frozen_network_is_computed_as_the_model_says() -> None:
     )
 
 
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 def test_a_weight_starts_as_far_from_the_next_integer_below_as_from_the_one_above(
     bits: int,
 ) -> None:

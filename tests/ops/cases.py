@@ -545,13 +545,12 @@ def rule(
 
 
 def residual(s: Source, weights: int, bits: int) -> tuple[Typed, ...]:
-    """Of so many weights. The last half byte of an odd number of them stays 0."""
+    """Of so many weights. What is left of the last byte stays 0."""
     if bits <= 0:
         return ()
     packed_type = residual_type(weights, bits)
     packed = s.array(packed_type.shape, "uint8", 0, 255)
-    if bits == 4 and weights % 2:
-        packed[-1] &= 15
+    packed[-1] &= 255 >> (-weights * bits % 8)
     return ((packed_type, packed),)
 
 
@@ -569,7 +568,7 @@ def trained(
     if s.boolean():
         return Sample.of(make(None), at, dy, *own, tensor(s, shape, "int32"))
     dy_exponent = exponent(s, s.integer(-30, 5))
-    bits = {"int8": (0, 4, 8), "int16": (0, -2, -5), "int32": (0,)}[parameter[0].dtype]
+    bits = {"int8": (0, 2, 4, 8), "int16": (0, -2, -5), "int32": (0,)}[parameter[0].dtype]
     bits = s.choice(bits)
     r = rule(s, rates, at[1], int(dy_exponent[1][0]), dtype, bits)
     left = residual(s, math.prod(shape), bits)
@@ -630,7 +629,7 @@ def apply_update(s: Source, kind: str) -> Sample:
     kernel, ins = (s.integer(1, 3), s.integer(1, 3)), s.integer(1, 5)
     outs = s.integer(1, 5) if kind == "conv" else 1
     shape = (ins,) if kind in ("bias", "difference") else (outs, *kernel, ins)
-    parameter, bits = weight(s, shape), s.choice((0, 4, 8))
+    parameter, bits = weight(s, shape), s.choice((0, 2, 4, 8))
     if kind == "bias":
         parameter, bits = tensor(s, shape, "int32"), 0
     elif kind == "difference":

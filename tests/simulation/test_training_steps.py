@@ -76,8 +76,9 @@ def draw_scheme(s: Source, layers: int) -> UpdateScheme:
     }[kind]
     return replace(
         scheme,
-        residual_bits=s.choice((0, 4, 8)),
-        head_residual_bits=s.choice((0, 4, 8)),
+        residual_bits=s.choice((0, 2, 4, 8)),
+        head_residual_bits=s.choice((0, 2, 4, 8)),
+        layer_residual_bits={k: s.choice((0, 2, 4, 8)) for k in scheme.weights if s.boolean()},
         qas=s.boolean(),
         bias_bits=s.choice((32, 16)),
     )
@@ -156,7 +157,7 @@ def test_a_learning_rate_of_zero_changes_no_parameter() -> None:
     assert all(name.endswith(".exponent") for name in changed)
 
 
-@pytest.mark.parametrize(("bits", "bias_bits"), [(0, 32), (4, 16), (8, 32)])
+@pytest.mark.parametrize(("bits", "bias_bits"), [(0, 32), (2, 32), (4, 16), (8, 32)])
 @pytest.mark.parametrize(("dtype", "accumulate"), [("int8", 1), ("int16", 1), ("int8", 3)])
 def test_no_update_moves_a_parameter_further_than_its_limit(
     dtype: str, accumulate: int, bits: int, bias_bits: int

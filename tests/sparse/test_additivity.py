@@ -21,7 +21,7 @@ from tests.ops.drawing import SeededSource
 from tests.simulation.networks import draw_network
 from tests.sparse.networks import KINDS, graph_of
 
-BITS = (0, 4, 8)
+BITS = (0, 2, 4, 8)
 
 
 def choices_of(graph, cost: CostFunction, shares=SHARES) -> Choices:

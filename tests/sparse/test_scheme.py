@@ -116,9 +116,11 @@ def test_a_share_above_one_is_refused(share: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [-1, 1, 3, 5, 16])
-def test_residual_bits_are_0_4_or_8(bits: int) -> None:
-    with pytest.raises(SchemeError, match=rf"{bits} residual bits; use one of \(0, 4, 8\)"):
+def test_residual_bits_are_0_2_4_or_8(bits: int) -> None:
+    with pytest.raises(SchemeError, match=rf"{bits} residual bits; use one of \(0, 2, 4, 8\)"):
         UpdateScheme(residual_bits=bits)
+    with pytest.raises(SchemeError, match=rf"{bits} residual bits"):
+        UpdateScheme(weights={"1": 0.5}, layer_residual_bits={"1": bits})
     with pytest.raises(SchemeError, match=rf"{bits} residual bits"):
         UpdateScheme(head_residual_bits=bits)
 
@@ -140,6 +142,7 @@ def write(folder: Path, text: str) -> str:
 
 def test_a_scheme_survives_its_toml(tmp_path: Path) -> None:
     scheme = UpdateScheme('na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False, 16)
+    scheme = replace(scheme, layer_residual_bits={"2": 0, 'q"': 2})
     assert parse_scheme(write(tmp_path, scheme.to_toml())) == scheme
 
 
@@ -159,6 +162,14 @@ def test_a_toml_without_anything_is_the_head(tmp_path: Path) -> None:
         ("qas = 1", "qas = 1 is not a bool"),
         ("name = 1", "name = 1 is not a str"),
         ("residual_bits = 3", "3 residual bits"),
+        ("[weights]\n3 = { share = 0.5, residual_bits = 3 }", "3 residual bits"),
+        ("[weights]\n3 = { share = 0.5, residual_bits = '2' }", "the residual bits '2' of layer 3"),
+        ("[weights]\n3 = { share = 0.5, bits = 2 }", r"unknown keys \['bits'\] of layer 3"),
+        (
+            "[weights]\n3 = { residual_bits = 2 }",
+            "the share {'residual_bits': 2} of layer 3",
+        ),
+        ("[weights]\n3 = { share = 'half' }", "the share 'half' of layer 3 is not a number"),
         ("bias_bits = 8", "biases of 8 bits"),
         ("bias_bits = '16'", "bias_bits = '16' is not a int"),
         ("[weights]\n3 = 'half'", "the share 'half' of layer 3 is not a number"),
@@ -213,6 +224,20 @@ def test_a_layer_is_named_by_index_or_name_and_a_share_of_zero_is_not_trained(
     )
     assert set(resolve(parse_scheme("2:0,3:1"), graph)) == {"w8", "b8", "w3"}
     assert "w5" not in resolve(parse_scheme("last:2,5:0"), graph)
+
+
+def test_a_layer_may_have_residual_bits_of_its_own(graph: Graph, tmp_path: Path) -> None:
+    text = "residual_bits = 8\n[weights]\n1 = 1.0\nnode3 = { share = 0.5, residual_bits = 2 }\n"
+    scheme = parse_scheme(write(tmp_path, text + "2 = { share = 1 }\n"))
+    assert dict(scheme.weights) == {"1": 1.0, "node3": 0.5, "2": 1.0}
+    assert dict(scheme.layer_residual_bits) == {"node3": 2}
+    updates = resolve(scheme, graph)
+    assert {n: updates[n].residual_bits for n in ("w1", "w2", "w3")} == {"w1": 8, "w2": 8, "w3": 2}
+
+
+def test_residual_bits_of_a_layer_without_a_share_are_refused() -> None:
+    with pytest.raises(SchemeError, match="gives layer 3 residual bits, but no share"):
+        UpdateScheme(weights={"2": 1.0}, layer_residual_bits={"3": 2})
 
 
 def test_of_16_bits_are_all_biases_but_the_heads(graph: Graph) -> None:

@@ -3,9 +3,10 @@
 #define MCT_UPDATE_ROW_H
 
 #include "mct_gradient_tile.h"
+#include "mct_residual.h"
 #include "mct_update.h"
 
-/* The residuals of the elements first … first + count - 1; first and count are even. */
+/* The residuals of the elements first … first + count - 1; with 4 bits first and count are even. */
 static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int32_t first,
                                       int32_t count) {
     if (bits == 8) {
@@ -13,6 +14,13 @@ static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int
     }
     if (bits == 0) {
         return (mct_v32){0};
+    }
+    if (bits == 2) {
+        int32_t lanes[MCT_LANES] = {0};
+        for (int32_t l = 0; l < count; l++) {
+            lanes[l] = mct_residual_get(residual, bits, first + l);
+        }
+        return mct_v_load(lanes);
     }
     mct_half_vu8 bytes = {0};
     memcpy(&bytes, residual + first / 2, (size_t)count / 2);
@@ -28,6 +36,12 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
         const mct_vu64 packed = (mct_vu64)mct_v_even(r) | ((mct_vu64)mct_v_odd(r) << 4);
         const mct_half_vu8 bytes = __builtin_convertvector(packed, mct_half_vu8);
         memcpy(residual + first / 2, &bytes, (size_t)count / 2);
+    } else if (bits == 2) {
+        int32_t lanes[MCT_LANES];
+        mct_v_store(lanes, r);
+        for (int32_t l = 0; l < count; l++) {
+            mct_residual_set(residual, bits, first + l, lanes[l]);
+        }
     }
 }
 
