@@ -116,7 +116,8 @@ def _show_layers(found: Selection) -> None:
         for layer in found.layers
     ]
     show_table(("layer", "name", "share", "gain", "state bytes"), rows, left=2)
-    show(f"with {found.scheme.residual_bits} residual bits; the biases gain "
+    biases = "" if found.scheme.bias_bits == 32 else f" and {found.scheme.bias_bits} of each bias"
+    show(f"with {found.scheme.residual_bits} residual bits{biases}; the biases gain "
          f"{_amount(found.measure, found.bias_gain)}")  # fmt: skip
 
 

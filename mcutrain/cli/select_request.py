@@ -125,6 +125,13 @@ class Request:
             "as an analysis by gradient measured them."
         ),
     ] = "norm"
+    bias_bits: Annotated[
+        Literal["32", "16", "any"],
+        typer.Option(
+            help="Of each trained bias: 32; 16 for its difference to the model's; or any, "
+            "whichever gains more in what there is."
+        ),
+    ] = "32"
 
     @property
     def by_gradient(self) -> bool:
@@ -138,11 +145,18 @@ class Request:
         """
         from mcutrain.autodiff import TrainOptions
         from mcutrain.cost.schemes import cost_model, has_compiler
+        from mcutrain.sparse.scheme import BIAS_BITS
 
         graph, wanted, found, target = self._read_files()
         limits = flags.limits(target, is_sweep)
         can_build = builds and target is not None and has_compiler(target)
-        costs = cost_model(graph, target, TrainOptions(accumulate=self.accumulate), can_build)
+        costs = cost_model(
+            graph,
+            target,
+            TrainOptions(accumulate=self.accumulate),
+            can_build,
+            BIAS_BITS if self.bias_bits == "any" else (int(self.bias_bits),),
+        )
         return Choice(self, graph, wanted, found, target, limits, costs)
 
     def _read_files(self) -> tuple[Graph, int | None, Contributions, Target | None]:

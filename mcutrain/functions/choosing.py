@@ -16,6 +16,7 @@ from mcutrain.quant import replace_head
 from mcutrain.sparse import find_head
 from mcutrain.sparse.contribution import Contributions, check_model, read_contributions
 from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.scheme import BIAS_BITS
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
 from mcutrain.target import Target, target_of
@@ -36,16 +37,18 @@ def select(
     classes: Count | Literal["auto", "keep"] = "auto",
     accumulate: Count = 1,
     channels: Literal["norm", "gradient"] = "norm",
+    bias_bits: Literal[32, 16, "any"] = 32,
     build: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Selection:
     """Select what to train: the scheme with the largest expected gain that fits.
 
-    The answer is exact: no other choice of bias depth, layers, shares and residual bits gains more
-    by this analysis within the limits. analysis: of `analyze`, or its file. board: a board's name
-    or folder, with all SRAM and flash that its firmware takes. sram, flash, instructions (of a
+    The answer is exact: no other choice of bias depth, layers, shares and bits gains more by this
+    analysis within the limits. analysis: of `analyze`, or its file. board: a board's name or
+    folder, with all SRAM and flash that its firmware takes. sram, flash, instructions (of a
     training step), step_seconds: other limits; without a board only sram, of arena and state.
-    measure: the analysis' first one by default. build: compile the winner, where there is a
+    measure: the analysis' first one by default. bias_bits: of each trained bias, see
+    UpdateScheme; "any" takes what gains more. build: compile the winner, where there is a
     compiler. progress: called with the costs done, of how many.
 
     Raises PlanError if nothing fits; AnalysisError if the analysis is of another model or lacks the
@@ -61,7 +64,9 @@ def select(
     if wanted is not None:
         graph = replace_head(graph, find_head(graph).node, wanted, 0)
     can_build = build and target is not None and has_compiler(target)
-    costs = cost_model(graph, target, TrainOptions(accumulate=accumulate), can_build)
+    options = TrainOptions(accumulate=accumulate)
+    any_bits = BIAS_BITS if bias_bits == "any" else (bias_bits,)
+    costs = cost_model(graph, target, options, can_build, any_bits)
     selector = Selector(
         graph, found.smoothed(), costs, measure, progress or (lambda done, of: None)
     )

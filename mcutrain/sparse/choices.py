@@ -16,6 +16,7 @@ from mcutrain.sparse.contribution import Gains
 from mcutrain.sparse.cost import CostFunction
 from mcutrain.sparse.cost_book import Added, CostBook, Progress, Shares, initial_bytes
 from mcutrain.sparse.option import Depth, Option
+from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.units import Structure, Unit, joined
 
 Array = npt.NDArray[Any]
@@ -27,8 +28,9 @@ MOST_COMBINATIONS = 150
 class Choices:
     """Costs of all schemes of a network as sums, measured scheme by scheme.
 
-    bits: the residual bits to choose from. depths: by bias depth. exact: whether the sums are meant
-    to be the truth; if not, they are at most that, which still proves an optimum.
+    bits: the residual bits to choose from. bias_bits: of all biases. depths: by bias depth. exact:
+    whether the sums are meant to be the truth; if not, they are at most that, which still proves an
+    optimum.
     """
 
     def __init__(
@@ -38,11 +40,13 @@ class Choices:
         bits: Iterable[int],
         cost: CostFunction,
         progress: Progress = lambda done, total: None,
+        bias_bits: int = UpdateScheme.bias_bits,
     ) -> None:
+        self.bias_bits = bias_bits
         self.structure = Structure.of(graph)
         self.bits = tuple(sorted(set(bits), reverse=True))
         self.gains = gains
-        self.book = CostBook(cost, self.bits[0], progress)
+        self.book = CostBook(cost, self.bits[0], progress, bias_bits)
         self.deepest = self._find_deepest()
         self._shares = self._find_shares()
         self._all_shares = sorted({s for shares in self._shares.values() for s in shares})

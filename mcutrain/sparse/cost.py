@@ -95,7 +95,7 @@ class CostModel:
     of the scheme that plan found to fit, None if it does not link; called for a winner only,
     and more than once: all three should remember what they found.
     fixed_sram_bytes, fixed_flash_bytes: what firmware takes besides what cost says, never more
-    than the truth either.
+    than the truth either. bias_bits: what biases may have, of which selection takes one.
     """
 
     cost: CostFunction
@@ -103,3 +103,4 @@ class CostModel:
     build: BuildFunction | None = None
     fixed_sram_bytes: int = 0
     fixed_flash_bytes: int = 0
+    bias_bits: tuple[int, ...] = (UpdateScheme.bias_bits,)

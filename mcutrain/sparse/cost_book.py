@@ -47,19 +47,29 @@ class Added:
         ) and bool(np.array_equal(self.memory, other.memory))
 
 
-def scheme_of(depth: int, shares: Shares, bits: int, name: str = "selected") -> UpdateScheme:
+def scheme_of(
+    depth: int, shares: Shares, bits: int, bias_bits: int = UpdateScheme.bias_bits
+) -> UpdateScheme:
     """The scheme of these choices."""
-    return UpdateScheme(name, depth, {str(i): s for i, s in shares}, residual_bits=bits)
+    weights = {str(i): s for i, s in shares}
+    return UpdateScheme("selected", depth, weights, residual_bits=bits, bias_bits=bias_bits)
 
 
 class CostBook:
     """bits: the residual bits at which memory is measured; the state's size tells of the others.
+    bias_bits: of all biases.
 
     progress is told how many costs are known, and of how many in all (a guess until the end).
     """
 
-    def __init__(self, cost: CostFunction, bits: int, progress: Progress) -> None:
-        self.bits = bits
+    def __init__(
+        self,
+        cost: CostFunction,
+        bits: int,
+        progress: Progress,
+        bias_bits: int = UpdateScheme.bias_bits,
+    ) -> None:
+        self.bits, self.bias_bits = bits, bias_bits
         self.expected = 0
         self._cost, self._progress = cost, progress
         self._costs: dict[tuple[int, Shares, int], SchemeCost] = {}
@@ -80,7 +90,7 @@ class CostBook:
         """The cost of a scheme."""
         key = (depth, shares, self.bits if bits is None else bits)
         if key not in self._costs:
-            self._costs[key] = found = self._cost(scheme_of(*key))
+            self._costs[key] = found = self._cost(scheme_of(*key, self.bias_bits))
             if self._timeline is not None and not self._timeline.holds(found.steps):
                 self._timeline = None
             self._progress(len(self._costs), max(self.expected, len(self._costs)))

@@ -1,4 +1,5 @@
-"""Candidates in falling order of expected gain: best first over bias depths and residual bits."""
+"""Candidates in falling order of expected gain: best first over bias depths, bits of biases and
+residual bits."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ class Contender:
     """A choice that fits as far as sums can say. gain: expected; no other choice has more."""
 
     depth: int
+    bias_bits: int
     bits: int
     shares: Shares
     gain: float
@@ -31,25 +33,29 @@ class Contender:
 class BestFirst:
     """All problems of one set of limits, in a heap by what they can still give.
 
-    factors: residual bits → factor on the gains of weights. fixed: SRAM and flash that firmware
-    takes anyway. solves: how often the solver ran. bound: if the solver gave up a proof, what no
-    choice that it left out can gain more than.
+    choices: by bits of biases. factors: residual bits → factor on the gains of weights. fixed: SRAM
+    and flash that firmware takes anyway. solves: how often the solver ran. bound: if the solver
+    gave up a proof, what no choice that it left out can gain more than.
     """
 
     def __init__(
         self,
-        choices: Choices,
+        choices: Mapping[int, Choices],
         factors: Mapping[int, float],
         limits: Limits,
         fixed: tuple[int, int] = (0, 0),
     ) -> None:
         self.solves = 0
         self.bound = float("-inf")
-        self._problems = [
-            IntegerProgram.of(depth, bits, factors[bits], limits, fixed)
-            for depth in choices.depths
-            for bits in (choices.bits if depth.depth else choices.bits[:1])
+        each = [
+            (bias_bits, IntegerProgram.of(depth, bits, factors[bits], limits, fixed))
+            for place, (bias_bits, found) in enumerate(choices.items())
+            for depth in found.depths
+            for bits in (found.bits if depth.depth else found.bits[:1])
+            if depth.depth or place == 0
         ]
+        self._bias_bits = [bias_bits for bias_bits, _ in each]
+        self._problems = [problem for _, problem in each]
         self._choices: list[Chosen] = [()] * len(self._problems)
         largest = max((p.value(()) + float(sum(p.gains)) for p in self._problems), default=0.0)
         self._tolerance = TOLERANCE * (abs(largest) or 1.0)
@@ -98,6 +104,7 @@ class BestFirst:
         shares = tuple(sorted(pair for o in problem.options(chosen) for pair in o.shares))
         return Contender(
             problem.depth.depth,
+            self._bias_bits[place],
             problem.bits,
             shares,
             problem.value(chosen),

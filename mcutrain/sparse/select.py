@@ -54,7 +54,12 @@ class Selector:
         self.measure = measure or next(iter(contributions.gains))
         self.factors = dict(contributions.residual_factor)
         gains = contributions.gain(self.measure)
-        self.choices = Choices(graph, gains, self.factors, costs.cost, progress)
+        self.by_bias_bits = {
+            bits: Choices(graph, gains, self.factors, costs.cost, _part(progress, i, count), bits)
+            for count in [len(costs.bias_bits)]
+            for i, bits in enumerate(costs.bias_bits)
+        }
+        self.choices = next(iter(self.by_bias_bits.values()))
         if len(contributions.layers) != self.choices.structure.count:
             raise AnalysisError(
                 f"the analysis has {len(contributions.layers)} layers, the model "
@@ -121,14 +126,14 @@ class Selector:
             asked = _lowered(asked, excess)
 
     def _search(self, limits: Limits) -> BestFirst:
-        return BestFirst(self.choices, self.factors, limits, self._fixed)
+        return BestFirst(self.by_bias_bits, self.factors, limits, self._fixed)
 
     @property
     def _fixed(self) -> tuple[int, int]:
         return self.costs.fixed_sram_bytes, self.costs.fixed_flash_bytes
 
     def _scheme(self, found: Contender) -> UpdateScheme:
-        scheme = scheme_of(found.depth, found.shares, self._bits(found))
+        scheme = scheme_of(found.depth, found.shares, self._bits(found), found.bias_bits)
         return with_importance(scheme, self.contributions) if self.by_gradient else scheme
 
     def _bits(self, found: Contender) -> int:
@@ -156,14 +161,16 @@ class Selector:
         if best.gain + self._least_gain >= self._largest_gain():
             return "nothing: all that has a gain is trained"
         steps = self.costs.cost(self._scheme(best)).steps
-        return binding_constraint(self.choices, self.factors, limits, self._fixed, best, steps)
+        choices = self.by_bias_bits[best.bias_bits]
+        return binding_constraint(choices, self.factors, limits, self._fixed, best, steps)
 
     def _largest_gain(self) -> float:
         """Without any limit."""
         factor = max(self.factors.values())
         return max(
             d.gain + factor * sum(max(o.gain for o in unit) for unit in d.units)
-            for d in self.choices.depths
+            for choices in self.by_bias_bits.values()
+            for d in choices.depths
         )
 
     @property
@@ -206,6 +213,11 @@ class Selector:
         return PlanError(
             f"nothing can be trained: the head alone needs {' and '.join(over)}{where}"
         )
+
+
+def _part(progress: Progress, part: int, count: int) -> Progress:
+    """Of one of `count` parts that take equally long."""
+    return lambda done, total: progress(part * total + done, count * total)
 
 
 def _fits(limits: Limits, measured: Needs) -> bool:

@@ -94,6 +94,7 @@ class Selection(Shown):
             "bias_depth": self.scheme.bias_depth,
             "weights": dict(self.scheme.weights),
             "residual_bits": self.scheme.residual_bits,
+            "bias_bits": self.scheme.bias_bits,
             "measure": self.measure,
             "head": self.head,
             "gain": self.gain,
@@ -154,6 +155,8 @@ def changes(old: UpdateScheme, new: UpdateScheme) -> tuple[str, ...]:
             )
     if old.residual_bits != new.residual_bits:
         found.append(f"{new.residual_bits} residual bits instead of {old.residual_bits}")
+    if old.bias_bits != new.bias_bits:
+        found.append(f"biases of {new.bias_bits} bits instead of {old.bias_bits}")
     return tuple(found)
 
 

@@ -138,5 +138,5 @@ def gain_of(found: Contributions, depth: int, shares: Shares, bits: int) -> floa
     return gains.bias[depth] + factor * sum(gains.weights[i][s] for i, s in shares)
 
 
-def measured(costs: CostModel, depth: int, shares: Shares, bits: int) -> Needs:
-    return costs.plan(scheme_of(depth, shares, bits))
+def measured(costs: CostModel, depth: int, shares: Shares, bits: int, bias_bits: int = 32) -> Needs:
+    return costs.plan(scheme_of(depth, shares, bits, bias_bits))

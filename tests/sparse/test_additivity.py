@@ -24,11 +24,11 @@ from tests.sparse.networks import KINDS, graph_of
 BITS = (0, 2, 4, 8)
 
 
-def choices_of(graph, cost: CostFunction, shares=SHARES) -> Choices:
+def choices_of(graph, cost: CostFunction, shares=SHARES, bias_bits=32) -> Choices:
     """All choices, as if every one had a gain."""
     count = Structure.of(graph).count
     gains = Gains((0.0,) * (count + 1), {i: dict.fromkeys(shares, 1.0) for i in range(count)})
-    return Choices(graph, gains, BITS, cost)
+    return Choices(graph, gains, BITS, cost, bias_bits=bias_bits)
 
 
 def draw(rng: np.random.Generator, depth: Depth) -> list[Option]:
@@ -43,7 +43,7 @@ def check(choices: Choices, cost: CostFunction, rng: np.random.Generator, count:
         depth = choices.depths[rng.integers(len(choices.depths))]
         chosen, bits = draw(rng, depth), int(rng.choice(BITS))
         shares = tuple(sorted(pair for option in chosen for pair in option.shares))
-        real = cost(scheme_of(depth.depth, shares, bits))
+        real = cost(scheme_of(depth.depth, shares, bits, choices.bias_bits))
         expected = depth.memory + sum(option.memory for option in chosen)
         assert np.array_equal(choices.book.timeline.memory(real), expected), (shares, depth.depth)
         state = depth.state_bytes + sum(option.state[bits] for option in chosen)
@@ -61,6 +61,19 @@ def test_costs_of_small_networks_add_up(kind):
     choices = choices_of(graph, cost, (0.25, 1.0))
     assert choices.exact
     check(choices, cost, np.random.default_rng(0), 15)
+
+
+@pytest.mark.parametrize("kind", ["inverted", "shortcut"])
+def test_costs_with_biases_of_16_bits_add_up(kind):
+    graph = graph_of(kind, 1)
+    cost = scheme_cost(graph, "dsp")
+    choices = choices_of(graph, cost, (0.25, 1.0), bias_bits=16)
+    whole = choices_of(graph, cost, (0.25, 1.0))
+    assert choices.exact
+    check(choices, cost, np.random.default_rng(0), 15)
+    for half, full in zip(choices.depths[1:], whole.depths[1:], strict=True):
+        assert half.state_bytes < full.state_bytes
+        assert half.instructions > full.instructions
 
 
 @pytest.mark.parametrize("seed", range(5))

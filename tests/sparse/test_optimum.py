@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -41,10 +42,10 @@ def brute_force(
     """The largest gain of all schemes that fit when planned; weights must have a gain."""
     weights = found.gain().weights
     best = None
-    for depth, chosen, bits in all_schemes(found, shares):
+    for (depth, chosen, bits), bias_bits in product(all_schemes(found, shares), costs.bias_bits):
         if any(weights[i][s] <= 0 for i, s in chosen):
             continue
-        if fits(limits, measured(costs, depth, chosen, bits)):
+        if fits(limits, measured(costs, depth, chosen, bits, bias_bits)):
             gain = gain_of(found, depth, chosen, bits)
             best = gain if best is None else max(best, gain)
     return best
@@ -67,14 +68,27 @@ def draw_limits(rng: np.random.Generator, everything: list[Needs], on_board: boo
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
+    check_optimum(kind, seed, (32,))
+
+
+@pytest.mark.parametrize("kind", ["inverted", "residual"])
+def test_selection_of_biases_of_any_bits_is_as_good_as_trying_every_scheme(kind):
+    chosen = check_optimum(kind, 2, (32, 16))
+    assert set(chosen) == {32, 16}
+
+
+def check_optimum(kind, seed, bias_bits):
+    """Of many limits; the bits of biases of the schemes that were found."""
     rng = np.random.default_rng(seed)
     graph = graph_of(kind, seed)
     on_board = seed % 2 == 0
-    costs = cached_device(kind, seed, on_board)
+    costs = replace(cached_device(kind, seed, on_board), bias_bits=bias_bits)
+    chosen = []
     shares = SHARES if len(contributions(graph, rng).layers) < 3 else (0.25, 1.0)
     factors = {0: 0.7, 4: 1.0} if seed == 1 else {4: 1.0, 8: 1.02}
     example = contributions(graph, rng, shares, factors)
-    everything = [measured(costs, *s) for s in all_schemes(example, shares)]
+    every = product(all_schemes(example, shares), bias_bits)
+    everything = [measured(costs, *s, bits) for s, bits in every]
     nothing = 0
     for _ in range(INSTANCES):
         digits = int(rng.choice([2, 6]))
@@ -95,7 +109,9 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
         assert fits(limits, costs.plan(selection.scheme))
         weights = found.gain().weights
         assert all(weights[int(i)][s] > 0 for i, s in selection.scheme.weights.items())
+        chosen.append(selection.scheme.bias_bits)
     assert nothing < INSTANCES
+    return chosen
 
 
 def test_of_equal_gains_the_smallest_is_taken():

@@ -61,6 +61,15 @@ def test_the_scheme_is_printed_with_its_proof_and_written(analysis, tmp_path):
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
+def test_biases_of_any_bits_gain_no_less(analysis):
+    flags = ("--analysis", analysis, "--sram", "40K")
+    whole, half, any_bits = (answer(*flags, "--bias-bits", b) for b in ("32", "16", "any"))
+    assert answer(*flags)["scheme"] == whole["scheme"]
+    assert (whole["bias_bits"], half["bias_bits"]) == (32, 16)
+    assert any_bits["gain"] == max(whole["gain"], half["gain"])
+    assert "and 16 of each bias; the biases gain" in run(*flags, "--bias-bits", "16").stdout
+
+
 def test_without_a_board_sram_is_arena_and_state(analysis):
     values = answer("--analysis", analysis, "--sram", "40K")
     assert values["sram_bytes"] == values["arena_bytes"] + values["state_bytes"] <= 40 * 1024
