@@ -112,12 +112,17 @@ def _show_layers(found: Selection) -> None:
             share_text(layer.share),
             f"+{_amount(found.measure, layer.gain)}",
             layer.state_bytes,
+            layer.residual_bits,
         ]
         for layer in found.layers
     ]
-    show_table(("layer", "name", "share", "gain", "state bytes"), rows, left=2)
+    columns = ("layer", "name", "share", "gain", "state bytes", "residual bits")
+    shown = len(columns) - (not found.scheme.layer_residual_bits)
+    show_table(columns[:shown], [row[:shown] for row in rows], left=2)
     biases = "" if found.scheme.bias_bits == 32 else f" and {found.scheme.bias_bits} of each bias"
-    show(f"with {found.scheme.residual_bits} residual bits{biases}; the biases gain "
+    own = found.scheme.layer_residual_bits
+    bits = "residual bits" if own else f"{found.scheme.residual_bits} residual bits"
+    show(f"with {bits}{biases}; the biases gain "
          f"{_amount(found.measure, found.bias_gain)}")  # fmt: skip
 
 

@@ -132,6 +132,13 @@ class Request:
             "whichever gains more in what there is."
         ),
     ] = "32"
+    layer_bits: Annotated[
+        bool,
+        typer.Option(
+            "--layer-bits",
+            help="Choose the residual bits of each layer by itself, instead of one number for all.",
+        ),
+    ] = False
 
     @property
     def by_gradient(self) -> bool:
@@ -156,6 +163,7 @@ class Request:
             TrainOptions(accumulate=self.accumulate),
             can_build,
             BIAS_BITS if self.bias_bits == "any" else (int(self.bias_bits),),
+            self.layer_bits,
         )
         return Choice(self, graph, wanted, found, target, limits, costs)
 

@@ -68,12 +68,13 @@ def cost_model(
     options: TrainOptions = DEFAULTS,
     builds: bool = False,
     bias_bits: tuple[int, ...] = (UpdateScheme.bias_bits,),
+    layer_bits: bool = False,
 ) -> CostModel:
     """How update schemes of a model are costed for selection.
 
     graph: with the head that is trained. target: without one, SRAM is arena and state only, and
     there is neither flash nor instructions. builds: a selected scheme's firmware is compiled, too.
-    bias_bits: to choose from.
+    bias_bits, layer_bits: what to choose from, see CostModel.
     """
     isa = None if target is None else target.isa
     code = None if isa is None else code_sizes(isa)
@@ -95,6 +96,7 @@ def cost_model(
         fixed_sram_bytes=STATE_HEADER_BYTES + fixed,
         fixed_flash_bytes=0 if code is None else code.fixed,
         bias_bits=bias_bits,
+        layer_bits=layer_bits,
     )
 
 

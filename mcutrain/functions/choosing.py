@@ -38,6 +38,7 @@ def select(
     accumulate: Count = 1,
     channels: Literal["norm", "gradient"] = "norm",
     bias_bits: Literal[32, 16, "any"] = 32,
+    layer_bits: bool = False,
     build: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Selection:
@@ -48,7 +49,8 @@ def select(
     folder, with all SRAM and flash that its firmware takes. sram, flash, instructions (of a
     training step), step_seconds: other limits; without a board only sram, of arena and state.
     measure: the analysis' first one by default. bias_bits: of each trained bias, see
-    UpdateScheme; "any" takes what gains more. build: compile the winner, where there is a
+    UpdateScheme; "any" takes what gains more. layer_bits: each layer has residual bits of its
+    own. build: compile the winner, where there is a
     compiler. progress: called with the costs done, of how many.
 
     Raises PlanError if nothing fits; AnalysisError if the analysis is of another model or lacks the
@@ -66,7 +68,7 @@ def select(
     can_build = build and target is not None and has_compiler(target)
     options = TrainOptions(accumulate=accumulate)
     any_bits = BIAS_BITS if bias_bits == "any" else (bias_bits,)
-    costs = cost_model(graph, target, options, can_build, any_bits)
+    costs = cost_model(graph, target, options, can_build, any_bits, layer_bits)
     selector = Selector(
         graph, found.smoothed(), costs, measure, progress or (lambda done, of: None)
     )

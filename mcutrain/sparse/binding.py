@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.option import Depth, Option
+from mcutrain.sparse.option import OWN_BITS, Depth, Option
 from mcutrain.sparse.search import Contender
 
 Array = npt.NDArray[Any]
@@ -21,7 +21,6 @@ Change = tuple[Depth, int, tuple[Option, ...]]
 
 def binding_constraint(
     choices: Choices,
-    factors: Mapping[int, float],
     limits: Limits,
     fixed: tuple[int, int],
     best: Contender,
@@ -35,7 +34,7 @@ def binding_constraint(
     """
     broken: Counter[str] = Counter()
     at: Counter[int] = Counter()
-    for depth, bits, options in _better(choices, factors, best):
+    for depth, bits, options in _better(choices, best):
         memory = _memory(depth, bits, options) + fixed[0]
         found = _broken(limits, fixed, (depth, bits, options), int(memory.max()))
         broken.update(found)
@@ -57,33 +56,40 @@ def binding_constraint(
     return ", and ".join(words[name] for name in names if name != PLACEMENT or len(names) == 1)
 
 
-def _better(choices: Choices, factors: Mapping[int, float], best: Contender) -> Iterator[Change]:
+def _better(choices: Choices, best: Contender) -> Iterator[Change]:
     """Schemes that differ in one choice and gain more."""
-    taken = dict(best.shares)
+    factors = choices.column_factors
+    taken = {i: (share, b) for (i, share), b in zip(best.shares, best.bits, strict=True)}
+    own_bits = OWN_BITS if choices.per_layer else max(best.bits, default=choices.bits[0])
     own = choices.depths[best.depth]
     current = _options(own, taken)
     least = best.gain + 1e-7 * max(abs(best.gain), 1e-9)
     candidates: list[Change] = []
     for i, unit in enumerate(own.units):
         others = [o for j, o in enumerate(current) if j != i and o is not None]
-        candidates += [(own, best.bits, (*others, option)) for option in unit]
+        candidates += [(own, own_bits, (*others, option)) for option in unit]
     for depth in choices.depths:
         kept = tuple(o for o in _options(depth, taken) if o is not None)
-        candidates.append((depth, best.bits, kept))
-    for bits in choices.bits:
+        candidates.append((depth, own_bits, kept))
+    for bits in choices.column_bits:
         candidates.append((own, bits, tuple(o for o in current if o is not None)))
     for depth, bits, options in candidates:
         if depth.gain + factors[bits] * sum(o.gain for o in options) > least:
             yield depth, bits, options
 
 
-def _options(depth: Depth, taken: Mapping[int, float]) -> list[Option | None]:
-    """For each unit the option with the shares that are taken, as far as the depth has them."""
+def _options(depth: Depth, taken: Mapping[int, tuple[float, int]]) -> list[Option | None]:
+    """For each unit the option with what is taken, as far as the depth has it.
+
+    taken: share and residual bits by layer.
+    """
     found: list[Option | None] = []
     for unit in depth.units:
         layers = {layer for option in unit for layer, _ in option.shares}
-        wanted = tuple(sorted((i, s) for i, s in taken.items() if i in layers))
-        found.append(next((o for o in unit if o.shares == wanted), None))
+        wanted = tuple(sorted((i, s) for i, (s, _) in taken.items() if i in layers))
+        bits = tuple(taken[i][1] for i, _ in wanted)
+        same = (o for o in unit if o.shares == wanted and o.bits in ((), bits))
+        found.append(next(same, None))
     return found
 
 

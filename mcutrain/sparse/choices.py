@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -15,7 +16,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.sparse.contribution import Gains
 from mcutrain.sparse.cost import CostFunction
 from mcutrain.sparse.cost_book import Added, CostBook, Progress, Shares, initial_bytes
-from mcutrain.sparse.option import Depth, Option
+from mcutrain.sparse.option import OWN_BITS, Depth, Option
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.units import Structure, Unit, joined
 
@@ -28,21 +29,23 @@ MOST_COMBINATIONS = 150
 class Choices:
     """Costs of all schemes of a network as sums, measured scheme by scheme.
 
-    bits: the residual bits to choose from. bias_bits: of all biases. depths: by bias depth. exact:
-    whether the sums are meant to be the truth; if not, they are at most that, which still proves an
-    optimum.
+    bits: the residual bits to choose from, with the factor on the gains of weights at them.
+    per_layer: each layer has its own, else all have the same. bias_bits: of all biases. depths: by
+    bias depth. exact: whether the sums are meant to be the truth; if not, they are at most that,
+    which still proves an optimum.
     """
 
     def __init__(
         self,
         graph: Graph,
         gains: Gains,
-        bits: Iterable[int],
+        bits: Mapping[int, float],
         cost: CostFunction,
         progress: Progress = lambda done, total: None,
         bias_bits: int = UpdateScheme.bias_bits,
+        per_layer: bool = False,
     ) -> None:
-        self.bias_bits = bias_bits
+        self.bias_bits, self.factors, self.per_layer = bias_bits, bits, per_layer
         self.structure = Structure.of(graph)
         self.bits = tuple(sorted(set(bits), reverse=True))
         self.gains = gains
@@ -59,6 +62,16 @@ class Choices:
         self._options_at: dict[tuple[int, Shares], Option] = {}
         self.depths = self._all_depths()
         progress(len(self.book), len(self.book))
+
+    @property
+    def column_bits(self) -> tuple[int, ...]:
+        """By what the options' numbers are."""
+        return (OWN_BITS,) if self.per_layer else self.bits
+
+    @property
+    def column_factors(self) -> Mapping[int, float]:
+        """On the options' gains, by the same."""
+        return {OWN_BITS: 1.0} if self.per_layer else self.factors
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -228,7 +241,7 @@ class Choices:
         ):
             measured = depth  # the depth matters in a way that the structure does not tell
         shares = self._combinations(unit, measured)
-        return [tuple(self._option(measured, chosen) for chosen in shares)]
+        return [tuple(o for chosen in shares for o in self._of_bits(measured, chosen))]
 
     def _part_of(self, layer: int, count: int, depth: int) -> list[tuple[Option, ...]]:
         """Options of one of `count` interacting layers, at most as costly as they are.
@@ -245,11 +258,38 @@ class Choices:
                     {b: min(size, 0) for b, size in option.flash.items()},
                     {b: number // count for b, number in option.instructions.items()},
                     {},
+                    option.bits,
                 )
                 for option in options
             )
             for options in self._options((layer,), depth)
         ]
+
+    def _of_bits(self, depth: int, shares: Shares) -> Iterator[Option]:
+        """The choice; once for all bits, or for each choice of bits of its layers."""
+        option = self._option(depth, shares)
+        if not self.per_layer:
+            yield option
+            return
+        usual = self.bits[0]
+        for bits in product(self.bits, repeat=len(shares)):
+            gain, state, flash = 0.0, 0, option.flash[usual]
+            instructions = option.instructions[usual]
+            for (layer, share), b in zip(shares, bits, strict=True):
+                own = ((layer, share),)
+                sizes, before = (self._state_sizes(own, n) for n in (b, usual))
+                gain += self.factors[b] * self.gains.weights[layer][share]
+                state += sum(sizes.values())
+                flash += initial_bytes(sizes) - initial_bytes(before)
+                instructions += self._more_work(own, b) - self._more_work(own, usual)
+            yield replace(
+                option,
+                gain=gain,
+                state={OWN_BITS: state},
+                flash={OWN_BITS: flash},
+                instructions={OWN_BITS: instructions},
+                bits=bits,
+            )
 
     def _option(self, depth: int, shares: Shares) -> Option:
         if (depth, shares) not in self._options_at:

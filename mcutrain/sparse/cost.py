@@ -96,6 +96,7 @@ class CostModel:
     and more than once: all three should remember what they found.
     fixed_sram_bytes, fixed_flash_bytes: what firmware takes besides what cost says, never more
     than the truth either. bias_bits: what biases may have, of which selection takes one.
+    layer_bits: whether each layer may have residual bits of its own.
     """
 
     cost: CostFunction
@@ -104,3 +105,4 @@ class CostModel:
     fixed_sram_bytes: int = 0
     fixed_flash_bytes: int = 0
     bias_bits: tuple[int, ...] = (UpdateScheme.bias_bits,)
+    layer_bits: bool = False

@@ -15,6 +15,8 @@ from mcutrain.sparse.cost_book import Shares
 
 Array = npt.NDArray[Any]
 
+OWN_BITS = -1
+"""Stands for the residual bits of a scheme whose layers have their own."""
 LEAST_BUNDLE_BYTES = 32
 """Of flash that options share, for it to be counted; a bound may leave out the rest."""
 
@@ -25,7 +27,8 @@ class Option:
 
     gain: at 4 residual bits. memory: bytes of the arena at each step of the timeline. state,
     flash, instructions: by residual bits. shared: bytes in flash that are there once, however many
-    options bring them; flash is without.
+    options bring them; flash is without. bits: of each layer, if they are a part of the choice;
+    then gain is at these, and the numbers are those of OWN_BITS.
     """
 
     shares: Shares
@@ -35,6 +38,7 @@ class Option:
     flash: Mapping[int, int]
     instructions: Mapping[int, int]
     shared: Mapping[Hashable, int]
+    bits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

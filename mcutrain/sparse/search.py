@@ -18,11 +18,14 @@ ROUGH, RELAXED, SOLVED = range(3)
 
 @dataclass(frozen=True)
 class Contender:
-    """A choice that fits as far as sums can say. gain: expected; no other choice has more."""
+    """A choice that fits as far as sums can say. gain: expected; no other choice has more.
+
+    bits: the residual bits of each layer of `shares`.
+    """
 
     depth: int
     bias_bits: int
-    bits: int
+    bits: tuple[int, ...]
     shares: Shares
     gain: float
     peak_bytes: int
@@ -33,25 +36,24 @@ class Contender:
 class BestFirst:
     """All problems of one set of limits, in a heap by what they can still give.
 
-    choices: by bits of biases. factors: residual bits → factor on the gains of weights. fixed: SRAM
-    and flash that firmware takes anyway. solves: how often the solver ran. bound: if the solver
-    gave up a proof, what no choice that it left out can gain more than.
+    choices: by bits of biases. fixed: SRAM and flash that firmware takes anyway. solves: how often
+    the solver ran. bound: if the solver gave up a proof, what no choice that it left out can gain
+    more than.
     """
 
     def __init__(
         self,
         choices: Mapping[int, Choices],
-        factors: Mapping[int, float],
         limits: Limits,
         fixed: tuple[int, int] = (0, 0),
     ) -> None:
         self.solves = 0
         self.bound = float("-inf")
         each = [
-            (bias_bits, IntegerProgram.of(depth, bits, factors[bits], limits, fixed))
+            (bias_bits, IntegerProgram.of(depth, bits, found.column_factors[bits], limits, fixed))
             for place, (bias_bits, found) in enumerate(choices.items())
             for depth in found.depths
-            for bits in (found.bits if depth.depth else found.bits[:1])
+            for bits in (found.column_bits if depth.depth else found.column_bits[:1])
             if depth.depth or place == 0
         ]
         self._bias_bits = [bias_bits for bias_bits, _ in each]
@@ -101,11 +103,13 @@ class BestFirst:
 
     def _candidate(self, place: int) -> Contender:
         problem, chosen = self._problems[place], self._choices[place]
-        shares = tuple(sorted(pair for o in problem.options(chosen) for pair in o.shares))
+        taken = problem.options(chosen)
+        shares = tuple(sorted(pair for o in taken for pair in o.shares))
+        own = {i: b for o in taken for (i, _), b in zip(o.shares, o.bits, strict=False)}
         return Contender(
             problem.depth.depth,
             self._bias_bits[place],
-            problem.bits,
+            tuple(own.get(i, problem.bits) for i, _ in shares),
             shares,
             problem.value(chosen),
             problem.peak_bytes(chosen),

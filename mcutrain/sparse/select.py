@@ -9,6 +9,7 @@ The first one that fits is therefore the best of all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -55,8 +56,15 @@ class Selector:
         self.factors = dict(contributions.residual_factor)
         gains = contributions.gain(self.measure)
         self.by_bias_bits = {
-            bits: Choices(graph, gains, self.factors, costs.cost, _part(progress, i, count), bits)
-            for count in [len(costs.bias_bits)]
+            bits: Choices(
+                graph,
+                gains,
+                self.factors,
+                costs.cost,
+                _part(progress, i, len(costs.bias_bits)),
+                bits,
+                costs.layer_bits,
+            )
             for i, bits in enumerate(costs.bias_bits)
         }
         self.choices = next(iter(self.by_bias_bits.values()))
@@ -126,34 +134,40 @@ class Selector:
             asked = _lowered(asked, excess)
 
     def _search(self, limits: Limits) -> BestFirst:
-        return BestFirst(self.by_bias_bits, self.factors, limits, self._fixed)
+        return BestFirst(self.by_bias_bits, limits, self._fixed)
 
     @property
     def _fixed(self) -> tuple[int, int]:
         return self.costs.fixed_sram_bytes, self.costs.fixed_flash_bytes
 
     def _scheme(self, found: Contender) -> UpdateScheme:
-        scheme = scheme_of(found.depth, found.shares, self._bits(found), found.bias_bits)
+        usual = self._bits(found)
+        scheme = scheme_of(found.depth, found.shares, usual, found.bias_bits)
+        pairs = zip(found.shares, found.bits, strict=True)
+        own = {str(i): bits for (i, _), bits in pairs if bits != usual}
+        scheme = replace(scheme, layer_residual_bits=own)
         return with_importance(scheme, self.contributions) if self.by_gradient else scheme
 
     def _bits(self, found: Contender) -> int:
-        """Residual bits; where no weight but the head's is trained they do not matter."""
-        return found.bits if found.shares else UpdateScheme().residual_bits
+        """Residual bits of most layers; where no weight but the head's is trained, the usual."""
+        counts = Counter(found.bits)
+        most = max(counts.values(), default=0)
+        return max((b for b in counts if counts[b] == most), default=UpdateScheme().residual_bits)
 
     # ------------------------------------------------------------------ explaining
 
     def _layers(self, best: Contender) -> tuple[LayerChoice, ...]:
-        factor, bits = self.factors.get(best.bits, 1.0), best.bits
         weights = self.choices.gains.weights
         return tuple(
             LayerChoice(
                 i,
                 self.choices.structure.names[i],
                 share,
-                factor * weights[i][share],
+                self.factors[bits] * weights[i][share],
                 self.choices.state_bytes(((i, share),), bits),
+                bits,
             )
-            for i, share in best.shares
+            for (i, share), bits in zip(best.shares, best.bits, strict=True)
         )
 
     def _binding(self, limits: Limits, best: Contender) -> str:
@@ -162,11 +176,11 @@ class Selector:
             return "nothing: all that has a gain is trained"
         steps = self.costs.cost(self._scheme(best)).steps
         choices = self.by_bias_bits[best.bias_bits]
-        return binding_constraint(choices, self.factors, limits, self._fixed, best, steps)
+        return binding_constraint(choices, limits, self._fixed, best, steps)
 
     def _largest_gain(self) -> float:
         """Without any limit."""
-        factor = max(self.factors.values())
+        factor = max(self.choices.column_factors.values())
         return max(
             d.gain + factor * sum(max(o.gain for o in unit) for unit in d.units)
             for choices in self.by_bias_bits.values()

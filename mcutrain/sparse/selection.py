@@ -14,13 +14,14 @@ from mcutrain.sparse.scheme import UpdateScheme
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """One trained weight. gain: at the scheme's residual bits. state_bytes: what it keeps."""
+    """One trained weight. gain: at its residual bits. state_bytes: what it keeps."""
 
     index: int
     name: str
     share: float
     gain: float
     state_bytes: int
+    residual_bits: int
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Selection(Shown):
                     "share": layer.share,
                     "gain": layer.gain,
                     "state_bytes": layer.state_bytes,
+                    "residual_bits": layer.residual_bits,
                 }
                 for layer in self.layers
             ],
@@ -142,6 +144,7 @@ class Selection(Shown):
 def changes(old: UpdateScheme, new: UpdateScheme) -> tuple[str, ...]:
     """How the second scheme differs, in words."""
     found = []
+    has_own = bool(old.layer_residual_bits or new.layer_residual_bits)
     if old.bias_depth != new.bias_depth:
         found.append(f"the last {new.bias_depth} biases instead of {old.bias_depth}")
     for layer in sorted({*old.weights, *new.weights}, key=int):
@@ -153,7 +156,10 @@ def changes(old: UpdateScheme, new: UpdateScheme) -> tuple[str, ...]:
                 if after
                 else f"layer {layer} not at all"
             )
-    if old.residual_bits != new.residual_bits:
+        bits = [s.layer_residual_bits.get(layer, s.residual_bits) for s in (old, new)]
+        if has_own and before and after and bits[0] != bits[1]:
+            found.append(f"layer {layer} with {bits[1]} residual bits instead of {bits[0]}")
+    if not has_own and old.residual_bits != new.residual_bits:
         found.append(f"{new.residual_bits} residual bits instead of {old.residual_bits}")
     if old.bias_bits != new.bias_bits:
         found.append(f"biases of {new.bias_bits} bits instead of {old.bias_bits}")

@@ -28,7 +28,7 @@ def choices_of(graph, cost: CostFunction, shares=SHARES, bias_bits=32) -> Choice
     """All choices, as if every one had a gain."""
     count = Structure.of(graph).count
     gains = Gains((0.0,) * (count + 1), {i: dict.fromkeys(shares, 1.0) for i in range(count)})
-    return Choices(graph, gains, BITS, cost, bias_bits=bias_bits)
+    return Choices(graph, gains, dict.fromkeys(BITS, 1.0), cost, bias_bits=bias_bits)
 
 
 def draw(rng: np.random.Generator, depth: Depth) -> list[Option]:

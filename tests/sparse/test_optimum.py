@@ -12,6 +12,7 @@ from mcutrain.errors import PlanError
 from mcutrain.sparse.contribution import SHARES, Contributions
 from mcutrain.sparse.cost import CostModel, Limits, Needs
 from mcutrain.sparse.cost_book import scheme_of
+from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.select import Selector
 from tests.sparse.networks import (
     KINDS,
@@ -75,6 +76,60 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
 def test_selection_of_biases_of_any_bits_is_as_good_as_trying_every_scheme(kind):
     chosen = check_optimum(kind, 2, (32, 16))
     assert set(chosen) == {32, 16}
+
+
+@pytest.mark.parametrize("kind", ["chain", "shortcut"])
+def test_selection_of_layers_own_bits_is_as_good_as_trying_every_scheme(kind):
+    """In `shortcut` two layers are chosen together, as they read the same tensor."""
+    rng, graph = np.random.default_rng(5), graph_of(kind, 2)
+    costs = replace(cached_device(kind, 2, True), layer_bits=True, bias_bits=(32, 16))
+    factors = {0: 0.6, 2: 0.95, 4: 1.0}
+    example = contributions(graph, rng, (1.0,), factors)
+    every = list(schemes_of_own_bits(example, costs.bias_bits))
+    needs = [costs.plan(scheme) for scheme in every]
+    own = 0
+    for instance in range(14):
+        found = contributions(graph, rng, (1.0,), factors)
+        exactly = Limits(needs[rng.integers(len(needs))].sram_bytes)
+        limits = exactly if instance % 3 else draw_limits(rng, needs, True)
+        gains = [
+            gain_of_own_bits(found, scheme)
+            for scheme, need in zip(every, needs, strict=True)
+            if fits(limits, need)
+            and all(found.gain().weights[int(i)][s] > 0 for i, s in scheme.weights.items())
+        ]
+        if not gains:
+            continue
+        selection = Selector(graph, found, costs).select(limits, with_next=False)
+        assert selection.gain == pytest.approx(max(gains), rel=0, abs=SUM_ORDER)
+        assert selection.gain == pytest.approx(
+            gain_of_own_bits(found, selection.scheme), rel=0, abs=SUM_ORDER
+        )
+        assert selection.optimal
+        assert fits(limits, costs.plan(selection.scheme))
+        assert sum(layer.gain for layer in selection.layers) == pytest.approx(
+            selection.gain - selection.bias_gain, rel=0, abs=SUM_ORDER
+        )
+        own += bool(selection.scheme.layer_residual_bits)
+    assert own
+
+
+def schemes_of_own_bits(found, bias_bits):
+    """Every bias depth, bits of biases, and for each layer within it nothing or any bits."""
+    count = len(found.layers)
+    for depth, biases in product(range(count + 1), bias_bits):
+        for bits in product((None, *found.residual_factor), repeat=depth):
+            layers = {str(count - depth + i): b for i, b in enumerate(bits) if b is not None}
+            weights = dict.fromkeys(layers, 1.0)
+            yield UpdateScheme("any", depth, weights, bias_bits=biases, layer_residual_bits=layers)
+
+
+def gain_of_own_bits(found, scheme):
+    gains = found.gain()
+    bits = {i: scheme.layer_residual_bits.get(i, scheme.residual_bits) for i in scheme.weights}
+    return gains.bias[scheme.bias_depth] + sum(
+        found.residual_factor[bits[i]] * gains.weights[int(i)][s] for i, s in scheme.weights.items()
+    )
 
 
 def check_optimum(kind, seed, bias_bits):

@@ -70,6 +70,18 @@ def test_biases_of_any_bits_gain_no_less(analysis):
     assert "and 16 of each bias; the biases gain" in run(*flags, "--bias-bits", "16").stdout
 
 
+def test_layers_with_bits_of_their_own_gain_no_less(found, tmp_path):
+    path = tmp_path / "analysis.json"
+    path.write_text(replace(found, residual_factor={0: 0.8, 4: 1.0}).to_json())
+    flags = ("--analysis", str(path), "--sram", "52K")
+    one, own = answer(*flags), answer(*flags, "--layer-bits")
+    assert own["gain"] > one["gain"]
+    assert {layer["residual_bits"] for layer in own["layers"]} == {0, 4}
+    assert "residual_bits = " in own["scheme"].partition("[weights]")[2]
+    assert "residual bits" in run(*flags, "--layer-bits").stdout
+    assert one["next"]["changes"]
+
+
 def test_without_a_board_sram_is_arena_and_state(analysis):
     values = answer("--analysis", analysis, "--sram", "40K")
     assert values["sram_bytes"] == values["arena_bytes"] + values["state_bytes"] <= 40 * 1024
