@@ -46,7 +46,7 @@ def kind_of(operator: str) -> str:
         return "gradients going back"
     if operator.endswith("GradWeight") or operator in ("BiasGradient", "ApplyUpdate"):
         return "updates of weights and biases"
-    if operator in ("MergeColumns", "SelectChannels"):
+    if operator in ("MergeColumns", "AddDifference", "SelectChannels"):
         return "copies for partly trained layers"
     return "forward and loss"
 
