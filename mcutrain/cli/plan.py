@@ -66,14 +66,24 @@ def plan(
         show(drawing(step.plan.arena, notes=rows_kept(step.plan)).rstrip())
 
 
-def _print(step: TrainingStep, found: dict[str, Any]) -> None:
+def against_bound(found: dict[str, Any]) -> str:
+    """The lower bound, the bytes above it, and whether they have to be."""
     over = found["arena_bytes"] - found["arena_lower_bound_bytes"]
+    text = f"lower bound {found['arena_lower_bound_bytes']:,}, {over:,} above it"
+    if over == 0:
+        return text
+    if found["arena_is_smallest"]:
+        return f"{text}; no arrangement is smaller"
+    return f"{text}; a smaller one was neither found nor excluded"
+
+
+def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
     rows = [
         [
             "arena",
             found["arena_bytes"],
-            f"lower bound {found['arena_lower_bound_bytes']:,}, {over:,} above it",
+            against_bound(found),
         ],
         ["trainable state", found["state_bytes"], ", ".join(parts)],
         *_sram_rows(found["sram_bytes"], found.get("board")),

@@ -204,6 +204,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
         "classes": found.training.classes,
         "arena_bytes": found.arena_bytes,
         "arena_lower_bound_bytes": arena.lower_bound_bytes,
+        "arena_is_smallest": arena.is_smallest,
         "state_bytes": found.state_bytes,
         "state": state_parts(step.plan),
         "sram_bytes": found.sram_bytes,

@@ -1,9 +1,9 @@
 """Where every buffer of a training step lies in the arena: solved, validated, printed."""
 
-from mcutrain.memplan.greedy import solve
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.replay import replay
+from mcutrain.memplan.solver import solve
 from mcutrain.memplan.table import read_csv, to_csv
 from mcutrain.memplan.training_plan import (
     Stream,

@@ -1,44 +1,14 @@
-"""Offsets by greedy placement in several orders, then a bounded, seeded search.
-
-The search follows the hill climbing of Arm's Vela compiler (ethosu/vela/hillclimb_allocation.py):
-move the turns of the buffers that hold up the top of the arena, keep what is not worse.
-"""
+"""Offsets by greedy placement in several orders: nearly always at the lower bound, and at once."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from random import Random
 
-from mcutrain.errors import PlanError
-from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile, peak
+from mcutrain.memplan.plan import Buffer, align_up, load_profile, peak
 
 Fit = Callable[[list[tuple[int, int]], int], int]
-
-SEARCH_PAIRS = 2_000_000
-"""Work of the search: pairs of neighbours visited in all its rounds, about half a second."""
-
-MAX_SEARCH_ROUNDS = 2_000
-
-
-def solve(
-    buffers: Sequence[Buffer], align_bytes: int = 4, search_pairs: int = SEARCH_PAIRS
-) -> MemoryPlan:
-    """A plan near the lower bound; the same offsets for any order of the same buffers.
-
-    `search_pairs` bounds the work of the search that follows the greedy placements (0: none).
-    Raises PlanError when names repeat, a size or lifetime is empty, or the alignment is not
-    positive. Takes O(n^2) time per placement.
-    """
-    _check(buffers, align_bytes)
-    problem = _Problem.of(buffers, align_bytes)
-    offsets = _search(problem, _best_greedy(problem), search_pairs)
-    names = [buffer.name for buffer in problem.buffers]
-    return MemoryPlan(
-        tuple(buffers), dict(zip(names, offsets, strict=True)), problem.top(offsets), align_bytes
-    )
 
 
 def first_fit(taken: list[tuple[int, int]], size_bytes: int) -> int:
@@ -69,7 +39,7 @@ _FITS = (first_fit, best_fit)
 
 
 @dataclass(frozen=True)
-class _Problem:
+class Problem:
     """Buffers sorted by name (so an index breaks ties), aligned sizes, and who overlaps whom."""
 
     buffers: tuple[Buffer, ...]
@@ -79,7 +49,7 @@ class _Problem:
     lower_bound_bytes: int
 
     @classmethod
-    def of(cls, buffers: Sequence[Buffer], align_bytes: int) -> _Problem:
+    def of(cls, buffers: Sequence[Buffer], align_bytes: int) -> Problem:
         by_name = tuple(sorted(buffers, key=lambda buffer: buffer.name))
         return cls(
             by_name,
@@ -93,20 +63,6 @@ class _Problem:
         """The arena that these offsets need."""
         ends = (start + size for start, size in zip(offsets, self.sizes_bytes, strict=True))
         return max(ends, default=0)
-
-
-def _check(buffers: Sequence[Buffer], align_bytes: int) -> None:
-    if align_bytes < 1:
-        raise PlanError(f"the alignment is {align_bytes} bytes; it must be at least 1")
-    repeated = sorted(name for name, n in Counter(b.name for b in buffers).items() if n > 1)
-    if repeated:
-        raise PlanError(f"buffer names repeat: {repeated}; give each buffer its own name")
-    for buffer in buffers:
-        if buffer.size_bytes < 1 or buffer.first > buffer.last:
-            raise PlanError(
-                f"buffer '{buffer.name}' has {buffer.size_bytes} bytes in steps {buffer.first} to "
-                f"{buffer.last}; it needs at least one byte and one step"
-            )
 
 
 def _neighbours(buffers: Sequence[Buffer]) -> tuple[tuple[int, ...], ...]:
@@ -128,7 +84,7 @@ def _contention(buffers: Sequence[Buffer], align_bytes: int) -> tuple[int, ...]:
     )
 
 
-def _orders(problem: _Problem) -> list[list[int]]:
+def _orders(problem: Problem) -> list[list[int]]:
     """Sensible orders of placement: the hardest buffers first, by four meanings of hard."""
     indices = range(len(problem.buffers))
     size = problem.sizes_bytes
@@ -142,7 +98,7 @@ def _orders(problem: _Problem) -> list[list[int]]:
     ]
 
 
-def _place(problem: _Problem, order: Sequence[int], fit: Fit) -> list[int]:
+def _place(problem: Problem, order: Sequence[int], fit: Fit) -> list[int]:
     """Place buffers one after the other, each where `fit` puts it beside its placed neighbours."""
     taken: list[list[tuple[int, int]]] = [[] for _ in order]
     offsets = [0] * len(order)
@@ -156,7 +112,7 @@ def _place(problem: _Problem, order: Sequence[int], fit: Fit) -> list[int]:
     return offsets
 
 
-def _stack(problem: _Problem, order: Sequence[int]) -> list[int]:
+def _stack(problem: Problem, order: Sequence[int]) -> list[int]:
     """Fill the arena from the ground: next is always the buffer that can lie lowest.
 
     Where several lie equally low, the first of `order` goes. After the best-fit heuristic of
@@ -173,8 +129,12 @@ def _stack(problem: _Problem, order: Sequence[int]) -> list[int]:
     return offsets
 
 
-def _best_greedy(problem: _Problem) -> list[int]:
-    """The lowest of all orders and ways to place; the earlier one where they tie."""
+def place_greedily(problem: Problem) -> list[int]:
+    """The lowest of all orders and ways to place; the earlier one where they tie.
+
+    In the end all sink: first fit in ascending order of offsets puts each buffer where it was or
+    lower, because all neighbours placed before it began, hence ended, no higher than it begins.
+    """
     orders = _orders(problem)
     ways = [partial(_place, order=order, fit=fit) for order in orders for fit in _FITS]
     ways += [partial(_stack, order=order) for order in orders]
@@ -183,52 +143,5 @@ def _best_greedy(problem: _Problem) -> list[int]:
         if problem.top(best) <= problem.lower_bound_bytes:
             break
         best = min(best, way(problem), key=problem.top)
-    return best
-
-
-def _search(problem: _Problem, offsets: list[int], search_pairs: int) -> list[int]:
-    """Lower the arena by moving the buffers under its top; never worse than `offsets`.
-
-    First fit in ascending order of offsets puts each buffer where it was or lower, because all
-    neighbours placed before it began, hence ended, no higher than it begins.
-    """
-    rng = Random(0)
-    order = sorted(range(len(offsets)), key=lambda i: (offsets[i], i))
-    offsets = _place(problem, order, first_fit)
-    pairs = len(order) + sum(map(len, problem.neighbours))
-    for _ in range(min(MAX_SEARCH_ROUNDS, search_pairs // max(pairs, 1))):
-        if problem.top(offsets) <= problem.lower_bound_bytes:
-            break
-        trial_order = _reorder(problem, order, offsets, rng)
-        trial = _place(problem, trial_order, first_fit)
-        if problem.top(trial) <= problem.top(offsets):
-            order, offsets = trial_order, trial
-    return offsets
-
-
-def _reorder(
-    problem: _Problem, order: Sequence[int], offsets: Sequence[int], rng: Random
-) -> list[int]:
-    """Move a buffer that holds up the top to just before one that is alive beside that pile."""
-    pile = _pile(problem, offsets, rng)
-    beside = sorted({j for i in pile for j in problem.neighbours[i]})
-    moved, before = _choose(pile, rng), _choose(beside, rng)
-    rest = [i for i in order if i != moved]
-    turn = 0 if before == moved else rest.index(before)
-    return [*rest[:turn], moved, *rest[turn:]]
-
-
-def _pile(problem: _Problem, offsets: Sequence[int], rng: Random) -> list[int]:
-    """A buffer that ends at the arena's top, one it lies on, and so on down to the ground."""
-    top = problem.top(offsets)
-    ends = [start + size for start, size in zip(offsets, problem.sizes_bytes, strict=True)]
-    pile = [_choose([i for i, end in enumerate(ends) if end == top], rng)]
-    while offsets[pile[-1]] > 0:
-        below = [j for j in problem.neighbours[pile[-1]] if ends[j] == offsets[pile[-1]]]
-        pile.append(_choose(below, rng))
-    return pile
-
-
-def _choose(items: Sequence[int], rng: Random) -> int:
-    """A seeded choice by `random()` alone, whose sequence Python guarantees to keep."""
-    return items[int(rng.random() * len(items))]
+    ascending = sorted(range(len(best)), key=lambda i: (best[i], i))
+    return _place(problem, ascending, first_fit)

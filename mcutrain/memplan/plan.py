@@ -25,13 +25,21 @@ class Buffer:
 class MemoryPlan:
     """Where every buffer lies in an arena of `arena_bytes`; sound only if `validate` is silent.
 
-    `offsets` maps a buffer's name to its first byte, a multiple of `align_bytes`.
+    `offsets` maps a buffer's name to its first byte, a multiple of `align_bytes`. `needed_bytes`:
+    no arena can be smaller, as a search of `search_nodes` has shown (0: none was needed).
     """
 
     buffers: tuple[Buffer, ...]
     offsets: Mapping[str, int]
     arena_bytes: int
     align_bytes: int
+    needed_bytes: int = 0
+    search_nodes: int = 0
+
+    @property
+    def is_smallest(self) -> bool:
+        """Whether no arrangement of the buffers needs fewer bytes; False if that is not known."""
+        return self.arena_bytes <= max(self.lower_bound_bytes, self.needed_bytes)
 
     @property
     def lower_bound_bytes(self) -> int:

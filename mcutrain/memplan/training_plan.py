@@ -13,11 +13,11 @@ from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.calls import node_call
-from mcutrain.memplan.greedy import solve
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile, peak
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.schedule import schedule
+from mcutrain.memplan.solver import solve
 from mcutrain.memplan.stream import Front, Segment
 from mcutrain.memplan.validate import validate
 from mcutrain.target import Target
@@ -214,7 +214,7 @@ def plan_training(
     align_bytes = max(align_bytes, needed_alignment(training))
     layout = lay_out(training, align_bytes, stream)
     scheduled = layout.training
-    arena = solve(layout.buffers, align_bytes, **({} if search else {"search_pairs": 0}))
+    arena = solve(layout.buffers, align_bytes, **({} if search else {"search_nodes": 0}))
     validate(arena)
     offsets, state_bytes = state_layout(scheduled)
     constant_bytes = sum(constant_sizes(scheduled).values())

@@ -81,6 +81,7 @@ def test_plan_adds_up(run: Run, model: Path) -> None:
     assert sum(facts["state"].values()) == facts["state_bytes"]
     assert facts["state"]["weights"] == 96 * 16 + 192 * 32 + 10 * 64
     assert facts["arena_bytes"] >= facts["arena_lower_bound_bytes"]
+    assert facts["arena_is_smallest"] is (facts["arena_bytes"] == facts["arena_lower_bound_bytes"])
     assert sum(b["bytes"] for b in facts["at_peak"]) <= facts["arena_lower_bound_bytes"]
 
 
