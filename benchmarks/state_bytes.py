@@ -82,7 +82,7 @@ def main() -> None:
             for bits in BITS:
                 kept.add(case, bits, seed)
     for case in cases:
-        Console().print(table_of(case, kept, range(arguments.seeds)))
+        Console(width=120).print(table_of(case, kept, range(arguments.seeds)))
 
 
 class Kept:

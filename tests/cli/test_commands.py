@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,15 @@ import pytest
 
 import mcutrain
 from mcutrain import demo
+from mcutrain.cli import compare, train
+from mcutrain.codegen import state_tensors
 from mcutrain.demo import board as demo_board
 from mcutrain.errors import BuildError
 from mcutrain.oracle.tflite import find_interpreter
+from mcutrain.pipeline import prepare
+from mcutrain.runs.parallel import Trial
 from mcutrain.simulation import Search
+from mcutrain.sparse import UpdateScheme
 from tests.cli.conftest import Run
 
 COMMANDS = (
@@ -124,6 +130,22 @@ def test_biases_that_stand_at_an_end_of_16_bits_are_said(
         f"{found['saturated_biases']} trained biases stand at the end of 16 bits"
     )
     assert f"mcutrain: {found['warning']}" in run("simulate", model, *flags).err.splitlines()
+
+
+def test_compare_and_train_find_biases_at_an_end_of_16_bits(model: Path, tmp_path: Path) -> None:
+    step = prepare(model, UpdateScheme("halves", 3, bias_bits=16))
+    reference = step.reference()
+    name = next(name for name in reference.state if name.endswith(".difference"))
+    reference.state[name][:3] = (2**15 - 1, -(2**15), 2**15 - 2)
+    file = tmp_path / "trained.mcts"
+    file.write_bytes(reference.save())
+    project: Any = SimpleNamespace(manifest=SimpleNamespace(state=state_tensors(step.plan)))
+    assert train._saturated(project, file) == 2
+    rows: Any = [SimpleNamespace(name="whole"), SimpleNamespace(name="halves")]
+    counts = {Trial(0, 0): 0, Trial(1, 0): 1, Trial(1, 1): 2}
+    results: Any = {t: SimpleNamespace(saturated_biases=n) for t, n in counts.items()}
+    (sentence,) = compare._saturations(rows, results)
+    assert sentence.startswith("halves: 2 trained biases stand at the end of 16 bits")
 
 
 def test_a_budget_that_suffices_is_silent(run: Run, model: Path) -> None:
