@@ -109,7 +109,7 @@ for _kind in ("update", "update_difference", "grad"):
 Y, DX = "y.pixels*y.c", "dx.pixels*dx.c"
 PORTABLE_CONV = (
     "1", Y, "taps*x.c*y.c", "taps*y.c", f"{Y}*operand.4", f"{Y}*{TAPS}",
-    f"{Y}*requantize.rounds_once", f"{Y}*requantize.shift.rare",
+    f"{Y}*requantize.rounds_once", f"{Y}*requantize.shift.rare", f"{Y}*{TAPS}*trained.rows>0",
 )  # fmt: skip
 PORTABLE_CONV_BACK = (
     "1", "taps*dx.c*dy.c", "taps*dx.c", "taps*dy.c", "taps", DX, "dx.pixels",
@@ -155,7 +155,7 @@ DSP_CONV = (
     f"{BLOCKS}*depth/4*{STRIDED}*window.kernel_h=1", f"{BLOCKS}*{STRIDED}*window.kernel_h=1",
     f"{POINTS}*depth>144", f"{POINTS}*depth/144*depth>144", f"{Y}*depth>144",
     f"{Y}*requantize.shift.rare", f"{Y}*requantize.rounds_once", f"{Y}*requantize.low>-128",
-    f"{Y}*y.pixels%4",
+    f"{Y}*y.pixels%4", "y.c*depth*trained.rows>0",
 )  # fmt: skip
 QUADS = "dx.pixels*dx.c/4"
 DSP_CONV_BACK = (

@@ -193,6 +193,7 @@ def step_of(case: Case, shared: Path) -> TrainingStep:
         gradient_dtype=case.gradient_dtype,
         accumulate=case.accumulate,
         loss=case.loss,
+        stream="off",  # every node is one call
     )
 
 

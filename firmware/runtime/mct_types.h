@@ -43,6 +43,14 @@ typedef struct {
     int32_t low, high;
 } mct_requantize;
 
+/* Columns of a weight that are trained: they lie in a tensor of their own, and are 0 in the weight.
+ * channels: which they are; NULL means the first ones. rows: of the weight that scratch has room for, a
+ * multiple of 8. */
+typedef struct {
+    int32_t columns, rows;
+    const int16_t *channels;
+} mct_trained_columns;
+
 /* A clamp mask has a bit per element, the lowest bit of each byte first: 1 where the value was within
  * the clamp's limits and its gradient passes. Unused bits of the last byte are 0. */
 

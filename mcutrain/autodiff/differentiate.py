@@ -75,7 +75,7 @@ class _Builder:
     def __init__(
         self, graph: Graph, updates: Mapping[str, ParameterUpdate], options: TrainOptions
     ) -> None:
-        graph, self.merges = split_parameters(graph, updates)
+        graph, self.split = split_parameters(graph, updates)
         self.source = graph
         self.updates = updates
         self.parameters = tuple(self._storage(name) for name in updates)
@@ -122,10 +122,10 @@ class _Builder:
         return self.masks[y.name]
 
     def value(self, parameter: Tensor) -> str:
-        merge = self.merges.get(parameter.name)
-        if merge is None:
+        split = self.split.get(parameter.name)
+        if split is None or split.node is None:
             return parameter.name
-        (value,) = self._add(merge.op, merge.inputs, "weight")
+        (value,) = self._add(split.node.op, split.node.inputs, "weight")
         return value
 
     def salt(self) -> int:
@@ -290,6 +290,7 @@ class _Builder:
             state=self.state,
             updated=self.updated,
             parameters=self.parameters,
+            split=self.split,
             x=self.source.inputs[0],
             label=self.label,
             step=self.step,
@@ -312,8 +313,8 @@ class _Builder:
 
     def _storage(self, parameter: str) -> str:
         """The state that holds what is trained of a parameter."""
-        merge = self.merges.get(parameter)
-        return merge.inputs[1] if merge else parameter
+        split = self.split.get(parameter)
+        return split.trained if split else parameter
 
     def _reachable(self) -> set[str]:
         """Tensors that depend on something trained."""

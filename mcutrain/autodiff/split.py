@@ -1,68 +1,102 @@
-"""What of a parameter is trained goes to RAM, the rest stays in flash."""
+"""Parameters trained in part: what is trained goes to RAM, the rest stays in flash."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
-from mcutrain.ir.op import ParameterUpdate
+from mcutrain.ir.op import Op, ParameterUpdate
 from mcutrain.ops.add_difference import AddDifference
 from mcutrain.ops.merge_columns import MergeColumns
 from mcutrain.ops.training import initial_parameter
 
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A parameter in two tensors. frozen: a constant. trained: what is trained, in the state.
+
+    join: makes the parameter of both. node: which does so in front of the reader; None if the
+    reader takes both.
+    """
+
+    frozen: str
+    trained: str
+    join: Op
+    node: Node | None = None
+
+    def whole(self, frozen: Array, trained: Array) -> Array:
+        """The parameter of its two tensors' values."""
+        (value,) = self.join.reference(frozen, trained)
+        return value
+
 
 def split_parameters(
     graph: Graph, updates: Mapping[str, ParameterUpdate]
-) -> tuple[Graph, Mapping[str, Node]]:
+) -> tuple[Graph, Mapping[str, Split]]:
     """The graph with every partly trained weight made of a frozen and a trained constant.
 
-    So is a bias of which the difference is trained. The parameter keeps its name and becomes the
-    output of a MergeColumns or an AddDifference in front of its reader; these nodes come too, by
-    the parameter's name. Their second input is what is trained.
+    So is a bias of which the difference is trained. Where the reader of a weight takes both, the
+    frozen one keeps the weight's name, and has zeros where it is trained. Else the parameter keeps
+    its name and becomes the output of a MergeColumns or an AddDifference in front of its reader.
+    What was split comes too, by the parameter's name.
     """
     tensors = dict(graph.tensors)
-    merges: dict[str, Node] = {}
+    split: dict[str, Split] = {}
+    nodes = {node.name: node for node in graph.nodes}
+    before: dict[str, list[Node]] = {name: [] for name in nodes}
     for name, update in updates.items():
         tensor = graph.tensors[name]
         if tensor.data is None:
             continue
+        reader = next(node.name for node in graph.nodes if name in node.inputs)
         if update.channels is not None:
-            merges[name] = _columns(tensor, update.channels, tensors)
+            direct = nodes[reader].op.with_trained_columns(update.channels)
+            split[name] = _columns(tensor, update.channels, direct is not None, tensors)
+            if direct is not None:
+                read = (*nodes[reader].inputs, split[name].trained)
+                nodes[reader] = replace(nodes[reader], op=direct, inputs=read)
         elif update.difference_shift is not None:
-            merges[name] = _difference(tensor, update.difference_shift, tensors)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        nodes += [merges[name] for name in node.inputs if name in merges]
-        nodes.append(node)
-    return replace(graph, tensors=tensors, nodes=tuple(nodes)), merges
+            split[name] = _difference(tensor, update.difference_shift, tensors)
+        node = split[name].node if name in split else None
+        before[reader] += [node] if node else []
+    ordered = [n for name, node in nodes.items() for n in (*before[name], node)]
+    return replace(graph, tensors=tensors, nodes=tuple(ordered)), split
 
 
-def _columns(tensor: Tensor, channels: tuple[int, ...], tensors: dict[str, Tensor]) -> Node:
+def _columns(
+    tensor: Tensor, channels: tuple[int, ...], is_direct: bool, tensors: dict[str, Tensor]
+) -> Split:
     """The weight in two parts, which are added to the tensors."""
     assert tensor.data is not None
-    name = tensor.name
-    names = (_unused(f"{name}.frozen", tensors), _unused(f"{name}.trained", tensors))
-    trained = tensor.data[..., list(channels)]
-    trained_type = replace(tensor.type, shape=trained.shape)
-    tensors[names[0]] = Tensor(names[0], tensor.type, tensor.data)
-    tensors[names[1]] = Tensor(names[1], trained_type, trained)
+    name, join = tensor.name, MergeColumns(channels)
+    frozen = name if is_direct else _unused(f"{name}.frozen", tensors)
+    trained = _unused(f"{name}.trained", tensors)
+    part, rest = tensor.data[..., list(channels)], tensor.data.copy()
+    rest[..., list(channels)] = 0
     tensors[name] = Tensor(name, tensor.type)
-    return Node(f"{name}.merge", MergeColumns(channels), names, (name,))
+    tensors[frozen] = Tensor(frozen, tensor.type, rest)
+    tensors[trained] = Tensor(trained, replace(tensor.type, shape=part.shape), part)
+    node = None if is_direct else Node(f"{name}.merge", join, (frozen, trained), (name,))
+    return Split(frozen, trained, join, node)
 
 
-def _difference(tensor: Tensor, shift: int, tensors: dict[str, Tensor]) -> Node:
+def _difference(tensor: Tensor, shift: int, tensors: dict[str, Tensor]) -> Split:
     """The bias and a difference of 0, which are added to the tensors."""
     assert tensor.data is not None
-    name = tensor.name
+    name, join = tensor.name, AddDifference(shift)
     names = (_unused(f"{name}.frozen", tensors), _unused(f"{name}.difference", tensors))
     tensors[names[0]] = Tensor(names[0], tensor.type, initial_parameter(tensor.data))
     none = np.zeros(tensor.type.shape, np.int16)
     tensors[names[1]] = Tensor(names[1], TensorType(none.shape, "int16"), none)
     tensors[name] = Tensor(name, tensor.type)
-    return Node(f"{name}.sum", AddDifference(shift), names, (name,))
+    return Split(*names, join, Node(f"{name}.sum", join, names, (name,)))
 
 
 def _unused(name: str, taken: Mapping[str, Tensor]) -> str:

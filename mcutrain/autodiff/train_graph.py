@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy.typing as npt
 
+from mcutrain.autodiff.split import Split
 from mcutrain.ir.graph import Graph, Node
 
 Array = npt.NDArray[Any]
@@ -25,6 +26,7 @@ class TrainGraph:
     state: initial value of everything that outlives a step, by tensor name, in storage order.
     updated: state name → name of its value after the step; what is missing does not change.
     parameters: the state names that are trained weights and biases.
+    split: by name, the weights of the network that are trained in part.
     classes: how many logits there are. accumulate: samples per update. has_labels: False for a
         network that is to reproduce its input; then there is one class, 0, which nothing reads.
     output_exponent: the state by whose power of two the int8 outputs' scale is larger than their
@@ -46,7 +48,9 @@ class TrainGraph:
     accumulate: int = 1
     has_labels: bool = True
     output_exponent: str | None = None
+    split: Mapping[str, Split] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
         object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
+        object.__setattr__(self, "split", MappingProxyType(dict(self.split)))

@@ -332,6 +332,13 @@ class Op(ABC):
         """Whether the output is the first input under another shape: no code, no memory."""
         return False
 
+    def with_trained_columns(self, channels: tuple[int, ...]) -> Op | None:
+        """The same operator that reads these columns of its weight from one more input.
+
+        In the weight itself they are 0 then. None if it must find the weight in one piece.
+        """
+        return None
+
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
     ) -> tuple[ChannelTie, ...]:

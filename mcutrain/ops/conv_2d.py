@@ -16,6 +16,8 @@ from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
     INT32_MAX,
+    NULL,
+    SCRATCH,
     Axis,
     Border,
     Bound,
@@ -30,6 +32,7 @@ from mcutrain.ir.op import (
     exact_matmul,
     inputs,
     outputs,
+    table_of,
 )
 from mcutrain.ops.bounds import (
     DIFFERENCE,
@@ -40,6 +43,7 @@ from mcutrain.ops.bounds import (
 )
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.merge_columns import check_trained, merged
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import (
@@ -54,6 +58,12 @@ from mcutrain.ops.training import (
 Array = npt.NDArray[Any]
 
 LEAST_SHIFT = -31
+TILE_ROWS = (24, 16, 8)
+"""Rows of a partly trained weight that a kernel may put together at a time: as many output channels
+as its DSP body computes at once, or fewer, if they are long; multiples of 8."""
+TILE_BYTES = 8192
+COLUMNS_AT_ONCE = 4
+"""Columns of such a weight that the DSP body of the gradient puts together at a time."""
 
 
 @dataclass(frozen=True)
@@ -139,18 +149,22 @@ class Conv2D(Op):
 
     x: [1, h, w, in]  w: [out, kernel_h, kernel_w, in]  b: [out] int32  y: [1, rows, columns, out]
     Without requantize, y is the int32 sums (the logits that a loss takes). wide: the sums are int64
-    and saturate.
+    and saturate. trained: input channels whose weights are those of a fourth input, [out, kernel_h,
+    kernel_w, trained]; w has 0 there.
     """
 
     window: Window
     x_zero_point: int
     requantize: Requantize | None
     saves_mask: bool = False
+    trained: tuple[int, ...] = field(default=(), repr=False)
     wide: bool = field(default=False, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight row."""
-        x, w, b = inputs
+        x, w, b, *trained = inputs
+        for part in trained:
+            check_trained(w, part, self.trained)
         if len(x.shape) != 4 or len(w.shape) != 4 or w.shape[3] != x.shape[3]:
             raise ValueError(f"input {x.shape} and weight {w.shape} do not fit each other")
         if w.shape[1:3] != self.window.kernel or b.shape != w.shape[:1]:
@@ -163,7 +177,8 @@ class Conv2D(Op):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Patches times weights, exactly."""
-        x, w, b = inputs
+        x, w, b, *trained = inputs
+        w = merged(w, trained[0], self.trained) if trained else w
         patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
         rows, columns = patches.shape[:2]
         acc = exact_matmul(patches.reshape(rows * columns, -1), w.reshape(len(w), -1).T) + b
@@ -176,13 +191,13 @@ class Conv2D(Op):
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:
         """dx with the old weight first, then the weight and the bias are updated."""
-        x, w, b = inputs
+        x, w, b, *parts = inputs
         dz = pre_activation_gradient(emit, dy, y, self.requantize) if self.requantize else dy
         dx = None
         if emit.wants(x):
             stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
-            op = Conv2DGradInput(stage, x.type.shape, self.window)
-            dx = emit.gradient(op, dz, emit.value(w))
+            op = Conv2DGradInput(stage, x.type.shape, self.window, self.trained)
+            dx = emit.gradient(op, dz, emit.value(w), *(part.name for part in parts))
         update = emit.update(w)
         if update:
             saved, count = select_channels(emit, x, update.channels)
@@ -190,7 +205,11 @@ class Conv2D(Op):
             weight_op = Conv2DGradWeight(None, trained, self.window, self.x_zero_point)
             emit.train(weight_op, update, dz, saved, parameter=w)
         train_bias(emit, dz, b)
-        return dx, None, None
+        return dx, *(None for _ in inputs[1:])
+
+    def with_trained_columns(self, channels: tuple[int, ...]) -> Op | None:
+        """Only the last layer needs its weight in one piece."""
+        return replace(self, trained=channels) if self.requantize else None
 
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
         """A window's rows of x."""
@@ -203,29 +222,35 @@ class Conv2D(Op):
             *shape_params("y", results[0].shape),
             *self.window.params(),
             Param("x_zero_point", self.x_zero_point),
-            *(self.requantize.params() if self.requantize else ()),
         )
-        operands = (*inputs(0, 1, 2), *outputs(0))
-        if self.requantize:
-            operands = (*operands, *mask_operand(self.saves_mask))
         name = f"mct_conv_2d_{'wide_' if self.wide else ''}{'s8' if self.requantize else 's32'}"
-        return KernelCall("conv_2d", name, params, operands)
+        operands = (*inputs(0, 1, 2), *outputs(0))
+        if self.requantize is None:
+            return KernelCall("conv_2d", name, params, operands)
+        outs, row = types[1].shape[0], types[1].elements // types[1].shape[0]
+        tile = next((n for n in TILE_ROWS if n * row <= TILE_BYTES), TILE_ROWS[-1])
+        rows = tile if self.trained else 0
+        params = (*params, *self.requantize.params(), *trained_params(self.trained, rows))
+        parts = (*inputs(3), SCRATCH) if self.trained else (NULL, NULL)
+        operands = (*operands, *mask_operand(self.saves_mask), *parts)
+        return KernelCall("conv_2d", name, params, operands, min(rows, outs) * row)
 
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
     ) -> tuple[ChannelTie, ...]:
-        """The channels that are summed over, and the rows of weights."""
-        (x, w, b), (y,) = inputs(0, 1, 2), outputs(0)
-        return (
-            (channel_axis(x, types[0]), channel_axis(w, types[1])),
-            (Axis(w, 0), Axis(b, 0), channel_axis(y, results[0])),
-        )
+        """The channels that are summed over, while no others are trained; the rows of weights."""
+        x, w, b, *trained = inputs(*range(len(types)))
+        rows = (Axis(part, 0) for part in (w, b, *trained))
+        made = (*rows, channel_axis(outputs(0)[0], results[0]))
+        if self.trained:
+            return (made,)
+        return (channel_axis(x, types[0]), channel_axis(w, types[1])), made
 
     def with_channel_order(self, *orders: Array) -> Op:
         """Multipliers and shifts belong to rows of weights."""
         if self.requantize is None:
             return self
-        return replace(self, requantize=self.requantize.with_channel_order(orders[1]))
+        return replace(self, requantize=self.requantize.with_channel_order(orders[-1]))
 
     def with_mask(self) -> Op:
         """Also saves where y did not clamp."""
@@ -233,9 +258,10 @@ class Conv2D(Op):
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """The sums of a window, and their requantization."""
-        _, w, b = inputs
+        _, w, b, *_ = inputs
         q = self.requantize
         stage = (q.mult_q31, q.shift) if q else None
+        w = replace(w, data=None) if self.trained else w
         return weighted_sums(w, b, 0, stage, "use a smaller window or fewer input channels")
 
     def with_wide_sums(self) -> Op:
@@ -263,6 +289,15 @@ class Conv2D(Op):
         return None if window is None else replace(self, window=window)
 
 
+def trained_params(trained: tuple[int, ...], rows: int = 0) -> tuple[Param, ...]:
+    """The fields of `mct_trained_columns` in firmware/runtime/mct_types.h."""
+    return (
+        Param("trained.columns", len(trained)),
+        Param("trained.rows", rows),
+        table_of("trained.channels", trained),
+    )
+
+
 def weight_gradient_sums(dy: Tensor) -> tuple[Bound, ...]:
     """Of a weight's gradient: dy times a difference of two int8 at every output position."""
     positions = dy.type.elements // dy.type.shape[-1]
@@ -275,9 +310,11 @@ class Conv2DGradInput(GradientOp):
     """dx[i] = sum over windows and output channels of dy * w, plus the addend if there is one.
 
     dy: [1, rows, columns, out]  w: [out, kernel_h, kernel_w, in]  dx: [1, h, w, in]
+    trained: see Conv2D; then these weights are one more input behind w.
     """
 
     window: Window
+    trained: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def may_add(self) -> bool:
@@ -287,7 +324,7 @@ class Conv2DGradInput(GradientOp):
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """The addend is read element by element, just before dx is written."""
-        return {0: (4,)} if self.stage.addend_scale else {}
+        return {0: (5 if self.trained else 4,)} if self.stage.addend_scale else {}
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """Every window that reads an element may lie over it with every tap."""
@@ -299,7 +336,8 @@ class Conv2DGradInput(GradientOp):
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """dy times weights, scattered to where each window lay."""
-        (w,) = rest
+        w, *trained = rest
+        w = merged(w, trained[0], self.trained) if trained else w
         rows, columns = dy.shape[1:3]
         patches = exact_matmul(dy.reshape(rows * columns, -1), w.reshape(len(w), -1))
         patches = patches.reshape(rows, columns, *w.shape[1:])
@@ -312,10 +350,23 @@ class Conv2DGradInput(GradientOp):
             *shape_params("dx", self.shape),
             *shape_params("dy", dy.shape),
             *self.window.params(),
+            *trained_params(self.trained),
         )
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
         name = f"mct_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
+        if self.trained:
+            w = types[3]
+            scratch = max(scratch, COLUMNS_AT_ONCE * w.elements // w.shape[3])
         return KernelCall("conv_2d", name, params, (), scratch)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """The trained columns come last, NULL if there are none."""
+        call = super().kernel(types, results)
+        if not self.trained:
+            return replace(call, operands=(*call.operands, NULL))
+        (trained,) = inputs(4)
+        rest = tuple(operand for operand in call.operands if operand != trained)
+        return replace(call, operands=(*rest, trained))
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per dy element and weight of its channel."""

@@ -14,12 +14,25 @@ from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, output
 Array = npt.NDArray[Any]
 
 
+def merged(frozen: Array, trained: Array, channels: tuple[int, ...]) -> Array:
+    """frozen: [..., columns], with column channels[j] replaced by column j of trained."""
+    whole = frozen.copy()
+    whole[..., list(channels)] = trained
+    return whole
+
+
+def check_trained(whole: TensorType, trained: TensorType, channels: tuple[int, ...]) -> None:
+    """Raise ValueError unless `trained` has these columns of a weight."""
+    if trained.shape != (*whole.shape[:-1], len(channels)):
+        raise ValueError(f"trained part {trained.shape} of {whole.shape} for {channels}")
+
+
 @dataclass(frozen=True)
 class MergeColumns(Op):
     """w = frozen, with column channels[j] replaced by column j of trained.
 
-    frozen, w: [..., columns] int8, constant. trained: [..., trained columns] int8, state. The
-    result lives only while a convolution reads it, when little else does.
+    frozen, w: [..., columns] int8, constant. trained: [..., trained columns] int8, state. For
+    readers that must find a weight in one piece; the result lives only while they read it.
     """
 
     channels: tuple[int, ...]
@@ -27,16 +40,13 @@ class MergeColumns(Op):
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The frozen weight's shape."""
         frozen, trained = inputs
-        if trained.shape != (*frozen.shape[:-1], len(self.channels)):
-            raise ValueError(f"trained part {trained.shape} of {frozen.shape} for {self.channels}")
+        check_trained(frozen, trained, self.channels)
         return (TensorType(frozen.shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Copy, then overwrite columns."""
         frozen, trained = inputs
-        merged = frozen.copy()
-        merged[..., list(self.channels)] = trained
-        return (merged,)
+        return (merged(frozen, trained, self.channels),)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -80,12 +79,10 @@ def trained_tensors(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     training = step.plan.training
     state = unpack_state(step.plan, saved[HEADER_BYTES:])
     values: dict[str, Array] = {name: state[name] for name in training.parameters}
-    constants = {n: t.data for n, t in training.forward.tensors.items() if t.data is not None}
-    for node in training.forward.nodes:
-        known: Mapping[str, Array] = {**constants, **values}
-        if any(n in values for n in node.inputs) and all(n in known for n in node.inputs):
-            results = node.op.reference(*(known[n] for n in node.inputs))
-            values.update(zip(node.outputs, results, strict=True))
+    for name, split in training.split.items():
+        frozen = training.forward.tensors[split.frozen].data
+        assert frozen is not None, f"{split.frozen!r} is no constant"
+        values[name] = split.whole(frozen, state[split.trained])
     own = {n for n, t in step.graph.tensors.items() if t.is_constant}
     return {n: step.order.restored(n, value) for n, value in values.items() if n in own}
 

@@ -94,6 +94,9 @@ def _known() -> Iterator[str]:
         for node, types, results in calls(prepare(graph, scheme, **options).plan.training):
             if not node.op.is_view:
                 yield from quantities(node.op, types, results)[1]
+    for node, types, results in calls(prepare(demo.network(), "23:0.5").plan.training):
+        if not node.op.is_view:  # a depthwise weight is put together
+            yield from quantities(node.op, types, results)[1]
     yield "requantize.shift.rare"
 
 

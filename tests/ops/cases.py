@@ -211,7 +211,18 @@ def conv_2d(s: Source, requantized: bool = True) -> Sample:
     stored = (requantize(s, outs), s.boolean()) if requantized else (None,)
     op = Conv2D(g.window, s.integer(-128, 127), *stored)
     w = weight(s, (outs, *g.window.kernel, ins))
-    return Sample.of(op, tensor(s, (1, *g.x, ins)), w, bias(s, outs))
+    x, b = tensor(s, (1, *g.x, ins)), bias(s, outs)
+    if requantized and s.boolean():
+        w, trained, columns = split_weight(s, w)
+        return Sample.of(replace(op, trained=columns), x, w, b, trained)
+    return Sample.of(op, x, w, b)
+
+
+def split_weight(s: Source, w: Typed) -> tuple[Typed, Typed, tuple[int, ...]]:
+    """A weight that is trained in part: with zeros there, what is trained, and which columns."""
+    columns = trained_channels(s, w[0].shape[-1])
+    w[1][..., list(columns)] = 0
+    return w, weight(s, (*w[0].shape[:-1], len(columns))), columns
 
 
 def depthwise(s: Source) -> Sample:
@@ -420,7 +431,11 @@ def conv_2d_grad_input(s: Source) -> Sample:
     g, ins, outs = geometry(s), channels(s), channels(s)
     x, y = (1, *g.x, ins), (1, *g.y, outs)
     w = weight(s, (outs, *g.window.kernel, ins))
-    return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window), w)
+    own: tuple[Typed, ...] = (w,)
+    columns: tuple[int, ...] = ()
+    if s.boolean():
+        *own, columns = split_weight(s, w)
+    return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window, columns), *own)
 
 
 def depthwise_grad_input(s: Source) -> Sample:

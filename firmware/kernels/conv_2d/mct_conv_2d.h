@@ -8,6 +8,8 @@
  *
  * x: [h][w][in]   w: [out][kernel_h][kernel_w][in]   b: [out]   y: [rows][columns][out]
  * mask: a bit per element of y, 1 where it did not clamp (mct_types.h); NULL if it is not wanted.
+ * trained: [out][kernel_h][kernel_w][p->trained.columns], weights that are 0 in w; or NULL.
+ * scratch: p->trained.rows rows of w, or all if there are fewer; NULL without `trained`.
  * |acc - b| <= 255 * 128 * kernel_h * kernel_w * in, or 255 times the sum of |w[o]|, must be below
  * 2^30, and |acc| * 2^max(shift, 0) with the zero point below 2^31. The wide functions take any sums;
  * those beyond saturate. Nothing may overlap. */
@@ -27,15 +29,18 @@ typedef struct {
     mct_window window;
     int32_t x_zero_point;
     mct_requantize requantize;
+    mct_trained_columns trained;
 } mct_conv_2d_s8_params;
 
 void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_t *w,
-                    const int32_t *b, int8_t *y, uint8_t *mask);
+                    const int32_t *b, int8_t *y, uint8_t *mask, const int8_t *trained,
+                    int8_t *scratch);
 
 typedef mct_conv_2d_s8_params mct_conv_2d_wide_s8_params;
 
 void mct_conv_2d_wide_s8(const mct_conv_2d_wide_s8_params *p, const int8_t *x, const int8_t *w,
-                         const int32_t *b, int8_t *y, uint8_t *mask);
+                         const int32_t *b, int8_t *y, uint8_t *mask, const int8_t *trained,
+                         int8_t *scratch);
 
 /* The bare sums: logits for a loss. */
 typedef struct {
@@ -54,7 +59,8 @@ void mct_conv_2d_wide_s32(const mct_conv_2d_wide_s32_params *p, const int8_t *x,
 
 /* dx[y'][x'][i] = stage(sum over o, ky, kx of dy[r][s][o] * w[o][ky][kx][i]) + addend's stage(addend)
  *
- * dy: [rows][columns][out]   dx: [h][w][in]   scratch: in sums (int32 for s8, int64 for s16).
+ * dy: [rows][columns][out]   dx: [h][w][in]   trained: as above, without rows
+ * scratch: in sums (int32 for s8, int64 for s16), and with `trained` at least 4 columns of w.
  * addend: another gradient of the same tensor, added in the same rounding, or NULL; dx may be addend.
  * mask: a bit per element of dx, or NULL. |sum| <= 127 * 128 * out * kernel_h * kernel_w must
  * be below 2^31 for s8. */
@@ -63,6 +69,7 @@ typedef struct {
     mct_window window;
     mct_gradient_stage stage;
     mct_gradient_stage addend;
+    mct_trained_columns trained;
 } mct_conv_2d_grad_input_s8_params;
 typedef mct_conv_2d_grad_input_s8_params mct_conv_2d_grad_input_s16_params;
 
@@ -70,12 +77,12 @@ void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const 
                                const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
                                const int8_t *addend, const mct_exponent *addend_exponent,
                                const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
-                               int32_t *scratch);
+                               int32_t *scratch, const int8_t *trained);
 void mct_conv_2d_grad_input_s16(const mct_conv_2d_grad_input_s16_params *p, const mct_step *step,
                                 const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
                                 const int16_t *addend, const mct_exponent *addend_exponent,
                                 const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
-                                int64_t *scratch);
+                                int64_t *scratch, const int8_t *trained);
 
 /* dw[o][ky][kx][j] = sum over r, s of dy[r][s][o] * (x[y'][x'][j] - x_zero_point), applied to w at
  * once, row by row.

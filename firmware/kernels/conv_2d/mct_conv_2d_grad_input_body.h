@@ -1,6 +1,16 @@
 /* Body of mct_conv_2d_grad_input_<type>: mct_grad_<type>.h defines the names in capitals. */
 #include "mct_window.h"
 
+static void mct_add_trained(const MCT_GRAD *dy, const int8_t *w, int32_t outs, int32_t w_row,
+                            const mct_trained_columns *trained, MCT_ACC *sums) {
+    for (int32_t o = 0; o < outs; o++) {
+        const int8_t *ws = w + o * w_row;
+        for (int32_t j = 0; j < trained->columns; j++) {
+            sums[trained->channels[j]] += (MCT_ACC)(dy[o] * ws[j]);
+        }
+    }
+}
+
 static void mct_add_rows(const MCT_GRAD *dy, const int8_t *w, int32_t outs, int32_t w_row,
                          int32_t ins, MCT_ACC *sums) {
     for (int32_t o = 0; o < outs; o++) {
@@ -16,9 +26,11 @@ void MCT_NAME(mct_conv_2d_grad_input)(const MCT_PARAMS(mct_conv_2d_grad_input) *
                                       const mct_exponent *dy_exponent, const int8_t *w,
                                       const MCT_GRAD *addend, const mct_exponent *addend_exponent,
                                       const uint8_t *mask, mct_exponent *exponent, MCT_GRAD *dx,
-                                      MCT_ACC *scratch) {
+                                      MCT_ACC *scratch, const int8_t *trained) {
     const mct_window *win = &p->window;
-    const int32_t w_row = win->kernel_h * win->kernel_w * p->dx.c;
+    const int32_t taps = win->kernel_h * win->kernel_w;
+    const int32_t columns = p->trained.columns;
+    const int32_t frozen = p->trained.channels == NULL ? columns : 0;
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
     mct_gradient_add(&writer, &p->addend, addend, addend_exponent);
@@ -27,11 +39,20 @@ void MCT_NAME(mct_conv_2d_grad_input)(const MCT_PARAMS(mct_conv_2d_grad_input) *
             for (int32_t i = 0; i < p->dx.c; i++) {
                 scratch[i] = 0;
             }
-            for (int32_t tap = 0; tap < win->kernel_h * win->kernel_w; tap++) {
+            for (int32_t tap = 0; tap < taps; tap++) {
                 const int32_t from = mct_window_source_2d(win, &p->dy, iy, ix, tap);
-                if (from >= 0) {
-                    mct_add_rows(dy + from * p->dy.c, w + tap * p->dx.c, p->dy.c, w_row, p->dx.c,
+                if (from < 0) {
+                    continue;
+                }
+                const MCT_GRAD *dys = dy + from * p->dy.c;
+                mct_add_rows(dys, w + tap * p->dx.c + frozen, p->dy.c, taps * p->dx.c,
+                             p->dx.c - frozen, scratch + frozen);
+                if (frozen > 0) {
+                    mct_add_rows(dys, trained + tap * columns, p->dy.c, taps * columns, columns,
                                  scratch);
+                } else if (trained != NULL) {
+                    mct_add_trained(dys, trained + tap * columns, p->dy.c, taps * columns,
+                                    &p->trained, scratch);
                 }
             }
             const int32_t first = (iy * p->dx.w + ix) * p->dx.c;

@@ -6,12 +6,11 @@
 
 void mct_conv_2d_wide_s32(const mct_conv_2d_wide_s32_params *p, const int8_t *x, const int8_t *w,
                           const int32_t *b, int32_t *y) {
-    const int32_t w_row = p->window.kernel_h * p->window.kernel_w * p->x.c;
     for (int32_t row = 0; row < p->y.h; row++) {
         for (int32_t column = 0; column < p->y.w; column++) {
             for (int32_t o = 0; o < p->y.c; o++) {
                 *y++ = mct_saturate32(b[o] + mct_conv_2d_sum(&p->x, &p->window, p->x_zero_point, x,
-                                                             w + o * w_row, row, column));
+                                                             w, NULL, o, row, column));
             }
         }
     }

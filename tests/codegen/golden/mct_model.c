@@ -77,7 +77,7 @@ const int8_t *mct_infer(void)
 {
     /* node0: int8[1,2,2,2] = 0.017318 * (q + 128) */
     mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 32), STATE(int32_t, 20),
-        ARENA(int8_t, 16), NULL);
+        ARENA(int8_t, 16), NULL, NULL, NULL);
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), NULL);
     /* node2: int32[1,1,1,2] */
@@ -96,7 +96,7 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
 
     /* node0: int8[1,2,2,2] = 0.017318 * (q + 128) */
     mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 32), STATE(int32_t, 20),
-        ARENA(int8_t, 16), ARENA(uint8_t, 0));
+        ARENA(int8_t, 16), ARENA(uint8_t, 0), NULL, NULL);
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), ARENA(uint8_t, 24));
     /* node2/sums: int32[1,1,1,2] */
@@ -112,7 +112,7 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
     /* node2/sums/dx: int8[1,1,1,2] */
     mct_conv_2d_grad_input_s8(&node2_sums_dx_params, step, ARENA(int8_t, 16),
         STATE(mct_exponent, 50), STATE(int8_t, 28), NULL, NULL, ARENA(uint8_t, 24),
-        STATE(mct_exponent, 56), ARENA(int8_t, 32), (void *)(arena.bytes + 56));
+        STATE(mct_exponent, 56), ARENA(int8_t, 32), (void *)(arena.bytes + 56), NULL);
     /* w2.update: int8[2,1,1,2], 2 scales */
     mct_conv_2d_update_weight_s8(&w2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent,
         50), ARENA(int8_t, 8), STATE(int8_t, 28), STATE(uint8_t, 59), (void *)(arena.bytes +

@@ -73,6 +73,7 @@ static const mct_conv_2d_s8_params node0_params = {
     .x_zero_point = -3,
     .requantize = {.mult_q31 = node0_mult_q31, .shift = node0_shift, .per_channel = 1,
         .rounds_once = 0, .zero_point = -128, .low = -128, .high = 127},
+    .trained = {.columns = 0, .rows = 0, .channels = NULL},
 };
 static const mct_mean_s8_params node1_params = {
     .x = {.h = 2, .w = 2, .c = 2},
@@ -113,6 +114,7 @@ static const mct_conv_2d_grad_input_s8_params node2_sums_dx_params = {
     .dy = {.h = 1, .w = 1, .c = 2},
     .window = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1,
         .dilation_w = 1, .pad_top = 0, .pad_left = 0},
+    .trained = {.columns = 0, .rows = 0, .channels = NULL},
     .stage = {.mult_q31 = node2_sums_dx_mult_q31, .shift = node2_sums_dx_shift, .per_channel =
         0, .salt = 2},
     .addend = {.mult_q31 = NULL, .shift = NULL, .per_channel = 0, .salt = 2},

@@ -11,7 +11,8 @@
 typedef struct {
     const mct_conv_2d_grad_input_s8_params *p;
     const int8_t *dy, *dy_end;
-    const int8_t *w;
+    const int8_t *w; /* of the columns in hand, in rows of w_row */
+    int32_t w_row;
     int32_t point; /* 1: the pixel i of dx gets what the pixel i of dy gives */
     uint32_t panel[MCT_PANEL_ROWS * 2];
     mct_sums4 waiting[MCT_WAITING];
@@ -66,16 +67,15 @@ static void mct_add_tap(mct_grad_job *job, int32_t tap, int32_t o, int32_t depth
     }
 }
 
-/* The sums of four input channels from c on, `columns` of which there are. */
-static void mct_grad_columns(mct_grad_job *job, int32_t c, int32_t columns, int32_t position,
-                             int32_t count) {
+/* The sums of the columns in hand, 1 to 4. */
+static void mct_grad_columns(mct_grad_job *job, int32_t columns, int32_t position, int32_t count) {
     const mct_conv_2d_grad_input_s8_params *p = job->p;
     const int32_t taps = p->window.kernel_h * p->window.kernel_w;
     for (int32_t tap = 0; tap < taps; tap++) {
         for (int32_t o = 0; o < p->dy.c; o += MCT_PANEL_ROWS) {
             const int32_t depth = mct_min(p->dy.c - o, MCT_PANEL_ROWS);
-            mct_panel_rows(job->w + (o * taps + tap) * p->dx.c + c, taps * p->dx.c, columns, depth,
-                           job->panel);
+            mct_panel_rows(job->w + (o * taps + tap) * job->w_row, taps * job->w_row, columns,
+                           depth, job->panel);
             if (job->point) {
                 mct_add_point(job, o, depth, position, count);
             } else {
@@ -85,12 +85,43 @@ static void mct_grad_columns(mct_grad_job *job, int32_t c, int32_t columns, int3
     }
 }
 
+/* Takes the columns c … c + columns - 1 of the weights in hand; of one that is trained in part they are
+ * put together in scratch, unless all are trained or none. */
+static void mct_grad_take(mct_grad_job *job, int32_t c, int32_t columns, const int8_t *w,
+                          const int8_t *trained, int8_t *scratch) {
+    const mct_conv_2d_grad_input_s8_params *p = job->p;
+    const mct_trained_columns *t = &p->trained;
+    const int32_t rows = p->dy.c * p->window.kernel_h * p->window.kernel_w;
+    job->w = w + c;
+    job->w_row = p->dx.c;
+    if (trained == NULL || (t->channels == NULL && c >= t->columns)) {
+        return;
+    }
+    if (t->channels == NULL && c + columns <= t->columns) {
+        job->w = trained + c;
+        job->w_row = t->columns;
+        return;
+    }
+    for (int32_t row = 0; row < rows; row++) {
+        for (int32_t i = 0; i < columns; i++) {
+            scratch[4 * row + i] = w[row * p->dx.c + c + i];
+        }
+    }
+    for (int32_t j = 0; j < t->columns; j++) {
+        const int32_t i = (t->channels == NULL ? j : t->channels[j]) - c;
+        for (int32_t row = 0; i >= 0 && i < columns && row < rows; row++) {
+            scratch[4 * row + i] = trained[row * t->columns + j];
+        }
+    }
+    job->w = scratch;
+    job->w_row = 4;
+}
+
 void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const mct_step *step,
                                const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
                                const int8_t *addend, const mct_exponent *addend_exponent,
                                const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
-                               int32_t *scratch) {
-    (void)scratch;
+                               int32_t *scratch, const int8_t *trained) {
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS_S8, mask, exponent);
     mct_gradient_add(&writer, &p->addend, addend, addend_exponent);
@@ -101,16 +132,16 @@ void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const 
     job.p = p;
     job.dy = dy;
     job.dy_end = dy + p->dy.h * p->dy.w * p->dy.c;
-    job.w = w;
     job.point = win->kernel_h * win->kernel_w == 1 && win->stride_h == 1 && win->stride_w == 1 &&
                 win->pad_top == 0 && win->pad_left == 0 && p->dx.h == p->dy.h && p->dx.w == p->dy.w;
     for (int32_t c = 0; c < p->dx.c; c += 4) {
         const int32_t columns = mct_min(p->dx.c - c, 4);
         mct_factor factors[4];
         mct_factors_of(&writer, c, columns, factors);
+        mct_grad_take(&job, c, columns, w, trained, (int8_t *)scratch);
         for (int32_t position = 0; position < positions; position += MCT_WAITING) {
             const int32_t count = mct_min(positions - position, MCT_WAITING);
-            mct_grad_columns(&job, c, columns, position, count);
+            mct_grad_columns(&job, columns, position, count);
             mct_dsp_write_columns(&to, factors, job.waiting, c, columns, position * p->dx.c + c,
                                   p->dx.c, count);
         }

@@ -4,29 +4,58 @@
 #include "mct_dsp_requantize.h"
 #include "mct_dsp_tiles.h"
 
-/* Output channels at a time: a multiple of 8, so that a mask's bytes are theirs alone. */
+/* Output channels at a time: a multiple of 8, so that a mask's bytes are theirs alone. Of a weight that
+ * is trained in part their rows are put together. */
 #define MCT_CONV_CHANNELS 24
 
 typedef struct {
     mct_columns columns;
     mct_dsp_output out;
-    const int8_t *w, *w_end;
-    int32_t depth;
-    int32_t o, outs; /* of the block */
+    const mct_trained_columns *columns_trained;
+    const int8_t *w, *trained;
+    int8_t *scratch;
+    int32_t depth, most_outs;
+    int32_t o, outs;          /* of the block */
+    const int8_t *rows, *end; /* its weights */
     mct_dsp_channel channels[MCT_CONV_CHANNELS];
     uint8_t plain[MCT_CONV_CHANNELS]; /* how many channels from each one on go the short way */
     uint32_t panel[MCT_COLUMN_DEPTH * 2];
 } mct_conv_job;
 
+static void mct_conv_merge(const mct_conv_job *job) {
+    const mct_trained_columns *t = job->columns_trained;
+    const int32_t columns = job->columns.x->c;
+    const int32_t taps = job->outs * (job->depth / columns);
+    const int8_t *from = job->trained + job->o * (job->depth / columns) * t->columns;
+    int8_t *to = job->scratch;
+    mct_copy_bytes(job->rows, job->outs * job->depth, to);
+    for (int32_t i = 0; i < taps; i++, from += t->columns, to += columns) {
+        if (t->channels == NULL) {
+            mct_copy_bytes(from, t->columns, to);
+            continue;
+        }
+        for (int32_t j = 0; j < t->columns; j++) {
+            to[t->channels[j]] = from[j];
+        }
+    }
+}
+
 static void mct_conv_channels(mct_conv_job *job, int32_t o, int32_t all) {
     const int32_t quads = (job->depth + 3) / 4;
     job->o = o;
-    job->outs = mct_min(all - o, MCT_CONV_CHANNELS);
+    job->outs = mct_min(all - o, job->most_outs);
+    job->rows = job->w + o * job->depth;
+    job->end = job->w + all * job->depth;
+    if (job->trained != NULL) {
+        mct_conv_merge(job);
+        job->rows = job->scratch;
+        job->end = job->scratch + job->outs * job->depth;
+    }
     uint8_t run = 0;
     for (int32_t i = job->outs - 1; i >= 0; i--) {
         job->channels[i] = mct_dsp_channel_of(job->out.q, job->out.b, o + i, job->depth);
-        const int8_t *w = job->w + (o + i) * job->depth;
-        const int plain = job->channels[i].bits >= 0 && job->w_end - w >= 4 * quads;
+        const int8_t *w = job->rows + i * job->depth;
+        const int plain = job->channels[i].bits >= 0 && job->end - w >= 4 * quads;
         run = plain ? (uint8_t)(run + 1) : 0;
         job->plain[i] = run;
     }
@@ -38,9 +67,9 @@ static inline mct_sums4 mct_sums_from(int32_t start) {
 
 /* Channel i of the block at four positions from the element `first` on, in the general way. */
 static void mct_conv_any(const mct_conv_job *job, int32_t i, int32_t first, int32_t lanes) {
-    const int8_t *w = job->w + (job->o + i) * job->depth;
-    const mct_sums4 sums = mct_dot4_until(job->panel, w, job->depth, job->w_end,
-                                          mct_sums_from(job->channels[i].start));
+    const int8_t *w = job->rows + i * job->depth;
+    const mct_sums4 sums =
+        mct_dot4_until(job->panel, w, job->depth, job->end, mct_sums_from(job->channels[i].start));
     mct_dsp_store(&job->out, &job->channels[i], job->o + i, sums.lane, first + i, lanes);
 }
 
@@ -54,7 +83,7 @@ static mct_tile_channels mct_conv_tile(const mct_conv_job *job, int32_t i, int32
         .end = job->channels + i + count,
         .panel = job->panel,
         .quads = quads,
-        .w = job->w + (job->o + i) * job->depth,
+        .w = job->rows + i * job->depth,
         .channel = job->channels + i,
     };
 }
@@ -122,8 +151,8 @@ static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
         const int32_t depth = mct_min(job->depth - k, MCT_COLUMN_DEPTH);
         mct_columns_load(&job->columns, position, lanes, k, depth, job->panel);
         for (int32_t i = 0; i < job->outs; i++) {
-            sums[i] = mct_dot4_until(job->panel, job->w + (job->o + i) * job->depth + k, depth,
-                                     job->w_end, sums[i]);
+            sums[i] = mct_dot4_until(job->panel, job->rows + i * job->depth + k, depth, job->end,
+                                     sums[i]);
         }
     }
     for (int32_t i = 0; i < job->outs; i++) {
@@ -132,15 +161,20 @@ static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
 }
 
 void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_t *w,
-                    const int32_t *b, int8_t *y, uint8_t *mask) {
+                    const int32_t *b, int8_t *y, uint8_t *mask, const int8_t *trained,
+                    int8_t *scratch) {
     const int32_t positions = p->y.h * p->y.w;
     mct_conv_job job;
     job.columns = mct_columns_of(&p->x, &p->y, &p->window, p->x_zero_point, x);
     job.out = mct_dsp_output_of(&p->requantize, b, positions, p->y.c, y, mask);
     job.depth = p->window.kernel_h * p->window.kernel_w * p->x.c;
     job.w = w;
-    job.w_end = w + job.depth * p->y.c;
-    for (int32_t o = 0; o < p->y.c; o += MCT_CONV_CHANNELS) {
+    job.columns_trained = &p->trained;
+    job.trained = trained;
+    job.scratch = scratch;
+    job.most_outs =
+        trained == NULL ? MCT_CONV_CHANNELS : mct_min(p->trained.rows, MCT_CONV_CHANNELS);
+    for (int32_t o = 0; o < p->y.c; o += job.most_outs) {
         mct_conv_channels(&job, o, p->y.c);
         if (job.depth <= MCT_COLUMN_DEPTH) {
             mct_conv_block(&job, positions);

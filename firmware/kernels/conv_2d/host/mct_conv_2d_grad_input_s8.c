@@ -8,7 +8,7 @@
  * in each, the output channels. */
 typedef struct {
     const mct_conv_2d_grad_input_s8_params *p;
-    const int8_t *dy, *w;
+    const int8_t *dy, *w, *trained;
 } mct_grad_job;
 
 static void mct_grad_window(const mct_grad_job *job, int32_t position, int32_t k, int32_t depth,
@@ -38,10 +38,15 @@ static void mct_grad_fill_a(const void *job, int32_t row, int32_t rows, int32_t 
     }
 }
 
-static const int8_t *mct_grad_weights(const mct_grad_job *job, int32_t k) {
+/* Where tap and output channel number k lie among the rows of weights. */
+static int32_t mct_grad_row(const mct_grad_job *job, int32_t k) {
     const mct_conv_2d_grad_input_s8_params *p = job->p;
     const int32_t taps = p->window.kernel_h * p->window.kernel_w;
-    return job->w + (k % p->dy.c * taps + k / p->dy.c) * p->dx.c;
+    return k % p->dy.c * taps + k / p->dy.c;
+}
+
+static const int8_t *mct_grad_weights(const mct_grad_job *job, int32_t k) {
+    return job->w + mct_grad_row(job, k) * job->p->dx.c;
 }
 
 static void mct_grad_fill_b(const void *job, int32_t k, int32_t depth, int32_t column,
@@ -53,16 +58,31 @@ static void mct_grad_fill_b(const void *job, int32_t k, int32_t depth, int32_t c
     }
 }
 
+/* What is trained comes in the place of the zeros that w has there. */
+static void mct_grad_fill_merged(const void *job_, int32_t k, int32_t depth, int32_t column,
+                                 int32_t columns, int16_t *b) {
+    const mct_grad_job *job = job_;
+    const mct_trained_columns *t = &job->p->trained;
+    mct_grad_fill_b(job, k, depth, column, columns, b);
+    for (int32_t j = 0; j < t->columns; j++) {
+        const int32_t c = (t->channels == NULL ? j : t->channels[j]) - column;
+        for (int32_t d = 0; c >= 0 && c < columns && d < depth; d++) {
+            b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] =
+                job->trained[mct_grad_row(job, k + d) * t->columns + j];
+        }
+    }
+}
+
 void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const mct_step *step,
                                const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *w,
                                const int8_t *addend, const mct_exponent *addend_exponent,
                                const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
-                               int32_t *scratch) {
+                               int32_t *scratch, const int8_t *trained) {
     (void)scratch;
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
     mct_gradient_add(&writer, &p->addend, addend, addend_exponent);
-    const mct_grad_job job = {p, dy, w};
+    const mct_grad_job job = {p, dy, w, trained};
     mct_gradients result = {&writer, p->dx.c, dx};
     const mct_product product = {
         .rows = p->dx.h * p->dx.w,
@@ -70,7 +90,7 @@ void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const 
         .depth = p->window.kernel_h * p->window.kernel_w * p->dy.c,
         .job = &job,
         .fill_a = mct_grad_fill_a,
-        .fill_b = mct_grad_fill_b,
+        .fill_b = trained == NULL ? mct_grad_fill_b : mct_grad_fill_merged,
         .take = mct_take_gradients,
         .result = &result,
     };

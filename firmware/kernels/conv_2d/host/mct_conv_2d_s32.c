@@ -19,7 +19,7 @@ static void mct_take_sums(void *result, const mct_tile *tile) {
 
 void mct_conv_2d_s32(const mct_conv_2d_s32_params *p, const int8_t *x, const int8_t *w,
                      const int32_t *b, int32_t *y) {
-    const mct_conv_job job = {&p->x, &p->y, &p->window, p->x_zero_point, x, w};
+    const mct_conv_job job = {&p->x, &p->y, &p->window, p->x_zero_point, x, w, NULL, NULL};
     mct_sums result = {b, p->y.c, y};
     mct_conv_run(&job, mct_take_sums, &result);
 }

@@ -11,6 +11,8 @@ typedef struct {
     const mct_window *window;
     int32_t x_zero_point;
     const int8_t *x, *w;
+    const mct_trained_columns *columns; /* of w, if `trained` is not NULL */
+    const int8_t *trained;
 } mct_conv_job;
 
 static inline int32_t mct_conv_depth(const mct_conv_job *job) {
@@ -120,6 +122,29 @@ static void mct_conv_fill_b(const void *job_, int32_t k, int32_t depth, int32_t 
     }
 }
 
+/* What is trained comes in the place of the zeros that w has there. */
+static void mct_conv_fill_trained(const mct_conv_job *job, int32_t k, int32_t depth, int32_t column,
+                                  int32_t columns, int16_t *b) {
+    const mct_trained_columns *t = job->columns;
+    const int32_t channels = job->x_shape->c;
+    const int32_t row = mct_conv_depth(job) / channels * t->columns;
+    for (int32_t tap = k / channels; tap * channels < k + depth; tap++) {
+        for (int32_t j = 0; j < t->columns; j++) {
+            const int32_t d = tap * channels + (t->channels == NULL ? j : t->channels[j]) - k;
+            const int8_t *w = job->trained + column * row + tap * t->columns + j;
+            for (int32_t c = 0; d >= 0 && d < depth && c < columns; c++) {
+                b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] = w[c * row];
+            }
+        }
+    }
+}
+
+static void mct_conv_fill_merged(const void *job, int32_t k, int32_t depth, int32_t column,
+                                 int32_t columns, int16_t *b) {
+    mct_conv_fill_b(job, k, depth, column, columns, b);
+    mct_conv_fill_trained(job, k, depth, column, columns, b);
+}
+
 static inline void mct_conv_run(const mct_conv_job *job, mct_take *take, void *result) {
     const mct_product product = {
         .rows = job->y_shape->h * job->y_shape->w,
@@ -127,7 +152,7 @@ static inline void mct_conv_run(const mct_conv_job *job, mct_take *take, void *r
         .depth = mct_conv_depth(job),
         .job = job,
         .fill_a = mct_conv_fill_a,
-        .fill_b = mct_conv_fill_b,
+        .fill_b = job->trained == NULL ? mct_conv_fill_b : mct_conv_fill_merged,
         .take = take,
         .result = result,
     };
