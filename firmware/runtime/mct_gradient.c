@@ -79,6 +79,21 @@ static inline int64_t mct_gradient_round(mct_gradient_writer *writer, int32_t su
     return (fraction + mct_random16(writer->key, (uint32_t)i)) >> MCT_FRACTION_BITS;
 }
 
+void mct_gradient_put_s8(mct_gradient_writer *writer, int32_t sum, int32_t c, int32_t i,
+                         int8_t *dx) {
+    const int8_t *addend = writer->addend;
+    const int32_t added = addend != NULL ? addend[i] : 0;
+    *dx = (int8_t)mct_clamp64(mct_gradient_round(writer, sum, added, c, i), -127, 127);
+}
+
+void mct_gradient_put_s16(mct_gradient_writer *writer, int64_t sum, int32_t c, int32_t i,
+                          int16_t *dx) {
+    const int16_t *addend = writer->addend;
+    const int32_t added = addend != NULL ? addend[i] : 0;
+    const int64_t rounded = mct_gradient_round(writer, mct_narrow_sum_s16(sum), added, c, i);
+    *dx = (int16_t)mct_clamp64(rounded, -32767, 32767);
+}
+
 void mct_gradient_write_s8(mct_gradient_writer *writer, const int32_t *sums, int32_t first,
                            int32_t channels, int8_t *dx) {
     const int8_t *addend = writer->addend;

@@ -60,7 +60,8 @@ class KernelCall:
 
     kernel: the folder under firmware/kernels/ with the header and the bodies; the function's is
     the file of its name. Updated values (Op.updates) are passed once, as the input they replace.
-    align_bytes: of the scratch.
+    scratch_bytes: where nothing is overwritten; overwriting_bytes: where an output lies upon an
+    input (Op.may_overwrite). Without either the scratch is NULL. align_bytes: of the scratch.
     """
 
     kernel: str
@@ -68,6 +69,7 @@ class KernelCall:
     params: tuple[Param, ...]
     operands: tuple[Operand, ...]
     scratch_bytes: int = 0
+    overwriting_bytes: int = 0
     align_bytes: int = 4
 
     @property
@@ -280,7 +282,10 @@ class Op(ABC):
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
-        """Output → inputs whose storage it may take over if they are not needed afterwards."""
+        """Output → inputs whose storage it may take over if they are not needed afterwards.
+
+        Only those that are exactly as large.
+        """
         return {}
 
     @property

@@ -64,15 +64,17 @@ def _add_outputs(
     spans: dict[str, tuple[int, int, int]],
 ) -> None:
     """New buffers or shared ones, and scratch; what the node reads lives until now."""
+    overwrites = False
     for position, name in enumerate(node.outputs):
         if name in outside or _is_state(node, position):
             continue
         buffer = _shared_buffer(graph, node, position, buffer_of, last_use, step, outside)
         buffer_of[name] = buffer or name
+        overwrites |= buffer is not None
         if buffer is None:
             spans[name] = (graph.tensors[name].type.size_bytes, step, step)
     _extend(spans, buffer_of, node, step)
-    scratch = _scratch_bytes(graph, node)
+    scratch = _scratch_bytes(graph, node, overwrites)
     if scratch:
         spans[SCRATCH_PREFIX + node.name] = (scratch, step, step)
 
@@ -100,10 +102,11 @@ def _is_state(node: Node, position: int) -> bool:
     return position in node.op.updates
 
 
-def _scratch_bytes(graph: Graph, node: Node) -> int:
+def _scratch_bytes(graph: Graph, node: Node, overwrites: bool) -> int:
     if node.op.is_view:
         return 0
-    return node_call(graph, node).scratch_bytes
+    call = node_call(graph, node)
+    return max(call.scratch_bytes, call.overwriting_bytes if overwrites else 0)
 
 
 def _last_uses(nodes: Sequence[Node]) -> dict[str, int]:

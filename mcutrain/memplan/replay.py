@@ -159,8 +159,9 @@ class _Replay:
     def _compute(self, node: Node) -> None:
         written = [(i, self._place(name)) for i, name in enumerate(node.outputs)]
         outputs = [(i, place) for i, place in written if place is not None]
-        scratch = self._scratch(node)
         read = [(i, place) for i, name in enumerate(node.inputs) if (place := self._place(name))]
+        begins = {place.begin for _, place in read}
+        scratch = self._scratch(node, any(place.begin in begins for _, place in outputs))
         inputs = [place for _, place in read]
         alone = [*(place for _, place in outputs), *scratch]
         for place in alone:
@@ -289,9 +290,10 @@ class _Replay:
         self._write(name, place, row * tensor.row_bytes)
         done[name] = row + count
 
-    def _scratch(self, node: Node) -> list[Place]:
+    def _scratch(self, node: Node, overwrites: bool = False) -> list[Place]:
         known = self.graph if node.outputs[0] in self.graph.tensors else self.plan.training.graph
-        size_bytes = node_call(known, node).scratch_bytes
+        call = node_call(known, node)
+        size_bytes = max(call.scratch_bytes, call.overwriting_bytes if overwrites else 0)
         if size_bytes == 0:
             return []
         offset = self.plan.scratch_of(node.name)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
+    SCRATCH,
     Axis,
     Border,
     Bound,
@@ -45,6 +46,15 @@ from mcutrain.ops.training import (
 )
 
 Array = npt.NDArray[Any]
+
+
+PLANES = 4
+"""Channels of an image that a DSP body sets aside at a time before it overwrites them."""
+
+
+def planes_bytes(x: TensorType) -> int:
+    """One channel of an image."""
+    return x.size_bytes // x.shape[-1]
 
 
 @dataclass(frozen=True)
@@ -143,9 +153,18 @@ class DepthwiseConv2D(Op):
             Param("x_zero_point", self.x_zero_point),
             *self.requantize.params(),
         )
-        name = "depthwise_conv_2d_wide_s8" if self.wide else "depthwise_conv_2d_s8"
         operands = (*inputs(0, 1, 2), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("depthwise_conv_2d", f"mct_{name}", params, operands)
+        if self.wide:
+            name = "mct_depthwise_conv_2d_wide_s8"
+            return KernelCall("depthwise_conv_2d", name, params, operands)
+        name = "mct_depthwise_conv_2d_s8"
+        call = KernelCall("depthwise_conv_2d", name, params, (*operands, SCRATCH))
+        return replace(call, overwriting_bytes=PLANES * planes_bytes(types[0]))
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Channels do not mix: the kernel sets aside what it still needs of a few."""
+        return {0: (0,)} if self.window.keeps_size and not self.wide else {}
 
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
@@ -233,7 +252,13 @@ class DepthwiseConv2DGradInput(GradientOp):
         )
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
         name = f"mct_depthwise_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
-        return KernelCall("depthwise_conv_2d", name, params, (), scratch)
+        aside = PLANES * planes_bytes(dy)
+        return KernelCall("depthwise_conv_2d", name, params, (), scratch, aside)
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """As forward."""
+        return {0: (1,)} if self.window.keeps_size else {}
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per dy element and tap."""

@@ -36,6 +36,13 @@ class Window:
             )
         return rows, columns
 
+    @property
+    def keeps_size(self) -> bool:
+        """Whether the output has the rows and columns of the input, whatever they are."""
+        spans = [(k - 1) * d for k, d in zip(self.kernel, self.dilation, strict=True)]
+        top, bottom, left, right = self.padding
+        return self.stride == (1, 1) and spans == [top + bottom, left + right]
+
     def with_border(self, border: Border, pad_value: int) -> Window | None:
         """The window that pads with the border too; None if it pads with another number."""
         if border.value != pad_value:

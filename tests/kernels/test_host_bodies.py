@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from tests.ops.c_harness import (
     Toolchain,
     faster_bodies,
     kernel_call,
+    overwritten,
     portable_body,
     shared_sources,
 )
@@ -43,6 +44,7 @@ from tests.ops.cases import (
     bias,
     limits,
     requantize,
+    split_weight,
     tensor,
     trained,
     weight,
@@ -112,6 +114,17 @@ def wide_line(s: Source) -> Shape:
     return geometry(s, 150), c, c
 
 
+def same_size(s: Source) -> Shape:
+    """A window that keeps an image's size, so that the result may overwrite it."""
+    kernel = (s.choice((1, 2, 3, 5, 7)), s.choice((1, 2, 3, 5, 7)))
+    dilation = s.choice(((1, 1), (1, 1), (1, 2), (2, 1)))
+    spare = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    top, left = (s.choice((n // 2, s.integer(0, n))) for n in spare)
+    window = Window(kernel, (1, 1), dilation, (top, spare[0] - top, left, spare[1] - left))
+    c = s.choice((1, 4, 5, 17))
+    return Geometry(window, (s.integer(1, 9), s.choice((s.integer(1, 12), 31, 45, 130)))), c, c
+
+
 def huge_window(s: Source) -> Shape:
     """One that no block holds."""
     window = Window(s.choice(((70, 2), (9, 60), (40, 50))))
@@ -127,6 +140,13 @@ def conv_2d(s: Source, shape: Shape, requantized: bool = True) -> Sample:
     return Sample.of(op, tensor(s, (1, *g.x, ins)), w, bias(s, outs))
 
 
+def conv_2d_in_part(s: Source, shape: Shape) -> Sample:
+    sample = conv_2d(s, shape)
+    (x, w, b), held = zip(sample.types, sample.inputs, strict=True), sample.op
+    w, trained, columns = split_weight(s, w)
+    return Sample.of(replace(held, trained=columns), x, w, b, trained)
+
+
 def conv_2d_sums(s: Source, shape: Shape) -> Sample:
     return conv_2d(s, shape, requantized=False)
 
@@ -136,6 +156,13 @@ def conv_2d_grad_input(s: Source, shape: Shape) -> Sample:
     x, y = (1, *g.x, ins), (1, *g.y, outs)
     w = weight(s, (outs, *g.window.kernel, ins))
     return backward(s, x, y, lambda stage: Conv2DGradInput(stage, x, g.window), w)
+
+
+def conv_2d_grad_input_in_part(s: Source, shape: Shape) -> Sample:
+    g, ins, outs = shape
+    x, y = (1, *g.x, ins), (1, *g.y, outs)
+    *own, columns = split_weight(s, weight(s, (outs, *g.window.kernel, ins)))
+    return backward(s, x, y, lambda stage: Conv2DGradInput(stage, x, g.window, columns), *own)
 
 
 def conv_2d_weight(s: Source, shape: Shape) -> Sample:
@@ -189,10 +216,17 @@ def extreme_add(s: Source) -> Sample:
     return Sample.of(op, tensor(s, shape), tensor(s, shape))
 
 
-CONVOLUTIONS = (conv_2d, conv_2d_sums, conv_2d_grad_input, conv_2d_weight)
+CONVOLUTIONS = (
+    conv_2d,
+    conv_2d_in_part,
+    conv_2d_sums,
+    conv_2d_grad_input,
+    conv_2d_grad_input_in_part,
+    conv_2d_weight,
+)
 CONVOLVED = (many_channels, many_positions, deep_product, padded_point)
 DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)
-FILTERED = (many_channels, wide_line, huge_window)
+FILTERED = (many_channels, wide_line, huge_window, same_size, same_size)
 
 WIDE = (
     *(
@@ -288,7 +322,7 @@ def host(
 
 def assert_same_bits(made: Toolchain, portable: Toolchain, drawn: Sequence[Sample]) -> None:
     for in_place in (None, 0, 1):
-        kept = [s for s in drawn if in_place is None or s.op.may_overwrite]
+        kept = [s for s in drawn if in_place is None or overwritten(s, 0)]
         if not kept:
             continue
         results = zip(made.run(kept, in_place), portable.run(kept, in_place), kept, strict=True)

@@ -208,11 +208,14 @@ class _Run:
             found.append((f"input {i}", str(held.dtype), ALIGNMENT[t.dtype], -1, held.tobytes()))
         for i, t in enumerate(outputs):
             dtype = DTYPES.get(t.dtype, t.dtype)
-            places = sample.op.may_overwrite.get(i, ()) if self.in_place is not None else ()
+            places = overwritten(sample, i) if self.in_place is not None else ()
             place = places[(self.in_place or 0) % len(places)] if places else -1
             content = bytes([GARBAGE]) * t.size_bytes
             found.append((f"output {i}", dtype, ALIGNMENT[t.dtype], place, content))
-        scratch = bytes([GARBAGE]) * kernel_call(sample).scratch_bytes
+        call = kernel_call(sample)
+        in_place = any(place >= 0 for _, _, _, place, _ in found)
+        size_bytes = max(call.scratch_bytes, call.overwriting_bytes if in_place else 0)
+        scratch = bytes([GARBAGE]) * size_bytes
         return [*found, ("scratch", "uint8", SCRATCH_ALIGNMENT, -1, scratch)]
 
     def encoded(self) -> bytes:
@@ -233,6 +236,13 @@ class _Run:
             values[name] = np.frombuffer(raw, dtype, count, position)
             position += len(content)
         return values, position
+
+
+def overwritten(sample: Sample, output: int) -> tuple[int, ...]:
+    """The inputs whose storage the output may take over: they are as large."""
+    size_bytes = sample.op.infer(*sample.types)[output].size_bytes
+    places = sample.op.may_overwrite.get(output, ())
+    return tuple(i for i in places if sample.types[i].size_bytes == size_bytes)
 
 
 def expected(sample: Sample) -> dict[str, Array]:

@@ -8,7 +8,8 @@
  *
  * x: [h][w][x.c]   w: [kernel_h][kernel_w][y.c]   b: [y.c]   y: [rows][columns][y.c]
  * mask: a bit per element of y, 1 where it did not clamp; NULL if it is not wanted.
- * Nothing may overlap. What is said of sums in conv_2d.h is true here, with in = 1; so it is of dw,
+ * y may be x where the window keeps an image's size (stride 1); then scratch has room for 4 channels of
+ * x, else it is NULL. Nothing else may overlap. What is said of sums in conv_2d.h is true here, with in = 1; so it is of dw,
  * and dx has kernel_h * kernel_w * m products. */
 #ifndef MCT_DEPTHWISE_CONV_2D_H
 #define MCT_DEPTHWISE_CONV_2D_H
@@ -29,7 +30,8 @@ typedef struct {
 } mct_depthwise_conv_2d_s8_params;
 
 void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
-                              const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask);
+                              const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask,
+                              int8_t *scratch);
 
 typedef mct_depthwise_conv_2d_s8_params mct_depthwise_conv_2d_wide_s8_params;
 
@@ -39,7 +41,8 @@ void mct_depthwise_conv_2d_wide_s8(const mct_depthwise_conv_2d_wide_s8_params *p
 /* dx[y'][x'][i] = stage(sum over ky, kx and the outputs c of channel i of dy[r][s][c] * w[..][c])
  *
  * dy: [rows][columns][dy.c]   dx: [h][w][dx.c]   mask: a bit per element of dx, or NULL
- * scratch: dx.c sums (int32 for s8, int64 for s16). */
+ * scratch: dx.c sums (int32 for s8, int64 for s16); or 4 channels of dy, where dx is dy, which may be
+ * where y may be x. */
 typedef struct {
     mct_shape dx, dy;
     mct_window window;

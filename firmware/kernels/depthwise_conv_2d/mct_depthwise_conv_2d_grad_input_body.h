@@ -1,4 +1,5 @@
 /* Body of mct_depthwise_conv_2d_grad_input_<type>. */
+#include "mct_depthwise_grad_in_place.h"
 #include "mct_window.h"
 
 void MCT_NAME(mct_depthwise_conv_2d_grad_input)(
@@ -9,6 +10,11 @@ void MCT_NAME(mct_depthwise_conv_2d_grad_input)(
     const int32_t multiplier = p->dy.c / p->dx.c;
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
+    if (dy == dx) {
+        mct_depthwise_grad_in_place(&p->dx, win, w, dx, (MCT_GRAD *)(void *)scratch, &writer);
+        mct_gradient_end(&writer, MCT_GRAD_BITS);
+        return;
+    }
     for (int32_t position = 0; position < p->dx.h * p->dx.w; position++) {
         for (int32_t i = 0; i < p->dx.c; i++) {
             scratch[i] = 0;
@@ -19,8 +25,12 @@ void MCT_NAME(mct_depthwise_conv_2d_grad_input)(
             if (from < 0) {
                 continue;
             }
-            for (int32_t c = 0; c < p->dy.c; c++) {
-                scratch[c / multiplier] += (MCT_ACC)(dy[from * p->dy.c + c] * w[tap * p->dy.c + c]);
+            const MCT_GRAD *dys = dy + from * p->dy.c;
+            const int8_t *ws = w + tap * p->dy.c;
+            for (int32_t i = 0; i < p->dx.c; i++) {
+                for (int32_t m = 0; m < multiplier; m++) {
+                    scratch[i] += (MCT_ACC)(*dys++ * *ws++);
+                }
             }
         }
         const int32_t first = position * p->dx.c;

@@ -1,7 +1,10 @@
 #include "mct_depthwise_conv_2d.h"
 #include "mct_dsp_depthwise.h"
 #include "mct_dsp_gradient.h"
+#include "mct_grad_s8.h"
 #include "mct_window.h"
+
+#include "mct_depthwise_grad_in_place.h"
 
 /* Of which the sums lie on the stack. */
 #define MCT_BLOCK_COLUMNS 8
@@ -74,10 +77,13 @@ void mct_depthwise_conv_2d_grad_input_s8(const mct_depthwise_conv_2d_grad_input_
         .most_columns = MCT_BLOCK_COLUMNS,
         .x = dy,
         .w = w,
+        .aside = dy == dx ? (int8_t *)scratch : NULL,
     };
     if (p->dx.c == p->dy.c && win->dilation_h == 1 && win->dilation_w == 1 &&
         mct_depthwise_columns(&d) > 0) {
         mct_depthwise_run(&d, mct_begin_gathered, mct_take_gathered, &result);
+    } else if (dy == dx) {
+        mct_depthwise_grad_in_place(&p->dx, win, w, dx, (int8_t *)scratch, &writer);
     } else {
         for (int32_t position = 0; position < p->dx.h * p->dx.w; position++) {
             mct_position_sums(p, position, dy, w, scratch);

@@ -1,4 +1,5 @@
 #include "mct_depthwise_conv_2d.h"
+#include "mct_depthwise_in_place.h"
 #include "mct_dsp_depthwise.h"
 #include "mct_dsp_requantize.h"
 #include "mct_window.h"
@@ -37,23 +38,9 @@ static void mct_take_filtered(void *result, const mct_depthwise_block *b, int32_
     mct_dsp_store(out, channel, b->c + l, sums + done, i + done * out->stride, b->columns - done);
 }
 
-/* One sum, for any window and channel multiplier. */
-static int32_t mct_depthwise_sum(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
-                                 const int8_t *w, int32_t position, int32_t c) {
-    const int32_t i = c / (p->y.c / p->x.c);
-    int32_t sum = 0;
-    for (int32_t tap = 0; tap < p->window.kernel_h * p->window.kernel_w; tap++) {
-        const int32_t at =
-            mct_window_tap_2d(&p->window, &p->x, position / p->y.w, position % p->y.w, tap);
-        if (at >= 0) {
-            sum += (x[at * p->x.c + i] - p->x_zero_point) * w[tap * p->y.c + c];
-        }
-    }
-    return sum;
-}
-
 void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
-                              const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask) {
+                              const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask,
+                              int8_t *scratch) {
     const mct_window *win = &p->window;
     const mct_depthwise d = {
         .from = &p->x,
@@ -72,6 +59,7 @@ void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const in
         .most_columns = MCT_BLOCK_COLUMNS,
         .x = x,
         .w = w,
+        .aside = x == y ? scratch : NULL,
     };
     if (p->x.c == p->y.c && win->dilation_h == 1 && win->dilation_w == 1 &&
         mct_depthwise_columns(&d) > 0) {
@@ -82,11 +70,19 @@ void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const in
         mct_depthwise_run(&d, mct_begin_filtered, mct_take_filtered, &result);
         return;
     }
+    if (x == y) {
+        mct_depthwise_in_place(p, w, b, y, mask, scratch);
+        return;
+    }
+    const int32_t multiplier = p->y.c / p->x.c;
     int32_t i = 0;
-    for (int32_t position = 0; position < p->y.h * p->y.w; position++) {
-        for (int32_t c = 0; c < p->y.c; c++) {
-            const int32_t sum = b[c] + mct_depthwise_sum(p, x, w, position, c);
-            mct_requantize_store(&p->requantize, sum, c, i++, y, mask);
+    for (int32_t row = 0; row < p->y.h; row++) {
+        for (int32_t column = 0; column < p->y.w; column++) {
+            for (int32_t c = 0; c < p->y.c; c++) {
+                const int32_t sum = mct_depthwise_sum(
+                    &p->x, win, p->x_zero_point, x + c / multiplier, w + c, p->y.c, row, column);
+                mct_requantize_store(&p->requantize, b[c] + sum, c, i++, y, mask);
+            }
         }
     }
 }

@@ -28,10 +28,13 @@ typedef struct {
     int32_t zero_point;
     int32_t most_columns; /* of the result, to take at a time: a multiple of 4 */
     const int8_t *x, *w;
+    int8_t *aside; /* room for four channels of x, if the result overwrites it; else NULL */
 } mct_depthwise;
 
 typedef struct {
     const mct_depthwise *d;
+    const int8_t *x;         /* the channels' first numbers */
+    int32_t pixel;           /* from one pixel of x to the next */
     int32_t c, channels;     /* the first channel, and how many, 1 to 4 */
     int32_t column, columns; /* of the result: the first, and how many */
     int32_t pairs;           /* in a row of a plane */
@@ -53,7 +56,7 @@ typedef void mct_depthwise_begin(void *result, const mct_depthwise_block *b);
 static inline int32_t mct_depthwise_columns(const mct_depthwise *d) {
     const int32_t filter = d->kernel_h * ((d->kernel_w + 2) / 2);
     const int32_t row = MCT_PLANE_PAIRS / d->kernel_h * 2;
-    const int32_t most = (row - d->kernel_w - 2) / d->stride_w;
+    const int32_t most = (row - d->kernel_w - 2) / d->stride_w + 1;
     if (filter > MCT_FILTER_PAIRS || d->kernel_h > MCT_FILTER_ROWS || most < 4) {
         return 0;
     }
@@ -110,8 +113,7 @@ static inline uint32_t mct_depthwise_pixel(const mct_depthwise_block *b, const i
     if (i < 0 || at >= d->from->w || at * d->upsample_w != i) {
         return (uint32_t)(uint8_t)d->zero_point * 0x01010101u;
     }
-    const int8_t *from = row + at * d->from->c;
-    return mct_row_word(from, b->channels);
+    return mct_row_word(row + at * b->pixel, b->channels);
 }
 
 /* The row iy of the upsampled image into a row of the planes. */
@@ -130,13 +132,13 @@ static inline void mct_depthwise_load(mct_depthwise_block *b, int32_t iy, int32_
         }
         return;
     }
-    const int8_t *row = d->x + at * d->from->w * d->from->c + b->c;
+    const int8_t *row = b->x + at * d->from->w * b->pixel;
     int32_t ix = b->column * d->stride_w - d->pad_left;
     int32_t t = 0;
     const int plain = d->upsample_w == 1 && b->channels == 4;
     while (t < b->pairs) {
         if (plain && ix >= 0 && ix + 1 < d->from->w) {
-            const int32_t pixel = d->from->c;
+            const int32_t pixel = b->pixel;
             const int8_t *from = row + ix * pixel;
             const int32_t count = mct_min((d->from->w - ix) / 2, b->pairs - t);
             for (int32_t i = 0; i < count; i++) {
@@ -266,7 +268,6 @@ static inline void mct_depthwise_point(mct_depthwise_block *b, int32_t slot) {
 static inline void mct_depthwise_run_block(mct_depthwise_block *b, mct_depthwise_take *take,
                                            void *result) {
     const mct_depthwise *d = b->d;
-    mct_depthwise_filters(b);
     int32_t loaded = 0; /* rows of the padded image */
     for (int32_t row = 0; row < d->rows; row++) {
         const int32_t first = row * d->stride_h;
@@ -281,6 +282,19 @@ static inline void mct_depthwise_run_block(mct_depthwise_block *b, mct_depthwise
     }
 }
 
+/* Sets the channels aside before the block's result overwrites them. One block of columns has loaded
+ * each row before it computes that row; the next block would miss its neighbours. */
+static inline void mct_depthwise_set_aside(mct_depthwise_block *b) {
+    const mct_depthwise *d = b->d;
+    int8_t *to = d->aside;
+    for (int32_t i = 0; i < d->from->h * d->from->w; i++, to += 4) {
+        const uint32_t word = mct_row_word(b->x + i * b->pixel, b->channels);
+        __builtin_memcpy(to, &word, 4);
+    }
+    b->x = d->aside;
+    b->pixel = 4;
+}
+
 /* Only if mct_depthwise_columns(d) is not 0. */
 static inline void mct_depthwise_run(const mct_depthwise *d, mct_depthwise_begin *begin,
                                      mct_depthwise_take *take, void *result) {
@@ -293,12 +307,18 @@ static inline void mct_depthwise_run(const mct_depthwise *d, mct_depthwise_begin
         ((b.filter_pairs == 3 || b.filter_pairs == 4) && d->stride_w <= 2)) {
         b.kind = 4 * b.filter_pairs - 2 + d->stride_w - 1;
     }
-    for (b.column = 0; b.column < d->columns; b.column += most) {
-        b.columns = mct_min(d->columns - b.column, most);
-        b.pairs = (((b.columns + 3) / 4 * 4 - 1) * d->stride_w + d->kernel_w + 2) / 2;
-        for (b.c = 0; b.c < d->from->c; b.c += 4) {
-            b.channels = mct_min(d->from->c - b.c, 4);
-            begin(result, &b);
+    for (b.c = 0; b.c < d->from->c; b.c += 4) {
+        b.channels = mct_min(d->from->c - b.c, 4);
+        b.x = d->x + b.c;
+        b.pixel = d->from->c;
+        if (d->aside != NULL && d->columns > most) {
+            mct_depthwise_set_aside(&b);
+        }
+        mct_depthwise_filters(&b);
+        begin(result, &b);
+        for (b.column = 0; b.column < d->columns; b.column += most) {
+            b.columns = mct_min(d->columns - b.column, most);
+            b.pairs = (((b.columns + 3) / 4 * 4 - 1) * d->stride_w + d->kernel_w + 2) / 2;
             mct_depthwise_run_block(&b, take, result);
         }
     }

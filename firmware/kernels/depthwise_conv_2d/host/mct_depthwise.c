@@ -151,12 +151,21 @@ static void mct_row_sums(const mct_depthwise *d, mct_lines *l, int32_t row) {
     }
 }
 
-void mct_depthwise_run(const mct_depthwise *d) {
-    mct_lines l;
+static int32_t mct_columns(const mct_depthwise *d) {
     int32_t most = mct_min(d->columns, MCT_COLUMNS);
     while (mct_line_length(d, most) > MCT_LINE_VECTORS / d->window.kernel_h) {
         most -= MCT_COLUMNS_AT_ONCE;
     }
+    return most;
+}
+
+int mct_depthwise_is_whole(const mct_depthwise *d) {
+    return d->window.dilation_h == 1 && mct_columns(d) == d->columns;
+}
+
+void mct_depthwise_run(const mct_depthwise *d) {
+    mct_lines l;
+    const int32_t most = mct_columns(d);
     for (l.c = 0; l.c < d->from.c; l.c += MCT_LANES) {
         l.lanes = mct_min(d->from.c - l.c, MCT_LANES);
         mct_load_weights(d, &l);

@@ -24,6 +24,10 @@ typedef struct {
 /* Whether the window is small enough for mct_depthwise_run. */
 int mct_depthwise_fits(const mct_depthwise *d);
 
+/* Whether each row of x is read once, and before that row of the result is taken: then the result may
+ * overwrite x, if the window keeps an image's size. */
+int mct_depthwise_is_whole(const mct_depthwise *d);
+
 /* Needs 150 KB of stack. */
 void mct_depthwise_run(const mct_depthwise *d);
 

@@ -4,6 +4,8 @@
 #include "mct_gradient_tile.h"
 #include "mct_window.h"
 
+#include "mct_depthwise_grad_in_place.h"
+
 /* The sums of a position, for any window and channel multiplier. */
 static void mct_depthwise_sums(const mct_depthwise_conv_2d_grad_input_s8_params *p,
                                int32_t position, const int8_t *dy, const int8_t *w, int32_t *sums) {
@@ -56,7 +58,10 @@ void mct_depthwise_conv_2d_grad_input_s8(const mct_depthwise_conv_2d_grad_input_
         .take = mct_take_gradients,
         .result = &result,
     };
-    if (p->dx.c == p->dy.c && mct_depthwise_fits(&depthwise)) {
+    const int fits = p->dx.c == p->dy.c && mct_depthwise_fits(&depthwise);
+    if (dy == dx && !(fits && mct_depthwise_is_whole(&depthwise))) {
+        mct_depthwise_grad_in_place(&p->dx, &p->window, w, dx, (int8_t *)scratch, &writer);
+    } else if (fits) {
         mct_depthwise_run(&depthwise);
     } else {
         for (int32_t position = 0; position < p->dx.h * p->dx.w; position++) {
