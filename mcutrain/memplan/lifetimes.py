@@ -89,6 +89,8 @@ def _add_segment(
             buffer = buffer_of[tensor.name]
             size, begin, end = spans[buffer]
             spans[buffer] = (size, begin, max(end, last))
+        elif tensor.over:
+            buffer_of[tensor.name] = buffer_of[tensor.over]
         else:
             buffer_of[tensor.name] = tensor.name
             spans[tensor.name] = (tensor.size_bytes, first, last)

@@ -226,7 +226,8 @@ class _Replay:
                 needed = {t.name: stage.rows.needed(row, count, t.rows) for t in images}
                 is_there = all(end <= done[name] for name, (_, end) in needed.items())
                 if count and is_there and self._has_room(segment, output, count, first, done):
-                    self._compute_rows(stage.node, needed, tensors, first)
+                    written = self._rows(output, row, row + count, first)
+                    self._compute_rows(stage.node, needed, tensors, first, written)
                     self._write_rows(output, count, first, done)
                     went_on = True
 
@@ -265,30 +266,38 @@ class _Replay:
         needed: Mapping[str, tuple[int, int]],
         tensors: Mapping[str, RowTensor],
         first: Mapping[str, int],
+        written: Place,
     ) -> None:
         """What is read must be there; what the scratch overwrites must not be missed."""
         who = f"node {node.name!r}"
-        for name in node.inputs:
+        may = node.op.may_overwrite.get(0, ())
+        for i, name in enumerate(node.inputs):
             if name not in needed:
                 self.read(name, who)
+            place = self._rows(tensors[name], *needed[name], first) if name in needed else None
+            if place is not None and place.size_bytes:
+                _check_over(node, written, [(i in may, place)])
         for scratch in self._scratch(node):
             self._check_within(scratch)
             self.owners[scratch.begin : scratch.end] = NOBODY
         for name, (begin, end) in needed.items():
             tensor = tensors[name]
-            at = self.plan.offset_of(name) + (begin - first[name]) * tensor.row_bytes
-            place = Place(name, at, (end - begin) * tensor.row_bytes)
+            place = self._rows(tensor, begin, end, first)
             if place.size_bytes:  # none, if the strip is all padding
                 self._read(name, place, begin * tensor.row_bytes, who)
+
+    def _rows(self, tensor: RowTensor, begin: int, end: int, first: Mapping[str, int]) -> Place:
+        """Where rows of a tensor lie now."""
+        at = self.plan.offset_of(tensor.name) + (begin - first[tensor.name]) * tensor.row_bytes
+        return Place(tensor.name, at, (end - begin) * tensor.row_bytes)
 
     def _write_rows(
         self, tensor: RowTensor, count: int, first: Mapping[str, int], done: dict[str, int]
     ) -> None:
-        name, row = tensor.name, done[tensor.name]
-        at = self.plan.offset_of(name) + (row - first[name]) * tensor.row_bytes
-        place = Place(name, at, count * tensor.row_bytes)
-        self._write(name, place, row * tensor.row_bytes)
-        done[name] = row + count
+        row = done[tensor.name]
+        place = self._rows(tensor, row, row + count, first)
+        self._write(tensor.name, place, row * tensor.row_bytes)
+        done[tensor.name] = row + count
 
     def _scratch(self, node: Node, overwrites: bool = False) -> list[Place]:
         known = self.graph if node.outputs[0] in self.graph.tensors else self.plan.training.graph

@@ -45,17 +45,21 @@ class Stage:
 
 @dataclass(frozen=True)
 class RowTensor:
-    """A tensor whose rows come from top to bottom: room for `room` of them, or for all."""
+    """A tensor whose rows come from top to bottom: room for `room` of them, or for all.
+
+    over: the tensor in whose place it is written, row upon row.
+    """
 
     name: str
     rows: int
     row_bytes: int
     room: int
+    over: str | None = None
 
     @property
     def size_bytes(self) -> int:
         """What it takes in the arena."""
-        return self.room * self.row_bytes
+        return 0 if self.over else self.room * self.row_bytes
 
     @property
     def is_ring(self) -> bool:
@@ -128,27 +132,32 @@ class Course:
     def strips(self) -> Iterator[tuple[int, int, int, int]]:
         """(stage, first row of its output, rows, rows of the output that must be kept with them).
 
-        Always the last stage that can go on goes on, which keeps the fewest rows. Stage -1 is the
-        input's next row.
+        Always the last stage goes on that can and whose rows somebody waits for, which keeps the
+        fewest rows; what nobody needs comes at the end. Stage -1 is the input's next row. Whoever
+        computes in another order, as the device does, needs no more room: it is never behind.
         """
         sources = self.sources
         done = [*self.heights[:sources], *(0 for _ in self.stages)]
         waiting = self.heights[0] if self.is_fed else 0
         if self.is_fed:
             done[0] = 0
+        is_over = False
         while True:
             stage = len(self.stages) - 1
             while stage >= 0:
                 count = self._possible(stage, done)
-                if count == 0:
+                if count == 0 or not (is_over or self._is_wanted(stage, done)):
                     stage -= 1
                     continue
                 tensor = sources + stage
                 yield stage, done[tensor], count, done[tensor] + count - self._oldest(tensor, done)
                 done[tensor] += count
                 stage = max(stage, *self.readers[tensor], stage)
-            if waiting == 0:
+            if waiting == 0 and is_over:
                 return
+            if waiting == 0:
+                is_over = True
+                continue
             yield -1, done[0], 1, done[0] + 1 - self._oldest(0, done)
             done[0] += 1
             waiting -= 1
@@ -162,6 +171,18 @@ class Course:
             if rows.needed(done[tensor], count, self.heights[i])[1] > done[i]:
                 return 0
         return count
+
+    def _is_wanted(self, stage: int, done: Sequence[int]) -> bool:
+        """Whether nobody in the segment reads its output, or somebody's next strip needs more."""
+        tensor = self.sources + stage
+        for reader in self.readers[tensor]:
+            rows, strip = self.stages[reader]
+            first = done[self.sources + reader]
+            count = min(strip, self.heights[self.sources + reader] - first)
+            end = rows.needed(first, count, self.heights[tensor])[1]
+            if count and end > done[tensor]:
+                return True
+        return not self.readers[tensor]
 
     def _oldest(self, tensor: int, done: Sequence[int]) -> int:
         """The first row that a reader still needs."""
@@ -278,6 +299,13 @@ class Front:
             is_whole = self.last(name) >= end or (i < len(sources) and not is_fed)
             row_bytes = self.graph.tensors[name].type.size_bytes // height
             tensors.append(RowTensor(name, height, row_bytes, height if is_whole else room))
+        if not is_fed:
+            pairs = self._overlays(first, stages)
+            sizes = {t.name: t.size_bytes for t in tensors}
+            over = _chosen([p for p in pairs if p[0] in sources], sizes)
+            tensors = [
+                replace(t, room=t.rows, over=over[t.name]) if t.name in over else t for t in tensors
+            ]
         scratch = max(node_call(self.graph, s.node).scratch_bytes for s in stages)
         return Segment(first, stages, tuple(tensors), len(sources), is_fed, scratch)
 
@@ -300,8 +328,9 @@ class Front:
         scratch = [
             align_up(node_call(self.graph, s.node).scratch_bytes, self.align_bytes) for s in stages
         ]
+        overlays = self._overlays(first, stages)
         for begin in range(len(stages)):
-            yield from self._sizes_from(first, begin, stages, known, rows, scratch)
+            yield from self._sizes_from(first, begin, stages, known, rows, scratch, overlays)
 
     def _is_fed(self, first: int, end: int, sources: Iterable[str]) -> bool:
         """Whether the steps [first, end) run first, and nobody else reads the input."""
@@ -318,6 +347,7 @@ class Front:
         known: Mapping[str, tuple[int, int]],
         rows: Mapping[str, int],
         scratch: Sequence[int],
+        overlays: Sequence[tuple[str, str]],
     ) -> Iterator[tuple[int, int, int, int]]:
         """Those that begin with one stage."""
         alive = self._alive_before(first + begin)
@@ -337,10 +367,43 @@ class Front:
             kept -= sum(ending.pop(end - 1, []))
             most_scratch = max(most_scratch, scratch[i])
             overhead += self._overhead(stage, rows[output])
-            total = kept + most_scratch + PROGRESS_BYTES * (len(sources) + len(made))
+            progress = align_up(PROGRESS_BYTES * (len(sources) + len(made)), self.align_bytes)
+            total = kept + most_scratch + progress
             if self._is_fed(first + begin, end, sources):
                 total -= known[self.x][0] - known[self.x][1]
+            else:
+                pairs = [(x, y) for x, y in overlays if x in sources and y in made]
+                sizes = {y: known[y][self.last(y) < end] for _, y in pairs}
+                total -= sum(sizes[y] for y in _chosen(pairs, sizes))
             yield first + begin, end, total, overhead
+
+    def _overlays(self, first: int, stages: tuple[Stage, ...]) -> list[tuple[str, str]]:
+        """(x, y): whole images of one size, of which y may be written in x's place, row upon row.
+
+        Where both are in a segment that does not make x, of any of the stages.
+        """
+        viewed = {
+            n for node in self.nodes if node.op.is_view for n in (*node.inputs, *node.outputs)
+        }
+        found = []
+        for place, stage in enumerate(stages):
+            y = stage.node.outputs[0]
+            for i in stage.node.op.may_overwrite.get(0, ()):
+                x = stage.node.inputs[i]
+                is_last = self.last(x) == first + place and stage.node.inputs.count(x) == 1
+                types = [self.graph.tensors[name].type for name in (x, y)]
+                is_alike = types[0].layout() == types[1].layout() and i in stage.rows.inputs
+                by_row = (stage.rows.span, stage.rows.stride, stage.rows.pad) == (1, 1, 0)
+                is_able = is_last and is_alike and by_row and x not in viewed
+                if is_able and _are_ahead(stages, place, x, self._heights):
+                    found.append((x, y))
+        return found
+
+    @cached_property
+    def _heights(self) -> Mapping[str, int]:
+        """Rows of all images."""
+        types = {name: t.type.shape for name, t in self.graph.tensors.items()}
+        return {name: shape[1] for name, shape in types.items() if len(shape) == 4}
 
     def _alive_before(self, step: int) -> dict[str, int]:
         """Bytes of what earlier steps made, or the input, and a step or a later one reads."""
@@ -431,6 +494,39 @@ class Front:
         own = segment.tensors if segment.is_fed else segment.tensors[segment.sources :]
         sizes = [t.size_bytes for t in own] + [segment.scratch_bytes, segment.progress_bytes]
         return sum(alive.values()) + sum(align_up(size, self.align_bytes) for size in sizes)
+
+
+def _chosen(pairs: Iterable[tuple[str, str]], sizes: Mapping[str, int]) -> dict[str, str]:
+    """y → x of pairs (x, y), of each x and y one at most: the largest y first."""
+    over: dict[str, str] = {}
+    for x, y in sorted(pairs, key=lambda pair: -sizes[pair[1]]):
+        if y not in over and x not in over.values():
+            over[y] = x
+    return over
+
+
+def _are_ahead(stages: Sequence[Stage], place: int, x: str, heights: Mapping[str, int]) -> bool:
+    """Whether all others that read x are done with a row before the stage at `place` computes it.
+
+    For how far they are at least follows from what must be there for that row.
+    """
+    makers = {s.node.outputs[0]: i for i, s in enumerate(stages[:place])}
+    readers = [i for i, s in enumerate(stages[:place]) if x in s.node.inputs]
+    if any(stages[i].node.inputs.index(x) not in stages[i].rows.inputs for i in readers):
+        return False
+    strip, rows = stages[place].strip, heights[stages[place].node.outputs[0]]
+    for begin in range(0, rows, strip):
+        end = min(begin + strip, rows)
+        done = [0] * place + [end]
+        for i in range(place, -1, -1):
+            for name in stages[i].reads if done[i] else ():
+                if name in makers:
+                    needed = stages[i].rows.needed(done[i] - 1, 1, heights[name])[1]
+                    done[makers[name]] = max(done[makers[name]], needed)
+        open_ = (i for i in readers if done[i] < heights[stages[i].node.outputs[0]])
+        if any(stages[i].rows.needed(done[i], 1, heights[x])[0] < end for i in open_):
+            return False
+    return True
 
 
 def _least_overhead(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, replay, training_plan
+from mcutrain.memplan.stream import Front, in_strips
 from mcutrain.memplan.training_plan import lay_out
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned, with_constant_image, with_two_stems
@@ -101,12 +102,68 @@ def test_what_is_read_behind_its_segment_is_kept_whole() -> None:
     wide = net.depthwise(net.conv(y, 16, relu=True), same(3))
     gated = net.conv(net.squeeze_and_excitation(wide), 4)
     graph = net.graph(net.conv(net.mean(net.add(gated, y)), 3, rounds_once=True))
-    front = training_plan._front(lay_out(training_graph(graph, UpdateScheme()), 8, "off"), 8)
+    front = front_of(graph)
     segment = front.segment(*next(front.runs()))
     assert segment.is_fed
     rings = {t.name: t.is_ring for t in segment.tensors}
     assert (rings[net.x], rings[y], rings[wide]) == (True, False, False)
     assert list(rings.values()) == [True, False, True, False]
+
+
+def front_of(graph: Graph) -> Front:
+    return training_plan._front(lay_out(training_graph(graph, UpdateScheme()), 8, "off"), 8)
+
+
+def shortcut(reader: str) -> Graph:
+    """An image and a sum with it at the end; by what else the image is read, apart or last."""
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 4, same(3), relu=True)
+    apart = net.conv(y, 4, same(3)) if reader == "apart" else y
+    z = net.conv(net.depthwise(net.conv(y, 16, relu=True), same(5), relu=True), 4)
+    z = net.depthwise(y, same(3)) if reader == "window" else net.add(z, y)
+    z = net.add(z, apart) if reader == "apart" else z
+    return net.graph(net.conv(net.mean(z), 3, rounds_once=True))
+
+
+@pytest.mark.parametrize("reader", ["nothing", "apart", "window"])
+def test_a_sum_takes_its_shortcut_s_place_if_all_others_are_done_with_each_row(reader: str) -> None:
+    front = front_of(shortcut(reader))
+    _, stages = next(front.runs())
+    y = stages[0].node.outputs[0]
+    over = [t.over for t in front.segment(1, stages[1:]).tensors]
+    assert [name for name in over if name] == ([y] if reader == "nothing" else [])
+    assert not any(t.over for t in front.segment(0, stages).tensors)  # y is a ring
+
+
+@settings(max_examples=20)
+@given(drawn(draw_front), st.sampled_from((1, 2, 4)))
+def test_a_segment_is_as_large_as_the_choice_was_told(graph: Graph, strip: int) -> None:
+    front = front_of(graph)
+    for first, stages in front.runs():
+        for begin, end, size_bytes, _ in front.sizes(first, stages, strip):
+            inner = in_strips(stages[begin - first : end - first], strip)
+            assert front._size(front.segment(begin, inner)) == size_bytes
+
+
+def test_what_is_written_over_rows_that_are_still_read_is_found() -> None:
+    plan = planned(shortcut("nothing"), "max")
+    places = [
+        (i, j)
+        for i, s in enumerate(plan.segments)
+        for j, t in enumerate(s.tensors[s.sources :], s.sources)
+        if t.rows == s.tensors[0].rows and t.row_bytes == s.tensors[0].row_bytes
+    ]
+    found = 0
+    for i, j in places:
+        name, source = (plan.segments[i].tensors[k].name for k in (j, 0))
+        buffer_of = {**plan.buffer_of, name: plan.buffer_of[source]}
+        try:
+            replay(replace(plan, buffer_of=buffer_of))
+        except AssertionError:
+            found += 1
+        else:
+            assert plan.segments[i].tensors[j].over == source
+    assert found
 
 
 @pytest.mark.parametrize("network", [with_constant_image, with_two_stems])

@@ -8,6 +8,9 @@
 #undef strlen
 
 typedef uint32_t __attribute__((may_alias)) word;
+typedef struct {
+    uint32_t words[4]; /* which one instruction loads, and one stores */
+} __attribute__((may_alias)) quad;
 
 /* Keeps the compiler from turning a loop into a call of the very function that it is in. */
 static inline void keep_loop(void) {
@@ -23,6 +26,12 @@ static inline void copy_up(uint8_t *to, const uint8_t *from, size_t count) {
     if (misalignment(to) == misalignment(from)) {
         for (; count > 0 && misalignment(to) != 0; count--) {
             *to++ = *from++;
+            keep_loop();
+        }
+        for (; count >= sizeof(quad); count -= sizeof(quad)) {
+            *(quad *)(void *)to = *(const quad *)(const void *)from;
+            to += sizeof(quad);
+            from += sizeof(quad);
             keep_loop();
         }
         for (; count >= sizeof(word); count -= sizeof(word)) {

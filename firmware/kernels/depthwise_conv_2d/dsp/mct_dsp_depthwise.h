@@ -12,7 +12,7 @@
 #include "mct_dsp_tiles.h"
 #include "mct_fixedpoint.h"
 
-#define MCT_PLANE_PAIRS 72  /* two columns of a plane each */
+#define MCT_PLANE_PAIRS 91  /* two columns of a plane each */
 #define MCT_FILTER_PAIRS 28 /* of a channel's weights */
 #define MCT_FILTER_ROWS 8   /* the tallest kernel */
 
@@ -116,6 +116,17 @@ static inline uint32_t mct_depthwise_pixel(const mct_depthwise_block *b, const i
     return mct_row_word(row + at * b->pixel, b->channels);
 }
 
+/* Pairs of padding. */
+static inline void mct_depthwise_nothing(uint32_t *to, int32_t pairs) {
+    for (int32_t t = 0; t < pairs; t++) {
+        to[t] = 0;
+        to[t + MCT_PLANE_PAIRS] = 0;
+        to[t + 2 * MCT_PLANE_PAIRS] = 0;
+        to[t + 3 * MCT_PLANE_PAIRS] = 0;
+        mct_keep_loop();
+    }
+}
+
 /* The row iy of the upsampled image into a row of the planes. */
 static inline void mct_depthwise_load(mct_depthwise_block *b, int32_t iy, int32_t slot) {
     const mct_depthwise *d = b->d;
@@ -123,20 +134,23 @@ static inline void mct_depthwise_load(mct_depthwise_block *b, int32_t iy, int32_
     const uint32_t minus = mct_pair(-d->zero_point, -d->zero_point);
     const int32_t at = iy < 0 ? -1 : iy / d->upsample_h;
     if (at < 0 || at >= d->from->h || at * d->upsample_h != iy) {
-        for (int32_t t = 0; t < b->pairs; t++) {
-            to[t] = 0;
-            to[t + MCT_PLANE_PAIRS] = 0;
-            to[t + 2 * MCT_PLANE_PAIRS] = 0;
-            to[t + 3 * MCT_PLANE_PAIRS] = 0;
-            mct_keep_loop();
-        }
+        mct_depthwise_nothing(to, b->pairs);
         return;
     }
     const int8_t *row = b->x + at * d->from->w * b->pixel;
     int32_t ix = b->column * d->stride_w - d->pad_left;
-    int32_t t = 0;
     const int plain = d->upsample_w == 1 && b->channels == 4;
+    const int32_t width = d->from->w * d->upsample_w;
+    const int32_t before = ix < -1 ? mct_min(-ix / 2, b->pairs) : 0;
+    mct_depthwise_nothing(to, before);
+    to += before;
+    ix += 2 * before;
+    int32_t t = before;
     while (t < b->pairs) {
+        if (ix >= width) {
+            mct_depthwise_nothing(to, b->pairs - t);
+            return;
+        }
         if (plain && ix >= 0 && ix + 1 < d->from->w) {
             const int32_t pixel = b->pixel;
             const int8_t *from = row + ix * pixel;
