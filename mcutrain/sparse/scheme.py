@@ -52,8 +52,8 @@ class UpdateScheme:
     residual_bits: int = 4
     head_residual_bits: int = 8
     qas: bool = True
-    bias_bits: int = 32
     importance: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    bias_bits: int = 32
     layer_residual_bits: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
