@@ -12,7 +12,7 @@
 #include "mct_dsp_tiles.h"
 #include "mct_fixedpoint.h"
 
-#define MCT_PLANE_PAIRS 91  /* two columns of a plane each */
+#define MCT_PLANE_PAIRS 77  /* two columns of a plane each */
 #define MCT_FILTER_PAIRS 28 /* of a channel's weights */
 #define MCT_FILTER_ROWS 8   /* the tallest kernel */
 
@@ -55,7 +55,7 @@ typedef void mct_depthwise_begin(void *result, const mct_depthwise_block *b);
 /* How many columns of the result fit into a block, in a multiple of 4; 0: not even 4. */
 static inline int32_t mct_depthwise_columns(const mct_depthwise *d) {
     const int32_t filter = d->kernel_h * ((d->kernel_w + 2) / 2);
-    const int32_t row = MCT_PLANE_PAIRS / d->kernel_h * 2;
+    const int32_t row = MCT_PLANE_PAIRS / d->kernel_h * 2 + 1; /* as (pairs) / 2 below rounds */
     const int32_t most = (row - d->kernel_w - 2) / d->stride_w + 1;
     if (filter > MCT_FILTER_PAIRS || d->kernel_h > MCT_FILTER_ROWS || most < 4) {
         return 0;
