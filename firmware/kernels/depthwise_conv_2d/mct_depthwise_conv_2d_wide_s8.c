@@ -10,11 +10,13 @@ void mct_depthwise_conv_2d_wide_s8(const mct_depthwise_conv_2d_wide_s8_params *p
     int32_t i = 0;
     for (int32_t row = 0; row < p->y.h; row++) {
         for (int32_t column = 0; column < p->y.w; column++) {
-            for (int32_t c = 0; c < p->y.c; c++) {
-                const int64_t acc =
-                    b[c] + mct_depthwise_sum(&p->x, &p->window, p->x_zero_point, x + c / multiplier,
-                                             w + c, p->y.c, row, column);
-                mct_requantize_store_wide(&p->requantize, acc, c, i++, y, mask);
+            for (int32_t in = 0, c = 0; in < p->x.c; in++) {
+                for (int32_t m = 0; m < multiplier; m++, c++) {
+                    const int64_t acc =
+                        b[c] + mct_depthwise_sum(&p->x, &p->window, p->x_zero_point, x + in, w + c,
+                                                 p->y.c, row, column);
+                    mct_requantize_store_wide(&p->requantize, acc, c, i++, y, mask);
+                }
             }
         }
     }
