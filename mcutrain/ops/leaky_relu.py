@@ -121,6 +121,11 @@ class LeakyReluGradInput(GradientOp):
     x_zero_point: int
     slope: int
 
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Elementwise: dx may lie where dy was."""
+        return {0: (1,)}
+
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """One product, whose factor is a number of its own."""
         largest = 2 ** GRADIENT_BITS[inputs[1].type.dtype] * max(abs(self.slope), 1 << SLOPE_BITS)

@@ -101,6 +101,11 @@ class LookupGradInput(GradientOp):
 
     slopes: tuple[int, ...]
 
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Elementwise: dx may lie where dy was."""
+        return {0: (1,)}
+
     def sums(self, dy: Array, *rest: Array) -> Array:
         """One product per element."""
         slopes = np.array(self.slopes, np.int64)[rest[0].astype(np.int64) + 128]

@@ -142,6 +142,11 @@ class MulGradInput(GradientOp):
 
     zero_point: int
 
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """dx may lie where dy was; as large as dy it is a product per element."""
+        return {0: (1,)}
+
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """Products, or their sums over the positions."""
         dy = inputs[1]

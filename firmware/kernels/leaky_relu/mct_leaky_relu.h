@@ -27,7 +27,7 @@ void mct_leaky_relu_s8(const mct_leaky_relu_s8_params *p, const int8_t *x, int8_
 
 /* dx = stage(dy * (x >= x_zero_point ? 2^15 : slope)); the stage takes the 2^15 back.
  *
- * dy, x, dx: [positions][channels]   mask: a bit per element of dx, or NULL
+ * dy, x, dx: [positions][channels]   mask: a bit per element of dx, or NULL   dx may be dy
  * scratch: `channels` products (int32 for s8, int64 for s16). |slope| <= 2^16. */
 typedef struct {
     int32_t positions, channels;

@@ -21,6 +21,7 @@ void mct_lookup_s8(const mct_lookup_s8_params *p, const int8_t *x, int8_t *y);
 /* dx = stage(dy * slopes[x + 128]).
  *
  * dy, x, dx: [positions][channels]   slopes: 256 values   mask: a bit per element of dx, or NULL
+ * dx may be dy.
  * scratch: `channels` products (int32 for s8, int64 for s16); |dy * slope| < 2^30 */
 typedef struct {
     int32_t positions, channels;

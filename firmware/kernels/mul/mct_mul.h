@@ -26,7 +26,7 @@ void mct_mul_s8(const mct_mul_s8_params *p, const int8_t *a, const int8_t *b, in
 
 /* dx = stage(dy * (other - zero_point)).
  *
- * dy, dx: [positions][channels]   other: the same, or [channels] if other_per_channel
+ * dy, dx: [positions][channels], dx may be dy   other: the same, or [channels] if other_per_channel
  * mask: a bit per element of dx, or NULL   scratch: `channels` products (int32, s16: int64) */
 typedef struct {
     int32_t positions, channels;
