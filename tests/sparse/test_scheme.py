@@ -141,7 +141,9 @@ def write(folder: Path, text: str) -> str:
 
 
 def test_a_scheme_survives_its_toml(tmp_path: Path) -> None:
-    scheme = UpdateScheme('na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False, bias_bits=16)
+    scheme = UpdateScheme(
+        'na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False, bias_bits=16
+    )
     scheme = replace(scheme, layer_residual_bits={"2": 0, 'q"': 2})
     assert parse_scheme(write(tmp_path, scheme.to_toml())) == scheme
 
