@@ -22,10 +22,12 @@ from mcutrain import demo
 WIDTH, HEIGHT = 960, 372
 KINDS = {
     "activation": "#4c78a8",
+    "ring": "#eeca3b",
     "gradient": "#f58518",
     "mask": "#54a24b",
     "weights": "#72b7b2",
     "scratch": "#b279a2",
+    "other": "#bab0ac",
 }
 CURVES = ("#9d755d", "#e45756")
 SHOWN = 5  # images of each sort
@@ -112,7 +114,8 @@ def _memory(content: dict[str, Any], left: int, top: int) -> Iterable[str]:
     yield _text(peak + 6, y0 - 6, f"peak: {name}")
     yield from _time_axis(memory, x0, y0 + height, width)
     x = float(x0)
-    for kind, color in KINDS.items():
+    drawn = {buffer["kind"] for buffer in memory["buffers"]}
+    for kind, color in ((k, c) for k, c in KINDS.items() if k in drawn):
         yield f"<rect x='{x}' y='{y0 + height + 30}' width='11' height='11' fill='{color}'/>"
         yield _text(x + 16, y0 + height + 40, kind)
         x += 36 + 6.5 * len(kind)
