@@ -182,7 +182,7 @@ def test_simulate_trains(run: Run, model: Path, images: Path) -> None:
 def test_simulate_prints_accuracy_memory_and_time(run: Run, model: Path, images: Path) -> None:
     outcome = run("simulate", model, "--data", images, *FEW)
     assert re.search(r"^test accuracy +[\d.]+ % before, [\d.]+ % after$", outcome.out, re.MULTILINE)
-    assert re.search(r"^SRAM +10,320 bytes: arena 8,980, trainable state 1,340$", outcome.out, re.M)
+    assert re.search(r"^SRAM +8,416 bytes: arena 7,076, trainable state 1,340$", outcome.out, re.M)
     assert re.search(r"^time per step +[\d,]+ µs", outcome.out, re.MULTILINE)
     assert "epoch 1/1: loss" in outcome.err
 

@@ -206,6 +206,6 @@ def test_without_javascript_charts_and_numbers_are_there(chromium: Any, file: Pa
     page = context.new_page()
     page.goto(file.as_uri())
     text = page.locator("main").text_content()
-    assert "block8/expand/weight2" in text
+    assert "block8/depthwise/dx" in text
     assert page.locator("svg.plot").first.is_visible()
     context.close()

@@ -73,7 +73,7 @@ def test_biases_of_any_bits_gain_no_less(analysis):
 def test_layers_with_bits_of_their_own_gain_no_less(found, tmp_path):
     path = tmp_path / "analysis.json"
     path.write_text(replace(found, residual_factor={0: 0.8, 4: 1.0}).to_json())
-    flags = ("--analysis", str(path), "--sram", "52K")
+    flags = ("--analysis", str(path), "--sram", "44K")
     one, own = answer(*flags), answer(*flags, "--layer-bits")
     assert own["gain"] > one["gain"]
     assert {layer["residual_bits"] for layer in own["layers"]} == {0, 4}
