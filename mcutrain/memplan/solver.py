@@ -13,8 +13,8 @@ from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.skyline import sections_of
 
 SEARCH_NODES = 65_000
-"""Work of the search: a node takes 0.03 to 0.1 ms, so 2 to 7 seconds if it does not succeed. Training
-steps that greedy placement leaves above the bound took less than 100 so far."""
+"""Work of the search: a node takes 0.03 to 0.1 ms, so 2 to 7 seconds if it does not succeed. Our
+training steps that greedy placement leaves above the bound took less than 100 so far."""
 
 
 def solve(
