@@ -13,6 +13,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, replay, training_plan
 from mcutrain.memplan.stream import Front, in_strips
 from mcutrain.memplan.training_plan import lay_out
+from mcutrain.ops.add import Add
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned, with_constant_image, with_two_stems
 from tests.ops.drawing import SeededSource, drawn
@@ -164,6 +165,14 @@ def test_what_is_written_over_rows_that_are_still_read_is_found() -> None:
         else:
             assert plan.segments[i].tensors[j].over == source
     assert found
+
+
+def test_only_what_may_overwrite_its_input_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(mobile_network(), "auto")
+    assert any(t.over for s in plan.segments for t in s.tensors)
+    monkeypatch.setattr(Add, "may_overwrite", property(lambda _: {}))
+    with pytest.raises(AssertionError, match="over its input"):
+        replay(plan)
 
 
 @pytest.mark.parametrize("network", [with_constant_image, with_two_stems])
