@@ -26,7 +26,7 @@ class TrainGraph:
     state: initial value of everything that outlives a step, by tensor name, in storage order.
     updated: state name → name of its value after the step; what is missing does not change.
     parameters: the state names that are trained weights and biases.
-    split: by name, the weights of the network that are trained in part.
+    split: by name, the network's weights that are trained in part, and biases by their difference.
     classes: how many logits there are. accumulate: samples per update. has_labels: False for a
         network that is to reproduce its input; then there is one class, 0, which nothing reads.
     output_exponent: the state by whose power of two the int8 outputs' scale is larger than their

@@ -15,6 +15,7 @@ from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
 from mcutrain.memplan import TrainingPlan
+from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
 from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
@@ -239,8 +240,9 @@ class Program:
     def _operand(self, graph: Graph, node: Node, operand: Operand) -> str:
         if operand.kind == "scratch":
             offset = self.plan.scratch_of(node.name)
-            if offset is None:  # needed only to overwrite an input
-                return "NULL"
+            if offset is None:
+                assert node_call(graph, node).scratch_bytes == 0, node.name
+                return "NULL"  # needed only to overwrite an input
             return f"(void *)(arena.bytes + {offset})"
         names = node.inputs if operand.kind == "input" else node.outputs
         return self.expression(graph, names[operand.index])

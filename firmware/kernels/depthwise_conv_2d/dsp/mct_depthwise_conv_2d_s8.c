@@ -1,8 +1,7 @@
+#include "mct_depthwise_any.h"
 #include "mct_depthwise_conv_2d.h"
-#include "mct_depthwise_in_place.h"
 #include "mct_dsp_depthwise.h"
 #include "mct_dsp_requantize.h"
-#include "mct_window.h"
 
 /* Of which the sums lie on the stack. */
 #define MCT_BLOCK_COLUMNS 32
@@ -70,19 +69,5 @@ void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const in
         mct_depthwise_run(&d, mct_begin_filtered, mct_take_filtered, &result);
         return;
     }
-    if (x == y) {
-        mct_depthwise_in_place(p, w, b, y, mask, scratch);
-        return;
-    }
-    const int32_t multiplier = p->y.c / p->x.c;
-    int32_t i = 0;
-    for (int32_t row = 0; row < p->y.h; row++) {
-        for (int32_t column = 0; column < p->y.w; column++) {
-            for (int32_t c = 0; c < p->y.c; c++) {
-                const int32_t sum = mct_depthwise_sum(
-                    &p->x, win, p->x_zero_point, x + c / multiplier, w + c, p->y.c, row, column);
-                mct_requantize_store(&p->requantize, b[c] + sum, c, i++, y, mask);
-            }
-        }
-    }
+    mct_depthwise_any(p, x, w, b, y, mask, scratch);
 }

@@ -1,7 +1,6 @@
-/* A depthwise convolution whose result takes the place of its input: channel by channel, each of which
- * is set aside before. For any window that keeps an image's size. */
-#ifndef MCT_DEPTHWISE_IN_PLACE_H
-#define MCT_DEPTHWISE_IN_PLACE_H
+/* A depthwise convolution, sum by sum: what the portable body is, and what others leave to it. */
+#ifndef MCT_DEPTHWISE_ANY_H
+#define MCT_DEPTHWISE_ANY_H
 
 #include "mct_depthwise_conv_2d_sum.h"
 #include "mct_fixedpoint.h"
@@ -13,7 +12,8 @@ static inline void mct_set_aside(const int8_t *from, int32_t step, int32_t count
     }
 }
 
-/* plane: one channel */
+/* Where the result takes the place of the input: channel by channel, each of which is set aside before.
+ * For any window that keeps an image's size; plane: one channel. */
 static inline void mct_depthwise_in_place(const mct_depthwise_conv_2d_s8_params *p, const int8_t *w,
                                           const int32_t *b, int8_t *y, uint8_t *mask,
                                           int8_t *plane) {
@@ -33,6 +33,30 @@ static inline void mct_depthwise_in_place(const mct_depthwise_conv_2d_s8_params 
                 mct_requantize_store(&p->requantize, acc, c, 0, y + i, &passes);
                 if (mask != NULL) {
                     mask[i >> 3] = (uint8_t)(mask[i >> 3] | passes << (i & 7));
+                }
+            }
+        }
+    }
+}
+
+/* For any window and channel multiplier; y may be x as in mct_depthwise_conv_2d.h. */
+static inline void mct_depthwise_any(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
+                                     const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask,
+                                     int8_t *scratch) {
+    if (x == y) {
+        mct_depthwise_in_place(p, w, b, y, mask, scratch);
+        return;
+    }
+    const int32_t multiplier = p->y.c / p->x.c;
+    int32_t i = 0;
+    for (int32_t row = 0; row < p->y.h; row++) {
+        for (int32_t column = 0; column < p->y.w; column++) {
+            for (int32_t in = 0, c = 0; in < p->x.c; in++) {
+                for (int32_t m = 0; m < multiplier; m++, c++) {
+                    const int32_t acc =
+                        b[c] + mct_depthwise_sum(&p->x, &p->window, p->x_zero_point, x + in, w + c,
+                                                 p->y.c, row, column);
+                    mct_requantize_store(&p->requantize, acc, c, i++, y, mask);
                 }
             }
         }
