@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.files import whole
-from mcutrain_host.manifest import BoardProject, BuildOutput, Compilation
+from mcutrain_host.manifest import BoardMemory, BoardProject, BuildOutput, Compilation
 from mcutrain_host.objects import BUILD, kept_objects, put, take
 from mcutrain_host.packages import OPTIONAL, install
 from mcutrain_host.toolchain import ZIG, find_host_compiler
@@ -29,6 +29,13 @@ TOO_SMALL = {
     "a board with more flash",
     "VECTORS": "the flash sector of the vector table: keep only start-up code there",
 }
+
+
+SLOTS_OFF = (
+    "the board's flash for code beside the slots that keep the trained state: generate the project "
+    "anew with --slots off, which gives their flash to the program, and a trained state then does "
+    "not survive a power cut; or use a smaller model, or build with `--optimize s`"
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ def build(
         with whole(output) as part:
             to = ["-o", str(part.relative_to(folder))]
             link = [*toolchain.command, *flags, *options, *to, *objects, *toolchain.libraries]
-            _run(link, folder, f"linking {project.board.name}")
+            _run(link, folder, f"linking {project.board.name}", project.board.memory)
             _uf2(folder, part, project.board.output, output.with_suffix(".uf2"))
     except OSError as error:
         raise BuildError(f"cannot write {output}: {error.strerror}") from error
@@ -149,7 +156,9 @@ def _without_debug_information(folder: Path, script: str) -> str:
     return str(copy)
 
 
-def _run(command: Sequence[str], folder: Path, what: str) -> None:
+def _run(
+    command: Sequence[str], folder: Path, what: str, memory: BoardMemory | None = None
+) -> None:
     try:
         done = subprocess.run(
             command,
@@ -162,16 +171,18 @@ def _run(command: Sequence[str], folder: Path, what: str) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         raise BuildError(f"{command[0]} does not run: {error}") from error
     if done.returncode != 0:
-        raise BuildError(f"{what}: {_message(done.stderr)}")
+        raise BuildError(f"{what}: {_message(done.stderr, memory)}")
 
 
-def _message(text: str) -> str:
+def _message(text: str, memory: BoardMemory | None) -> str:
     """What went wrong: missing memory in our words, anything else in the compiler's."""
     for region, advice in TOO_SMALL.items():
         pattern = rf"region ['`]{region}'(?:: | )overflowed by (\d+) bytes"
-        found = re.search(pattern, text)
+        found = re.findall(pattern, text)
         if found:
-            return f"{found[1]} bytes too many for {advice}"
+            missing = max(map(int, found))  # lld says it anew of each section that is too many
+            extra = memory.slots_flash_bytes if memory and region == "FLASH" else 0
+            return f"{missing} bytes too many for {SLOTS_OFF if missing <= extra else advice}"
     lines = [line.strip() for line in text.splitlines()]
     errors = [line for line in lines if "error" in line] or lines or ["no message"]
     return errors[0]

@@ -64,8 +64,10 @@ class Region:
 class BoardMemory:
     """What was planned, and of what. firmware_bytes: static RAM besides arena and state.
 
-    slots: [origin, bytes] of each place that keeps the state; none if it does not fit. A board with
-    an operating system has no regions.
+    slots: [origin, bytes] of each place that keeps the state; none if it does not fit, or where
+    why_no_saves says so: then a trained state does not outlive a power cut. slots_flash_bytes: that
+    the program would gain if the slots were given up. A board with an operating system has no
+    regions.
     """
 
     vectors: Region | None = None
@@ -77,6 +79,8 @@ class BoardMemory:
     state_bytes: int
     sram_bytes: int
     slots: tuple[tuple[int, ...], ...]
+    why_no_saves: str = ""
+    slots_flash_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -220,6 +220,8 @@ class Training:
                 "the board holds a saved state of another model or scheme; saving replaces it"
             )
         self.position = self.saved_position = self._bring(self._begin)
+        if not self.identity.has_slots:
+            self.watch.say(self._forgetful())
         self._write_log(
             "connected",
             {
@@ -235,6 +237,15 @@ class Training:
             },
         )
         self.watch.connected(self.identity, self.position)
+
+    def _forgetful(self) -> str:
+        """What a power cut takes from a board that cannot save."""
+        every = self.settings.save_every
+        when = f"every {every:,} steps and at the end" if every else "at the end"
+        return (
+            "the board has no slots to save into and forgets without power; what it learns is "
+            f"brought to {self.settings.state} {when}"
+        )
 
     def _begin(self) -> int:
         """Bring the board to where the run starts. Returns the position."""

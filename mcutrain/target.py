@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import mcutrain_firmware
 from mcutrain_host.json_values import ValuesError, from_values
@@ -22,6 +22,9 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 T = TypeVar("T")
+
+Slots = Literal["on", "off"]
+"""Whether the flash of a board's slots keeps the trained state, or holds more of the program."""
 
 FIRMWARE = Path(mcutrain_firmware.__file__).parent
 BOARDS = FIRMWARE / "boards"
@@ -44,6 +47,7 @@ class Target:
     CPU). driver_bytes: static RAM of start-up and drivers. slots: first addresses of the two places
     that keep the trained state, of slot_bytes each; none where a board cannot. erase_bytes: of them
     that are erased at once. erasures: that each bears; None where flash does not wear out.
+    slot_regions: what the slots take of the chip's memory, whole sectors where it has such.
     cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
     hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
     map, flash is then None. uart, flashing, emulation, output: the tables of that name, [flash] and
@@ -70,6 +74,7 @@ class Target:
     output: BuildOutput
     erasures: int | None = None
     cycles_per_instruction: float | None = None
+    slot_regions: tuple[Region, ...] = ()
 
     @property
     def is_hosted(self) -> bool:
@@ -114,6 +119,45 @@ class Target:
             return True
         return bool(self.slots) and PAGE_BYTES + saved_bytes <= self.slot_bytes
 
+    def why_no_saves(self, saved_bytes: int) -> str:
+        """What keeps a trained state from outliving a power cut; empty if nothing does."""
+        if self.can_save(saved_bytes):
+            return ""
+        if self.slots:
+            return f"a saved state of {saved_bytes:,} bytes does not fit a slot of {self.name}"
+        given = "the program has the flash of the slots" if "slots" in self.values else ""
+        return given or f"{self.name} has no slots"
+
+    def without_slots(self) -> Target:
+        """The same board, with all flash that adjoins the program's for the program.
+
+        It trains, and forgets without power. Raises TargetError for a hosted board, whose state is
+        a file.
+        """
+        if self.flash is None:
+            raise TargetError(f"{self.name} keeps the trained state in a file: leave the slots on")
+        vectors = () if self.vectors is None else (self.vectors,)
+        flash = _joined((self.flash, *vectors, *self.slot_regions), self.flash)
+        is_inside = self.vectors is not None and flash.origin <= self.vectors.origin
+        return replace(
+            self,
+            flash=flash,
+            vectors=None if is_inside else self.vectors,
+            slots=(),
+            slot_bytes=0,
+            erase_bytes=0,
+            erasures=None,
+            slot_regions=(),
+        )
+
+    @property
+    def slots_flash_bytes(self) -> int:
+        """What the program would gain without the slots; 0 where it has all, or none is known."""
+        if self.flash is None or not self.slots:
+            return 0
+        given = self.without_slots().flash
+        return 0 if given is None else given.size_bytes - self.flash.size_bytes
+
     def saves(self, saved_bytes: int) -> int | None:
         """How many saves of a state the slots outlive; None where that is not known.
 
@@ -130,9 +174,14 @@ def board_names() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in BOARDS.glob("*/board.toml")))
 
 
-def target_of(board: Target | PathLike | None) -> Target | None:
+def target_of(board: Target | PathLike | None, slots: Slots = "on") -> Target | None:
     """What a function was given: a board, its name or folder, or none. Raises TargetError."""
-    return board if board is None or isinstance(board, Target) else load_target(str(board))
+    if board is None:
+        if slots == "off":
+            raise TargetError("only a board has slots to give up: give a board, too")
+        return None
+    target = board if isinstance(board, Target) else load_target(str(board))
+    return target if slots == "on" else target.without_slots()
 
 
 def load_target(board: str | Path) -> Target:
@@ -198,7 +247,33 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         output=_table(BuildOutput, values, "output"),
         erasures=int(slots["erasures"]) if "erasures" in slots else None,
         cycles_per_instruction=_rate(values),
+        slot_regions=_slot_regions(slots, values.get("flash", {})),
     )
+
+
+def _slot_regions(slots: Mapping[str, Any], flashing: Mapping[str, Any]) -> tuple[Region, ...]:
+    """Of both slots: the sectors that the file says, else the bytes that are used."""
+    regions = []
+    sizes = flashing.get("sector_bytes", ())
+    sectors = slots.get("sectors", [()] * len(slots.get("origins", ())))
+    for origin, own in zip(slots.get("origins", ()), sectors, strict=True):
+        if sizes and not set(own) <= set(range(len(sizes))):
+            raise ValueError(f"sectors {own} under [slots]: [flash] knows 0 to {len(sizes) - 1}")
+        size = sum(int(sizes[sector]) for sector in own) if sizes else 0
+        size = size or int(slots["bytes"])
+        regions.append(Region(int(origin), size))
+    return tuple(regions)
+
+
+def _joined(regions: Iterable[Region], around: Region) -> Region:
+    """The largest region without a gap that these make around one of them."""
+    begin, end = around.origin, around.origin + around.size_bytes
+    ordered = sorted(regions, key=lambda region: region.origin)
+    for region in reversed(ordered):
+        begin = region.origin if region.origin + region.size_bytes == begin else begin
+    for region in ordered:
+        end = end + region.size_bytes if region.origin == end else end
+    return Region(begin, end - begin)
 
 
 def _table(kind: type[T], values: Mapping[str, Any], name: str) -> T:

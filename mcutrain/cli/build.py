@@ -9,6 +9,7 @@ import typer
 
 from mcutrain.cli.options import Json
 from mcutrain.cli.output import count_bar, show, show_json, show_table
+from mcutrain.cli.plan import FORGETS
 
 
 def build(
@@ -37,6 +38,7 @@ def build(
     Example: `mcutrain build project`
     """
     from mcutrain_host.build import build as compile_project
+    from mcutrain_host.manifest import BoardProject
     from mcutrain_host.memory import linked_memory
 
     if optimize not in ("1", "2", "3", "s"):
@@ -50,11 +52,15 @@ def build(
             lambda done, total: bar.update(task, completed=done, total=total),
         )
     measured = linked_memory(folder)
+    why_no_saves = BoardProject.read(folder).board.memory.why_no_saves
     if json:
-        show_json({"elf": str(elf), "memory": None if measured is None else measured.facts()})
+        memory = None if measured is None else measured.facts()
+        show_json({"elf": str(elf), "memory": memory, "why_no_saves": why_no_saves})
         return
     if measured is not None:
         _show_memory(measured)
+    if why_no_saves:
+        show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     uf2 = elf.with_suffix(".uf2")
     show(f"Built {elf}" + (f" and {uf2.name}" if uf2.is_file() else ""))
 

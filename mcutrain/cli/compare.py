@@ -38,6 +38,7 @@ def compare(
         ),
     ] = None,
     board: options.Board = None,
+    slots: options.Slots = "on",
     sram: Annotated[
         int | None,
         typer.Option(
@@ -88,14 +89,14 @@ def compare(
     from mcutrain.report.write import write
     from mcutrain.runs.parallel import Lesson
     from mcutrain.simulation import check_can_build
-    from mcutrain.target import load_target
+    from mcutrain.target import target_of
 
     if board is not None and sram is not None:
         raise typer.BadParameter("give either a board or bytes, not both", param_hint="--sram")
     if analysis is not None and board is None and sram is None:
         raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
     check_can_build()  # a sentence before the data is read
-    budget = Budget(None if board is None else load_target(board), sram)
+    budget = Budget(target_of(board, slots), sram)
     source = reading.source(data, samples, test_samples, seed=0)
     settings = learning.settings(seed=0)
     graph = load(model)

@@ -47,7 +47,8 @@ def flash(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write built firmware to its board. What was trained and saved there stays.
+    """Write built firmware to its board. What was trained and saved there stays, unless the project
+    was generated with --slots off.
 
     Example: `mcutrain flash project --port /dev/ttyUSB0`
     """

@@ -10,6 +10,7 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli.output import show, show_json, writing
+from mcutrain.cli.plan import FORGETS
 from mcutrain.cli.samples import Mean, Std, normalization
 
 
@@ -27,6 +28,7 @@ def generate(
     ],
     scheme: options.Scheme = "head",
     board: options.Board = None,
+    slots: options.Slots = "on",
     classes: options.Classes = options.KEEP,
     *,
     step_flags: options.StepFlags,
@@ -63,12 +65,11 @@ def generate(
     """
     from mcutrain.codegen import Interface
     from mcutrain.data import read_names
-    from mcutrain.functions.planning import names_in_file, write_project
+    from mcutrain.functions.planning import board_facts, names_in_file, write_project
     from mcutrain.pipeline import load
-    from mcutrain.target import load_target
+    from mcutrain.target import target_of
 
-    target = None if board is None else load_target(board)
-
+    target = target_of(board, slots)
     flags = step_flags.options(scheme, no_qas)
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
@@ -104,5 +105,8 @@ def generate(
             f"With stack and firmware {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
             f"{target.title}."
         )
+    why_no_saves = board_facts(step, target)["why_no_saves"]
+    if why_no_saves:
+        show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(output))}")

@@ -63,6 +63,7 @@ def facts(device: Device) -> dict[str, Any]:
         counted = device.statistics()
     identity = asdict(device.identity)
     identity["model_hash"] = f"{identity['model_hash']:016x}"
+    identity["has_slots"] = device.identity.has_slots
     return {**identity, **asdict(counted), "loss": counted.loss_q16 / 65536}
 
 
@@ -115,9 +116,15 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("inference", _cycles(found["infer_cycles"], found["clock_hz"])),
         ("SRAM", f"{found['sram_bytes']:,} bytes"),
         ("stack used", f"{found['stack_used_bytes']:,} of {found['stack_bytes']:,} bytes"),
-        ("newest save", str(found["save_number"] or "none")),
+        ("newest save", _save(found)),
         ("frames taken, damaged, repeated", _line(found)),
     ]
+
+
+def _save(found: dict[str, Any]) -> str:
+    if not found["has_slots"]:
+        return "none: the board has no slots, and forgets without power"
+    return str(found["save_number"] or "none")
 
 
 def _cycles(cycles: int, clock_hz: int) -> str:

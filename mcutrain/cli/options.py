@@ -167,6 +167,13 @@ Board = Annotated[
         show_default=False,
     ),
 ]
+Slots = Annotated[
+    Literal["on", "off"],
+    typer.Option(
+        help="`off` gives the flash of the board's slots, which keep the trained state, to the "
+        "program: more fits, but what is learnt does not survive a power cut.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mcutrain.pipeline import TrainingStep
 
 BIGGEST = 8
+FORGETS = "a trained state does not survive a power cut"
 
 
 def plan(
@@ -32,6 +33,7 @@ def plan(
         ),
     ] = None,
     board: options.Board = None,
+    slots: options.Slots = "on",
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -49,9 +51,9 @@ def plan(
     from mcutrain.memplan import picture as drawing
     from mcutrain.memplan import rows_kept, to_csv
     from mcutrain.pipeline import load
-    from mcutrain.target import load_target
+    from mcutrain.target import target_of
 
-    target = None if board is None else load_target(board)
+    target = target_of(board, slots)
     flags = step_flags.options(scheme)
     step = flags.prepare(load(model), options.new_classes(classes))
     found = planned(step, sram=sram, board=target)
@@ -96,7 +98,9 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     if streamed:
         show(f"  {'row by row':16}{streamed}")
     board = found.get("board")
-    if board is not None and board["saves"] is not None:
+    if board is not None and board["why_no_saves"]:
+        show(f"  {'saves':16}{'none':>10}     {board['why_no_saves']}; {FORGETS}")
+    elif board is not None and board["saves"] is not None:
         show(
             f"  {'saves':16}{board['saves']:>10,}     until the slots have borne the "
             f"{board['erasures']:,} erasures that the flash of {board['name']} is specified for"

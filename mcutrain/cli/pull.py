@@ -55,9 +55,12 @@ def pull(
     position = state.position(device.identity.samples_per_update)
     if json:
         digest = hashlib.sha256(state.raw).hexdigest()
-        show_json({"state": str(file), "position": position, "state_sha256": digest})
+        facts = {"state": str(file), "position": position, "state_sha256": digest}
+        show_json({**facts, "has_slots": device.identity.has_slots})
         return
     show(f"{file}: {len(state.raw):,} bytes, learnt from {position:,} samples.")
+    if not device.identity.has_slots:
+        show("The board has no slots to save into: without power it forgets what it has learnt.")
     if output is None:
         show("To make a model file of it:")
         show(f"    mcutrain export MODEL --state {shlex.quote(str(folder))} -o trained.tflite")

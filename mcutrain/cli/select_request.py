@@ -101,6 +101,7 @@ class Request:
         Path, typer.Option(help="What `mcutrain analyze` wrote.", show_default=False)
     ]
     board: options.Board = None
+    slots: options.Slots = "on"
     measure: Annotated[
         str | None,
         typer.Option(
@@ -173,9 +174,9 @@ class Request:
         from mcutrain.pipeline import load
         from mcutrain.quant import replace_head
         from mcutrain.sparse import find_head
-        from mcutrain.target import load_target
+        from mcutrain.target import target_of
 
-        target = None if self.board is None else load_target(self.board)
+        target = target_of(self.board, self.slots)
         graph = load(self.model)
         head = find_head(graph)
         found = analysis_for(graph, self.analysis, self.measure, self.by_gradient)

@@ -75,7 +75,8 @@ def train(
             min=0,
             metavar="STEPS",
             help="How often the board saves into its flash, which wears (`mcutrain plan --board` "
-            "says how many saves it outlives); 0 saves only at the end.",
+            "says how many saves it outlives), or without slots into --state; 0 saves only at the "
+            "end.",
         ),
     ] = 500,
     state: Annotated[
@@ -419,6 +420,8 @@ def _tell(outcome: Outcome, how: Settings, log: Path, json: bool, warning: str) 
 
 
 def _kept(outcome: Outcome, how: Settings) -> str:
+    if not outcome.identity.has_slots:
+        return f"in {how.state} alone: the board forgets without power"
     on_board = f"on the board (save {outcome.saved.number}) and " if outcome.saved else ""
     return f"{on_board}in {how.state}"
 
@@ -443,6 +446,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "stack_used_bytes": outcome.statistics.stack_used_bytes,
         "restarts": outcome.restarts,
         "requests_resent": outcome.resent,
+        "has_slots": outcome.identity.has_slots,
         "save_number": outcome.saved.number if outcome.saved else None,
         "state": str(how.state),
         "state_sha256": hashlib.sha256(how.state.read_bytes()).hexdigest(),

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcutrain_host.manifest import BoardDescription, BoardMemory, Compilation, Region
 
-from mcutrain.codegen.c_text import string
+from mcutrain.codegen.c_text import comment, string
 from mcutrain.memplan import TrainingPlan
 from mcutrain.target import FIRMWARE, PAGE_BYTES, Target
 
@@ -208,6 +208,7 @@ def board_values(target: Target, plan: TrainingPlan, scheme: str) -> dict[str, A
         "stack_bytes": target.stack_bytes,
         "flash": target.flash,
         "vectors": target.vectors,
+        "why_no_saves": comment(target.why_no_saves(saved_bytes)),
         "ram": None if target.ram is None else Region(target.ram.origin, _ram(target, plan)),
     }
 
@@ -225,7 +226,7 @@ def _ram(target: Target, plan: TrainingPlan) -> int:
 
 def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> BoardDescription:
     """The manifest's part on the board: its description, its memory, how it is built."""
-    saves = target.can_save(plan.state_bytes + SAVED_HEADER_BYTES)
+    why_no_saves = target.why_no_saves(plan.state_bytes + SAVED_HEADER_BYTES)
     return BoardDescription(
         name=target.name,
         title=target.title,
@@ -246,7 +247,9 @@ def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> Boa
             arena_bytes=plan.arena_bytes,
             state_bytes=plan.state_bytes,
             sram_bytes=_ram(target, plan),
-            slots=tuple((o, target.slot_bytes) for o in target.slots) if saves else (),
+            slots=() if why_no_saves else tuple((o, target.slot_bytes) for o in target.slots),
+            why_no_saves=why_no_saves,
+            slots_flash_bytes=target.slots_flash_bytes,
         ),
         compile=compile_facts(target, files),
     )

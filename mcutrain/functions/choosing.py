@@ -19,7 +19,7 @@ from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.scheme import BIAS_BITS
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
-from mcutrain.target import Target, target_of
+from mcutrain.target import Slots, Target, target_of
 
 
 @checked
@@ -28,6 +28,7 @@ def select(
     analysis: Contributions | PathLike,
     *,
     board: PathLike | Target | None = None,
+    slots: Slots = "on",
     sram: Count | None = None,
     flash: Count | None = None,
     instructions: Count | None = None,
@@ -46,8 +47,9 @@ def select(
 
     The answer is exact: no other choice of bias depth, layers, shares and bits gains more by this
     analysis within the limits. analysis: of `analyze`, or its file. board: a board's name or
-    folder, with all SRAM and flash that its firmware takes. sram, flash, instructions (of a
-    training step), step_seconds: other limits; without a board only sram, of arena and state.
+    folder, with all SRAM and flash that its firmware takes. slots: as `plan` takes it. sram, flash,
+    instructions (of a training step), step_seconds: other limits; without a board only sram, of
+    arena and state.
     measure: the analysis' first one by default. bias_bits: of each trained bias, see
     UpdateScheme; "any" takes what gains more. layer_bits: each layer has residual bits of its
     own. build: compile the winner, where there is a
@@ -58,7 +60,7 @@ def select(
 
     >>> select("model.int8.tflite", found, board="nucleo-f446re", sram=48 * 1024).scheme
     """
-    target = target_of(board)
+    target = target_of(board, slots)
     limits = limits_of(target, sram, flash, instructions, step_seconds)
     graph = model if isinstance(model, Graph) else load(model)
     found = analysis_for(graph, analysis, measure, channels == "gradient")
@@ -142,6 +144,7 @@ def limits_of(
         sram if sram is not None or target.ram is None else target.ram.size_bytes,
         flash if flash is not None or target.flash is None else target.flash.size_bytes,
         min(counts, default=None),
+        target.slots_flash_bytes if flash is None else 0,
     )
 
 

@@ -45,7 +45,7 @@ from mcutrain.simulation import RunSettings, check_can_build
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, parse_scheme
 from mcutrain.sparse.contribution import Contributions, read_contributions
-from mcutrain.target import Target, target_of
+from mcutrain.target import Slots, Target, target_of
 
 Scheme = UpdateScheme | PathLike
 Classes = Count | Literal["auto", "keep"]
@@ -243,6 +243,7 @@ def compare(
     *,
     validation: Data | None = None,
     board: PathLike | Target | None = None,
+    slots: Slots = "on",
     sram: Count | None = None,
     analysis: Contributions | PathLike | None = None,
     classes: Classes = "auto",
@@ -266,6 +267,7 @@ def compare(
 
     model: the path of an int8 file, which every process reads. data … std: as `simulate` takes
     them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
+    slots: as `plan` takes it.
     analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per CPU by
     default.
 
@@ -279,7 +281,7 @@ def compare(
     if analysis is not None and board is None and sram is None:
         raise ArgumentError("analysis needs board or sram, for a scheme to fit in")
     check_can_build()
-    target = target_of(board)
+    target = target_of(board, slots)
     budget = Budget(target, sram)
     settings = _settings(epochs, learning_rate, schedule, warmup, 0, flip, crop)
     graph = load(Path(model))

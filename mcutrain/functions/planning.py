@@ -15,7 +15,7 @@ from mcutrain.memplan import Stream, check_board, check_budget, state_parts
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
-from mcutrain.target import Target, target_of
+from mcutrain.target import Slots, Target, target_of
 
 Model = Graph | TrainingStep | PathLike
 Scheme = UpdateScheme | PathLike
@@ -89,19 +89,21 @@ def plan(
     stream: Stream = "auto",
     sram: Count | None = None,
     board: PathLike | Target | None = None,
+    slots: Slots = "on",
 ) -> Planned:
     """What a training step of a model needs in SRAM, byte by byte.
 
     model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
     scheme … stream: as `prepare` takes them. sram: bytes that arena and state may take. board: a
-    board's name or folder, whose firmware and stack count, too.
+    board's name or folder, whose firmware and stack count, too. slots: "off" gives the flash that
+    would keep the trained state to the program.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
     TargetError, ArgumentError.
 
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
-    target = target_of(board)
+    target = target_of(board, slots)
     step = _step(model, scheme, classes, 0, loss, added, accumulate, gradient_dtype, qas, stream)
     if sram is not None:
         check_budget(step.plan, sram)
@@ -140,6 +142,7 @@ def generate(
     scheme: Scheme = "head",
     *,
     board: PathLike | Target | None = None,
+    slots: Slots = "on",
     classes: Count | None = None,
     loss: Literal["cross-entropy", "mse", "auto"] = "auto",
     added: Sequence[str] = (),
@@ -155,8 +158,9 @@ def generate(
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
     model … stream: as `plan` takes them. output: the folder; an earlier project there is replaced.
-    board: whose whole firmware it is; without, a library for firmware of your own. seed: of a new
-    head. prefix: what the library's names begin with. class_names: for the program; by default
+    board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
+    takes it; with "off" what a board learns does not survive a power cut. seed: of a new head.
+    prefix: what the library's names begin with. class_names: for the program; by default
     those in the metadata of a .tflite file, if they name the classes that are left. normalization:
     of its pixels.
 
@@ -165,7 +169,7 @@ def generate(
 
     >>> generate("model.int8.tflite", "project", "last:3", classes=10)
     """
-    target = target_of(board)
+    target = target_of(board, slots)
     step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas, stream)
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
     return write_project(step, target, Interface(prefix, names, normalization), Path(output))
@@ -244,6 +248,7 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
         "sram_bytes": total,
         "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
         "saves": target.saves(SAVED_HEADER_BYTES + found.state_bytes),
+        "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + found.state_bytes),
         "erasures": target.erasures,
     }
 

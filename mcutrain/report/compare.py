@@ -100,7 +100,8 @@ def selected(
     target = budget.target
     flash = None if target is None or target.flash is None else target.flash.size_bytes
     chooser = Selector(graph, analysis.smoothed(), cost_model(graph, target), progress=progress)
-    return chooser.select(Limits(budget.limit, flash))
+    of_slots = 0 if target is None else target.slots_flash_bytes
+    return chooser.select(Limits(budget.limit, flash, slots_flash_bytes=of_slots))
 
 
 def last_that_fits(graph: Graph, classes: int | None, budget: Budget, count: int) -> int:

@@ -75,11 +75,15 @@ class Needs:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device has; None is no limit. sram_bytes: with all that firmware takes besides."""
+    """What a device has; None is no limit. sram_bytes: with all that firmware takes besides.
+
+    slots_flash_bytes: more than flash_bytes, if the slots for the trained state are given up.
+    """
 
     sram_bytes: int | None = None
     flash_bytes: int | None = None
     instructions: int | None = None
+    slots_flash_bytes: int = 0
 
 
 CostFunction = Callable[[UpdateScheme], SchemeCost]

@@ -224,6 +224,12 @@ class Selector:
             if limits.sram_bytes is not None and least.sram_bytes > limits.sram_bytes
             else ""
         )
+        flash = limits.flash_bytes
+        if flash is not None and 0 < least.flash_bytes - flash <= limits.slots_flash_bytes:
+            where += (
+                f"; --slots off leaves the program {flash + limits.slots_flash_bytes:,} bytes of "
+                "flash, and a trained state does not survive a power cut then"
+            )
         return PlanError(
             f"nothing can be trained: the head alone needs {' and '.join(over)}{where}"
         )

@@ -308,6 +308,7 @@ def test_a_board_that_cannot_save_takes_the_file(tmp_path: Path) -> None:
     outcome = bench.run()
     assert outcome.first == 17
     assert "the board keeps no state" in bench.watch.sentences[0]
+    assert f"is brought to {bench.state} every 10 steps" in bench.watch.sentences[1]
     assert bench.state.read_bytes() == undisturbed()
 
 

@@ -12,6 +12,8 @@ from mcutrain_host.memory import linked_memory
 
 from mcutrain import demo
 from mcutrain.cost.schemes import cost_model, has_compiler
+from mcutrain.errors import PlanError
+from mcutrain.functions.choosing import limits_of
 from mcutrain.pipeline import prepare
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.cost_book import scheme_of
@@ -92,3 +94,22 @@ def test_the_winner_is_compiled_and_its_flash_measured():
     assert chosen.measured.was_built
     assert chosen.measured.sram_bytes == estimated.sram_bytes
     assert chosen.measured.flash_bytes < estimated.flash_bytes
+
+
+@pytest.mark.parametrize("missing", [1000, 1001])
+def test_what_only_the_flash_of_the_slots_would_hold_says_so(missing):
+    found = selector("nucleo-f446re")
+    head = found.costs.plan(scheme_of(0, (), 4))
+    limits = Limits(flash_bytes=head.flash_bytes - missing, slots_flash_bytes=1000)
+    with pytest.raises(PlanError, match=f"of flash, {missing:,} more than the limit") as caught:
+        found.select(limits)
+    leaves = f"--slots off leaves the program {head.flash_bytes:,} bytes of flash"
+    assert (leaves in str(caught.value)) == (missing == 1000)
+
+
+def test_the_boards_slots_are_among_its_limits():
+    board = load_target("nucleo-f446re")
+    assert limits_of(board, None, None, None, None).slots_flash_bytes == 256 * KIB
+    assert limits_of(board, None, 100 * KIB, None, None).slots_flash_bytes == 0
+    given = limits_of(board.without_slots(), None, None, None, None)
+    assert (given.flash_bytes, given.slots_flash_bytes) == (512 * KIB, 0)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mcutrain import demo
 from mcutrain.cli import app, select, select_request
-from mcutrain.errors import AnalysisError, McutrainError, PlanError
+from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
 from mcutrain.pipeline import prepare
 from mcutrain.sparse import find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions
@@ -208,6 +208,7 @@ def test_finalists_have_the_head_and_the_augmentation_that_were_asked_for(
         (("--sram", "40K", "--classes", "7"), AnalysisError, "with 10 classes, not 7"),
         (("--sram", "40K", "--channels", "gradient"), AnalysisError, "has no channels"),
         (("--sweep", "1K:2K"), PlanError, "the head alone needs"),
+        (("--sram", "40K", "--slots", "off"), TargetError, "only a board has slots to give up"),
     ],
 )
 def test_what_cannot_be_selected_is_a_sentence(analysis, flags, error, message):

@@ -4,6 +4,8 @@
 #include "mct_board.h"
 #include "mct_board_config.h"
 
+#if MCT_SLOT_BYTES > 0
+
 static uint8_t *slot_bytes(int32_t slot) {
     return (uint8_t *)(uintptr_t)(slot == 0 ? MCT_SLOT_0 : MCT_SLOT_1);
 }
@@ -21,3 +23,5 @@ bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, u
     memcpy(slot_bytes(slot) + offset, bytes, count);
     return true;
 }
+
+#endif

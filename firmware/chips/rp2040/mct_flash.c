@@ -6,6 +6,8 @@
 #include "mct_board_config.h"
 #include "mct_rp2040.h"
 
+#if MCT_SLOT_BYTES > 0
+
 #define XIP_BASE 0x10000000u
 #define BLOCK_BYTES 0x10000u
 #define BLOCK_ERASE 0xD8u
@@ -82,3 +84,5 @@ bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, u
     run_on_stack(slot_address(slot) - XIP_BASE + offset, bytes, count);
     return true;
 }
+
+#endif

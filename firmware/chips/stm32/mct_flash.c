@@ -7,6 +7,8 @@
 #include "mct_board_config.h"
 #include "mct_stm32.h"
 
+#if MCT_SLOT_BYTES > 0
+
 #define KEYR (MCT_FLASH + 0x04u)
 #define SR (MCT_FLASH + 0x0Cu)
 #define CR (MCT_FLASH + 0x10u)
@@ -81,3 +83,5 @@ bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, u
     mct_cache_forget(to, count);
     return good;
 }
+
+#endif
