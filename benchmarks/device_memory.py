@@ -3,13 +3,20 @@
     .venv/bin/python benchmarks/device_memory.py --model mcunet-5fps.int8.tflite --classes 10
 
 Without --model the demo's network. Every scheme that fits a board is built for it; with --run one
-training step is made on the virtual board, and the stack's high-water mark is measured.
+training step is made on the virtual board, and the stack's high-water mark is measured. With
+--steps N so many are made, of noise, and the state is compared with the simulation's; it ends with
+exit code 1 if a state or the linked memory differs.
+
+    .venv/bin/python benchmarks/device_memory.py --model mbv2-w0.35.int8.tflite --classes 10 \
+        --schemes mbv2-w0.35-49kb --boards nucleo-f446re nucleo-f401re --slots off --steps 100
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +30,15 @@ from mcutrain_host.virtual.link import LoopbackLink
 
 from mcutrain import demo
 from mcutrain.errors import PlanError
-from mcutrain.pipeline import load, prepare
-from mcutrain.target import board_names, load_target
+from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.simulation.rates import LearningRate
+from mcutrain.target import Target, board_names, target_of
 
 DEMO_SCHEMES = ("head", "fashion-sparse", "last:6", "full")
 MCUNET_SCHEMES = tuple(f"mcunet-5fps-{kb}kb" for kb in (49, 74, 100, 124, 148))
-RATE = Rate(1 << 30, -4)
-ROW = "{:18}{:20}{:>9}{:>9}{:>8}{:>10}{:>10}{:>8}{:>10}{:>10}"
+RATE = LearningRate.of(0.01)
+SEED = 1  # what the firmware starts from
+ROW = "{:20}{:18}{:>9}{:>9}{:>8}{:>10}{:>10}{:>8}{:>10}{:>10}  {}"
 COLUMNS = (
     "scheme",
     "board",
@@ -41,6 +50,7 @@ COLUMNS = (
     "used",  # the stack's high-water mark
     "SRAM",  # data + bss + that
     "flash",
+    "state after N steps",
 )
 
 
@@ -53,20 +63,38 @@ def main() -> None:
     parser.add_argument("--boards", nargs="+")
     parser.add_argument("--compiler")
     parser.add_argument("--run", action="store_true", help="measure the stack on the virtual board")
+    parser.add_argument("--steps", type=int, default=0, help="compare the state after so many")
+    parser.add_argument("--slots", choices=("on", "off"), default="on")
     options = parser.parse_args()
     is_mcunet = "mcunet-5fps" in options.model.name
     schemes = options.schemes or (MCUNET_SCHEMES if is_mcunet else DEMO_SCHEMES)
-    targets = [load_target(name) for name in options.boards or board_names()]
+    targets = [target_of(name, options.slots) for name in options.boards or _chips()]
     graph = load(options.model)
     print(ROW.format(*COLUMNS))
+    is_right = True
     for scheme in schemes:
         step = prepare(graph, scheme, classes=options.classes)
         for target in targets:
-            if not target.is_hosted:
-                print(_row(step, target, options))
+            row, agrees = _row(step, target, options)
+            print(row, flush=True)
+            is_right &= agrees
+    sys.exit(not is_right)
 
 
-def _row(step, target, options) -> str:
+def _chips() -> list[str]:
+    return [name for name in board_names() if not target_of(name).is_hosted]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the virtual board measured and computed."""
+
+    stack_used_bytes: int
+    state: bytes
+
+
+def _row(step: TrainingStep, target: Target, options: argparse.Namespace) -> tuple[str, bool]:
+    """A line, and whether nothing in it contradicts the plan and the simulation."""
     plan = step.plan
     try:
         project = step.firmware(target)
@@ -74,18 +102,22 @@ def _row(step, target, options) -> str:
         needs = target.sram_bytes(plan.arena_bytes, plan.state_bytes)
         missing = f"{needs - target.ram.size_bytes:,} bytes too many"
         sizes = f"{plan.arena_bytes:>9,}{plan.state_bytes:>9,}"
-        return f"{step.scheme.name:18}{target.name:20}{sizes}  {missing}"
+        return f"{step.scheme.name:20}{target.name:18}{sizes}  {missing}", True
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"
         project.write(folder)
         try:
             build(folder, options.compiler)
         except BuildError as error:
-            return f"{step.scheme.name:18}{target.name:20} {error}"
+            return f"{step.scheme.name:20}{target.name:18} {error}", True
         memory = linked_memory(folder)
-        used = _stack_used(folder) if options.run else None
+        steps = options.steps or int(options.run)
+        run = _run(folder, step, steps) if steps else None
+    used = None if run is None else run.stack_used_bytes
     total = "" if used is None else f"{memory.linked_bytes - target.stack_bytes + used:,}"
-    return ROW.format(
+    is_same = run is None or not options.steps or run.state == _simulated(step, steps)
+    says = f"{steps}: {'equals' if is_same else 'DIFFERS FROM'} the simulation's"
+    row = ROW.format(
         step.scheme.name,
         target.name,
         f"{plan.arena_bytes:,}",
@@ -96,21 +128,42 @@ def _row(step, target, options) -> str:
         "" if used is None else f"{used:,}",
         total,
         f"{memory.flash_bytes:,}",
+        says if options.steps else "",
     )
+    return row, is_same and memory.agrees
 
 
-def _stack_used(folder: Path) -> int:
-    """After an inference, a training step and a save."""
+def _samples(step: TrainingStep, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise, and labels in turn."""
+    training = step.plan.training
+    shape = training.forward.tensors[training.x].type.shape[1:]
+    draw = np.random.default_rng(0)
+    samples = draw.integers(-128, 128, (count, *shape)).astype(np.int8)
+    return samples, np.arange(count) % training.classes
+
+
+def _run(folder: Path, step: TrainingStep, steps: int) -> Run:
+    """An inference, so many training steps, and a save where the board can."""
     device = Device(DirectLink(load_machine(folder, LoopbackLink())))
     identity = device.identify()
-    sample = np.random.default_rng(0).integers(-128, 128, identity.input_bytes).astype(np.int8)
-    device.send_sample(sample.tobytes())
+    x, y = _samples(step, steps)
+    device.send_sample(x[0].tobytes())
     device.infer()
-    device.send_sample(sample.tobytes())
-    device.train(0, 0, RATE)
+    device.reset(SEED)
+    for i in range(steps):
+        device.send_sample(x[i].tobytes())
+        device.train(int(y[i]), i, Rate(RATE.mult_q31, RATE.shift))
     if identity.has_slots:
         device.save()
-    return device.statistics().stack_used_bytes
+    return Run(device.statistics().stack_used_bytes, device.read_state())
+
+
+def _simulated(step: TrainingStep, steps: int) -> bytes:
+    """The state that the simulation holds after the same lessons."""
+    x, y = _samples(step, steps)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * steps)
+    return simulator.save()
 
 
 if __name__ == "__main__":
