@@ -125,6 +125,14 @@ def same_size(s: Source) -> Shape:
     return Geometry(window, (s.integer(1, 9), s.choice((s.integer(1, 12), 31, 45, 130)))), c, c
 
 
+def far_padding(s: Source) -> Shape:
+    """More columns of padding, left and right, than a block of columns takes."""
+    k = s.choice((3, 5, 7))
+    window = Window((k, k), (1, s.integer(1, 2)), (1, 1), (0, 0, s.integer(40, 90), 90))
+    c = s.choice((4, 8))
+    return Geometry(window, (k, s.integer(1, 6))), c, c
+
+
 def huge_window(s: Source) -> Shape:
     """One that no block holds."""
     window = Window(s.choice(((70, 2), (9, 60), (40, 50))))
@@ -226,7 +234,7 @@ CONVOLUTIONS = (
 )
 CONVOLVED = (many_channels, many_positions, deep_product, padded_point)
 DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)
-FILTERED = (many_channels, wide_line, huge_window, same_size, same_size)
+FILTERED = (many_channels, wide_line, huge_window, far_padding, same_size, same_size)
 
 WIDE = (
     *(

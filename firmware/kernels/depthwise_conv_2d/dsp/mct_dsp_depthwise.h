@@ -67,17 +67,37 @@ static inline int32_t mct_depthwise_is_point3(const mct_depthwise *d) {
     return d->kernel_h == 3 && d->kernel_w == 3 && d->stride_w <= 2;
 }
 
-/* Two columns, of four channels each, plus `plus` in both halves, into four rows of pairs. */
-static inline void mct_depthwise_spread(uint32_t first, uint32_t second, uint32_t plus,
-                                        int32_t stride, uint32_t *to) {
-    const uint32_t even_a = mct_add_even_bytes(plus, first);
-    const uint32_t odd_a = mct_add_odd_bytes(plus, first);
-    const uint32_t even_b = mct_add_even_bytes(plus, second);
-    const uint32_t odd_b = mct_add_odd_bytes(plus, second);
+/* Two columns, as pairs of their channels 0 and 2, 1 and 3, into four rows of pairs. */
+static inline void mct_depthwise_weave(uint32_t even_a, uint32_t odd_a, uint32_t even_b,
+                                       uint32_t odd_b, int32_t stride, uint32_t *to) {
     to[0] = mct_lows(even_a, even_b);
     to[stride] = mct_lows(odd_a, odd_b);
     to[2 * stride] = mct_highs(even_a, even_b);
     to[3 * stride] = mct_highs(odd_a, odd_b);
+}
+
+/* The same of four channels each, plus `plus` in both halves. */
+static inline void mct_depthwise_spread(uint32_t first, uint32_t second, uint32_t plus,
+                                        int32_t stride, uint32_t *to) {
+    mct_depthwise_weave(mct_add_even_bytes(plus, first), mct_add_odd_bytes(plus, first),
+                        mct_add_even_bytes(plus, second), mct_add_odd_bytes(plus, second), stride,
+                        to);
+}
+
+/* Two weights of each of four channels, times 1 or 2. */
+static inline void mct_depthwise_tap(uint32_t first, uint32_t second, int32_t factor,
+                                     uint32_t *to) {
+    uint32_t even_a = mct_add_even_bytes(0, first);
+    uint32_t odd_a = mct_add_odd_bytes(0, first);
+    uint32_t even_b = mct_add_even_bytes(0, second);
+    uint32_t odd_b = mct_add_odd_bytes(0, second);
+    if (factor == 2) {
+        even_a = mct_add_even_bytes(even_a, first);
+        odd_a = mct_add_odd_bytes(odd_a, first);
+        even_b = mct_add_even_bytes(even_b, second);
+        odd_b = mct_add_odd_bytes(odd_b, second);
+    }
+    mct_depthwise_weave(even_a, odd_a, even_b, odd_b, MCT_FILTER_PAIRS, to);
 }
 
 /* The weights as pairs. Of three in a row: (0, 1), (1, 2); else (0, 1), (2, 3) … (last, 0). */
@@ -86,21 +106,17 @@ static inline void mct_depthwise_filters(mct_depthwise_block *b) {
     const int32_t all = d->from->c;
     const int32_t next = mct_depthwise_is_point3(d) ? 1 : 2;
     const int32_t step = d->flipped ? -all : all;
-    const int8_t *w = d->w + b->c + (d->flipped ? (d->kernel_h * d->kernel_w - 1) * all : 0);
+    const int32_t whole = next == 1 ? b->filter_pairs : d->kernel_w / 2;
+    const int8_t *row = d->w + b->c + (d->flipped ? (d->kernel_h * d->kernel_w - 1) * all : 0);
     uint32_t *to = b->filters[0];
-    for (int32_t ky = 0; ky < d->kernel_h; ky++, w += d->kernel_w * step) {
-        for (int32_t t = 0; t < b->filter_pairs; t++, to++) {
-            const int32_t kx = t * next;
-            const uint32_t first = mct_row_word(w + kx * step, b->channels);
-            const uint32_t second =
-                kx + 1 < d->kernel_w ? mct_row_word(w + (kx + 1) * step, b->channels) : 0;
-            mct_depthwise_spread(first, second, 0, MCT_FILTER_PAIRS, to);
-            if (d->factor == 2) {
-                for (int32_t l = 0; l < 4; l++) {
-                    uint32_t *pair = to + l * MCT_FILTER_PAIRS;
-                    *pair = mct_add_pairs(*pair, *pair);
-                }
-            }
+    for (int32_t ky = 0; ky < d->kernel_h; ky++, row += d->kernel_w * step) {
+        const int8_t *w = row;
+        for (int32_t t = 0; t < whole; t++, w += next * step) {
+            mct_depthwise_tap(mct_row_word(w, b->channels), mct_row_word(w + step, b->channels),
+                              d->factor, to++);
+        }
+        if (whole < b->filter_pairs) {
+            mct_depthwise_tap(mct_row_word(w, b->channels), 0, d->factor, to++);
         }
     }
 }
@@ -127,11 +143,39 @@ static inline void mct_depthwise_nothing(uint32_t *to, int32_t pairs) {
     }
 }
 
+/* A row of whole words from its column ix on, which is -1 or more, and behind it nothing. */
+static inline void mct_depthwise_words(const mct_depthwise_block *b, const int8_t *row, int32_t ix,
+                                       uint32_t *to, int32_t pairs) {
+    const mct_depthwise *d = b->d;
+    const uint32_t minus = mct_pair(-d->zero_point, -d->zero_point);
+    const uint32_t outside = (uint32_t)(uint8_t)d->zero_point * 0x01010101u;
+    const int32_t pixel = b->pixel;
+    const int8_t *from = row + ix * pixel;
+    int32_t t = 0;
+    if (ix < 0) {
+        mct_depthwise_spread(outside, mct_load32(row), minus, MCT_PLANE_PAIRS, to++);
+        from += 2 * pixel;
+        ix += 2;
+        t++;
+    }
+    const int32_t left = d->from->w - ix; /* or less than none */
+    const int32_t end = mct_min(t + left / 2, pairs);
+    for (; t < end; t++) {
+        mct_depthwise_spread(mct_load32(from), mct_load32(from + pixel), minus, MCT_PLANE_PAIRS,
+                             to++);
+        from += 2 * pixel;
+    }
+    if (t < pairs && left % 2 == 1) {
+        mct_depthwise_spread(mct_load32(from), outside, minus, MCT_PLANE_PAIRS, to++);
+        t++;
+    }
+    mct_depthwise_nothing(to, pairs - t);
+}
+
 /* The row iy of the upsampled image into a row of the planes. */
 static inline void mct_depthwise_load(mct_depthwise_block *b, int32_t iy, int32_t slot) {
     const mct_depthwise *d = b->d;
     uint32_t *to = b->planes[0] + slot * b->pairs;
-    const uint32_t minus = mct_pair(-d->zero_point, -d->zero_point);
     const int32_t at = iy < 0 ? -1 : iy / d->upsample_h;
     if (at < 0 || at >= d->from->h || at * d->upsample_h != iy) {
         mct_depthwise_nothing(to, b->pairs);
@@ -139,37 +183,19 @@ static inline void mct_depthwise_load(mct_depthwise_block *b, int32_t iy, int32_
     }
     const int8_t *row = b->x + at * d->from->w * b->pixel;
     int32_t ix = b->column * d->stride_w - d->pad_left;
-    const int plain = d->upsample_w == 1 && b->channels == 4;
-    const int32_t width = d->from->w * d->upsample_w;
     const int32_t before = ix < -1 ? mct_min(-ix / 2, b->pairs) : 0;
     mct_depthwise_nothing(to, before);
     to += before;
     ix += 2 * before;
-    int32_t t = before;
-    while (t < b->pairs) {
-        if (ix >= width) {
-            mct_depthwise_nothing(to, b->pairs - t);
-            return;
-        }
-        if (plain && ix >= 0 && ix + 1 < d->from->w) {
-            const int32_t pixel = b->pixel;
-            const int8_t *from = row + ix * pixel;
-            const int32_t count = mct_min((d->from->w - ix) / 2, b->pairs - t);
-            for (int32_t i = 0; i < count; i++) {
-                mct_depthwise_spread(mct_load32(from), mct_load32(from + pixel), minus,
-                                     MCT_PLANE_PAIRS, to);
-                from += 2 * pixel;
-                to++;
-            }
-            ix += 2 * count;
-            t += count;
-            continue;
-        }
+    const int32_t pairs = b->pairs - before;
+    if (d->upsample_w == 1 && b->channels == 4 && pairs > 0) {
+        mct_depthwise_words(b, row, ix, to, pairs);
+        return;
+    }
+    const uint32_t minus = mct_pair(-d->zero_point, -d->zero_point);
+    for (int32_t t = 0; t < pairs; t++, ix += 2) {
         mct_depthwise_spread(mct_depthwise_pixel(b, row, ix), mct_depthwise_pixel(b, row, ix + 1),
-                             minus, MCT_PLANE_PAIRS, to);
-        to++;
-        ix += 2;
-        t++;
+                             minus, MCT_PLANE_PAIRS, to++);
     }
 }
 
