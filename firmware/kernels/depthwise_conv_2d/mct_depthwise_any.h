@@ -13,10 +13,11 @@ static inline void mct_set_aside(const int8_t *from, int32_t step, int32_t count
 }
 
 /* Where the result takes the place of the input: channel by channel, each of which is set aside before.
- * For any window that keeps an image's size; plane: one channel. */
-static inline void mct_depthwise_in_place(const mct_depthwise_conv_2d_s8_params *p, const int8_t *w,
-                                          const int32_t *b, int8_t *y, uint8_t *mask,
-                                          int8_t *plane) {
+ * For any window that keeps an image's size; plane: one channel. Not inlined: with the other loop in one
+ * function, a Cortex-M0+ has too few registers for either. */
+static __attribute__((noinline)) void
+mct_depthwise_in_place(const mct_depthwise_conv_2d_s8_params *p, const int8_t *w, const int32_t *b,
+                       int8_t *y, uint8_t *mask, int8_t *plane) {
     const mct_shape shape = {p->y.h, p->y.w, 1};
     const int32_t positions = p->y.h * p->y.w;
     for (int32_t i = 0; mask != NULL && i < (positions * p->y.c + 7) / 8; i++) {
