@@ -85,6 +85,19 @@ static void run(const mct_segment *segment, uint8_t *arena) {
     }
 }
 
+/* The same when a row of tensor 0 came and none could go on before: only its readers can begin. */
+static void run_readers(const mct_segment *segment, uint8_t *arena) {
+    const mct_stream_tensor *x = &segment->tensors[0];
+    bool went_on = false;
+    for (uint32_t i = 0; i < x->reader_count; i++) {
+        const uint32_t reader = segment->links[x->first_reader + i];
+        went_on |= advance(segment, arena, &segment->stages[reader]);
+    }
+    if (went_on) {
+        run(segment, arena);
+    }
+}
+
 void mct_segment_start(const mct_segment *segment, uint8_t *arena, bool is_fed) {
     mct_progress *done = progress_of(segment, arena);
     for (uint32_t i = 0; i < segment->tensor_count; i++) {
@@ -118,7 +131,7 @@ void mct_segment_feed(const mct_segment *segment, uint8_t *arena, uint32_t fed, 
         if (column == x->row_bytes) {
             column = 0;
             p->next++;
-            run(segment, arena);
+            run_readers(segment, arena);
         }
     }
 }

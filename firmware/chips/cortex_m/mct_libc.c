@@ -21,6 +21,10 @@ static inline uintptr_t misalignment(const void *address) {
     return (uintptr_t)address % sizeof(word);
 }
 
+static inline void copy_quad(uint8_t *to, const uint8_t *from) {
+    *(quad *)(void *)to = *(const quad *)(const void *)from;
+}
+
 /* From the first byte to the last: right for to <= from, whatever overlaps. */
 static inline void copy_up(uint8_t *to, const uint8_t *from, size_t count) {
     if (misalignment(to) == misalignment(from)) {
@@ -28,10 +32,11 @@ static inline void copy_up(uint8_t *to, const uint8_t *from, size_t count) {
             *to++ = *from++;
             keep_loop();
         }
-        for (; count >= sizeof(quad); count -= sizeof(quad)) {
-            *(quad *)(void *)to = *(const quad *)(const void *)from;
-            to += sizeof(quad);
-            from += sizeof(quad);
+        for (; count >= 2 * sizeof(quad); count -= 2 * sizeof(quad)) {
+            copy_quad(to, from);
+            copy_quad(to + sizeof(quad), from + sizeof(quad));
+            to += 2 * sizeof(quad);
+            from += 2 * sizeof(quad);
             keep_loop();
         }
         for (; count >= sizeof(word); count -= sizeof(word)) {
