@@ -20,12 +20,14 @@ from mcutrain_host.virtual.counter import (
 )
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.image import Image
+from mcutrain_host.virtual.pages import Pages
 from unicorn import (
     UC_ARCH_ARM,
     UC_HOOK_BLOCK,
     UC_HOOK_INSN_INVALID,
     UC_HOOK_INTR,
     UC_HOOK_MEM_INVALID,
+    UC_HOOK_TLB_FILL,
     UC_MEM_FETCH_PROT,
     UC_MEM_FETCH_UNMAPPED,
     UC_MEM_READ_PROT,
@@ -36,6 +38,7 @@ from unicorn import (
     UC_PROT_EXEC,
     UC_PROT_NONE,
     UC_PROT_READ,
+    UC_TLB_VIRTUAL,
 )
 from unicorn.arm_const import (
     UC_ARM_REG_LR,
@@ -70,16 +73,15 @@ MODEL_FUNCTIONS = (
     "mct_train",
 )
 """What mct_model.c exports; its static functions are found by the name of the file."""
+ADDRESSES = 1 << 32
 NOWHERE = 0xFFFFFFFE
 """An address that no program comes to."""
 SLICE = 2_000_000
 """Instructions between two looks at the link and at requests from outside: some 20 ms."""
 ENGINES_BEFORE_COLLECTION = 8
-PREFETCH_ABORT = 3
 EXCEPTIONS = {
     1: "executes an undefined instruction",
     2: "executes SVC, and no exception is modelled",
-    PREFETCH_ABORT: "jumps to an address that has no code",
     4: "reads or writes at an address that is not aligned",
     17: "uses a coprocessor that is not there",
     18: "jumps to an even address, which is no Thumb code",
@@ -110,6 +112,7 @@ class Cpu:
         model = {*MODEL_FUNCTIONS, *image.model_functions}
         self.counter = Counter(uclib, image.functions, model)
         self.counter.face.track_stack = track_stack
+        self._code_pages = Pages(uclib)
         self._pages = self._page_table()
         self._set_code_range()
 
@@ -241,19 +244,14 @@ class Cpu:
                 engine.mem_map_ptr(origin, len(buffer), access, ctypes.addressof(buffer))
         for begin, end in self._mmio_spans():
             engine.mmio_map(begin, end - begin, self._mmio_read, begin, self._mmio_write, begin)
-        engine.hook_add(UC_HOOK_MEM_INVALID, self._invalid_memory)
+        engine.ctl_set_tlb_mode(UC_TLB_VIRTUAL)
+        _hook(engine, UC_HOOK_TLB_FILL, *self._code_pages.callback)
+        for begin, last in self._outside_ram():
+            # within RAM nothing is forbidden; a hook there would slow all stores down
+            engine.hook_add(UC_HOOK_MEM_INVALID, self._invalid_memory, None, begin, last)
         engine.hook_add(UC_HOOK_INTR, self._exception)
         engine.hook_add(UC_HOOK_INSN_INVALID, self._invalid_instruction)
-        function, user_data = self.counter.callback
-        uclib.uc_hook_add(
-            engine._uch,
-            ctypes.byref(ctypes.c_size_t()),
-            UC_HOOK_BLOCK,
-            function,
-            user_data,
-            ctypes.c_uint64(1),
-            ctypes.c_uint64(0),
-        )
+        _hook(engine, UC_HOOK_BLOCK, *self.counter.callback)
         self.engine = engine
 
     def _mmio_spans(self) -> list[tuple[int, int]]:
@@ -265,6 +263,21 @@ class Cpu:
                 spans[-1] = (spans[-1][0], page * 4096 + 4096)
             else:
                 spans.append((page * 4096, page * 4096 + 4096))
+        return spans
+
+    def _outside_ram(self) -> list[tuple[int, int]]:
+        """The first and the last address of each span of all others."""
+        ram = [
+            (origin, len(memory.content))
+            for memory in self.chip.memories
+            if memory.kind == "ram"
+            for origin in (memory.origin, *memory.aliases)
+        ]
+        spans, at = [], 0
+        for origin, size in [*sorted(ram), (ADDRESSES, 0)]:
+            if at < origin:
+                spans.append((at, origin - 1))
+            at = origin + size
         return spans
 
     # ----------------------------------------------------------------------- the core's accesses
@@ -323,9 +336,7 @@ class Cpu:
             self.stop()
         else:
             what = EXCEPTIONS.get(number, f"causes exception {number} of the emulator")
-            pc = self.counter.face.block if number == PREFETCH_ABORT else None
-            where = "" if pc is None else self.image.locate(pc)
-            self._stop_with(BoardFault(f"the firmware {what}", where, pc))
+            self._stop_with(BoardFault(f"the firmware {what}"))
 
     def _invalid_instruction(self, _: Any, __: Any) -> bool:
         pc = self.engine.reg_read(UC_ARM_REG_PC)
@@ -411,6 +422,13 @@ class Cpu:
         self._replayed = None
         for address, data in repairs:
             self.chip.put(address, data)
+
+
+def _hook(engine: Any, kind: int, function: ctypes.c_void_p, user_data: ctypes.c_void_p) -> None:
+    """Let C code be called, wherever in memory."""
+    everywhere = ctypes.c_uint64(1), ctypes.c_uint64(0)
+    handle = ctypes.byref(ctypes.c_size_t())
+    uclib.uc_hook_add(engine._uch, handle, kind, function, user_data, *everywhere)
 
 
 def _sentence(kind: int, address: int, size: int, in_flash: bool) -> str:

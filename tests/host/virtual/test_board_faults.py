@@ -24,6 +24,8 @@ def run(tmp_path: Path, address: int, instruction: str) -> None:
         (0x40012000, "ldr r1, [r0]", "0x40012000"),
         (0x1FFF0000, "str r1, [r0]", "read-only"),
         (0x60000001, "bx r0", "jumps to 0x60000000, where no code is"),
+        (0x40020001, "bx r0", "jumps to 0x40020000, where no code is"),
+        (0xE000E001, "bx r0", "jumps to 0xe000e000, where no code is"),
         (0x40020000, "ldr r1, [r0]", "GPIOA while its clock is off"),
         (0x40004400, "str r0, [r0, #12]", "USART2 while its clock is off"),
         (0xE000E100, "str r0, [r0]", "enables an interrupt"),
