@@ -39,12 +39,11 @@ from mcutrain_host.virtual.stm32 import (
     Gated,
     Gpio,
     Pwr,
-    Rcc,
     UsartPins,
     UsartV1,
     UsartV2,
 )
-from mcutrain_host.virtual.stm32_flash import Stm32Flash
+from mcutrain_host.virtual.stm32_family import F4, Family
 
 KB = 1024
 SYSTEM_CONTROL, CYCLE_COUNTER, DEBUG_MCU = 0xE000E000, 0xE0001000, 0xE0042000
@@ -187,6 +186,7 @@ class Stm32Facts:
     loader_ram: int
     """RAM from the start on that the ROM bootloader uses itself."""
     revision: int
+    family: Family = F4
     cache_bytes: int = 0
     flash_aliases: tuple[int, ...] = ()
 
@@ -256,19 +256,9 @@ STM32 = {
     ),
 }
 
-USARTS = {
-    "USART1": (0x40011000, Rcc.APB2ENR, 4),
-    "USART2": (0x40004400, Rcc.APB1ENR, 17),
-    "USART3": (0x40004800, Rcc.APB1ENR, 18),
-    "UART4": (0x40004C00, Rcc.APB1ENR, 19),
-    "UART5": (0x40005000, Rcc.APB1ENR, 20),
-    "USART6": (0x40011400, Rcc.APB2ENR, 5),
-}
-ALTERNATE = {"USART1": 7, "USART2": 7, "USART3": 7, "UART4": 8, "UART5": 8, "USART6": 8}
-
 
 class Stm32Chip(Chip):
-    """An STM32F4 or F7 with one USART connected."""
+    """An STM32 with one USART connected."""
 
     RAM, FLASH = 0x20000000, 0x08000000
 
@@ -283,39 +273,42 @@ class Stm32Chip(Chip):
             MemoryBank("system memory", facts.rom, self._rom(), "rom"),
             *(MemoryBank(name, at, bytearray(size), "ram") for name, at, size in facts.other_ram),
         ]
-        self.rcc = Rcc(facts.limits)
-        self.controller = Stm32Flash(machine, self.flash, timing, facts.core == "cortex-m7")
+        self.rcc = facts.family.rcc(facts.limits)
+        self.controller = facts.family.controller(machine, self.flash, timing, facts.core)
         self._add_devices(spec)
 
     def _add_devices(self, spec: BoardDescription) -> None:
-        facts, rcc = self.facts, self.rcc
+        facts, family, rcc = self.facts, self.facts.family, self.rcc
         pwr = Pwr(facts.limits.overdrive is not None)
         rcc.flash_wait_states = lambda: self.controller.wait_states
         rcc.overdriven = lambda: pwr.overdriven
-        self.add(0x40023800, rcc)
-        self.add(0x40023C00, self.controller)
-        self.add(0x40007000, Gated(pwr, rcc, Rcc.APB1ENR, 28))
-        self.add(0x40013800, Gated(Silent("SYSCFG", 0x30), rcc, Rcc.APB2ENR, 14))
+        self.add(family.rcc_at, rcc)
+        self.add(family.controller_at, self.controller)
+        self.add(0x40007000, Gated(pwr, rcc, rcc.APB1ENR, 28))
+        syscfg = Gated(Silent("SYSCFG", 0x30), rcc, rcc.APB2ENR, family.syscfg_bit)
+        self.add(family.syscfg_at, syscfg)
         identity = facts.revision << 16 | facts.chip_id
         self.add(DEBUG_MCU, Silent("DBGMCU", 0x10, {0: identity}))
         ports = {letter: Gpio(letter) for letter in facts.ports}
-        for number, port in enumerate(ports.values()):
-            self.add(0x40020000 + 0x400 * number, Gated(port, rcc, Rcc.AHB1ENR, number))
+        for letter, port in ports.items():
+            gated = Gated(port, rcc, rcc.GPIOENR, family.port_bits[letter])
+            self.add(family.port_at(letter), gated)
         name = spec.uart.name
-        if name not in USARTS:
+        if name not in family.usarts:
             raise VirtualBoardError(f"{name} of {spec.name} is not modelled")
-        address, register, bit = USARTS[name]
+        place = family.usarts[name]
         self.serial = self.machine.line(1)
         bus_hz: Callable[[], int] = (
-            (lambda: rcc.apb1_hz) if register == Rcc.APB1ENR else (lambda: rcc.apb2_hz)
+            (lambda: rcc.apb1_hz) if place.register == rcc.APB1ENR else (lambda: rcc.apb2_hz)
         )
         pins = UsartPins(
             bus_hz,
             spec.uart.baud,
-            pin_check(spec, "sends", name, ports),
-            pin_check(spec, "receives", name, ports),
+            pin_check(spec, "sends", place.function, ports),
+            pin_check(spec, "receives", place.function, ports),
         )
-        self.add(address, Gated(facts.usart(name, self.serial, pins), rcc, register, bit))
+        usart = facts.usart(name, self.serial, pins)
+        self.add(place.address, Gated(usart, rcc, place.register, place.bit))
 
     def _rom(self) -> bytearray:
         """A vector table that leads to a BKPT, and the chip's facts."""
@@ -400,20 +393,23 @@ class Stm32Chip(Chip):
 
 
 def pin_check(
-    spec: BoardDescription, role: str, uart: str, ports: Mapping[str, Gpio]
+    spec: BoardDescription, role: str, wanted: int, ports: Mapping[str, Gpio]
 ) -> Callable[[], str | None]:
-    """Why the UART is not connected to the pin that the board's description names."""
+    """Why the UART is not connected to the pin that the board's description names.
+
+    wanted: the alternate function of its pins.
+    """
     found = re.search(rf"\bP([A-K])(\d+)\b[^,]*?\b{role}", spec.uart.pins)
     if found is None or found[1] not in ports:
         return lambda: None
-    port, pin, wanted = ports[found[1]], int(found[2]), ALTERNATE[uart]
+    port, pin = ports[found[1]], int(found[2])
 
     def check() -> str | None:
         actual = port.function(pin)
         if actual == wanted:
             return None
         return (
-            f"{uart} is switched on and pin P{found[1]}{pin}, which {role}, "
+            f"{spec.uart.name} is switched on and pin P{found[1]}{pin}, which {role}, "
             f"has alternate function {actual}, not {wanted}"
         )
 

@@ -1,24 +1,20 @@
-"""Clocks, pins and USARTs of the STM32F4 and F7: RM0090, RM0390, RM0385."""
+"""Clocks, pins and USARTs of the STM32F4 and F7, and what the F3 shares: RM0090, RM0390, RM0385."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mcutrain_host.virtual.bus import Peripheral, Registers
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.serial_line import Wire
 
-HSI_HZ = 16_000_000
 BAUD_TOLERANCE = 0.03
 """A receiver that samples in the middle of bits bears about that much."""
 MAX_VCO_HZ, MIN_VCO_HZ = 432_000_000, 100_000_000
 AHB_DIVISORS = (2, 4, 8, 16, 64, 128, 256, 512)
 APB_DIVISORS = (2, 4, 8, 16)
-APB1_BASE, APB2_BASE, AHB1_BASE = 0x40000000, 0x40010000, 0x40020000
-
-WAIT_STATE_HZ = 30_000_000
-"""The flash needs another wait state from every multiple of it on, at 2.7 V and more."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +28,25 @@ class ClockLimits:
 
 
 class Rcc(Registers):
-    """Reset and clock control: ready bits follow enable bits; frequencies are those set up."""
+    """Reset and clock control: ready bits follow enable bits; frequencies are those set up.
 
-    CR, PLLCFGR, CFGR = 0x00, 0x04, 0x08
-    AHB1ENR, APB1ENR, APB2ENR = 0x30, 0x40, 0x44
+    hsi_hz: of the internal oscillator. wait_state_hz: the flash needs another wait state from every
+    multiple of it on, at 2.7 V and more. ready: bits of CR that are set, and what follows them.
+    apb_shifts: of the prescalers of APB1 and APB2 in CFGR.
+    """
 
-    def __init__(self, limits: ClockLimits) -> None:
-        layout = dict.fromkeys(range(0, 0x98, 4), 0)
-        for absent in (0x1C, 0x2C, 0x3C, 0x48, 0x4C, 0x5C, 0x68, 0x6C, 0x78, 0x7C):
-            del layout[absent]
-        layout |= {self.CR: 0x83, self.PLLCFGR: 0x24003010, self.AHB1ENR: 0x00100000}
-        super().__init__("RCC", layout | {0x74: 0x0E000000})
+    CR: ClassVar = 0x00
+    CFGR: ClassVar[int]
+    GPIOENR: ClassVar[int]
+    APB1ENR: ClassVar[int]
+    APB2ENR: ClassVar[int]
+    hsi_hz: ClassVar[int]
+    wait_state_hz: ClassVar[int]
+    ready: ClassVar[tuple[tuple[int, int], ...]]
+    apb_shifts: ClassVar[tuple[int, int]]
+
+    def __init__(self, limits: ClockLimits, layout: Mapping[int, int]) -> None:
+        super().__init__("RCC", layout)
         self.limits = limits
         self.flash_wait_states: Callable[[], int] = lambda: 0
         self.overdriven: Callable[[], bool] = lambda: False
@@ -51,7 +55,7 @@ class Rcc(Registers):
         """Each clock is ready as soon as it is on; there is no crystal in this model."""
         value = super().load(word)
         if word == self.CR:
-            for enable, ready in ((0, 1), (24, 25), (26, 27), (28, 29)):
+            for enable, ready in self.ready:
                 value = value & ~(1 << ready) | (value >> enable & 1) << ready
         if word == self.CFGR:
             value = value & ~0xC | (value & 3) << 2
@@ -59,16 +63,29 @@ class Rcc(Registers):
 
     def store(self, word: int, value: int) -> None:
         """Refuses what the manual forbids."""
-        if word == self.PLLCFGR and self.values[self.CR] >> 24 & 1:
-            raise BoardFault("the firmware changes RCC_PLLCFGR while the PLL runs")
+        if self.is_pll_on and self.sets_pll(word, value):
+            raise BoardFault("the firmware changes the PLL's settings while the PLL runs")
         super().store(word, value)
         if word == self.CFGR:
             self._check()
 
     @property
+    def is_pll_on(self) -> bool:
+        """Does the PLL run?"""
+        return bool(self.values[self.CR] >> 24 & 1)
+
+    def sets_pll(self, word: int, value: int) -> bool:
+        """Does such a write change how the PLL is set up?"""
+        raise NotImplementedError
+
+    def pll_hz(self) -> int:
+        """What the PLL gives. Raises BoardFault for what it cannot."""
+        raise NotImplementedError
+
+    @property
     def from_reset_clock(self) -> bool:
         """Does the core run as after a reset, without the PLL?"""
-        return self.values[self.CFGR] & 0xF3 == 0 and not self.values[self.CR] >> 24 & 1
+        return self.values[self.CFGR] & 0xF3 == 0 and not self.is_pll_on
 
     @property
     def core_hz(self) -> int:
@@ -79,12 +96,12 @@ class Rcc(Registers):
     @property
     def apb1_hz(self) -> int:
         """Of the slow peripheral bus."""
-        return self._apb_hz(10)
+        return self._apb_hz(self.apb_shifts[0])
 
     @property
     def apb2_hz(self) -> int:
         """Of the fast peripheral bus."""
-        return self._apb_hz(13)
+        return self._apb_hz(self.apb_shifts[1])
 
     def is_on(self, register: int, bit: int) -> bool:
         """Is a peripheral's clock on?"""
@@ -97,28 +114,16 @@ class Rcc(Registers):
     def _system_hz(self) -> int:
         source = self.values[self.CFGR] & 3
         if source == 0:
-            return HSI_HZ
+            return self.hsi_hz
         if source != 2:
             raise BoardFault("the firmware switches to the crystal, and this model has none")
-        if not self.values[self.CR] >> 24 & 1:
+        if not self.is_pll_on:
             raise BoardFault("the firmware switches to the PLL, which is not on")
-        return self._pll_hz()
-
-    def _pll_hz(self) -> int:
-        setting = self.values[self.PLLCFGR]
-        m, n, p = setting & 0x3F, setting >> 6 & 0x1FF, 2 * (setting >> 16 & 3) + 2
-        if setting >> 22 & 1:
-            raise BoardFault("the PLL is fed by the crystal, and this model has none")
-        if m < 2 or not 1_000_000 <= HSI_HZ / m <= 2_000_000:
-            raise BoardFault(f"the PLL's input is {HSI_HZ} Hz / {m}, not 1 to 2 MHz")
-        vco_hz = HSI_HZ * n // m
-        if not MIN_VCO_HZ <= vco_hz <= MAX_VCO_HZ:
-            raise BoardFault(f"the PLL's oscillator is set to {vco_hz} Hz, beyond its range")
-        return vco_hz // p
+        return self.pll_hz()
 
     def _check(self) -> None:
         limits = self.limits
-        states = (self.core_hz - 1) // WAIT_STATE_HZ
+        states = (self.core_hz - 1) // self.wait_state_hz
         if self.flash_wait_states() < states:
             raise BoardFault(
                 f"at {self.core_hz} Hz the flash needs {states} wait states, "
@@ -133,6 +138,40 @@ class Rcc(Registers):
                 raise BoardFault(f"{name} is set to {hz} Hz, and bears {most}")
         if limits.overdrive and self.core_hz > limits.overdrive and not self.overdriven():
             raise BoardFault(f"{self.core_hz} Hz need the over-drive, which is not on")
+
+
+class RccF4(Rcc):
+    """The STM32F4's and F7's: RM0090, "Reset and clock control"."""
+
+    PLLCFGR, CFGR = 0x04, 0x08
+    GPIOENR, APB1ENR, APB2ENR = 0x30, 0x40, 0x44
+    hsi_hz, wait_state_hz = 16_000_000, 30_000_000
+    ready = ((0, 1), (24, 25), (26, 27), (28, 29))
+    apb_shifts = (10, 13)
+
+    def __init__(self, limits: ClockLimits) -> None:
+        layout = dict.fromkeys(range(0, 0x98, 4), 0)
+        for absent in (0x1C, 0x2C, 0x3C, 0x48, 0x4C, 0x5C, 0x68, 0x6C, 0x78, 0x7C):
+            del layout[absent]
+        layout |= {self.CR: 0x83, self.PLLCFGR: 0x24003010, self.GPIOENR: 0x00100000}
+        super().__init__(limits, layout | {0x74: 0x0E000000})
+
+    def sets_pll(self, word: int, value: int) -> bool:
+        """Any write to its register."""
+        return word == self.PLLCFGR
+
+    def pll_hz(self) -> int:
+        """The oscillator's frequency / m * n / p."""
+        setting = self.values[self.PLLCFGR]
+        m, n, p = setting & 0x3F, setting >> 6 & 0x1FF, 2 * (setting >> 16 & 3) + 2
+        if setting >> 22 & 1:
+            raise BoardFault("the PLL is fed by the crystal, and this model has none")
+        if m < 2 or not 1_000_000 <= self.hsi_hz / m <= 2_000_000:
+            raise BoardFault(f"the PLL's input is {self.hsi_hz} Hz / {m}, not 1 to 2 MHz")
+        vco_hz = self.hsi_hz * n // m
+        if not MIN_VCO_HZ <= vco_hz <= MAX_VCO_HZ:
+            raise BoardFault(f"the PLL's oscillator is set to {vco_hz} Hz, beyond its range")
+        return vco_hz // p
 
 
 class Pwr(Registers):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from mcutrain_host.virtual.bus import Board, Registers
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, Timing
@@ -13,19 +16,22 @@ ERRORS = 0xF2
 PROGRAM, ERASE, MASS_ERASE, START, LOCK = 1 << 0, 1 << 1, 1 << 2, 1 << 16, 1 << 31
 
 
-class Stm32Flash(Registers):
-    """Erases sectors, and writes to erased bytes, once it is unlocked."""
+class FlashController(Registers):
+    """What the STM32s' have in common: two keys unlock it, and it is busy for a while.
 
-    def __init__(self, board: Board, memory: FlashMemory, timing: Timing, has_otp: bool) -> None:
-        super().__init__("the flash controller", self._layout(has_otp))
+    lock: the bit of CR that says it is locked; wait_mask: of the wait states in ACR.
+    """
+
+    lock: ClassVar[int]
+    wait_mask: ClassVar[int]
+
+    def __init__(
+        self, board: Board, memory: FlashMemory, timing: Timing, layout: Mapping[int, int]
+    ) -> None:
+        super().__init__("the flash controller", layout)
         self.board, self.memory, self.timing = board, memory, timing
         self._keys_given = 0
         self._shut = False
-
-    @staticmethod
-    def _layout(has_second_options: bool) -> dict[int, int]:
-        layout = {ACR: 0, KEYR: 0, OPTKEYR: 0, SR: 0, CR: LOCK, OPTCR: 0x0FFFAAED}
-        return layout | ({OPTCR1: 0x00400080} if has_second_options else {})
 
     def reset(self) -> None:
         """As after power-on: locked."""
@@ -35,7 +41,54 @@ class Stm32Flash(Registers):
     @property
     def wait_states(self) -> int:
         """What the firmware set."""
-        return self.values[ACR] & 0xF
+        return self.values[ACR] & self.wait_mask
+
+    def program(self, address: int, size: int, value: int) -> bytes:
+        """The core writes to the flash's memory: what is there afterwards. Raises BoardFault."""
+        raise NotImplementedError
+
+    def key(self, value: int) -> None:
+        """The firmware writes to KEYR."""
+        expected = KEYS[self._keys_given] if not self._shut and self._keys_given < 2 else None
+        if value != expected:
+            self._shut = True
+            raise BoardFault(
+                f"{value:#010x} is not the next key of FLASH_KEYR: the flash stays locked until "
+                "the next reset, and the core gets a bus error"
+            )
+        self._keys_given += 1
+        if self._keys_given == 2:
+            self.values[CR] &= ~self.lock
+
+    def lock_again(self) -> None:
+        """Keys are needed anew."""
+        self._keys_given = 0
+
+    def wait(self) -> None:
+        """The core's access waits for the operation under way."""
+        operation = self.memory.operation
+        if operation is not None and self.memory.busy(self.board.now):
+            self.board.skip(operation.ends - self.board.now)
+
+    def erase(self, offset: int, count: int) -> None:
+        """Begin to erase a span."""
+        self.memory.change(self.board, offset, bytes([ERASED]) * count, self.timing.erase)
+        self.board.code_changed()
+        self.board.operation_started("erase")
+
+
+class Stm32Flash(FlashController):
+    """Erases sectors, and writes to erased bytes, once it is unlocked."""
+
+    lock, wait_mask = LOCK, 0xF
+
+    def __init__(self, board: Board, memory: FlashMemory, timing: Timing, has_otp: bool) -> None:
+        super().__init__(board, memory, timing, self._layout(has_otp))
+
+    @staticmethod
+    def _layout(has_second_options: bool) -> dict[int, int]:
+        layout = {ACR: 0, KEYR: 0, OPTKEYR: 0, SR: 0, CR: LOCK, OPTCR: 0x0FFFAAED}
+        return layout | ({OPTCR1: 0x00400080} if has_second_options else {})
 
     def load(self, word: int) -> int:
         """BUSY while an operation is under way."""
@@ -47,7 +100,7 @@ class Stm32Flash(Registers):
     def store(self, word: int, value: int) -> None:
         """Keys, the status's errors to clear, and commands."""
         if word == KEYR:
-            self._key(value)
+            self.key(value)
         elif word == SR:
             self.values[SR] &= ~(value & (ERRORS | 1))
         elif word == CR:
@@ -66,7 +119,7 @@ class Stm32Flash(Registers):
         offset = address - self.memory.origin
         before = bytes(self.memory.bytes[offset : offset + size])
         after = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        self._wait()
+        self.wait()
         if not self.values[CR] & PROGRAM or self.values[CR] & LOCK:
             self.values[SR] |= SEQUENCE
         elif address % size:
@@ -81,30 +134,12 @@ class Stm32Flash(Registers):
             return after
         return before
 
-    def _key(self, value: int) -> None:
-        expected = KEYS[self._keys_given] if not self._shut and self._keys_given < 2 else None
-        if value != expected:
-            self._shut = True
-            raise BoardFault(
-                f"{value:#010x} is not the next key of FLASH_KEYR: the flash stays locked until "
-                "the next reset, and the core gets a bus error"
-            )
-        self._keys_given += 1
-        if self._keys_given == 2:
-            self.values[CR] &= ~LOCK
-
-    def _wait(self) -> None:
-        """The core's access waits for the operation under way."""
-        operation = self.memory.operation
-        if operation is not None and self.memory.busy(self.board.now):
-            self.board.skip(operation.ends - self.board.now)
-
     def _control(self, value: int) -> None:
-        self._wait()
+        self.wait()
         if self.values[CR] & LOCK:
             return
         if value & LOCK:
-            self._keys_given = 0
+            self.lock_again()
         self.values[CR] = value & ~START
         if value & START:
             self._erase(value)
@@ -118,7 +153,4 @@ class Stm32Flash(Registers):
         else:
             self.values[SR] |= SEQUENCE
             return
-        offset, count = span
-        self.memory.change(self.board, offset, bytes([ERASED]) * count, self.timing.erase)
-        self.board.code_changed()
-        self.board.operation_started("erase")
+        self.erase(*span)
