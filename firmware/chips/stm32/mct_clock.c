@@ -1,3 +1,4 @@
+/* The clocks of the STM32F4 and F7, of a multiple of 1 MHz, from the internal 16 MHz oscillator. */
 #include "mct_board_config.h"
 #include "mct_stm32.h"
 
@@ -16,22 +17,12 @@
 /* Flash wait states at 2.7 … 3.6 V: one more for each 30 MHz. */
 #define WAIT_STATES ((MCT_CLOCK_HZ - 1u) / 30000000u)
 
-/* Waits for all bits of the mask. Gives up after some 10 ms, 30 times what any of them takes: an
- * emulator may have no clocks, and works all the same. */
-static void wait_for(uint32_t register_address, uint32_t mask) {
-    for (int32_t left = 20000; left > 0; left--) {
-        if ((MCT_REGISTER(register_address) & mask) == mask) {
-            return;
-        }
-    }
-}
-
 static void start_overdrive(void) {
     mct_peripheral_on(MCT_RCC_APB1ENR, 28);
     MCT_REGISTER(PWR_CR) |= 1u << 16; /* ODEN */
-    wait_for(PWR_CSR, 1u << 16);
+    mct_wait_for(PWR_CSR, 1u << 16);
     MCT_REGISTER(PWR_CR) |= 1u << 17; /* ODSWEN */
-    wait_for(PWR_CSR, 1u << 17);
+    mct_wait_for(PWR_CSR, 1u << 17);
 }
 
 void mct_clock_start(void) {
@@ -39,7 +30,7 @@ void mct_clock_start(void) {
     const uint32_t n = MCT_CLOCK_HZ / 2000000u * PLL_DIVISOR;
     MCT_REGISTER(RCC_PLLCFGR) = 0x24000000u | (PLL_DIVISOR / 2u - 1u) << 16 | n << 6 | 8u;
     MCT_REGISTER(RCC_CR) |= 1u << 24; /* PLLON */
-    wait_for(RCC_CR, 1u << 25);
+    mct_wait_for(RCC_CR, 1u << 25);
     if (MCT_CLOCK_HZ > OVERDRIVE_HZ) {
         start_overdrive();
     }
@@ -48,24 +39,16 @@ void mct_clock_start(void) {
     const uint32_t buses = 4u << 13 | 5u << 10; /* APB2 / 2, APB1 / 4 */
     MCT_REGISTER(RCC_CFGR) = buses;
     MCT_REGISTER(RCC_CFGR) = buses | 2u; /* run from the PLL */
-    wait_for(RCC_CFGR, 2u << 2);
-}
-
-void mct_peripheral_on(uint32_t register_address, uint32_t bit) {
-    MCT_REGISTER(register_address) |= 1u << bit;
-    (void)MCT_REGISTER(register_address); /* the clock runs two cycles after the write */
+    mct_wait_for(RCC_CFGR, 2u << 2);
 }
 
 void mct_pin_alternate(char port, uint32_t pin, uint32_t function) {
     const uint32_t number = (uint32_t)(port - 'A');
-    const uint32_t gpio = 0x40020000u + 0x400u * number;
-    const uint32_t alternate = gpio + 0x20u + 4u * (pin / 8);
-    const uint32_t nibble = 4u * (pin % 8);
-    const uint32_t pair = 2u * pin;
     mct_peripheral_on(MCT_RCC_AHB1ENR, number);
-    MCT_REGISTER(alternate) = (MCT_REGISTER(alternate) & ~(0xFu << nibble)) | function << nibble;
-    MCT_REGISTER(gpio + 0x08u) |= 2u << pair; /* OSPEEDR: fast edges */
-    /* PUPDR: pulled up, so that an open receiver is silent */
-    MCT_REGISTER(gpio + 0x0Cu) = (MCT_REGISTER(gpio + 0x0Cu) & ~(3u << pair)) | 1u << pair;
-    MCT_REGISTER(gpio) = (MCT_REGISTER(gpio) & ~(3u << pair)) | 2u << pair; /* MODER */
+    mct_port_alternate(0x40020000u + 0x400u * number, pin, function);
+}
+
+uint32_t mct_syscfg_on(void) {
+    mct_peripheral_on(MCT_RCC_APB2ENR, 14);
+    return 0x40013800u;
 }

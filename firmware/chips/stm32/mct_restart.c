@@ -1,10 +1,9 @@
 /* Restarts, into the firmware or into the ROM bootloader: AN2606, "STM32 system memory boot mode". */
 #include "mct_board.h"
 #include "mct_board_config.h"
-#include "mct_stm32.h"
+#include "mct_stm32_common.h"
 
 #define VTOR 0xE000ED08u
-#define SYSCFG_MEMRMP 0x40013800u
 
 /* A restart keeps the RAM. These words at the stack's far end say where it should lead; the stack is
  * painted over them at every start. */
@@ -19,8 +18,7 @@ static volatile uint32_t *wish(void) {
 static _Noreturn void enter_bootloader(void) {
     const uint32_t stack_pointer = MCT_REGISTER(MCT_SYSTEM_MEMORY);
     const uint32_t entry = MCT_REGISTER(MCT_SYSTEM_MEMORY + 4u);
-    mct_peripheral_on(MCT_RCC_APB2ENR, 14);
-    MCT_REGISTER(SYSCFG_MEMRMP) = 1; /* at address 0 too, where the chip allows it */
+    MCT_REGISTER(mct_syscfg_on()) = 1; /* at address 0 too, where the chip allows it */
     MCT_REGISTER(VTOR) = MCT_SYSTEM_MEMORY;
     mct_synchronize();
     __asm__ volatile("msr msp, %0\n\tbx %1" ::"r"(stack_pointer), "r"(entry));

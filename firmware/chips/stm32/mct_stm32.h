@@ -3,7 +3,7 @@
 #ifndef MCT_STM32_H
 #define MCT_STM32_H
 
-#include "mct_chip.h"
+#include "mct_stm32_common.h"
 
 #define MCT_RCC 0x40023800u
 #define MCT_RCC_AHB1ENR (MCT_RCC + 0x30u)
@@ -15,14 +15,5 @@
 /* Clocks of the peripheral buses that mct_clock.c sets. */
 #define MCT_APB1_HZ (MCT_CLOCK_HZ / 4u)
 #define MCT_APB2_HZ (MCT_CLOCK_HZ / 2u)
-
-/* The core at MCT_CLOCK_HZ, a multiple of 1 MHz, from the internal 16 MHz oscillator. */
-void mct_clock_start(void);
-
-/* Turns on the clock of a peripheral: a bit of one of the …ENR registers. */
-void mct_peripheral_on(uint32_t register_address, uint32_t bit);
-
-/* Gives a pin, such as 'A', 9, to a peripheral: alternate function 0 … 15 of the data sheet. */
-void mct_pin_alternate(char port, uint32_t pin, uint32_t function);
 
 #endif
