@@ -21,6 +21,8 @@ from mcutrain_host.protocol import Firmware
 FORMAT = 1
 FILE = "manifest.json"
 CROSS_ENTROPY = "cross-entropy"
+MOST_SECTORS = 65536
+"""A bootloader's erase command has 16 bits for a sector's number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +99,9 @@ class Uart:
 class Flashing:
     """board.toml's [flash]: by which ways the program gets there, and what they need to know.
 
-    boot: what to do by hand for the bootloader. origin, sector_bytes: of the flash, for an STM32.
-    baud: of its bootloader. drive: what a UF2 drive calls the board.
+    boot: what to do by hand for the bootloader. origin, sector_bytes: of the flash, for an STM32;
+    sector_count: so many of one size that sector_bytes says, where it is not 0. baud: of its
+    bootloader. drive: what a UF2 drive calls the board.
     """
 
     ways: tuple[str, ...] = ()
@@ -106,8 +109,20 @@ class Flashing:
     boot: str = ""
     origin: int | None = None
     sector_bytes: tuple[int, ...] = ()
+    sector_count: int = 0
     baud: int = 0
     drive: str = ""
+
+    def __post_init__(self) -> None:
+        if self.sector_count and len(self.sector_bytes) != 1:
+            raise ValueError("sector_count is of sectors of one size: give one in sector_bytes")
+        if not 0 <= self.sector_count <= MOST_SECTORS:
+            raise ValueError(f"sector_count = {self.sector_count} is not 0 to {MOST_SECTORS}")
+
+    @property
+    def sectors(self) -> tuple[int, ...]:
+        """Bytes of each sector of the flash."""
+        return self.sector_bytes * (self.sector_count or 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -247,19 +247,21 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         output=_table(BuildOutput, values, "output"),
         erasures=int(slots["erasures"]) if "erasures" in slots else None,
         cycles_per_instruction=_rate(values),
-        slot_regions=_slot_regions(slots, values.get("flash", {})),
+        slot_regions=_slot_regions(slots, _table(Flashing, values, "flash").sectors),
     )
 
 
-def _slot_regions(slots: Mapping[str, Any], flashing: Mapping[str, Any]) -> tuple[Region, ...]:
-    """Of both slots: the sectors that the file says, else the bytes that are used."""
+def _slot_regions(slots: Mapping[str, Any], sizes: tuple[int, ...]) -> tuple[Region, ...]:
+    """Of both slots: the sectors that the file says, else the bytes that are used.
+
+    sizes: of all sectors of the flash; none if the file does not say.
+    """
     regions = []
-    sizes = flashing.get("sector_bytes", ())
     sectors = slots.get("sectors", [()] * len(slots.get("origins", ())))
     for origin, own in zip(slots.get("origins", ()), sectors, strict=True):
         if sizes and not set(own) <= set(range(len(sizes))):
             raise ValueError(f"sectors {own} under [slots]: [flash] knows 0 to {len(sizes) - 1}")
-        size = sum(int(sizes[sector]) for sector in own) if sizes else 0
+        size = sum(sizes[sector] for sector in own) if sizes else 0
         size = size or int(slots["bytes"])
         regions.append(Region(int(origin), size))
     return tuple(regions)

@@ -43,7 +43,7 @@ class Stm32:
         loader = OPTIONAL["stm32loader"]
         if not loader.is_installed:
             return f"{loader.name}: {install((loader,))}"
-        if not job.facts.sector_bytes:
+        if not job.facts.sectors:
             return "the sectors of the chip's flash in board.toml; generate the project anew"
         if job.port is None:
             return f"--port, a serial port wired to the bootloader: {_where(job)}"
@@ -54,7 +54,7 @@ class Stm32:
         assert job.port is not None, "missing() asked for it"
         segments = load_segments(job.project.built_elf())
         first, rest = _vectors_apart(segments, _start(job, segments))
-        origin, sizes = job.facts.origin or 0, list(job.facts.sector_bytes)
+        origin, sizes = job.facts.origin or 0, list(job.facts.sectors)
         sectors = sectors_of(segments, origin, sizes)
         sectors.sort(key=lambda number: number not in sectors_of(first, origin, sizes))
         with _bootloader(job) as loader:

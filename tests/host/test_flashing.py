@@ -149,6 +149,28 @@ def test_sectors_are_those_that_hold_a_byte() -> None:
         found((0x3FFFF, 2))
 
 
+def test_many_sectors_of_one_size_are_said_at_once() -> None:
+    assert Flashing(sector_bytes=(0x800,), sector_count=3).sectors == (0x800, 0x800, 0x800)
+    assert Flashing(sector_bytes=(1, 2)).sectors == (1, 2)
+    assert Flashing().sectors == ()
+    for wrong in ({"sector_bytes": (1, 2), "sector_count": 3}, {"sector_count": 3}):
+        with pytest.raises(ValueError, match="sectors of one size"):
+            Flashing(**wrong)
+    for count in (-1, 65537):
+        with pytest.raises(ValueError, match=f"sector_count = {count} is not 0 to 65536"):
+            Flashing(sector_bytes=(1,), sector_count=count)
+
+
+def test_a_manifest_with_more_sectors_than_a_flash_has_is_a_sentence(
+    project: Callable[..., BoardProject], tmp_path: Path
+) -> None:
+    project(sector_bytes=(0x800,), sector_count=256)
+    file = tmp_path / FILE
+    file.write_text(file.read_text().replace('"sector_count": 256', '"sector_count": 999999999'))
+    with pytest.raises(ProjectError, match="sector_count = 999999999 is not 0 to 65536"):
+        BoardProject.read(tmp_path)
+
+
 @needs_stm32loader
 @pytest.mark.parametrize("is_in_bootloader", [False, True])
 def test_stm32_writes_the_program_and_leaves_the_slots(
