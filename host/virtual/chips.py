@@ -43,12 +43,14 @@ from mcutrain_host.virtual.stm32 import (
     UsartV1,
     UsartV2,
 )
-from mcutrain_host.virtual.stm32_family import F4, Family
+from mcutrain_host.virtual.stm32_family import F3, F4, Family
 
 KB = 1024
 SYSTEM_CONTROL, CYCLE_COUNTER, DEBUG_MCU = 0xE000E000, 0xE0001000, 0xE0042000
 PAGE = 0x400
 """Peripherals begin at multiples of this."""
+ROM_ALIGN = 0x1000
+"""The emulator's pages."""
 
 
 class Carrier(Board, Protocol):
@@ -192,6 +194,22 @@ class Stm32Facts:
 
 
 STM32 = {
+    "stm32f303": Stm32Facts(
+        core="cortex-m4",
+        chip_id=0x446,
+        sectors=(2 * KB,) * 256,
+        ram=64 * KB,
+        other_ram=(("CCM", 0x10000000, 16 * KB),),
+        rom=0x1FFFD800,
+        rom_bytes=8 * KB,
+        facts_at=(0x1FFFF7AC, 0x1FFFF7CC),
+        limits=ClockLimits(72_000_000, 36_000_000, 72_000_000),
+        usart=UsartV2,
+        ports="ABCDEFGH",
+        loader_ram=6 * KB,
+        revision=0x1000,
+        family=F3,
+    ),
     "stm32f401": Stm32Facts(
         core="cortex-m4",
         chip_id=0x433,
@@ -270,7 +288,7 @@ class Stm32Chip(Chip):
         self.memories = [
             MemoryBank("flash", self.FLASH, content, "flash", facts.flash_aliases),
             MemoryBank("SRAM", self.RAM, bytearray(facts.ram), "ram"),
-            MemoryBank("system memory", facts.rom, self._rom(), "rom"),
+            self._rom(),
             *(MemoryBank(name, at, bytearray(size), "ram") for name, at, size in facts.other_ram),
         ]
         self.rcc = facts.family.rcc(facts.limits)
@@ -310,17 +328,22 @@ class Stm32Chip(Chip):
         usart = facts.usart(name, self.serial, pins)
         self.add(place.address, Gated(usart, rcc, place.register, place.bit))
 
-    def _rom(self) -> bytearray:
-        """A vector table that leads to a BKPT, and the chip's facts."""
+    def _rom(self) -> MemoryBank:
+        """A vector table that leads to a BKPT, and the chip's facts, among BKPTs to whole pages."""
         facts = self.facts
-        rom = bytearray(rp2040_rom.TRAP.to_bytes(2, "little") * (facts.rom_bytes // 2))
+        begin = facts.rom // ROM_ALIGN * ROM_ALIGN
+        end = -(-(facts.rom + facts.rom_bytes) // ROM_ALIGN) * ROM_ALIGN
+        trap = rp2040_rom.TRAP.to_bytes(2, "little")
+        rom = bytearray(trap * (facts.rom_bytes // 2))
         rom[:8] = (self.RAM + facts.loader_ram).to_bytes(4, "little") + (
             facts.rom + 0x101
         ).to_bytes(4, "little")
         number, size = (address - facts.rom for address in facts.facts_at)
         rom[number : number + 12] = b"\x20\x00\x33\x00\x01\x51\x36VIRT"[:12].ljust(12, b"\0")
         rom[size : size + 2] = (sum(facts.sectors) // KB).to_bytes(2, "little")
-        return rom
+        behind = end - facts.rom - len(rom)
+        content = bytearray(trap * ((facts.rom - begin) // 2)) + rom + trap * (behind // 2)
+        return MemoryBank("system memory", begin, content, "rom")
 
     def store(self, address: int, size: int, value: int) -> bytes:
         """As the flash controller does it."""

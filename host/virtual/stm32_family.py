@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mcutrain_host.virtual.bus import Board
 from mcutrain_host.virtual.flash_memory import FlashMemory, Timing
 from mcutrain_host.virtual.stm32 import ClockLimits, Rcc, RccF4
+from mcutrain_host.virtual.stm32_f3 import RccF3, Stm32F3Flash
 from mcutrain_host.virtual.stm32_flash import FlashController, Stm32Flash
 
 
@@ -64,3 +65,22 @@ F4 = Family(
     },
 )
 """The STM32F4 and F7."""
+
+F3 = Family(
+    rcc=RccF3,
+    controller=lambda board, memory, timing, core: Stm32F3Flash(board, memory, timing),
+    rcc_at=0x40021000,
+    controller_at=0x40022000,
+    syscfg_at=0x40010000,
+    syscfg_bit=0,
+    gpio_at=0x48000000,
+    port_bits={"A": 17, "B": 18, "C": 19, "D": 20, "E": 21, "F": 22, "G": 23, "H": 16},
+    usarts={
+        "USART1": UsartPlace(0x40013800, RccF3.APB2ENR, 14, 7),
+        "USART2": UsartPlace(0x40004400, RccF3.APB1ENR, 17, 7),
+        "USART3": UsartPlace(0x40004800, RccF3.APB1ENR, 18, 7),
+        "UART4": UsartPlace(0x40004C00, RccF3.APB1ENR, 19, 5),
+        "UART5": UsartPlace(0x40005000, RccF3.APB1ENR, 20, 5),
+    },
+)
+"""The STM32F303."""

@@ -24,6 +24,7 @@ CHIPS = (
     "mps2-an386",
     "mps2-an500",
     "netduinoplus2",
+    "nucleo-f303re",
     "nucleo-f401re",
     "nucleo-f446re",
     "rpi-pico",

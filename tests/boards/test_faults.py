@@ -31,9 +31,11 @@ from tests.boards.stress import on_a_bad_cable, taught, with_power_cuts
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 CUTS = (
-    {"nucleo-f446re": 900, "rpi-pico": 100} if IS_STRESS else {"nucleo-f446re": 50, "rpi-pico": 10}
+    {"nucleo-f446re": 800, "nucleo-f303re": 100, "rpi-pico": 100}
+    if IS_STRESS
+    else {"nucleo-f446re": 50, "nucleo-f303re": 15, "rpi-pico": 10}
 )
-MOST_INSTRUCTIONS = {"nucleo-f446re": 700_000, "rpi-pico": 2_800_000}
+MOST_INSTRUCTIONS = {"nucleo-f446re": 700_000, "nucleo-f303re": 700_000, "rpi-pico": 2_800_000}
 """Between two cuts: a few steps and saves, and often less than one. Of quick_step, where a save is
 a larger part of the instructions than in the demo's."""
 STEPS = 60 if IS_STRESS else 30
@@ -81,10 +83,23 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
     assert len(lessons()[1]) >= SAMPLES
 
 
+@pytest.mark.parametrize("board_name", ["nucleo-f446re", "nucleo-f303re"])
+def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name):
+    folder = built(projects_root, board_name, step=quick_step())
+    with VirtualBoard.from_folder(folder, "pty") as board:
+        job = Job(BoardProject.read(folder), board.port)
+        choose(job, "stm32").run(job)
+        with SerialLink(board.port) as link:
+            assert Device(link).identify().board == board_name
+
+
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
-def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path):
+@pytest.mark.parametrize(
+    "board_name", ["nucleo-f446re", pytest.param("nucleo-f303re", marks=pytest.mark.slow)]
+)
+def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path, board_name):
     step = training_step(HEAD)
-    folder = built(projects_root, "nucleo-f446re", step=step)
+    folder = built(projects_root, board_name, step=step)
     random = Random(3)
     with VirtualBoard.from_folder(folder, "pty") as board:
         project = BoardProject.read(folder)

@@ -19,7 +19,15 @@ from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import prepare
 from mcutrain.target import Target, load_target, target_of
-from tests.boards.projects import CHIPS, RATE, quick_lessons, quick_state, quick_step
+from tests.boards.projects import (
+    CHIPS,
+    RATE,
+    built,
+    quick_lessons,
+    quick_state,
+    quick_step,
+    training_step,
+)
 
 KB = 1024
 STEPS = 3
@@ -34,6 +42,7 @@ def forgetful(board: str) -> Target:
     ("board", "origin", "flash_kb", "gained_kb"),
     [
         ("nucleo-f446re", 0x08000000, 512, 256),
+        ("nucleo-f303re", 0x08000000, 512, 96),
         ("nucleo-f401re", 0x08000000, 512, 256),
         ("netduinoplus2", 0x08000000, 1024, 256),
         ("stm32f746g-disco", 0x08000000, 1024, 256),  # sectors 0 to 4, vectors and all
@@ -80,6 +89,45 @@ def test_a_board_without_slots_trains_to_the_same_bits_and_forgets(tmp_path, boa
     machine.power_cut()
     machine.power_on()
     assert Device(DirectLink(machine)).identify().position == 0
+
+
+@pytest.mark.parametrize("board", ["nucleo-f303re", "nucleo-f446re", "rpi-pico"])
+def test_slots_that_held_a_program_hold_states_again(projects_root, board):
+    machine = load_machine(built(projects_root, board, step=quick_step()), LoopbackLink())
+    target = load_target(board)
+    for slot in target.slots:
+        machine.write(slot, b"\x5a" * target.slot_bytes)
+    device = Device(DirectLink(machine))
+    assert device.identify().save_number == 0
+    x, y = quick_lessons()
+    for i in range(STEPS):
+        device.send_sample(x[i].tobytes())
+        device.train(int(y[i]), i, Rate(RATE.mult_q31, RATE.shift))
+        assert device.save().number == i + 1
+    machine.power_cut()
+    machine.power_on()
+    again = Device(DirectLink(machine))
+    assert again.identify().position == STEPS
+    assert again.read_state() == quick_state(STEPS)
+
+
+@pytest.mark.parametrize("board", ["nucleo-f303re", "nucleo-f446re"])
+def test_a_save_erases_all_that_it_needs_and_leaves_the_flash_locked(projects_root, board):
+    machine = load_machine(built(projects_root, board), LoopbackLink())
+    target, controller = load_target(board), machine.chip.controller
+    assert training_step().plan.state_bytes > 2 * 2048
+    for slot in target.slots:
+        machine.write(slot, b"\x5a" * target.slot_bytes)
+    device = Device(DirectLink(machine))
+    held = device.read_state()
+    controller.values[0x0C] = 1 << 4  # FLASH_SR: an earlier write was to what is write-protected
+    assert device.save().number == 1
+    assert controller.load(0x10) & controller.lock  # FLASH_CR
+    machine.power_cut()
+    machine.power_on()
+    again = Device(DirectLink(machine))
+    assert again.identify().save_number == 1
+    assert again.read_state() == held
 
 
 def test_the_project_says_that_nothing_is_saved():

@@ -11,14 +11,18 @@ BOARDS = [load_target(name) for name in board_names()]
 CHIPS = [board for board in BOARDS if not board.is_hosted]
 STM32 = [board for board in CHIPS if board.name.startswith(("stm32", "nucleo", "netduino"))]
 
-# Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5.
+# Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5, RM0316 table 4.
 SECTORS = {
+    "nucleo-f303re": [2 * KB] * 256,
     "stm32f746g-disco": [32 * KB] * 4 + [128 * KB] + [256 * KB] * 3,
     "nucleo-f401re": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 3,
     "nucleo-f446re": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 3,
     "netduinoplus2": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 7,
 }
 FLASH_ORIGIN = 0x08000000
+ERASED_BY_NUMBER = [board for board in STM32 if board.name != "nucleo-f303re"]
+BUS_DIVISORS = {"USART1": 2, "USART2": 4, "USART6": 2}  # mct_clock.c
+F3_BUS_DIVISORS = {"USART1": 1, "USART2": 2}  # mct_clock_f3.c
 MAX_BAUD_ERROR = 0.005  # what the oscillator may be off comes on top
 
 
@@ -53,7 +57,7 @@ def test_uart_is_described_as_it_is_programmed(board):
 @pytest.mark.parametrize("board", CHIPS, ids=named)
 def test_every_baud_rate_is_a_divisor_of_the_clock(board):
     define = board.values["define"]
-    divided = {"USART1": 2, "USART2": 4, "USART6": 2}  # by the bus; mct_clock.c
+    divided = F3_BUS_DIVISORS if board.name == "nucleo-f303re" else BUS_DIVISORS
     clock_hz = define["CLOCK_HZ"] / divided.get(board.values["uart"]["name"], 1)
     clock_hz *= 4 if board.name == "rpi-pico" else 1  # counts 64ths of 16 clocks
     divisor = round(clock_hz / define["UART_BAUD"])
@@ -68,6 +72,19 @@ def test_slots_begin_and_end_where_the_flash_can_be_erased(board):
 
 
 @pytest.mark.parametrize("board", STM32, ids=named)
+def test_an_stm32_has_the_sectors_of_its_manual(board):
+    assert list(board.flashing.sectors) == SECTORS[board.name]
+
+
+def test_pages_that_are_erased_by_address_are_the_slots_erase_units():
+    board = load_target("nucleo-f303re")
+    assert board.erase_bytes == 2 * KB
+    assert [(origin - FLASH_ORIGIN) % (2 * KB) for origin in board.slots] == [0, 0]
+    assert board.slots[1] + board.slot_bytes == FLASH_ORIGIN + 512 * KB
+    assert [board.can_save(48 * KB - 256 + more) for more in (0, 1)] == [True, False]
+
+
+@pytest.mark.parametrize("board", ERASED_BY_NUMBER, ids=named)
 def test_slots_of_an_stm32_are_the_sectors_that_the_driver_erases(board):
     sizes = SECTORS[board.name]
     for i, (origin, sectors) in enumerate(
@@ -83,7 +100,14 @@ def test_slots_of_an_stm32_are_the_sectors_that_the_driver_erases(board):
 @pytest.mark.parametrize("board", STM32, ids=named)
 def test_code_of_an_stm32_shares_no_sector_with_a_slot(board):
     sizes = SECTORS[board.name]
-    erased = {sector for slot in board.values["slots"]["sectors"] for sector in slot}
+    erased = {
+        sector
+        for sector in range(len(sizes))
+        for slot in board.slots
+        if slot < FLASH_ORIGIN + sum(sizes[: sector + 1])
+        and FLASH_ORIGIN + sum(sizes[:sector]) < slot + board.slot_bytes
+    }
+    assert erased >= {s for slot in board.values["slots"].get("sectors", ()) for s in slot}
     for region in filter(None, (board.flash, board.vectors)):
         for sector, size_bytes in enumerate(sizes):
             origin = FLASH_ORIGIN + sum(sizes[:sector])

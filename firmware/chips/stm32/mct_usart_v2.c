@@ -1,4 +1,4 @@
-/* The USART of the STM32F7, at MCT_UART_BASE: RM0385, "USART". */
+/* The USART of the STM32F3 and F7, at MCT_UART_BASE: RM0316, RM0385, "USART". */
 #include "mct_board.h"
 #include "mct_board_config.h"
 #include "mct_chip.h"
