@@ -20,12 +20,20 @@ def kernel_call(
 def node_call(graph: Graph, node: Node) -> KernelCall:
     """A node's. Raises UnsupportedError if a number of it cannot be written in C."""
     try:
-        call = kernel_call(node.op, graph.types(node.inputs), graph.types(node.outputs))
+        return _checked_call(node.op, graph.types(node.inputs), graph.types(node.outputs))
     except ValueError as error:
         raise _wrong(node, str(error)) from error
+
+
+@lru_cache(maxsize=2048)
+def _checked_call(
+    op: Op, types: tuple[TensorType, ...], results: tuple[TensorType, ...]
+) -> KernelCall:
+    """Raises ValueError if a number cannot be written in C."""
+    call = kernel_call(op, types, results)
     large = [p for p in call.params if isinstance(p.value, int) and abs(p.value) > INT32_MAX]
     if large and not large[0].name.endswith("salt"):
-        raise _wrong(node, f"its {large[0].name} is {large[0].value}, beyond 32 bits")
+        raise ValueError(f"its {large[0].name} is {large[0].value}, beyond 32 bits")
     return call
 
 

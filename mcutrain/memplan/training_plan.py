@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -159,11 +160,12 @@ def lasting(training: TrainGraph, align_bytes: int) -> Layout:
 def _pieces(buffer: Buffer, lives: Sequence[bool]) -> list[Buffer]:
     """The parts of a buffer's life in which it counts. lives: for each of its steps."""
     found: list[Buffer] = []
-    for step, counts in enumerate(lives, start=buffer.first):
-        if counts and found and found[-1].last == step - 1:
-            found[-1] = replace(found[-1], last=step)
-        elif counts:
-            found.append(replace(buffer, first=step, last=step))
+    step = buffer.first
+    for counts, run in groupby(lives):
+        end = step + len(list(run))
+        if counts:
+            found.append(replace(buffer, first=step, last=end - 1))
+        step = end
     return found
 
 
