@@ -4,7 +4,7 @@
 #define MCT_SIMD_128_H
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <smmintrin.h> /* up to SSE4.1, whether it is on or not */
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
