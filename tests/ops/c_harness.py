@@ -14,7 +14,7 @@ import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.cache import cache_folder, keep
-from mcutrain_host.toolchain import compiler_version, processor
+from mcutrain_host.toolchain import ZIG, compiler_version, processor
 
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
@@ -27,6 +27,9 @@ Array = npt.NDArray[Any]
 
 FIRMWARE = Path(mcutrain_firmware.__file__).parent
 HARNESS = Path(__file__).with_name("harness.c")
+VECTORS = FIRMWARE / "isa" / "host" / "mct_simd.h"
+WORTH_PRECOMPILING = 5
+"""Host bodies to compile: compilers take longer to read a megabyte of intrinsics than the rest."""
 GARBAGE = 0xA5
 """What outputs and scratch hold before a call: kernels must not rely on zeros."""
 
@@ -76,6 +79,11 @@ def headers() -> str:
     return found.hexdigest()
 
 
+def _place(facts: tuple[object, ...]) -> Path:
+    """Where an object is kept, named by all that decides it."""
+    return cache_folder() / "objects" / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}.o"
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """A compiler with its flags, and the kernels it has compiled."""
@@ -103,14 +111,18 @@ class Toolchain:
         """One for each source; what some test has compiled alike is copied."""
         identity = (self.command, compiler_version(self.command), processor())
         facts = (identity, WARNINGS, self.flags, headers())
-        for source in sources:
+        places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
+        missing = [source for source in sources if not places[source].is_file()]
+        bodies = {source for source in missing if "host" in source.parts}
+        precompiled = len(bodies) >= WORTH_PRECOMPILING and self.command != ZIG
+        if precompiled:
+            (self.folder / VECTORS.name).symlink_to(VECTORS)
+            self.compile("-x", "c-header", VECTORS.name, "-o", f"{VECTORS.name}.gch")
+        for source, kept in places.items():
             made = self.folder / f"{source.stem}.o"
-            key = hashlib.sha256(
-                repr((*facts, source.stem, source.read_text())).encode()
-            ).hexdigest()
-            kept = cache_folder() / "objects" / f"{key[:32]}.o"
-            if not kept.is_file():
-                self.compile(str(source), "-c", "-o", str(made))
+            if source in missing:
+                first = ("-include", VECTORS.name) if precompiled and source in bodies else ()
+                self.compile(*first, str(source), "-c", "-o", str(made))
                 keep(made, kept)
             elif not made.exists():
                 made.symlink_to(kept)

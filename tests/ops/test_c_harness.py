@@ -1,0 +1,88 @@
+"""Compiled kernels are found again exactly when the compiler would make the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.ops import c_harness
+from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain
+
+Compiled = list[tuple[str, ...]]
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiled:
+    """The compiler's arguments: none is called. The cache is the test's own."""
+    calls: Compiled = []
+
+    def note(self: Toolchain, *arguments: str) -> None:
+        calls.append(arguments)
+        (self.folder / arguments[arguments.index("-o") + 1]).write_bytes(b"object")
+
+    monkeypatch.setattr(Toolchain, "compile", note)
+    monkeypatch.setattr(c_harness, "compiler_version", lambda command: f"version of {command}")
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path / "cache"))
+    return calls
+
+
+def toolchain(folder: Path) -> Toolchain:
+    folder.mkdir()
+    return Toolchain(("cc",), ("-O1",), folder)
+
+
+def test_an_object_is_compiled_once(compiled: Compiled, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        toolchain(tmp_path / name).compile_objects([HARNESS])
+    assert len(compiled) == 1
+    assert (tmp_path / "b" / "harness.o").read_bytes().startswith(b"object")
+
+
+@pytest.mark.parametrize("what", ["command", "flags", "version", "processor", "headers", "source"])
+def test_whatever_decides_an_object_has_it_compiled_anew(
+    compiled: Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    source = tmp_path / "harness.c"
+    source.write_text("int x;\n")
+    first = toolchain(tmp_path / "a")
+    first.compile_objects([source])
+    second = toolchain(tmp_path / "b")
+    if what == "command":
+        second = replace(second, command=("gcc",))
+    elif what == "flags":
+        second = replace(second, flags=("-O2",))
+    elif what == "source":
+        source.write_text("int y;\n")
+    elif what == "version":
+        monkeypatch.setattr(c_harness, "compiler_version", lambda command: "another")
+    else:
+        monkeypatch.setattr(c_harness, what, lambda: "another")
+    second.compile_objects([source])
+    assert len(compiled) == 2
+
+
+def test_every_header_of_the_firmware_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernels").mkdir()
+    monkeypatch.setattr(c_harness, "FIRMWARE", tmp_path)
+    found = set()
+    for text in ("one", "another"):
+        (tmp_path / "kernels" / "k.h").write_text(text)
+        found.add(c_harness.headers.__wrapped__())
+    (tmp_path / "kernels" / "k.h").rename(tmp_path / "k.h")
+    found.add(c_harness.headers.__wrapped__())
+    assert len(found) == 3
+
+
+def test_many_host_bodies_share_a_precompiled_header(compiled: Compiled, tmp_path: Path) -> None:
+    bodies = sorted(FIRMWARE.glob("kernels/*/host/*.c"))
+    few, many = (toolchain(tmp_path / name) for name in ("few", "many"))
+    few.compile_objects(bodies[:1])
+    assert compiled == [(str(bodies[0]), "-c", "-o", str(few.folder / f"{bodies[0].stem}.o"))]
+    many.compile_objects([*bodies, HARNESS])
+    assert compiled[1] == ("-x", "c-header", "mct_simd.h", "-o", "mct_simd.h.gch")
+    included = [call for call in compiled if call[:2] == ("-include", "mct_simd.h")]
+    assert {Path(call[2]) for call in included} == set(bodies[1:])
