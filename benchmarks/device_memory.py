@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from mcutrain_host.build import build
-from mcutrain_host.client import Device
+from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import BuildError
 from mcutrain_host.memory import linked_memory
 from mcutrain_host.protocol import Rate
@@ -38,6 +38,7 @@ DEMO_SCHEMES = ("head", "fashion-sparse", "last:6", "full")
 MCUNET_SCHEMES = tuple(f"mcunet-5fps-{kb}kb" for kb in (49, 74, 100, 124, 148))
 RATE = LearningRate.of(0.01)
 SEED = 1  # what the firmware starts from
+PATIENCE = Patience(answer_seconds=60.0, work_seconds=600.0)  # with a computer that is busy
 ROW = "{:20}{:18}{:>9}{:>9}{:>8}{:>10}{:>10}{:>8}{:>10}{:>10}  {}"
 COLUMNS = (
     "scheme",
@@ -144,7 +145,7 @@ def _samples(step: TrainingStep, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _run(folder: Path, step: TrainingStep, steps: int) -> Run:
     """An inference, so many training steps, and a save where the board can."""
-    device = Device(DirectLink(load_machine(folder, LoopbackLink())))
+    device = Device(DirectLink(load_machine(folder, LoopbackLink())), PATIENCE)
     identity = device.identify()
     x, y = _samples(step, steps)
     device.send_sample(x[0].tobytes())
