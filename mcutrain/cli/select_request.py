@@ -207,4 +207,5 @@ class Choice:
     def facts(self) -> dict[str, Any]:
         """For JSON."""
         classes = self.contributions.classes
-        return {"model": self.graph.name, "classes": classes, "board": self.request.board}
+        board, slots = self.request.board, self.request.slots
+        return {"model": self.graph.name, "classes": classes, "board": board, "slots": slots}

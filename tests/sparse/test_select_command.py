@@ -61,6 +61,14 @@ def test_the_scheme_is_printed_with_its_proof_and_written(analysis, tmp_path):
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
+@pytest.mark.parametrize(("flags", "flash_kib"), [((), 256), (("--slots", "off"), 512)])
+def test_the_flash_of_the_slots_can_be_the_programs(analysis, flags, flash_kib):
+    board = ("--board", "nucleo-f446re", NO_BUILD, "--sram", "40K")
+    found = answer("--analysis", analysis, *board, *flags)
+    assert found["limits"]["flash_bytes"] == flash_kib * 1024
+    assert found["slots"] == ("off" if flags else "on")
+
+
 def test_biases_of_any_bits_gain_no_less(analysis):
     flags = ("--analysis", analysis, "--sram", "40K")
     whole, half, any_bits = (answer(*flags, "--bias-bits", b) for b in ("32", "16", "any"))
