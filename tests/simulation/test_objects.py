@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mcutrain_host.includes import needed
+from mcutrain_host.toolchain import ZIG
 
 from mcutrain.codegen import generate
 from mcutrain.errors import BuildError
@@ -85,6 +87,72 @@ def test_an_error_names_the_compiler_and_keeps_nothing(
 ) -> None:
     with pytest.raises(BuildError, match=r"refused the generated C: .*error"):
         build(tmp_path / "a", {"kernels/k.c": "int k(void) { return }\n"}, tools)
+    assert kept(tools) == set()
+
+
+def with_vectors(count: int) -> dict[str, str]:
+    files = {
+        "isa/mct_simd.h": "#ifndef V\n#define V\nstatic inline int v(void) { return 3; }\n#endif\n"
+    }
+    for number in range(count):
+        files[f"kernels/k{number}.c"] = (
+            f'#include "mct_simd.h"\nint k{number}(void) {{ return v(); }}\n'
+        )
+    return files
+
+
+def headers_precompiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Those that are from now on, by name, whether the compiler can or not."""
+    names: list[str] = []
+    run = objects.run
+
+    def noting(tools: ObjectCompiler, arguments: Sequence[str], folder: Path) -> None:
+        if "c-header" in arguments:
+            names.append(arguments[-1])
+        run(tools, arguments, folder)
+
+    monkeypatch.setattr(objects, "run", noting)
+    return names
+
+
+def test_many_files_with_vectors_share_a_precompiled_header_and_are_the_same(
+    c_compilers: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = headers_precompiled(monkeypatch)
+    for number, command in enumerate(c_compilers):
+        kinds = [tmp_path / f"{name} {number}" for name in ("plain", "quick")]
+        plain, quick = (ObjectCompiler(command, ("-O3",), "test", cache) for cache in kinds)
+        monkeypatch.setattr(objects, "WORTH_PRECOMPILING", 9)
+        build(tmp_path / f"a{number}", with_vectors(8), plain)
+        assert found == []
+        monkeypatch.setattr(objects, "WORTH_PRECOMPILING", 8)
+        build(tmp_path / f"b{number}", with_vectors(8), quick)
+        assert found == ([] if command == ZIG else ["isa/mct_simd.h"])
+        found.clear()
+        assert kept(plain) == kept(quick)
+        assert len(kept(quick)) == 8
+        if command != ZIG:  # its objects name their folder
+            for name in kept(quick):
+                same = [(cache / "objects" / name).read_bytes() for cache in kinds]
+                assert same[0] == same[1]
+
+
+def test_what_is_kept_is_worth_no_precompiling(
+    tools: ObjectCompiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path / "a", with_vectors(8), tools)
+    found = headers_precompiled(monkeypatch)
+    build(tmp_path / "b", with_vectors(9), tools)
+    assert found == []
+    assert len(kept(tools)) == 9
+
+
+def test_a_header_that_cannot_be_compiled_is_said_as_before(
+    tools: ObjectCompiler, tmp_path: Path
+) -> None:
+    files = {**with_vectors(8), "isa/mct_simd.h": "int v(void) { return }\n"}
+    with pytest.raises(BuildError, match=r"refused the generated C: .*mct_simd.h.*error"):
+        build(tmp_path / "a", files, tools)
     assert kept(tools) == set()
 
 
