@@ -40,6 +40,13 @@ class EdgeTensor:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LatentTensor(EdgeTensor):
+    """What a step may begin with instead of the input."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateTensor:
     """A tensor of the trained state. offset: of its first byte."""
 
@@ -208,6 +215,7 @@ class Manifest:
     loss: str = CROSS_ENTROPY
     prefix: str = "mct"
     class_names: tuple[str, ...] = ()
+    latent: LatentTensor | None = None
     recipe: Mapping[str, Any] | None = None
     board: BoardDescription | None = None
 

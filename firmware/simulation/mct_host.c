@@ -21,3 +21,33 @@ void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y) {
         memcpy(y + (size_t)n * MCT_OUTPUT_BYTES, mct_infer(), MCT_OUTPUT_BYTES);
     }
 }
+
+#ifdef MCT_LATENT_BYTES
+
+void mct_host_front(int32_t samples, const int8_t *x, int8_t *latents) {
+    for (int32_t n = 0; n < samples; n++) {
+        (void)mct_feed(0, x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
+        memcpy(latents + (size_t)n * MCT_LATENT_BYTES, mct_front(), MCT_LATENT_BYTES);
+    }
+}
+
+int32_t mct_host_train_latents(int32_t samples, const int8_t *latents, const int32_t *labels,
+                               const mct_learning_rate *rates, mct_result *results) {
+    for (int32_t n = 0; n < samples; n++) {
+        const int8_t *latent = latents + (size_t)n * MCT_LATENT_BYTES;
+        const mct_status status = mct_train_latent(latent, labels[n], rates[n], &results[n]);
+        if (status != MCT_OK) {
+            return (int32_t)status;
+        }
+    }
+    return MCT_OK;
+}
+
+void mct_host_infer_latents(int32_t samples, const int8_t *latents, int8_t *y) {
+    for (int32_t n = 0; n < samples; n++) {
+        const int8_t *found = mct_infer_latent(latents + (size_t)n * MCT_LATENT_BYTES);
+        memcpy(y + (size_t)n * MCT_OUTPUT_BYTES, found, MCT_OUTPUT_BYTES);
+    }
+}
+
+#endif

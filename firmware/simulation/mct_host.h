@@ -12,4 +12,12 @@ int32_t mct_host_train(int32_t samples, const int8_t *x, const int32_t *labels,
 /* x: [samples][MCT_INPUT_BYTES]   y: [samples][MCT_OUTPUT_BYTES] */
 void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y);
 
+#ifdef MCT_LATENT_BYTES
+/* The same in two parts. latents: [samples][MCT_LATENT_BYTES] */
+void mct_host_front(int32_t samples, const int8_t *x, int8_t *latents);
+int32_t mct_host_train_latents(int32_t samples, const int8_t *latents, const int32_t *labels,
+                               const mct_learning_rate *rates, mct_result *results);
+void mct_host_infer_latents(int32_t samples, const int8_t *latents, int8_t *y);
+#endif
+
 #endif

@@ -53,6 +53,15 @@ def generate(
     ] = None,
     mean: Mean = None,
     std: Std = None,
+    latent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TENSOR",
+            help="Functions that begin a step with its latent, what the layers before the first "
+            "trained one make of a sample, and one that computes it; without --board.",
+            show_default=False,
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
@@ -73,7 +82,7 @@ def generate(
     flags = step_flags.options(scheme, no_qas)
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
-    interface = Interface(prefix, names, normalization(mean, std))
+    interface = Interface(prefix, names, normalization(mean, std), latent)
     with writing(output):
         found = write_project(step, target, interface, output)
     sizes = found.files

@@ -134,6 +134,15 @@ Stream = Annotated[
         "a whole: as far as that makes the arena smaller, not at all, or to the least of the front."
     ),
 ]
+Latent = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|off|TENSOR",
+        help="Compute what lies before the first trained layer once for each sample, and begin "
+        "steps with that tensor, its latent: the same bits in less time. auto does so where no "
+        "augmentation varies the samples; or name a tensor, see `mcutrain plan`.",
+    ),
+]
 NoQas = Annotated[
     bool, typer.Option("--no-qas", help="Leave out quantization-aware scaling (but in the head).")
 ]

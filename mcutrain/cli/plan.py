@@ -80,6 +80,8 @@ def against_bound(found: dict[str, Any]) -> str:
 
 
 def _print(step: TrainingStep, found: dict[str, Any]) -> None:
+    from mcutrain.memplan import find_latent, forward_macs
+
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
     rows = [
         [
@@ -97,6 +99,13 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     streamed = _streamed(step)
     if streamed:
         show(f"  {'row by row':16}{streamed}")
+    if found["latents"]:
+        latent = find_latent(step.plan)
+        percent = round(100 * latent.macs / forward_macs(step.plan))
+        show(
+            f"  {'latent':16}{latent.size_bytes:>10,}     {latent.tensor}: training leaves what is "
+            f"before it as it is, {percent} % of an inference's multiplications"
+        )
     board = found.get("board")
     if board is not None and board["why_no_saves"]:
         show(f"  {'saves':16}{'none':>10}     {board['why_no_saves']}; {FORGETS}")

@@ -73,6 +73,7 @@ def simulate(
         bool,
         typer.Option("--portable", help="Only the portable C, without this CPU's instructions."),
     ] = False,
+    latent: options.Latent = "auto",
     json: options.Json = False,
 ) -> None:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -100,7 +101,7 @@ def simulate(
     step, split = _load(model, source, flags, classes, settings)
     if not json:
         say(_headline(step, split))
-    backend = _Backend(reference, portable)
+    backend = _Backend(reference, portable, latent)
     run, found = _prepare(step, split, continued(settings, checkpoint), source, backend)
     if not json and learning.lr is None:
         say(rate_line(run.settings.learning_rate, found, run.samples.split))
@@ -127,6 +128,7 @@ class _Backend:
 
     reference: bool
     portable: bool
+    latent: str
 
 
 def _load(
@@ -166,12 +168,13 @@ def _prepare(
     backend: _Backend,
 ) -> tuple[Run, FoundRate | None]:
     """The run, and its rate if it was searched."""
-    from mcutrain.runs.training import prepare_run
+    from mcutrain.runs.training import fastest_simulator, prepare_run
 
     def simulator() -> Simulator:
         if backend.reference:
             return step.reference(settings.seed + 1)
-        return step.simulator(settings.seed + 1, portable=backend.portable)
+        latent, portable = backend.latent, backend.portable
+        return fastest_simulator(step, split, settings, latent=latent, portable=portable)
 
     found: list[FoundRate] = []
     with searching("preparing samples, compiling the generated C") as report:
@@ -221,6 +224,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         **_scores(step, result),
         "steps": result.steps,
         "step_us": result.step_us,
+        "latent": result.latent or None,
         "arena_bytes": result.arena_bytes,
         "state_bytes": result.state_bytes,
         "sram_bytes": result.sram_bytes,
@@ -265,3 +269,5 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
         f"trainable state {result.state_bytes:,}"
     )
     show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
+    if result.latent:
+        show(f"                from {result.latent} on, which was computed once for each sample")

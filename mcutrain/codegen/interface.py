@@ -17,12 +17,15 @@ class Interface:
     """prefix: of the model's own functions, macros and files; what models share begins with mct_.
 
     class_names: in the order of the outputs, or none. normalization: of pixels, where the input's
-    parameters do not tell. Raises McutrainError for a prefix that is no name, or that mct_ owns.
+    parameters do not tell. latent: a tensor's name, or auto, that steps may begin with, too (see
+    mcutrain.memplan.find_latent); None for the input alone. Raises McutrainError for a prefix that
+    is no name, or that mct_ owns.
     """
 
     prefix: str = DEFAULT_PREFIX
     class_names: tuple[str, ...] = ()
     normalization: data.Normalization | None = None
+    latent: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"[a-z][a-z0-9_]{{0,{MOST_CHARACTERS - 1}}}", self.prefix):

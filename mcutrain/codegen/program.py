@@ -14,7 +14,7 @@ from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
-from mcutrain.memplan import TrainingPlan
+from mcutrain.memplan import Latent, TrainingPlan
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
@@ -54,11 +54,18 @@ class SegmentCode:
 
 
 class Program:
-    """The statements of inference, of a training step and of an update, and all they refer to."""
+    """The statements of inference, of a training step and of an update, and all they refer to.
 
-    def __init__(self, plan: TrainingPlan, prefix: str = "mct") -> None:
+    latent: what both may begin with, then `front` has the statements before it, and `infer` and
+    `forward` only those behind it.
+    """
+
+    def __init__(
+        self, plan: TrainingPlan, prefix: str = "mct", latent: Latent | None = None
+    ) -> None:
         self.prefix = prefix
         self.plan = plan
+        self.latent = latent
         self.training = plan.training
         self.constants: dict[str, tuple[str, Tensor]] = {}
         self.kernels: dict[str, set[str]] = {}
@@ -70,8 +77,10 @@ class Program:
         self.segments = tuple(
             self._segment(segment, number) for number, segment in enumerate(plan.segments)
         )
-        self.infer = self._calls(self.training.forward, self.training.forward.nodes)
-        self.forward = self._calls(self.training.graph, nodes[:backward])
+        begin = 0 if latent is None else latent.position
+        self.front = self._calls(self.training.graph, nodes[:begin])
+        self.infer = self._calls(self.training.forward, self.training.forward.nodes[begin:])
+        self.forward = self._calls(self.training.graph, nodes[begin:backward])
         self.backward = self._calls(self.training.graph, nodes[backward:])
         self.apply = self._calls(self.training.graph, self.training.apply)
         self.initial = self._initial_state()

@@ -24,6 +24,7 @@ from mcutrain_host.manifest import (
     FORMAT,
     BoardDescription,
     EdgeTensor,
+    LatentTensor,
     Manifest,
     StateTensor,
 )
@@ -36,7 +37,7 @@ from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
-from mcutrain.memplan import TrainingPlan, to_csv
+from mcutrain.memplan import TrainingPlan, find_latent, to_csv
 from mcutrain.target import Target
 
 TEMPLATES = (
@@ -126,7 +127,13 @@ def generate(
             "a board's firmware has one model, under the names that it knows: "
             "leave out the prefix, or the board to get a library"
         )
-    program = Program(plan, interface.prefix)
+    if target is not None and interface.latent is not None:
+        raise McutrainError(
+            "a board's firmware takes samples over its serial line, no latents: leave out the "
+            "latent, or the board to get a library"
+        )
+    latent = None if interface.latent is None else find_latent(plan, interface.latent)
+    program = Program(plan, interface.prefix, latent)
     found = firmware_files(program, "portable" if target is None else target.isa)
     if target is None:  # a board's samples come from its host, which varies them
         found |= firmware.with_includes(firmware.library_files())
@@ -250,6 +257,8 @@ def template_values(
         "fed": program.fed if program.is_fed else None,
         "segments": program.segments,
         "output": program.expression(training.forward, output),
+        "latent": _latent(program),
+        "front": program.front,
         "infer": program.infer,
         "forward": program.forward,
         "backward": program.backward,
@@ -293,6 +302,29 @@ def _output_exponent(program: Program) -> str | None:
     if name not in forward.inputs or any(n.op.is_probability for n in forward.nodes):
         return None
     return program.expression(forward, name)
+
+
+def _latent_facts(program: Program) -> LatentTensor | None:
+    latent = program.latent
+    if latent is None:
+        return None
+    t = latent.type
+    return LatentTensor(name=latent.tensor, shape=t.shape, scale=t.scale, zero_point=t.zero_point)
+
+
+def _latent(program: Program) -> dict[str, Any] | None:
+    """What steps may begin with: its place, bytes and meaning."""
+    latent = program.latent
+    if latent is None:
+        return None
+    return {
+        "name": comment(latent.tensor),
+        "place": program.expression(program.training.graph, latent.tensor),
+        "bytes": latent.size_bytes,
+        "shape": " x ".join(map(str, latent.type.shape[1:])),
+        "scale": f"{latent.type.scale:.9g}",
+        "zero_point": latent.type.zero_point,
+    }
 
 
 def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
@@ -351,5 +383,6 @@ def manifest(
         loss=CROSS_ENTROPY if training.has_labels else "mse",
         prefix=interface.prefix,
         class_names=tuple(interface.class_names or ()),
+        latent=_latent_facts(program),
         recipe=recipe,
     )

@@ -79,6 +79,7 @@ def simulate(
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
     checkpoint: PathLike | None = None,
+    latent: str = "auto",
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -91,7 +92,7 @@ def simulate(
     names of classes that the model's head learns in addition. learning_rate: per sample; without,
     one is found by short trials, and the result names it. samples, test_samples: so many of each
     part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
-    checkpoint: a file to continue from if it exists, and to save to.
+    checkpoint: a file to continue from if it exists, and to save to. latent: as `train` takes it.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -129,6 +130,7 @@ def simulate(
         settings,
         normalization=normalization_of(mean, std),
         checkpoint=checkpoint,
+        latent=latent,
         watch=watch,
     )
 

@@ -11,7 +11,7 @@ from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface
 from mcutrain.data import Normalization, names_in_model
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import Stream, check_board, check_budget, state_parts
+from mcutrain.memplan import Stream, check_board, check_budget, latents, state_parts
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
@@ -154,6 +154,7 @@ def generate(
     prefix: str = "mct",
     class_names: Sequence[str] | None = None,
     normalization: Normalization | None = None,
+    latent: str | None = None,
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
@@ -162,7 +163,8 @@ def generate(
     takes it; with "off" what a board learns does not survive a power cut. seed: of a new head.
     prefix: what the library's names begin with. class_names: for the program; by default
     those in the metadata of a .tflite file, if they name the classes that are left. normalization:
-    of its pixels.
+    of its pixels. latent: auto or a tensor's name, for functions that begin a step with it; see
+    mcutrain.memplan.find_latent.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -172,7 +174,8 @@ def generate(
     target = target_of(board, slots)
     step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas, stream)
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
-    return write_project(step, target, Interface(prefix, names, normalization), Path(output))
+    interface = Interface(prefix, names, normalization, latent)
+    return write_project(step, target, interface, Path(output))
 
 
 def names_in_file(model: Model, step: TrainingStep) -> tuple[str, ...]:
@@ -221,6 +224,15 @@ def facts(step: TrainingStep) -> dict[str, Any]:
                 "rows_kept": {t.name: t.room for t in segment.tensors if t.is_ring},
             }
             for segment in found.segments
+        ],
+        "latents": [
+            {
+                "tensor": latent.tensor,
+                "bytes": latent.size_bytes,
+                "steps_before": latent.position,
+                "macs_before": latent.macs,
+            }
+            for latent in latents(found)
         ],
         "steps": len(found.nodes),
         "peak_step": arena.peak_step,

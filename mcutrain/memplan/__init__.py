@@ -1,5 +1,6 @@
 """Where every buffer of a training step lies in the arena: solved, validated, printed."""
 
+from mcutrain.memplan.latent import Latent, find_latent, forward_macs, latents, saves_much
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.replay import replay
@@ -18,16 +19,21 @@ from mcutrain.memplan.validate import validate
 
 __all__ = [
     "Buffer",
+    "Latent",
     "MemoryPlan",
     "Stream",
     "TrainingPlan",
     "check_board",
     "check_budget",
+    "find_latent",
+    "forward_macs",
+    "latents",
     "picture",
     "plan_training",
     "read_csv",
     "replay",
     "rows_kept",
+    "saves_much",
     "solve",
     "state_parts",
     "to_csv",

@@ -18,13 +18,13 @@ from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.verify import verify
-from mcutrain.memplan import Stream, TrainingPlan, check_board, plan_training
+from mcutrain.memplan import Latent, Stream, TrainingPlan, check_board, plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.pipeline.losses import choose_loss, loss_of
 from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.shown import Record, Shown
-from mcutrain.simulation import CompiledSimulator, Compiler, PlannedReference
+from mcutrain.simulation import CompiledSimulator, Compiler, LatentSimulator, PlannedReference
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
 from mcutrain.target import Target
 
@@ -95,6 +95,13 @@ class TrainingStep(Shown):
         return CompiledSimulator(
             self.plan, self.scheme.name, seed, compiler, portable, project=self.project
         )
+
+    def latent_simulator(
+        self, latent: Latent, seed: int = 1, portable: bool = False
+    ) -> LatentSimulator:
+        """The same with functions that begin with the latent; it takes latents for samples."""
+        project = self.library(codegen.Interface(latent=latent.tensor))
+        return LatentSimulator(self.plan, latent, project, seed, portable=portable)
 
     def reference(self, seed: int = 1) -> PlannedReference:
         """The same step as numpy computes it, and the same saved state."""

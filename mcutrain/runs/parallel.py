@@ -292,10 +292,12 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         head_seed=order.seed,
         accumulate=order.accumulate,
     )
+    split, settings = _split(order.folder), replace(order.settings, seed=order.seed)
     run = training.prepare_run(
         step,
-        _split(order.folder),
-        replace(order.settings, seed=order.seed),
+        split,
+        settings,
+        simulator=lambda: training.fastest_simulator(step, split, settings),
         normalization=order.normalization,
         report=lambda done, of: telling.check(),
     )

@@ -20,6 +20,7 @@ from mcutrain.arguments import Count, PathLike, Positive, Seed, checked, warn
 from mcutrain.codegen import state_tensors
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.memplan import find_latent, latents, saves_much
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import (
@@ -28,6 +29,9 @@ from mcutrain.simulation import (
     Course,
     EpochResult,
     FoundRate,
+    LatentReference,
+    LatentSamples,
+    LatentSimulator,
     Progress,
     Reconstruction,
     Run,
@@ -43,6 +47,9 @@ from mcutrain.simulation import (
 
 Array = npt.NDArray[Any]
 
+MOST_LATENT_BYTES = 1 << 30
+"""That a run keeps in memory of its own accord."""
+TAKES_LATENTS = (LatentSimulator, LatentReference)
 CHECKPOINT_SECONDS = 20.0
 """How often a running simulation writes its checkpoint."""
 
@@ -51,7 +58,8 @@ CHECKPOINT_SECONDS = 20.0
 class SimulationResult(Shown):
     """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
 
-    learning_rate: the run's, given or found. saturated_biases: how many stand at an end of the 16
+    learning_rate: the run's, given or found. latent: what the steps began with, if not with the
+    samples; `seconds` are those of the steps. saturated_biases: how many stand at an end of the 16
     bits of their difference to the model's, where the scheme keeps that (bias_bits = 16).
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
@@ -74,6 +82,7 @@ class SimulationResult(Shown):
     learning_rate: float | None = None
     recipe: str = ""
     saturated_biases: int = 0
+    latent: str = ""
 
     def summary(self) -> str:
         """In a line."""
@@ -134,6 +143,7 @@ def train(
     seed: Seed | None = None,
     normalization: datasets.Normalization | None = None,
     checkpoint: PathLike | None = None,
+    latent: str = "auto",
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine; the same bits as on any other.
@@ -142,7 +152,9 @@ def train(
     test on, see mcutrain.data.of_arrays. settings: all that determines the run; epochs,
     learning_rate (per sample) and seed replace theirs. Without a learning rate one is found by
     short trials, as `--lr auto` does; the result names it. checkpoint: a file
-    to continue from if it exists, and to save to.
+    to continue from if it exists, and to save to. latent: what the frozen front of the network
+    makes of a sample is computed once where no epoch varies the samples, with the same bits: auto;
+    off, or the tensor's name, see `fastest_simulator`.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit,
     StateError for another run's checkpoint, BuildError, ArgumentError.
@@ -158,6 +170,7 @@ def train(
         step,
         split,
         wanted,
+        simulator=lambda: fastest_simulator(step, split, wanted, latent=latent),
         normalization=normalization,
         report=watch.searching,
         found=warn_of_rate,
@@ -251,9 +264,10 @@ def prepare_run(
     """A run that has not begun. Raises DataError if the data does not fit the model.
 
     Finds the learning rate if the settings have none. simulator: makes what computes; None is the
-    compiled C. normalization: what the model was trained on, if its input parameters do not tell
-    (see mcutrain.data.quantize_input). report: as Watch.searching. found: called with the rate, if
-    one had to be found. note: as prepare_samples has it.
+    compiled C; one that takes latents gets those of the samples. normalization: what the model was
+    trained on, if its input parameters do not tell (see mcutrain.data.quantize_input). report: as
+    Watch.searching. found: called with the rate, if one had to be found. note: as prepare_samples
+    has it.
     """
     x = input_type(step.graph)
     has_labels = step.plan.training.has_labels
@@ -268,6 +282,9 @@ def prepare_run(
         note=note,
     )
     made = simulator() if simulator else step.simulator(settings.seed + 1)
+    if isinstance(made, TAKES_LATENTS):
+        _check_fixed(settings)
+        samples = LatentSamples.of(samples, made)
     if settings.learning_rate is None:
         compiled = made if isinstance(made, CompiledSimulator) else None
         rate = _search(step, samples, settings, compiled).found(report)
@@ -277,6 +294,44 @@ def prepare_run(
     y = step.graph.tensors[step.graph.outputs[0]].type
     compared = None if has_labels else Reconstruction.of(x, y)
     return Run(made, samples, settings, step.project.digest, recipe=recipe, reconstruction=compared)
+
+
+def _check_fixed(settings: RunSettings) -> None:
+    if settings.varies_samples:
+        raise DataError(
+            "training cannot begin with latents where every epoch varies the samples: leave out "
+            "the augmentation, or the latent"
+        )
+
+
+def fastest_simulator(
+    step: TrainingStep,
+    split: datasets.Split,
+    settings: RunSettings,
+    *,
+    latent: str = "auto",
+    portable: bool = False,
+) -> CompiledSimulator:
+    """The compiled C; one that takes latents, so that fronts are computed once, where that helps.
+
+    latent: auto, off, or the name of the tensor to begin with. auto begins with the input where
+    epochs vary the samples, where little would be saved, or where the latents of all samples take
+    more than a gigabyte. Raises PlanError for a name that is none, DataError for one with varied
+    samples.
+    """
+    seed = settings.seed + 1
+    if latent not in ("auto", "off"):
+        _check_fixed(settings)
+    if latent == "off" or (
+        latent == "auto" and (settings.varies_samples or not latents(step.plan))
+    ):
+        return step.simulator(seed, portable=portable)
+    chosen = find_latent(step.plan, latent)
+    if latent == "auto":
+        kept_bytes = chosen.size_bytes * (len(split.train) + len(split.test))
+        if kept_bytes > MOST_LATENT_BYTES or not saves_much(step.plan, chosen):
+            return step.simulator(seed, portable=portable)
+    return step.latent_simulator(chosen, seed, portable)
 
 
 def _search(
@@ -304,7 +359,8 @@ def rate_warning(
     """
     if run.state.trained < FEWEST_STEPS or not run.state.epochs:
         return ""
-    return warning(_search(step, run.samples, run.settings), _bad_sign(step, run), report)
+    search = _search(step, run.samples.whole(), run.settings)
+    return warning(search, _bad_sign(step, run), report)
 
 
 def _bad_sign(step: TrainingStep, run: Run) -> str:
@@ -428,6 +484,7 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
     state = run.state
     accuracy = state.epochs[-1].test_accuracy if state.epochs else state.before
     assert state.before is not None
+    begin = run.simulator
     assert accuracy is not None, "after the last epoch there is always a test"
     return SimulationResult(
         before=state.before,
@@ -445,4 +502,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         learning_rate=run.settings.learning_rate,
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
+        latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
     )

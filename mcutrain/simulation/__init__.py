@@ -3,6 +3,7 @@
 from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.folder import simulator_of_folder
+from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
 from mcutrain.simulation.range_test import (
     FEWEST_STEPS,
     FoundRate,
@@ -31,6 +32,9 @@ __all__ = [
     "Course",
     "EpochResult",
     "FoundRate",
+    "LatentReference",
+    "LatentSamples",
+    "LatentSimulator",
     "PlannedReference",
     "Progress",
     "Reconstruction",

@@ -46,6 +46,7 @@ class LibrarySimulator:
 
     def __init__(self, library: Path, sizes: Sizes, seed: int = 1) -> None:
         self._library = _load_copy(library)
+        self._train, self._infer = self._library.mct_host_train, self._library.mct_host_infer
         self.sizes = sizes
         self.input_bytes, self.output_bytes = sizes.input_bytes, sizes.output_bytes
         self.saved_bytes = sizes.state_bytes + SAVED_HEADER_BYTES
@@ -65,8 +66,8 @@ class LibrarySimulator:
         if not len(samples) == len(y) == len(packed):
             raise ValueError(f"{len(samples)} samples, {len(y)} labels, {len(packed)} rates")
         results = np.zeros((len(y), 2), np.int32)
-        status = self._library.mct_host_train(
-            len(y), _pointer(samples), _pointer(y), _pointer(packed), _pointer(results)
+        status = self._train(
+            len(y), pointer(samples), pointer(y), pointer(packed), pointer(results)
         )
         if status != 0:
             bad = next(v for v in y.tolist() if not 0 <= v < self.sizes.classes)
@@ -77,7 +78,7 @@ class LibrarySimulator:
         """The outputs for int8 samples [n, …]."""
         samples = self._samples(x)
         y = np.zeros((len(samples), self.output_bytes), np.int8)
-        self._library.mct_host_infer(len(samples), _pointer(samples), _pointer(y))
+        self._infer(len(samples), pointer(samples), pointer(y))
         return y
 
     def save(self) -> bytes:
@@ -153,7 +154,8 @@ def unpack_state(plan: TrainingPlan, raw: bytes) -> dict[str, Array]:
     return state
 
 
-def _pointer(array: Array) -> ctypes.c_void_p:
+def pointer(array: Array) -> ctypes.c_void_p:
+    """Of its first element."""
     return ctypes.c_void_p(array.ctypes.data)
 
 

@@ -59,6 +59,11 @@ class RunSettings:
     test_every: int = 1
     augment: tuple[str, ...] = ()
 
+    @property
+    def varies_samples(self) -> bool:
+        """Whether epochs take samples otherwise than they are."""
+        return self.flip or self.crop_pixels > 0 or bool(self.augment)
+
     def tests_after(self, epoch: int) -> bool:
         """Whether there is a test after an epoch, counted from 1; after the last always."""
         return epoch == self.epochs or (self.test_every > 0 and epoch % self.test_every == 0)
@@ -172,6 +177,10 @@ class Samples:
         keys = [sample_key(seed, epoch, int(i)) for i in index]
         codes = self._quantized(self.augmentation.pixels(x, keys))
         return self.augmentation.codes(codes, keys)
+
+    def whole(self) -> Samples:
+        """The samples themselves, where these are what a network's front makes of them."""
+        return self
 
     def test(self, first: int, last: int) -> Array:
         """Test samples as the model's int8 input."""

@@ -1,0 +1,109 @@
+"""Where a training step may begin instead of at its input: the latent of a scheme.
+
+Before the first trained layer nothing changes and nothing is rounded at random, so the activation
+there is a function of the sample alone. A step that begins with it ends with the same bits. After
+latent replay (Pellegrini et al. 2020, section III), whose front is frozen only nearly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcutrain.errors import PlanError, did_you_mean
+from mcutrain.ir.graph import Node, TensorType
+from mcutrain.memplan.training_plan import TrainingPlan
+
+LEAST_SAVED = 0.03
+"""Share of an inference's multiply-accumulates for which a larger latent is taken."""
+DEEPEST = "auto"
+
+
+@dataclass(frozen=True)
+class Latent:
+    """A tensor that alone crosses from the first nodes of a step to the others.
+
+    position: how many nodes come before it, in the step's graph and in the forward one. macs: what
+    these multiply and accumulate. type: of the tensor, int8.
+    """
+
+    tensor: str
+    position: int
+    macs: int
+    type: TensorType
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its int8 elements."""
+        return self.type.size_bytes
+
+
+def latents(plan: TrainingPlan) -> tuple[Latent, ...]:
+    """All that a step may begin with, in the order of execution; the input is none.
+
+    Behind a node that reads what is trained there is none, and none within a segment, where no
+    tensor is in memory as a whole.
+    """
+    training = plan.training
+    graph, forward = training.graph, training.forward
+    changing = {*training.state, *training.updated.values(), training.step, training.label}
+    inner = {step for s in plan.segments for step in range(s.first + 1, s.last + 1)}
+    later = [set(node.inputs) for node in (*graph.nodes, *training.apply)]
+    readers = {name: step for step, names in enumerate(later) for name in names}
+    found, macs = [], 0
+    alive = {training.x}
+    for position, node in enumerate(graph.nodes[: len(forward.nodes)], start=1):
+        if node.name != forward.nodes[position - 1].name or changing & set(node.inputs):
+            break
+        macs += _macs(plan, node)
+        alive = {n for n in (*alive, *node.outputs) if readers.get(n, -1) >= position}
+        tensor = min(alive)
+        kind = graph.tensors[tensor].type
+        if len(alive) == 1 and position not in inner and kind.dtype == "int8":
+            found.append(Latent(tensor, position, macs, kind))
+    return tuple(found)
+
+
+def find_latent(plan: TrainingPlan, name: str = DEEPEST) -> Latent:
+    """The latent of a tensor's name; auto: the one that saves most, or one of fewer bytes that
+    saves nearly as much. Raises PlanError if there is none.
+    """
+    found = latents(plan)
+    if not found:
+        raise PlanError(
+            "no training step can begin behind the input: the first layer is trained, or needed "
+            "by one that is; train fewer layers"
+        )
+    if name == DEEPEST:
+        least = found[-1].macs - LEAST_SAVED * forward_macs(plan)
+        return min((f for f in found if f.macs >= least), key=lambda f: (f.size_bytes, -f.macs))
+    for latent in found:
+        if latent.tensor == name:
+            return latent
+    names = [latent.tensor for latent in found]
+    raise PlanError(
+        f"a training step cannot begin with {name!r}: give one of {', '.join(names)}"
+        f"{did_you_mean(name, names)}{_why_not(plan, name)}"
+    )
+
+
+def saves_much(plan: TrainingPlan, latent: Latent) -> bool:
+    """Whether what comes before it is a share of an inference that counts."""
+    return latent.macs >= LEAST_SAVED * forward_macs(plan)
+
+
+def forward_macs(plan: TrainingPlan) -> int:
+    """Multiply-accumulates of an inference."""
+    return sum(_macs(plan, node) for node in plan.training.forward.nodes)
+
+
+def _macs(plan: TrainingPlan, node: Node) -> int:
+    graph = plan.training.graph
+    graph = graph if node.outputs[0] in graph.tensors else plan.training.forward
+    return node.op.macs(graph.types(node.inputs), graph.types(node.outputs))
+
+
+def _why_not(plan: TrainingPlan, name: str) -> str:
+    """What is special about a tensor that is none."""
+    if any(tensor.name == name for segment in plan.segments for tensor in segment.tensors):
+        return "; it is computed row by row, which --stream off does not"
+    return ""

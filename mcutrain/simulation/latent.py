@@ -1,0 +1,129 @@
+"""Training from the latent: what the frozen front makes of a sample is computed once."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.autodiff import TrainGraph
+from mcutrain.codegen import Project
+from mcutrain.ir.interpret import interpret
+from mcutrain.memplan import Latent, TrainingPlan
+from mcutrain.simulation.compiled import CompiledSimulator, pointer
+from mcutrain.simulation.reference import PlannedReference
+from mcutrain.simulation.run import Samples
+
+Array = npt.NDArray[Any]
+
+
+class LatentSimulator(CompiledSimulator):
+    """Generated C that takes latents for samples: `train` and `infer` compute no front.
+
+    project: generated with the latent (mcutrain.codegen.Interface.latent). The state, its bytes and
+    what is learnt are those of the simulator that takes samples.
+    """
+
+    def __init__(
+        self, plan: TrainingPlan, latent: Latent, project: Project, seed: int = 1, **options: Any
+    ) -> None:
+        self.latent = latent
+        super().__init__(plan, seed=seed, project=project, **options)
+        self._sample_bytes, self.input_bytes = self.input_bytes, latent.size_bytes
+        self._train = self._library.mct_host_train_latents
+        self._infer = self._library.mct_host_infer_latents
+        self._train.restype, self._infer.restype = ctypes.c_int32, None
+
+    def front(self, x: Array) -> Array:
+        """The latents of samples, int8 [n, …]."""
+        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), self._sample_bytes)
+        found = np.zeros((len(samples), *self.latent.type.shape[1:]), np.int8)
+        self._library.mct_host_front(len(samples), pointer(samples), pointer(found))
+        return found
+
+
+class LatentReference(PlannedReference):
+    """The same by Op.reference: the nodes before the latent, and a step of those behind it."""
+
+    def __init__(self, plan: TrainingPlan, latent: Latent, seed: int = 1) -> None:
+        super().__init__(plan, seed)
+        whole, self.latent = self.training, latent
+        front = whole.forward.nodes[: latent.position]
+        self._front = replace(whole.forward, inputs=(whole.x,), nodes=front)
+        self.training = _behind(whole, latent)
+        self._x = whole.x
+
+    def front(self, x: Array) -> Array:
+        """The latents of samples, int8 [n, …]."""
+        name, shape = self.latent.tensor, self._front.tensors[self._x].type.shape
+        found = [interpret(self._front, {self._x: s.reshape(shape)}, [name])[name] for s in x]
+        return np.concatenate(found)
+
+
+def _behind(training: TrainGraph, latent: Latent) -> TrainGraph:
+    """The step with the latent for its input."""
+    graphs = []
+    for graph in (training.graph, training.forward):
+        inputs = [latent.tensor if name == training.x else name for name in graph.inputs]
+        graphs.append(replace(graph, inputs=tuple(inputs), nodes=graph.nodes[latent.position :]))
+    return replace(training, x=latent.tensor, graph=graphs[0], forward=graphs[1])
+
+
+@dataclass(frozen=True)
+class LatentSamples(Samples):
+    """Samples as their latents, each computed when it is asked for first.
+
+    front: makes the latents of samples, int8 [n, …]. shape: of a latent, without the batch.
+    """
+
+    front: Callable[[Array], Array] = field(kw_only=True)
+    shape: tuple[int, ...] = field(kw_only=True)
+
+    @staticmethod
+    def of(samples: Samples, simulator: LatentSimulator | LatentReference) -> LatentSamples:
+        """Of samples that every epoch takes as they are."""
+        values = {f.name: getattr(samples, f.name) for f in fields(Samples)}
+        shape = simulator.latent.type.shape[1:]
+        return LatentSamples(**values, front=simulator.front, shape=shape)
+
+    def train(self, index: Array, epoch: int, seed: int) -> Array:
+        """The latents of the training samples `index`."""
+        kept = self._kept[0]
+        kept.complete(index, lambda new: self.front(self._quantized(self.split.train.x[new])))
+        return kept.values[index]
+
+    def test(self, first: int, last: int) -> Array:
+        """Those of test samples."""
+        kept, index = self._kept[1], np.arange(first, min(last, len(self.split.test)))
+        kept.complete(index, lambda new: self.front(self._quantized(self.split.test.x[new])))
+        return kept.values[index]
+
+    def whole(self) -> Samples:
+        """The samples themselves."""
+        return Samples(**{f.name: getattr(self, f.name) for f in fields(Samples)})
+
+    @cached_property
+    def _kept(self) -> tuple[_Kept, _Kept]:
+        parts = (self.split.train, self.split.test)
+        train, test = (_Kept(np.zeros((len(p), *self.shape), np.int8)) for p in parts)
+        return train, test
+
+
+class _Kept:
+    """Arrays that are filled bit by bit."""
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+        self._is_known = np.zeros(len(values), bool)
+
+    def complete(self, index: Array, compute: Callable[[Array], Array]) -> None:
+        """Compute what is not known yet of `index`."""
+        new = index[~self._is_known[index]]
+        if len(new):
+            self.values[new] = compute(new)
+            self._is_known[new] = True

@@ -1,0 +1,232 @@
+"""Training from the latent ends with the bits of training from the samples."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mcutrain import data
+from mcutrain.autodiff import TrainOptions
+from mcutrain.codegen import Interface, generate
+from mcutrain.errors import DataError, PlanError
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import Latent, Stream, TrainingPlan, find_latent, latents, plan_training
+from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.runs import training
+from mcutrain.simulation import (
+    CompiledSimulator,
+    LatentReference,
+    LatentSimulator,
+    PlannedReference,
+    RunSettings,
+)
+from mcutrain.sparse import UpdateScheme
+from tests.memplan.fronts import draw_front, planned
+from tests.memplan.test_latent import SCHEMES
+from tests.memplan.test_stream import mobile_network
+from tests.ops.drawing import drawn
+from tests.simulation import networks
+from tests.simulation.test_training_steps import QUICK
+
+STEPS = 4
+ERROR_SIZE = 2
+LAST = UpdateScheme("last", 1, {}, 1)
+
+
+def from_latents(plan: TrainingPlan, latent: Latent, seed: int = 7) -> LatentSimulator:
+    project = generate(plan, "", interface=Interface(latent=latent.tensor))
+    return LatentSimulator(plan, latent, project, seed, extra_flags=QUICK)
+
+
+def assert_same_bits(plan: TrainingPlan, latent: Latent) -> None:
+    """Of generated C and numpy, from the latent and from the samples."""
+    graph = plan.training.forward
+    x, labels = networks.samples(graph, STEPS, plan.training.classes)
+    rates = networks.rates(STEPS)
+    whole = PlannedReference(plan, 7)
+    expected = [list(v) for v in whole.train(x, labels, rates)]
+    for made in (from_latents(plan, latent), LatentReference(plan, latent, 7)):
+        begin = made.front(x)
+        assert begin.shape == (STEPS, *latent.type.shape[1:])
+        assert [list(v) for v in made.train(begin, labels, rates)] == expected
+        assert made.save() == whole.save()
+        np.testing.assert_array_equal(made.infer(begin), whole.infer(x))
+
+
+@settings(max_examples=8)
+@given(
+    graph=drawn(draw_front),
+    scheme=st.sampled_from(SCHEMES),
+    stream=st.sampled_from(["auto", "off", "max"]),
+    which=st.integers(0, 100),
+)
+def test_each_latent_of_drawn_networks_gives_the_bits_of_the_samples(
+    graph: Graph, scheme: UpdateScheme, stream: Stream, which: int
+) -> None:
+    plan = planned(graph, stream, scheme)
+    found = latents(plan)
+    assume(found)
+    assert_same_bits(plan, found[which % len(found)])
+
+
+def test_updates_of_several_samples_may_begin_with_latents() -> None:
+    options = TrainOptions("int16", 2)
+    step = networks.training_graph(mobile_network(), LAST, options)
+    plan = plan_training(step, align_bytes=8)
+    assert_same_bits(plan, find_latent(plan))
+
+
+def test_samples_and_latents_may_alternate() -> None:
+    plan = planned(mobile_network(), "max", LAST)
+    mixed, whole = from_latents(plan, find_latent(plan)), CompiledSimulator(plan, seed=7)
+    x, labels = networks.samples(plan.training.forward, STEPS, 4)
+    rates = networks.rates(STEPS)
+    whole.train(x, labels, rates)
+    for i in range(STEPS):
+        one = slice(i, i + 1)
+        if i % 2:
+            mixed.train(mixed.front(x[one]), labels[one], rates[one])
+        else:
+            CompiledSimulator.train(_of_samples(mixed), x[one], labels[one], rates[one])
+    assert mixed.save() == whole.save()
+
+
+def _of_samples(simulator: LatentSimulator) -> CompiledSimulator:
+    """The same library, called with samples."""
+    other = object.__new__(CompiledSimulator)
+    other.__dict__ = {**simulator.__dict__, "input_bytes": simulator.sizes.input_bytes}
+    other._train = simulator._library.mct_host_train
+    return other
+
+
+def test_a_latent_takes_the_place_of_a_sample_that_was_half_there() -> None:
+    """Its next rows are no rows of a sample any more; a label that is none changes nothing."""
+    plan = planned(mobile_network(), "max", LAST)
+    made = from_latents(plan, find_latent(plan))
+    assert any(segment.is_fed for segment in plan.segments)
+    library = made._library
+    x, labels = networks.samples(plan.training.forward, 1, 4)
+    latent, half = made.front(x), x.tobytes()[: x.size // 2]
+    library.mct_front.restype = ctypes.c_void_p
+    assert library.mct_feed(0, half, len(half)) == 0
+    assert library.mct_front() is None
+    before = made.save()
+    rate = ctypes.c_int64(1 << 29)
+    result = (ctypes.c_int32 * 2)()
+    assert library.mct_train_latent(latent.tobytes(), ctypes.c_int32(4), rate, result) == 1
+    assert made.save() == before
+    assert library.mct_feed(len(half), half, 1) == 0
+    made.train(latent, labels, networks.rates(1))
+    assert library.mct_feed(len(half) + 1, half, 1) == ERROR_SIZE
+    assert made.save() != before
+
+
+# -------------------------------------------------------------------------------------------- runs
+
+
+@pytest.fixture(scope="module")
+def step() -> TrainingStep:
+    return prepare(mobile_network(), "last:2")
+
+
+def split_of(graph: Graph, count: int = 24) -> data.Split:
+    x, labels = networks.samples(graph, count, 4)
+    names = ("a", "b", "c", "d")
+    parts = (data.Dataset(x[i:j], labels[i:j], names) for i, j in ((0, 16), (16, count)))
+    return data.Split(*parts)
+
+
+SETTINGS = RunSettings(epochs=3, learning_rate=0.02)
+
+
+def test_a_run_from_latents_learns_the_same_and_computes_each_front_once(
+    step: TrainingStep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fronts: list[int] = []
+    front = LatentSimulator.front
+
+    def counted(self: LatentSimulator, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        fronts.append(len(x))
+        return front(self, x)
+
+    monkeypatch.setattr(LatentSimulator, "front", counted)
+    split = split_of(step.graph)
+    off, auto = (training.train(step, split, SETTINGS, latent=how) for how in ("off", "auto"))
+    assert auto.saved == off.saved
+    assert [e.loss for e in auto.epochs] == [e.loss for e in off.epochs]
+    assert [e.test_accuracy for e in auto.epochs] == [e.test_accuracy for e in off.epochs]
+    assert (off.latent, auto.latent) == ("", find_latent(step.plan).tensor)
+    assert sum(fronts) == len(split.train) + len(split.test)
+
+
+def test_a_checkpoint_goes_on_with_and_without_latents(step: TrainingStep, tmp_path: Any) -> None:
+    split, file = split_of(step.graph), tmp_path / "run.npz"
+    expected = training.train(step, split, SETTINGS, latent="off")
+
+    def stop(progress: Any) -> None:
+        if progress.trained >= len(split.train):
+            raise KeyboardInterrupt
+
+    watch = training.Watch(training=stop)
+    with pytest.raises(KeyboardInterrupt):
+        training.train(step, split, SETTINGS, checkpoint=file, latent="auto", watch=watch)
+    found = training.train(step, split, SETTINGS, checkpoint=file, latent="off")
+    assert found.saved == expected.saved
+
+
+def test_varied_samples_have_no_latents(step: TrainingStep) -> None:
+    split, name = split_of(step.graph), find_latent(step.plan).tensor
+    latent = step.latent_simulator(find_latent(step.plan))
+    for varied in (
+        RunSettings(flip=True),
+        RunSettings(crop_pixels=1),
+        RunSettings(augment=("noise:3",)),
+    ):
+        made = training.fastest_simulator(step, split, varied)
+        assert not isinstance(made, LatentSimulator)
+        with pytest.raises(DataError, match="every epoch varies the samples"):
+            training.fastest_simulator(step, split, varied, latent=name)
+        with pytest.raises(DataError, match="every epoch varies the samples"):
+            training.prepare_run(step, split, varied, simulator=lambda: latent)
+
+
+def test_latents_that_take_too_much_memory_or_save_too_little_are_left(
+    step: TrainingStep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = split_of(step.graph)
+
+    def takes_latents() -> bool:
+        return isinstance(training.fastest_simulator(step, split, SETTINGS), LatentSimulator)
+
+    assert takes_latents()
+    kept_bytes = find_latent(step.plan).size_bytes * 24
+    monkeypatch.setattr(training, "MOST_LATENT_BYTES", kept_bytes)
+    assert takes_latents()
+    monkeypatch.setattr(training, "MOST_LATENT_BYTES", kept_bytes - 1)
+    assert not takes_latents()
+    monkeypatch.undo()
+    monkeypatch.setattr(training, "saves_much", lambda *_: False)
+    assert not takes_latents()
+
+
+def test_a_name_that_is_no_latent_is_a_sentence(step: TrainingStep) -> None:
+    with pytest.raises(PlanError, match="cannot begin with 'nothing'"):
+        training.fastest_simulator(step, split_of(step.graph), SETTINGS, latent="nothing")
+
+
+def test_a_learning_rate_is_found_from_latents_too(step: TrainingStep) -> None:
+    wanted = RunSettings(epochs=1)
+    split = split_of(step.graph, 40)
+    made = training.fastest_simulator(step, split, wanted)
+    assert isinstance(made, LatentSimulator)
+    found = [
+        training.prepare_run(step, split, wanted, simulator=simulator).settings.learning_rate
+        for simulator in (lambda: made, lambda: step.simulator(1))
+    ]
+    assert found[0] == found[1]
