@@ -12,6 +12,7 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.output import count_bar, err, say, show, show_json, show_table
+from mcutrain.cli.training import placing
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
@@ -104,9 +105,10 @@ def compare(
     split = _read(graph, source)
     wanted = options.classes_for(graph, split, classes)
     chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
-    with err.status("planning"):
+    with err.status("planning"), placing() as told:
         candidates = _candidates(graph, wanted, budget, scheme or [], chosen)
-        rows = [budget.row(c, prepare(graph, c.scheme, classes=wanted)) for c in candidates]
+        steps = (prepare(graph, c.scheme, classes=wanted, report=told) for c in candidates)
+        rows = [budget.row(c, step) for c, step in zip(candidates, steps, strict=True)]
     lesson = Lesson(
         model,
         tuple(c.scheme for c in candidates),
@@ -219,7 +221,8 @@ def _report(
 
     fitting = [i for i, row in enumerate(rows) if row.fits is not False] or [0]
     best = max(fitting, key=lambda i: rows[i].accuracy)
-    step = prepare(graph, candidates[best].scheme, classes=classes)
+    with placing() as told:
+        step = prepare(graph, candidates[best].scheme, classes=classes, report=told)
     curves = [
         curve_of(rows[trial.scheme].name, result)
         for trial, result in results.items()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mcutrain.cli.training import placing
+
 if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
@@ -210,18 +212,20 @@ class StepOptions:
                 f"gradients have 8 or 16 bits, not {self.gradient_bits}",
                 param_hint="--gradient-bits",
             )
-        return prepare(
-            graph,
-            self._scheme(),
-            classes=classes,
-            head_seed=head_seed,
-            gradient_dtype=f"int{self.gradient_bits}",
-            accumulate=self.accumulate,
-            qas=not self.no_qas,
-            loss=self.loss,
-            added=self.added,
-            stream=self.stream,
-        )
+        with placing() as report:
+            return prepare(
+                graph,
+                self._scheme(),
+                classes=classes,
+                head_seed=head_seed,
+                gradient_dtype=f"int{self.gradient_bits}",
+                accumulate=self.accumulate,
+                qas=not self.no_qas,
+                loss=self.loss,
+                added=self.added,
+                stream=self.stream,
+                report=report,
+            )
 
     def recipe(self, classes: int | None) -> Recipe:
         """The same as a recipe."""

@@ -20,7 +20,7 @@ from mcutrain.cli.output import (
     show_table,
     writing,
 )
-from mcutrain.cli.training import Lines
+from mcutrain.cli.training import Lines, placing
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def write_report(
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write as write_both
 
-    step = prepare(graph, found.scheme, accumulate=accumulate)
+    with placing() as report:
+        step = prepare(graph, found.scheme, accumulate=accumulate, report=report)
     content = replace(collect(step, target), commands=(command_line(),))
     path = write_both(with_selection(content, found, contributions), folder)
     say(f"The report is {path}")

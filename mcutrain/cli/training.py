@@ -19,6 +19,8 @@ SMOOTHING = 0.005
 """Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
 LINE_SECONDS = 10.0
 """How often a line is printed where a bar cannot be drawn."""
+QUIET_SECONDS = 2.0
+"""What a search for a smaller arena may take before it is shown; most plans need none."""
 
 
 @contextmanager
@@ -64,6 +66,29 @@ def searching(before: str = "") -> Iterator[Callable[[int, int], None]]:
             lines.tell(facts)
 
         yield report
+
+
+@contextmanager
+def placing() -> Iterator[Callable[[int, int], None]]:
+    """Show how far the search for a smaller arena is, if it takes long."""
+    begin, lines = math.inf, Lines("placing buffers")
+    lines.last = -math.inf
+    status = err.status("placing buffers")
+
+    def report(nodes: int, of: int) -> None:
+        nonlocal begin
+        begin = min(begin, time.monotonic())
+        if time.monotonic() - begin < QUIET_SECONDS:
+            return
+        facts = f"a smaller arena is searched, {nodes:,} nodes of {of:,} at most"
+        status.update(f"placing buffers: {facts}")
+        status.start()
+        lines.tell(facts)
+
+    try:
+        yield report
+    finally:
+        status.stop()
 
 
 def rate_hint(warning: Callable[[Callable[[int, int], None]], str]) -> str:

@@ -9,7 +9,7 @@ that got furthest, above all for the boxes alive where it failed most, as in Jos
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -30,6 +30,13 @@ DRAWN_FIRST = 10
 DRAWN_OF = 6
 ELITE = 3
 """So many drawn guides come first, then one of so many; others change one of the best so many."""
+
+Report = Callable[[int, int], None]
+"""Called now and then during a search, with the nodes so far and the most that there can be."""
+
+
+def silent(nodes: int, of: int) -> None:
+    """Nobody is told."""
 
 
 class Packing(NamedTuple):
@@ -59,19 +66,31 @@ class _Failed(NamedTuple):
     worst: tuple[int, ...]
 
 
-def pack(boxes: Sequence[Box], known: Packing, enough: int, most_nodes: int) -> Packing:
+def pack(
+    boxes: Sequence[Box],
+    known: Packing,
+    enough: int,
+    most_nodes: int,
+    report: Report = silent,
+) -> Packing:
     """`known`, or the lowest that is found in `most_nodes`; none below `enough` is sought.
 
     The first size to be tried is the bound, or `enough`; then always the one half-way between
     what failed and the lowest packing. Each gets half of the nodes that are left.
-    known: with the largest sum of sizes in a section, or more, as `needed`.
+    known: with the largest sum of sizes in a section, or more, as `needed`. report: called after
+    each attempt with the nodes so far and `most_nodes`.
     """
     bottom, blocks = _blocks(boxes)
     best, needed, nodes = known, known.needed, 0
+
+    def spend(more: int) -> None:
+        nonlocal nodes
+        nodes += more
+        report(nodes, most_nodes)
+
     tried = size = max(needed, enough)
     while size < best.size:
-        found, spent = _within(blocks, size, (most_nodes - nodes) // 2)
-        nodes += spent
+        found = _within(blocks, size, (most_nodes - nodes) // 2, spend)
         if isinstance(found, dict):
             offsets = bottom | found
             placed = tuple(offsets[i] for i in range(len(boxes)))
@@ -85,23 +104,25 @@ def pack(boxes: Sequence[Box], known: Packing, enough: int, most_nodes: int) -> 
 
 
 def _within(
-    blocks: Sequence[Block], size: int, most_nodes: int
-) -> tuple[dict[int, int] | bool, int]:
-    """Offsets of the boxes of all blocks, or whether that is impossible; and the nodes it took."""
+    blocks: Sequence[Block], size: int, most_nodes: int, spend: Callable[[int], None]
+) -> dict[int, int] | bool:
+    """Offsets of the boxes of all blocks, or whether that is impossible."""
     offsets: dict[int, int] = {}
     nodes = 0
     for block in blocks:
-        found = _trials(block.sides, size - block.base, most_nodes - nodes)
+        found = _trials(block.sides, size - block.base, most_nodes - nodes, spend)
         nodes += found.nodes
         if found.offsets is None:
-            return found.is_refuted, nodes
+            return found.is_refuted
         places = (block.base + start for start in found.offsets)
         offsets.update(zip(block.indices, places, strict=True))
-    return offsets, nodes
+    return offsets
 
 
-def _trials(sides: tuple[Layout, Layout], capacity: int, most_nodes: int) -> Found:
-    """Attempts until one succeeds or proves that none can."""
+def _trials(
+    sides: tuple[Layout, Layout], capacity: int, most_nodes: int, spend: Callable[[int], None]
+) -> Found:
+    """Attempts until one succeeds or proves that none can. spend: told the nodes of each."""
     failed: list[_Failed] = []
     nodes = turn = 0
     while nodes < most_nodes:
@@ -110,6 +131,7 @@ def _trials(sides: tuple[Layout, Layout], capacity: int, most_nodes: int) -> Fou
         attempt = Attempt(sides[side], capacity, guide)
         found = attempt.run(patience, most_nodes - nodes)
         nodes += found.nodes
+        spend(found.nodes)
         if found.offsets is not None or found.is_refuted:
             return found._replace(nodes=nodes)
         insort(failed, _Failed(attempt.left_over, -turn, side, guide, attempt.worst()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import gcd
 
 from mcutrain.errors import PlanError
-from mcutrain.memplan.exact import Packing, pack
+from mcutrain.memplan.exact import Packing, Report, pack, silent
 from mcutrain.memplan.greedy import Problem, place_greedily
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.skyline import sections_of
@@ -23,18 +23,20 @@ def solve(
     align_bytes: int = 4,
     search_nodes: int = SEARCH_NODES,
     enough_bytes: int = 0,
+    report: Report = silent,
 ) -> MemoryPlan:
     """The smallest plan that is found; the same offsets for any order of the same buffers.
 
     Nearly always the greedy one, which takes O(n^2) time. If it misses the lower bound, a search
     of at most `search_nodes` (0: none) lowers it, or proves that nothing is lower: the plan's
-    `needed_bytes` say what was proven. Below `enough_bytes` nothing is sought.
+    `needed_bytes` say what was proven. Below `enough_bytes` nothing is sought. report: told how far
+    the search is.
     Raises PlanError when names repeat, a size or lifetime is empty, or the alignment is not
     positive.
     """
     _check(buffers, align_bytes)
     problem = Problem.of(buffers, align_bytes)
-    found = _searched(problem, place_greedily(problem), search_nodes, enough_bytes)
+    found = _searched(problem, place_greedily(problem), search_nodes, enough_bytes, report)
     names = [buffer.name for buffer in problem.buffers]
     offsets = dict(zip(names, found.offsets, strict=True))
     return MemoryPlan(tuple(buffers), offsets, found.size, align_bytes, found.needed, found.nodes)
@@ -55,7 +57,7 @@ def _check(buffers: Sequence[Buffer], align_bytes: int) -> None:
 
 
 def _searched(
-    problem: Problem, offsets: Sequence[int], most_nodes: int, enough_bytes: int
+    problem: Problem, offsets: Sequence[int], most_nodes: int, enough_bytes: int, report: Report
 ) -> Packing:
     """In units of the largest size that divides all: every buffer that sank lies at a multiple."""
     top, bound = problem.top(offsets), problem.lower_bound_bytes
@@ -68,6 +70,6 @@ def _searched(
         for (first, end), size in zip(spans, problem.sizes_bytes, strict=True)
     ]
     known = Packing(tuple(start // unit for start in offsets), top // unit, bound // unit)
-    found = pack(boxes, known, enough_bytes // unit, most_nodes)
+    found = pack(boxes, known, enough_bytes // unit, most_nodes, report)
     starts = tuple(start * unit for start in found.offsets)
     return Packing(starts, found.size * unit, found.needed * unit, found.nodes)

@@ -14,11 +14,12 @@ from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.calls import node_call
+from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile, peak
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.schedule import schedule
-from mcutrain.memplan.solver import solve
+from mcutrain.memplan.solver import SEARCH_NODES, solve
 from mcutrain.memplan.stream import Front, Segment
 from mcutrain.memplan.validate import validate
 from mcutrain.target import Target
@@ -207,16 +208,22 @@ def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> Layout:
 
 
 def plan_training(
-    training: TrainGraph, align_bytes: int = 4, search: bool = True, stream: Stream = "auto"
+    training: TrainGraph,
+    align_bytes: int = 4,
+    search: bool = True,
+    stream: Stream = "auto",
+    report: Report = silent,
 ) -> TrainingPlan:
     """Schedule the step, compute lifetimes, solve, validate, replay.
 
-    align_bytes: of every buffer, at least; sums of int64 need 8.
+    align_bytes: of every buffer, at least; sums of int64 need 8. report: told how far a search for
+    a smaller arena is.
     """
     align_bytes = max(align_bytes, needed_alignment(training))
     layout = lay_out(training, align_bytes, stream)
     scheduled = layout.training
-    arena = solve(layout.buffers, align_bytes, **({} if search else {"search_nodes": 0}))
+    nodes = SEARCH_NODES if search else 0
+    arena = solve(layout.buffers, align_bytes, nodes, report=report)
     validate(arena)
     offsets, state_bytes = state_layout(scheduled)
     constant_bytes = sum(constant_sizes(scheduled).values())

@@ -5,7 +5,7 @@ This module decides nothing; every stage can be called on its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -132,6 +132,7 @@ def prepare(
     loss: str = "cross-entropy",
     added: Sequence[str] = (),
     stream: Stream = "auto",
+    report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
 
@@ -142,7 +143,8 @@ def prepare(
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
     lie in memory as a whole: auto as much as makes the arena smaller, off nothing, max what makes
     the front smallest. added: names of classes that the classifier learns in addition to its
-    own, which stay as they are (see mcutrain.quant.add_classes).
+    own, which stay as they are (see mcutrain.quant.add_classes). report: called during a search for
+    a smaller arena, which can take 20 seconds, with the nodes so far and the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
@@ -160,7 +162,7 @@ def prepare(
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
     options, loss = TrainOptions(gradient_dtype, accumulate), choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
-    plan = plan_training(training, ALIGN_BYTES[gradient_dtype], stream=stream)
+    plan = plan_training(training, ALIGN_BYTES[gradient_dtype], stream=stream, report=report)
     recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added))
     return TrainingStep(graph, chosen, plan, order, recipe)
 

@@ -173,6 +173,23 @@ def test_the_search_does_no_more_than_its_nodes_and_never_raises_the_arena() -> 
         assert plan.search_nodes <= nodes
 
 
+def test_a_search_tells_its_nodes_and_greedy_placement_nothing() -> None:
+    told: list[tuple[int, int]] = []
+    plan = solve(
+        buffers_of(next(iter(KNOWN))), 1, 5000, report=lambda nodes, of: told.append((nodes, of))
+    )
+    assert told == [(plan.search_nodes, 5000)]
+    told.clear()
+    buffers = cut(7, 60, 1000, 40)
+    plan = solve(buffers, 1, 5000, report=lambda nodes, of: told.append((nodes, of)))
+    assert len(told) > 1
+    assert [nodes for nodes, _ in told] == sorted({nodes for nodes, _ in told})
+    assert told[-1] == (plan.search_nodes, 5000)
+    told.clear()
+    solve(buffers, 1, 0, report=lambda nodes, of: told.append((nodes, of)))
+    assert told == []
+
+
 def test_below_what_is_enough_nothing_is_sought() -> None:
     buffers = cut(5, 60, 1000, 40)
     greedy = solve(buffers, 1, 0)
