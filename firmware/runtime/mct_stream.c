@@ -85,17 +85,21 @@ static void run(const mct_segment *segment, uint8_t *arena) {
     }
 }
 
-/* The same when a row of tensor 0 came and none could go on before: only its readers can begin. */
-static void run_readers(const mct_segment *segment, uint8_t *arena) {
+/* Whether a reader of tensor 0 has all rows of its next strip; when a row of that tensor came, no other
+ * stage can begin. Not inlined: it would add to the stack under the kernels. */
+static __attribute__((noinline)) bool can_begin(const mct_segment *segment, uint8_t *arena) {
     const mct_stream_tensor *x = &segment->tensors[0];
-    bool went_on = false;
+    const mct_progress *done = progress_of(segment, arena);
     for (uint32_t i = 0; i < x->reader_count; i++) {
-        const uint32_t reader = segment->links[x->first_reader + i];
-        went_on |= advance(segment, arena, &segment->stages[reader]);
+        const mct_stage *stage = &segment->stages[segment->links[x->first_reader + i]];
+        const int32_t next = done[stage->output].next;
+        const int32_t count = least(stage->strip, segment->tensors[stage->output].rows - next);
+        const int32_t end = (next + count - 1) * stage->stride - stage->pad + stage->span;
+        if (count > 0 && least(end, x->rows) <= done[0].next) {
+            return true;
+        }
     }
-    if (went_on) {
-        run(segment, arena);
-    }
+    return false;
 }
 
 void mct_segment_start(const mct_segment *segment, uint8_t *arena, bool is_fed) {
@@ -131,7 +135,9 @@ void mct_segment_feed(const mct_segment *segment, uint8_t *arena, uint32_t fed, 
         if (column == x->row_bytes) {
             column = 0;
             p->next++;
-            run_readers(segment, arena);
+            if (can_begin(segment, arena)) {
+                run(segment, arena);
+            }
         }
     }
 }
