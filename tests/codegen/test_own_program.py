@@ -20,7 +20,7 @@ from mcutrain.codegen import Interface, Project, generate
 from mcutrain.codegen.project import version_number
 from mcutrain.errors import DataError, McutrainError
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import plan_training
+from mcutrain.memplan import latents, plan_training
 from mcutrain.pipeline import prepare
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.simulation.compiled import unpack_state
@@ -99,7 +99,9 @@ def test_comments_that_name_the_model_stay_within_100_columns(
 ) -> None:
     name = "a model of a long name " * 5
     plan = prepare(replace(graph, name=name), "head", loss=loss).plan
-    files = generate(plan, "a scheme of a long name " * 5, interface=Interface(prefix)).files
+    latent = "auto" if latents(plan) else None
+    interface = Interface(prefix, latent=latent)
+    files = generate(plan, "a scheme of a long name " * 5, interface=interface).files
     head, rest = files[f"src/{prefix}_model.h"].split(" */\n", 1)
     assert name in re.sub(r"\n \* ", " ", head)
     assert f"{prefix}_state_load" in head
@@ -126,6 +128,62 @@ def test_the_example_compiles_without_a_warning_and_runs(
     command = [compiler(name), *LANGUAGES[name], *STRICT, f"-I{made / 'src'}", source]
     run([*command, "-x", "none", made / "libwake.a", "-o", program])
     run([program])
+
+
+LATENT_PROGRAM = """
+#include "wake_model.h"
+#include <string.h>
+static int8_t sample[WAKE_INPUT_BYTES], latent[WAKE_LATENT_BYTES];
+static uint8_t saved[2][WAKE_SAVED_BYTES];
+int main(void)
+{
+    mct_result result;
+    for (int i = 0; i < WAKE_INPUT_BYTES; i++) {
+        sample[i] = (int8_t)(i * 7 % 101 - 50);
+    }
+    for (int from_latent = 0; from_latent < 2; from_latent++) {
+        wake_reset(3);
+        for (int32_t step = 0; step < 3; step++) {
+            (void)wake_feed(0, sample, WAKE_INPUT_BYTES);
+            if (from_latent && step == 0) {
+                memcpy(latent, wake_front(), sizeof latent);
+            }
+            if (from_latent && wake_train_latent(latent, step, MCT_RATE(0.1), &result) != MCT_OK) {
+                return 1;
+            }
+            if (!from_latent && wake_train(step, MCT_RATE(0.1), &result) != MCT_OK) {
+                return 2;
+            }
+        }
+        wake_state_save(saved[from_latent]);
+    }
+    (void)wake_feed(0, sample, WAKE_INPUT_BYTES);
+    const int8_t score = wake_infer()[0];
+    if (wake_infer_latent(latent)[0] != score) {
+        return 3;
+    }
+    return memcmp(saved[0], saved[1], sizeof saved[0]) == 0 ? 0 : 4;
+}
+"""
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_program_that_trains_from_latents_compiles_without_a_warning_and_runs(
+    name: str, made_with_latent: Path, tmp_path: Path
+) -> None:
+    source, program = tmp_path / "main.c", tmp_path / "program"
+    source.write_text(LATENT_PROGRAM)
+    command = [compiler(name), *LANGUAGES[name], *STRICT, f"-I{made_with_latent / 'src'}", source]
+    run([*command, "-x", "none", made_with_latent / "libwake.a", "-o", program])
+    run([program])
+
+
+@pytest.fixture(scope="module")
+def made_with_latent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("latent") / "project"
+    plan = plan_training(training_graph(mobile_network(), BIASES), align_bytes=8)
+    build_archive(generate(plan, "last:1", interface=Interface("wake", latent="auto")), folder)
+    return folder
 
 
 @pytest.mark.parametrize("loss", ["classes", "reproduces"])
