@@ -240,16 +240,21 @@ class Attempt:
         self._failures = [0] * self.layout.sections
         self._seen: set[tuple[int, int, tuple[int, ...]]] = set()
 
-    def run(self, patience: int, most_nodes: int) -> Found:
-        """Until solved, refuted, `most_nodes`, or `patience` nodes without getting further."""
+    def run(self, patience: int, most_nodes: int, floors: Sequence[int] = ()) -> Found:
+        """Until solved, refuted, `most_nodes`, or `patience` nodes without getting further.
+
+        floors: what of each section is taken at the bottom; nothing without them.
+        """
         layout = self.layout
+        floors = list(floors) or [0] * layout.sections
         nothing = Part(0, layout.sections, (1 << len(layout.boxes)) - 1, ())
-        spare = [self.capacity - load for load in layout.load]
+        spare = [
+            self.capacity - load - floor for load, floor in zip(layout.load, floors, strict=True)
+        ]
         if not layout.boxes or min(spare) < 0:
             return Found(None if layout.boxes else (), bool(layout.boxes), 0)
-        zero = [0] * layout.sections
-        parts = self._parts(nothing, zero, spare, 0, layout.sections)
-        state = State(self.left_over, zero, spare, zero, parts)
+        parts = self._parts(nothing, floors, spare, 0, layout.sections)
+        state = State(self.left_over, floors, spare, [0] * layout.sections, parts)
         return self._descend(state, patience, most_nodes)
 
     def worst(self) -> tuple[int, ...]:

@@ -17,6 +17,12 @@ def smallest_arena(buffers: Sequence[Buffer]) -> int:
     return arena_bytes
 
 
+def fit_above(buffers: Sequence[Buffer], floors: Sequence[int], arena_bytes: int) -> bool:
+    """Whether they fit above the bytes of `floors`, which are taken at each step."""
+    taken = [(Buffer(f"floor{i}", size, i, i), 0) for i, size in enumerate(floors) if size]
+    return _fit(sorted(buffers, key=lambda b: -b.size_bytes), taken, arena_bytes)
+
+
 def _fit(left: Sequence[Buffer], placed: list[tuple[Buffer, int]], arena_bytes: int) -> bool:
     if not left:
         return True
