@@ -56,6 +56,11 @@ OVER_FLOORS = {
         "3-7:1 2-7:1 7-7:4 0-0:2 1-3:6 0-6:4 7-7:1 0-1:2 4-7:3 0-7:1",
         15,
     ),
+    "each section before a box has to spare what is lost there": (
+        "1 1 1 1 1 1 1 1",
+        "1-1:3 2-4:3 0-1:1 2-7:1 5-5:1 1-3:3 5-6:4",
+        8,
+    ),
 }
 """Floors, boxes, and the smallest capacity: each refuted, or filled wrongly, by a search with one
 rule too strong."""
