@@ -287,7 +287,8 @@ def prepare_run(
         samples = LatentSamples.of(samples, made)
     if settings.learning_rate is None:
         compiled = made if isinstance(made, CompiledSimulator) else None
-        rate = _search(step, samples, settings, compiled).found(report)
+        searched = samples if compiled else samples.whole()
+        rate = _search(step, searched, settings, compiled).found(report)
         found(rate)
         settings = replace(settings, learning_rate=rate.rate)
     recipe = "" if step.recipe is None else step.recipe.to_json()

@@ -225,8 +225,11 @@ def test_a_learning_rate_is_found_from_latents_too(step: TrainingStep) -> None:
     split = split_of(step.graph, 40)
     made = training.fastest_simulator(step, split, wanted)
     assert isinstance(made, LatentSimulator)
+    input_bytes = made.sizes.input_bytes
+    other = next(t for t in latents(step.plan) if t.size_bytes != input_bytes)
+    slow = LatentReference(step.plan, other)  # which is no sample by its size
     found = [
         training.prepare_run(step, split, wanted, simulator=simulator).settings.learning_rate
-        for simulator in (lambda: made, lambda: step.simulator(1))
+        for simulator in (lambda: slow, lambda: made, lambda: step.simulator(1))
     ]
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
