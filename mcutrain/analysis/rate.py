@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mcutrain import data
 from mcutrain.analysis.problem import Problem
 from mcutrain.pipeline import prepare
-from mcutrain.runs.training import input_type, prepare_run
+from mcutrain.runs.training import fastest_simulator, input_type, prepare_run
 from mcutrain.simulation import FoundRate, RunSettings
 
 
@@ -31,5 +31,13 @@ def found_rate(
     )
     settings = RunSettings(epochs, seed=seed)
     found: list[FoundRate] = []
-    prepare_run(step, data.Split(train, test), settings, report=report, found=found.append)
+    split = data.Split(train, test)
+    prepare_run(
+        step,
+        split,
+        settings,
+        simulator=lambda: fastest_simulator(step, split, settings),
+        report=report,
+        found=found.append,
+    )
     return found[0]
