@@ -22,7 +22,7 @@ from rich.table import Table
 
 from mcutrain import pipeline
 from mcutrain.cost.counting import count_instructions
-from mcutrain.memplan import find_latent, forward_macs
+from mcutrain.memplan import find_latent
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse.scheme import shipped_schemes
 
@@ -66,7 +66,7 @@ def _row(graph: Any, scheme: str, board: str, steps: int) -> list[str]:
         latent.tensor,
         f"{latent.size_bytes:,}",
         f"{x_type.size_bytes:,}",
-        f"{latent.macs / forward_macs(step.plan):.0%}",
+        f"{latent.macs / step.plan.training.forward.macs():.0%}",
         f"{total / 1e6:.2f}",
         f"{(total - before) / 1e6:.2f}",
         f"{(total - before) / total:.1%}",

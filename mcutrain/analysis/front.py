@@ -70,13 +70,13 @@ def worthwhile_cuts(graph: Graph) -> tuple[Cut, ...]:
     A tensor that the next cut has in less than half the size is not kept.
     """
     first, *others = all_cuts(graph)
-    total = macs(graph)
+    total = graph.macs()
     kept = [first]
     sizes = [graph.tensors[cut.tensor].type.elements for cut in others]
     for cut, size, following in zip(others, sizes, [*sizes[1:], *sizes[-1:]], strict=True):
         if size > 2 * following:
             continue
-        if macs(graph, kept[-1].position, cut.position) >= LEAST_SAVED * total:
+        if graph.macs(kept[-1].position, cut.position) >= LEAST_SAVED * total:
             kept.append(cut)
     if others and kept[-1] is not others[-1]:
         kept.append(others[-1])
@@ -92,12 +92,6 @@ def behind(graph: Graph, cut: Cut) -> Graph:
     """The network that takes the cut's tensor as its input."""
     nodes = graph.nodes[cut.position :]
     return replace(graph, inputs=(cut.tensor,)).with_nodes(nodes)
-
-
-def macs(graph: Graph, first: int = 0, last: int | None = None) -> int:
-    """Multiply-accumulates of the nodes from `first` to before `last`."""
-    nodes = graph.nodes[first:last]
-    return sum(n.op.macs(graph.types(n.inputs), graph.types(n.outputs)) for n in nodes)
 
 
 def front_digest(graph: Graph, cut: Cut) -> str:

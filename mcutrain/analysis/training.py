@@ -20,7 +20,7 @@ import numpy as np
 from mcutrain.analysis import candidates as kinds
 from mcutrain.analysis.candidates import HEAD, Candidate
 from mcutrain.analysis.cut_step import cut_step
-from mcutrain.analysis.front import Activations, Cut, cut_before, macs, worthwhile_cuts
+from mcutrain.analysis.front import Activations, Cut, cut_before, worthwhile_cuts
 from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.progress import Estimate, Report, Times, TrialsDone
 from mcutrain.analysis.store import Store, analysis_folder
@@ -290,8 +290,8 @@ class _Analysis:
     def _cost(self, candidate: Candidate) -> float:
         """Multiply-accumulates of a trial, those of the backward pass weighted."""
         trunk = self._trunk(self.settings.seed)
-        forward = macs(trunk, self._cut(candidate).position)
-        backward = macs(trunk, self._position(candidate))
+        forward = trunk.macs(self._cut(candidate).position)
+        backward = trunk.macs(self._position(candidate))
         steps = self.settings.epochs * len(self.problem.train_y)
         tests = len(self.problem.test_y)
         return steps * (forward + BACKWARD * backward) + tests * forward

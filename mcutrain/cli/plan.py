@@ -80,7 +80,7 @@ def against_bound(found: dict[str, Any]) -> str:
 
 
 def _print(step: TrainingStep, found: dict[str, Any]) -> None:
-    from mcutrain.memplan import find_latent, forward_macs
+    from mcutrain.memplan import find_latent
 
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
     rows = [
@@ -101,7 +101,7 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
         show(f"  {'row by row':16}{streamed}")
     if found["latents"]:
         latent = find_latent(step.plan)
-        percent = round(100 * latent.macs / forward_macs(step.plan))
+        percent = round(100 * latent.macs / step.plan.training.forward.macs())
         show(
             f"  {'latent':16}{latent.size_bytes:>10,}     {latent.tensor}: training leaves what is "
             f"before it as it is, {percent} % of an inference's multiplications"

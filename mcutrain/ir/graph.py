@@ -124,6 +124,11 @@ class Graph(Shown):
         """The types of the named tensors, in order."""
         return tuple(self.tensors[name].type for name in names)
 
+    def macs(self, first: int = 0, last: int | None = None) -> int:
+        """Multiply-accumulates of the nodes from `first` to before `last`."""
+        nodes = self.nodes[first:last]
+        return sum(n.op.macs(self.types(n.inputs), self.types(n.outputs)) for n in nodes)
+
     def producer(self, tensor: str) -> Node | None:
         """The node that computes `tensor`; None for inputs and constants."""
         return next((n for n in self.nodes if tensor in n.outputs), None)

@@ -1,6 +1,6 @@
 """Where every buffer of a training step lies in the arena: solved, validated, printed."""
 
-from mcutrain.memplan.latent import Latent, find_latent, forward_macs, latents, saves_much
+from mcutrain.memplan.latent import Latent, find_latent, latents, saves_much
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.replay import replay
@@ -26,7 +26,6 @@ __all__ = [
     "check_board",
     "check_budget",
     "find_latent",
-    "forward_macs",
     "latents",
     "picture",
     "plan_training",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcutrain.errors import PlanError, did_you_mean
-from mcutrain.ir.graph import Node, TensorType
+from mcutrain.ir.graph import TensorType
 from mcutrain.memplan.training_plan import TrainingPlan
 
 LEAST_SAVED = 0.03
@@ -49,17 +49,16 @@ def latents(plan: TrainingPlan) -> tuple[Latent, ...]:
     inner = {step for s in plan.segments for step in range(s.first + 1, s.last + 1)}
     later = [set(node.inputs) for node in (*graph.nodes, *training.apply)]
     readers = {name: step for step, names in enumerate(later) for name in names}
-    found, macs = [], 0
+    found = []
     alive = {training.x}
     for position, node in enumerate(graph.nodes[: len(forward.nodes)], start=1):
         if node.name != forward.nodes[position - 1].name or changing & set(node.inputs):
             break
-        macs += _macs(plan, node)
         alive = {n for n in (*alive, *node.outputs) if readers.get(n, -1) >= position}
         tensor = min(alive)
         kind = graph.tensors[tensor].type
         if len(alive) == 1 and position not in inner and kind.dtype == "int8":
-            found.append(Latent(tensor, position, macs, kind))
+            found.append(Latent(tensor, position, forward.macs(0, position), kind))
     return tuple(found)
 
 
@@ -68,13 +67,18 @@ def find_latent(plan: TrainingPlan, name: str = DEEPEST) -> Latent:
     saves nearly as much. Raises PlanError if there is none.
     """
     found = latents(plan)
+    if not found and not plan.training.has_labels:
+        raise PlanError(
+            "no training step can begin behind the input: the network reproduces it, so the loss "
+            "needs the sample"
+        )
     if not found:
         raise PlanError(
             "no training step can begin behind the input: the first layer is trained, or needed "
             "by one that is; train fewer layers"
         )
     if name == DEEPEST:
-        least = found[-1].macs - LEAST_SAVED * forward_macs(plan)
+        least = found[-1].macs - LEAST_SAVED * plan.training.forward.macs()
         return min((f for f in found if f.macs >= least), key=lambda f: (f.size_bytes, -f.macs))
     for latent in found:
         if latent.tensor == name:
@@ -88,18 +92,7 @@ def find_latent(plan: TrainingPlan, name: str = DEEPEST) -> Latent:
 
 def saves_much(plan: TrainingPlan, latent: Latent) -> bool:
     """Whether what comes before it is a share of an inference that counts."""
-    return latent.macs >= LEAST_SAVED * forward_macs(plan)
-
-
-def forward_macs(plan: TrainingPlan) -> int:
-    """Multiply-accumulates of an inference."""
-    return sum(_macs(plan, node) for node in plan.training.forward.nodes)
-
-
-def _macs(plan: TrainingPlan, node: Node) -> int:
-    graph = plan.training.graph
-    graph = graph if node.outputs[0] in graph.tensors else plan.training.forward
-    return node.op.macs(graph.types(node.inputs), graph.types(node.outputs))
+    return latent.macs >= LEAST_SAVED * plan.training.forward.macs()
 
 
 def _why_not(plan: TrainingPlan, name: str) -> str:

@@ -16,7 +16,6 @@ from mcutrain.analysis.front import (
     all_cuts,
     behind,
     cut_before,
-    macs,
     trunk,
     worthwhile_cuts,
 )
@@ -94,7 +93,7 @@ def test_worthwhile_cuts_begin_with_the_input_and_end_with_the_last(residual: Pr
     assert found[-1] == all_cuts(graph)[-1]
     assert set(found) <= set(all_cuts(graph))
     assert sum(n.op.macs(graph.types(n.inputs), graph.types(n.outputs)) for n in graph.nodes) == (
-        macs(graph)
+        graph.macs()
     )
 
 

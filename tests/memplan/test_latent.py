@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, find_latent, latents
+from mcutrain.pipeline import prepare
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned
 from tests.memplan.test_stream import mobile_network
 from tests.ops.drawing import drawn
 from tests.simulation import networks
+from tests.simulation.test_reconstruction import GRAPHS
 
 SCHEMES = (UpdateScheme(), UpdateScheme("last", 1, {}, 1), UpdateScheme("bias", None))
 
@@ -84,6 +86,13 @@ def test_what_is_trained_wholly_begins_with_its_input() -> None:
     plan = planned(mobile_network(), "off", UpdateScheme("full", None, {}, None))
     assert latents(plan) == ()
     with pytest.raises(PlanError, match="no training step can begin behind the input"):
+        find_latent(plan)
+
+
+def test_a_network_that_reproduces_its_input_has_none_and_that_is_said() -> None:
+    plan = prepare(GRAPHS["dense"], "head", loss="mse").plan
+    assert latents(plan) == ()
+    with pytest.raises(PlanError, match="reproduces it, so the loss needs the sample"):
         find_latent(plan)
 
 
