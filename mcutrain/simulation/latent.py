@@ -56,12 +56,12 @@ class LatentReference(PlannedReference):
         front = whole.forward.nodes[: latent.position]
         self._front = replace(whole.forward, inputs=(whole.x,), nodes=front)
         self.training = _behind(whole, latent)
-        self._x = whole.x
 
     def front(self, x: Array) -> Array:
         """The latents of samples, int8 [n, …]."""
-        name, shape = self.latent.tensor, self._front.tensors[self._x].type.shape
-        found = [interpret(self._front, {self._x: s.reshape(shape)}, [name])[name] for s in x]
+        name, (sample,) = self.latent.tensor, self._front.inputs
+        shape = self._front.tensors[sample].type.shape
+        found = [interpret(self._front, {sample: s.reshape(shape)}, [name])[name] for s in x]
         return np.concatenate(found)
 
 
@@ -93,37 +93,36 @@ class LatentSamples(Samples):
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The latents of the training samples `index`."""
-        kept = self._kept[0]
-        kept.complete(index, lambda new: self.front(self._quantized(self.split.train.x[new])))
-        return kept.values[index]
+        return self._parts[0].at(index)
 
     def test(self, first: int, last: int) -> Array:
         """Those of test samples."""
-        kept, index = self._kept[1], np.arange(first, min(last, len(self.split.test)))
-        kept.complete(index, lambda new: self.front(self._quantized(self.split.test.x[new])))
-        return kept.values[index]
+        return self._parts[1].at(np.arange(first, min(last, len(self.split.test))))
 
     def whole(self) -> Samples:
         """The samples themselves."""
         return Samples(**{f.name: getattr(self, f.name) for f in fields(Samples)})
 
     @cached_property
-    def _kept(self) -> tuple[_Kept, _Kept]:
-        parts = (self.split.train, self.split.test)
-        train, test = (_Kept(np.zeros((len(p), *self.shape), np.int8)) for p in parts)
-        return train, test
+    def _parts(self) -> tuple[_Latents, _Latents]:
+        def part(x: Array) -> _Latents:
+            empty = np.zeros((len(x), *self.shape), np.int8)
+            return _Latents(empty, lambda index: self.front(self._quantized(x[index])))
+
+        return part(self.split.train.x), part(self.split.test.x)
 
 
-class _Kept:
-    """Arrays that are filled bit by bit."""
+class _Latents:
+    """Of one part of the data. values: those that are known. compute: makes the others."""
 
-    def __init__(self, values: Array) -> None:
-        self.values = values
+    def __init__(self, values: Array, compute: Callable[[Array], Array]) -> None:
+        self._values, self._compute = values, compute
         self._is_known = np.zeros(len(values), bool)
 
-    def complete(self, index: Array, compute: Callable[[Array], Array]) -> None:
-        """Compute what is not known yet of `index`."""
+    def at(self, index: Array) -> Array:
+        """Those of the samples `index`."""
         new = index[~self._is_known[index]]
         if len(new):
-            self.values[new] = compute(new)
+            self._values[new] = self._compute(new)
             self._is_known[new] = True
+        return self._values[index]
