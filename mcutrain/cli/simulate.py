@@ -168,11 +168,16 @@ def _prepare(
     backend: _Backend,
 ) -> tuple[Run, FoundRate | None]:
     """The run, and its rate if it was searched."""
+    from mcutrain.memplan import find_latent
     from mcutrain.runs.training import fastest_simulator, prepare_run
+    from mcutrain.simulation import LatentReference
 
     def simulator() -> Simulator:
-        if backend.reference:
+        if backend.reference and backend.latent in ("auto", "off"):
             return step.reference(settings.seed + 1)
+        if backend.reference:
+            begin = find_latent(step.plan, backend.latent)
+            return LatentReference(step.plan, begin, settings.seed + 1)
         latent, portable = backend.latent, backend.portable
         return fastest_simulator(step, split, settings, latent=latent, portable=portable)
 

@@ -210,6 +210,49 @@ def test_numpy_portable_c_and_host_c_save_the_same_bytes(
     assert states[0] == states[1] == states[2]
 
 
+def test_a_run_from_a_latent_saves_the_same_bytes_and_says_where_it_begins(
+    run: Run, model: Path, images: Path, tmp_path: Path
+) -> None:
+    listed = run("plan", model, "--scheme", SPARSE, "--json").json["latents"]
+    name = listed[-1]["tensor"]
+    few = ("--samples", 4, "--test-samples", 4, "--epochs", 2, "--lr", "0.03")
+    flags = ("simulate", model, "--data", images, "--scheme", SPARSE, *few, "--json")
+    ways = (["off"], ["auto"], [name], [name, "--reference"])
+    found = [run(*flags, "--latent", *way).json for way in ways]
+    assert len({values["state_sha256"] for values in found}) == 1
+    begins = [values["latent"] for values in found]
+    assert begins[0] is None
+    assert begins[1] in [latent["tensor"] for latent in listed]
+    assert begins[2] == begins[3] == name
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--latent", "nothing"], "a training step cannot begin with 'nothing': give one of "),
+        (["--latent", "nothing", "--reference"], "cannot begin with 'nothing': give one of "),
+        (["--latent", "block3/depthwise", "--flip"], "where every epoch varies the samples"),
+    ],
+)
+def test_a_latent_that_cannot_be_is_a_sentence(
+    run: Run, model: Path, images: Path, flags: list[str], sentence: str
+) -> None:
+    few = ("--samples", 4, "--test-samples", 4, "--epochs", 1, "--lr", "0.03")
+    outcome = run("simulate", model, "--data", images, "--scheme", SPARSE, *few, *flags)
+    assert outcome.code == 2
+    assert sentence in outcome.err
+
+
+def test_a_board_takes_no_latents_and_nothing_is_written(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    flags = ("--board", "rpi-pico", "--latent", "auto", "-o", "project")
+    outcome = run("generate", model, *flags)
+    assert outcome.code == 2
+    assert "leave out the latent, or the board to get a library" in outcome.err
+    assert not (tmp_path / "project").exists()
+
+
 def test_a_seed_decides_the_state(run: Run, model: Path, images: Path) -> None:
     def state(seed: int) -> str:
         flags = ("--data", images, *FEW, "--seed", seed, "--json")
