@@ -14,6 +14,7 @@
 #define CR (MCT_FLASH + 0x10u)
 
 #define SR_ERRORS 0xF2u /* OPERR, WRPERR, PGAERR, PGPERR, PGSERR or ERSERR */
+#define SR_CLEARED SR_ERRORS
 #define SR_BUSY (1u << 16)
 #define CR_PROGRAM (1u << 0)
 #define CR_ERASE (1u << 1)
@@ -22,29 +23,7 @@
 #define CR_START (1u << 16)
 #define CR_LOCK (1u << 31)
 
-static uint32_t slot_address(int32_t slot) {
-    return slot == 0 ? MCT_SLOT_0 : MCT_SLOT_1;
-}
-
-const uint8_t *mct_board_slot(int32_t slot) {
-    return (const uint8_t *)(uintptr_t)slot_address(slot);
-}
-
-/* Keys to a controller that is open already would shut it until the next reset. */
-static void unlock(void) {
-    if ((MCT_REGISTER(CR) & CR_LOCK) != 0) {
-        MCT_REGISTER(KEYR) = 0x45670123u;
-        MCT_REGISTER(KEYR) = 0xCDEF89ABu;
-    }
-    MCT_REGISTER(SR) = SR_ERRORS; /* writing a one clears it */
-}
-
-static bool finished(void) {
-    mct_synchronize();
-    while ((MCT_REGISTER(SR) & SR_BUSY) != 0) {
-    }
-    return (MCT_REGISTER(SR) & SR_ERRORS) == 0;
-}
+#include "mct_flash_body.h"
 
 static bool erase_sector(uint32_t sector) {
     MCT_REGISTER(CR) = CR_WORDS | CR_ERASE | sector << CR_SECTOR_SHIFT;

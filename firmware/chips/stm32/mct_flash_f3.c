@@ -13,36 +13,14 @@
 #define AR (MCT_FLASH + 0x14u)
 
 #define SR_BUSY (1u << 0)
-#define SR_ERRORS (1u << 4 | 1u << 2) /* WRPRTERR; PGERR: what is written to was not erased */
-#define SR_DONE (1u << 5)
+#define SR_ERRORS (1u << 4 | 1u << 2)    /* WRPRTERR; PGERR: what is written to was not erased */
+#define SR_CLEARED (SR_ERRORS | 1u << 5) /* EOP: done */
 #define CR_PROGRAM (1u << 0)
 #define CR_ERASE (1u << 1)
 #define CR_START (1u << 6)
 #define CR_LOCK (1u << 7)
 
-static uint32_t slot_address(int32_t slot) {
-    return slot == 0 ? MCT_SLOT_0 : MCT_SLOT_1;
-}
-
-const uint8_t *mct_board_slot(int32_t slot) {
-    return (const uint8_t *)(uintptr_t)slot_address(slot);
-}
-
-/* Keys to a controller that is open already would shut it until the next reset. */
-static void unlock(void) {
-    if ((MCT_REGISTER(CR) & CR_LOCK) != 0) {
-        MCT_REGISTER(KEYR) = 0x45670123u;
-        MCT_REGISTER(KEYR) = 0xCDEF89ABu;
-    }
-    MCT_REGISTER(SR) = SR_ERRORS | SR_DONE; /* writing a one clears it */
-}
-
-static bool finished(void) {
-    mct_synchronize(); /* the busy bit is true one cycle after the start */
-    while ((MCT_REGISTER(SR) & SR_BUSY) != 0) {
-    }
-    return (MCT_REGISTER(SR) & SR_ERRORS) == 0;
-}
+#include "mct_flash_body.h"
 
 bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t bytes) {
     const uint32_t from = slot_address(slot) + offset;
