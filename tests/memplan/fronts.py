@@ -94,6 +94,14 @@ def with_constant_image() -> Graph:
     return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
 
 
+def with_padding_below() -> Graph:
+    """When the last row of the input comes, the last strip that reads it is all that can begin."""
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 4, Window((3, 3), (2, 2), (1, 1), (0, 1, 0, 1)))
+    y = net.depthwise(net.conv(y, 12), same(3))
+    return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
+
+
 def with_two_stems() -> Graph:
     """The second one reads the input when the first has long been computed."""
     net = Network((24, 6, 3), 1)

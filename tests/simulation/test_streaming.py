@@ -20,7 +20,13 @@ from mcutrain.memplan import Stream, plan_training
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.sparse import UpdateScheme
-from tests.memplan.fronts import draw_front, planned, with_constant_image, with_two_stems
+from tests.memplan.fronts import (
+    draw_front,
+    planned,
+    with_constant_image,
+    with_padding_below,
+    with_two_stems,
+)
 from tests.memplan.test_stream import mobile_network
 from tests.ops.drawing import SeededSource, drawn
 from tests.simulation import networks
@@ -61,7 +67,7 @@ def test_a_mobile_network_computes_the_bits_of_the_reference(scheme: UpdateSchem
     assert_same_bits(mobile_network(), "max", scheme, extra_flags=QUICK)
 
 
-@pytest.mark.parametrize("network", [with_constant_image, with_two_stems])
+@pytest.mark.parametrize("network", [with_constant_image, with_padding_below, with_two_stems])
 def test_odd_fronts_compute_the_bits_of_the_reference(network: Callable[[], Graph]) -> None:
     assert_same_bits(network(), "max", SCHEMES[0], extra_flags=QUICK)
 
