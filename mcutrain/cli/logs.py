@@ -107,6 +107,8 @@ class _Taking:
                     "is_right": predictions[i] == labels[i],
                 }
             facts |= {"rate": rate.value, "mult_q31": rate.mult_q31, "shift": rate.shift}
+            if self.run.course.is_replay(first + i):
+                facts["is_replay"] = True
             self.log.write("step", first + i + 1, facts)
 
     def end(self, event: str) -> None:
@@ -121,7 +123,7 @@ class _Taking:
         if self.is_connected:
             return
         self.is_connected, self.begun = True, position
-        count = len(self.run.samples.split.train)
+        count = self.run.course.epoch_steps
         self.tested = max(position - 1, 0) // count  # epochs whose tests an earlier run logged
         facts = {
             "board": HERE,
@@ -139,7 +141,7 @@ class _Taking:
 
     def _tests(self) -> None:
         """Those of the epochs that ended since the last call."""
-        count = len(self.run.samples.split.train)
+        count = self.run.course.epoch_steps
         for epoch in self.run.state.epochs[self.tested :]:
             self.tested = epoch.epoch
             if epoch.test_accuracy is not None:

@@ -64,6 +64,22 @@ Augment = Annotated[
         show_default=False,
     ),
 ]
+Replay = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="R",
+        help="After each sample, train on R remembered ones again: an old task is not forgotten.",
+    ),
+]
+Remember = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="How many samples --replay remembers, of all so far drawn alike.",
+    ),
+]
 TrainingSamples = Annotated[
     int | None,
     typer.Option(
@@ -205,6 +221,20 @@ class ScheduledLearningFlags(LearningFlags):
     def settings(self, seed: int) -> RunSettings:
         """Of a run."""
         return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
+
+
+@dataclass(frozen=True)
+class ReplayFlags:
+    """Flags of training on remembered samples again."""
+
+    replay: Replay = 0
+    remember: Remember = 200
+
+    def of(self, settings: RunSettings) -> RunSettings:
+        """The settings with them. Raises DataError if they do not go together."""
+        found = replace(settings, replay=self.replay, remember=self.remember)
+        found.check()
+        return found
 
 
 def normalization(mean: str | None, std: str | None) -> Normalization | None:

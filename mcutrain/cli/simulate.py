@@ -37,6 +37,7 @@ def simulate(
     *,
     step_flags: options.StepFlags,
     learning: inputs.ScheduledLearningFlags,
+    replaying: inputs.ReplayFlags,
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
@@ -92,7 +93,7 @@ def simulate(
         check_can_build()  # a sentence before the data is read
     if tensorboard is not None:
         check_tensorboard(tensorboard)
-    settings = replace(learning.settings(seed), test_every=test_every)
+    settings = replaying.of(replace(learning.settings(seed), test_every=test_every))
     flags = step_flags.options(scheme, no_qas)
     source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log):

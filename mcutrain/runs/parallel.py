@@ -128,7 +128,8 @@ def train_all(
             max_workers=max(min(processes, len(trials)), 1), initializer=_ignore_interrupts
         )
         running: list[Any] = []
-        total = len(trials) * lesson.settings.epochs * len(lesson.split.train)
+        each = (1 + lesson.settings.replay) * len(lesson.split.train)
+        total = len(trials) * lesson.settings.epochs * each
 
         def tell(ended: Mapping[int, Any]) -> None:
             finished = tuple((trials[i], result) for i, result in ended.items())

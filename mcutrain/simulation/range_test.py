@@ -222,7 +222,7 @@ class Trials:
 
     def _epochs(self, search: Search) -> int:
         """As many as the run has, but of no more than TRIAL_STEPS."""
-        samples = len(self._parts[0].split.train)
+        samples = len(self._parts[0].split.train) * (1 + search.settings.replay)
         steps = max(TRIAL_STEPS, FEWEST_UPDATES * search.accumulate)
         return max(min(search.settings.epochs, math.ceil(steps / samples)), 1)
 

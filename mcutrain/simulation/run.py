@@ -22,6 +22,7 @@ from mcutrain.errors import DataError, StateError
 from mcutrain.simulation.augment import Augmentation, sample_key
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
+from mcutrain.simulation.replay import with_replays
 
 Array = npt.NDArray[Any]
 
@@ -47,6 +48,8 @@ class RunSettings:
     augmentation. flip, crop_pixels: random changes of images. augment: more of them, see
     mcutrain.simulation.augment. test_every: epochs from one test to
     the next; 0 tests only before the first and after the last. It changes nothing that is learnt.
+    replay: remembered samples that follow each new one, out of at most `remember`, see
+    mcutrain.simulation.replay; an epoch has then 1 + replay steps for each training sample.
     """
 
     epochs: int = 4
@@ -58,11 +61,28 @@ class RunSettings:
     crop_pixels: int = 0
     test_every: int = 1
     augment: tuple[str, ...] = ()
+    replay: int = 0
+    remember: int = 200
 
     @property
     def varies_samples(self) -> bool:
         """Whether epochs take samples otherwise than they are."""
         return self.flip or self.crop_pixels > 0 or bool(self.augment)
+
+    def check(self) -> None:
+        """Raises DataError if there is no such run."""
+        if self.test_every < 0:
+            raise DataError(f"test_every = {self.test_every}: give 0 or more epochs")
+        if self.replay < 0 or self.remember < 1:
+            raise DataError(
+                f"replay = {self.replay}, remember = {self.remember}: give 0 or more samples to "
+                "replay after each new one, and room for 1 or more"
+            )
+        if self.replay > 0 and self.varies_samples:
+            raise DataError(
+                "a remembered sample is replayed as it was, but here every epoch varies the "
+                "samples: leave out the augmentation, or the replay"
+            )
 
     def tests_after(self, epoch: int) -> bool:
         """Whether there is a test after an epoch, counted from 1; after the last always."""
@@ -213,13 +233,17 @@ class Course:
     def __post_init__(self) -> None:
         if len(self.samples.split.train) == 0:
             raise DataError("there is no training sample")
-        if self.settings.test_every < 0:
-            raise DataError(f"test_every = {self.settings.test_every}: give 0 or more epochs")
+        self.settings.check()
+
+    @property
+    def epoch_steps(self) -> int:
+        """Training steps of an epoch."""
+        return len(self.samples.split.train) * (1 + self.settings.replay)
 
     @property
     def total(self) -> int:
         """Training steps of the whole run."""
-        return self.settings.epochs * len(self.samples.split.train)
+        return self.settings.epochs * self.epoch_steps
 
     @cached_property
     def rates(self) -> Schedule:
@@ -238,9 +262,24 @@ class Course:
 
         Returns their indices and the epoch.
         """
-        samples = len(self.samples.split.train)
-        epoch, done = divmod(first, samples)
-        return _order(samples, epoch, self.settings.seed)[done : done + count], epoch
+        epoch, done = divmod(first, self.epoch_steps)
+        if self.settings.replay > 0:
+            end = min(first + count, (epoch + 1) * self.epoch_steps)
+            return self._with_replays[first:end], epoch
+        return self._new(epoch)[done : done + count], epoch
+
+    def is_replay(self, step: int) -> bool:
+        """Whether a step takes a remembered sample."""
+        return step % (1 + self.settings.replay) != 0
+
+    def _new(self, epoch: int) -> Array:
+        return _order(len(self.samples.split.train), epoch, self.settings.seed)
+
+    @cached_property
+    def _with_replays(self) -> Array:
+        """The samples of all steps of the run."""
+        new = np.concatenate([self._new(epoch) for epoch in range(self.settings.epochs)])
+        return with_replays(new, self.settings.replay, self.settings.remember)
 
     def at(self, step: int) -> tuple[Array, int]:
         """The sample of a step as the model's int8 input, and its label."""
@@ -255,6 +294,8 @@ class Course:
         del settings["test_every"]  # a run may go on with fewer or more tests
         if not self.settings.augment:
             del settings["augment"]  # so that it fits checkpoints from before it was there
+        if not self.settings.replay:
+            del settings["replay"], settings["remember"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
         return found.hexdigest()
@@ -439,7 +480,7 @@ class Run:
 
     def _end_epoch(self, evaluating: Callable[[int], None]) -> None:
         """Add an epoch's result if all its samples are trained."""
-        count = len(self.samples.split.train)
+        count = self.course.epoch_steps
         epoch = len(self.state.epochs) + 1
         if self.state.trained < epoch * count:
             return
