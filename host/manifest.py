@@ -194,7 +194,9 @@ class Manifest:
     """What is known of a generated project. board: None for a library.
 
     model_hash: 16 hexadecimal digits, of model, scheme and layout of the state; a device says it,
-    too. recipe: how the step was made from the model file (mcutrain.pipeline.recipe).
+    too. begins_with: the tensor of the model that is the input of a tail, whose front somebody else
+    computes; empty where samples are. recipe: how the step was made from the model file
+    (mcutrain.pipeline.recipe).
     """
 
     format: int = 0
@@ -216,6 +218,7 @@ class Manifest:
     prefix: str = "mct"
     class_names: tuple[str, ...] = ()
     latent: LatentTensor | None = None
+    begins_with: str = ""
     recipe: Mapping[str, Any] | None = None
     board: BoardDescription | None = None
 

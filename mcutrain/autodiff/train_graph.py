@@ -26,6 +26,7 @@ class TrainGraph:
     state: initial value of everything that outlives a step, by tensor name, in storage order.
     updated: state name → name of its value after the step; what is missing does not change.
     parameters: the state names that are trained weights and biases.
+    is_tail: x is no sample, but what a front of the network that is not here makes of it.
     split: by name, the network's weights that are trained in part, and biases by their difference.
     classes: how many logits there are. accumulate: samples per update. has_labels: False for a
         network that is to reproduce its input; then there is one class, 0, which nothing reads.
@@ -48,6 +49,7 @@ class TrainGraph:
     accumulate: int = 1
     has_labels: bool = True
     output_exponent: str | None = None
+    is_tail: bool = False
     split: Mapping[str, Split] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

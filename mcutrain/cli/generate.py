@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from mcutrain.cli import options
-from mcutrain.cli.output import show, show_json, writing
+from mcutrain.cli.output import check_writable, say, show, show_json, writing
 from mcutrain.cli.plan import FORGETS
 from mcutrain.cli.samples import Mean, Std, normalization
 
@@ -22,7 +23,8 @@ def generate(
             "--output",
             "-o",
             metavar="DIR",
-            help="The folder to write; an earlier project there is replaced.",
+            help="The folder to write; an earlier project there is replaced. With --part front a "
+            "file, .tflite or .onnx.",
             show_default=False,
         ),
     ],
@@ -53,12 +55,20 @@ def generate(
     ] = None,
     mean: Mean = None,
     std: Std = None,
+    part: Annotated[
+        Literal["whole", "tail", "front"],
+        typer.Option(
+            help="tail is only what lies behind the latent, what the layers before the first "
+            "trained one make of a sample: it takes latents for samples. front writes a model file "
+            "of those layers alone, for whatever runtime makes the latents.",
+        ),
+    ] = "whole",
     latent: Annotated[
         str | None,
         typer.Option(
             metavar="auto|TENSOR",
-            help="Functions that begin a step with its latent, what the layers before the first "
-            "trained one make of a sample, and one that computes it; without --board.",
+            help="Functions that begin a step with its latent, and one that computes it; without "
+            "--board. With --part tail or front, where the network is cut.",
             show_default=False,
         ),
     ] = None,
@@ -71,6 +81,8 @@ def generate(
     ESP-IDF, a library.properties for Arduino and PlatformIO, and a program to start from.
 
     Example: `mcutrain generate model.tflite --scheme last:6 --classes 10 -o project`
+
+    Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
     from mcutrain.codegen import Interface
     from mcutrain.data import read_names
@@ -78,11 +90,22 @@ def generate(
     from mcutrain.pipeline import load
     from mcutrain.target import target_of
 
+    if part == "front":
+        flags = step_flags.options(scheme, no_qas)
+        if board is not None:
+            raise typer.BadParameter("a front is a model file, for no board", param_hint="--board")
+        _write_front(model, flags, options.new_classes(classes), latent, output, json)
+        return
     target = target_of(board, slots)
-    flags = step_flags.options(scheme, no_qas)
+    is_tail = part == "tail"
+    flags = replace(
+        step_flags.options(scheme, no_qas),
+        part="tail" if is_tail else "whole",
+        latent=latent or options.AUTO,
+    )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
-    interface = Interface(prefix, names, normalization(mean, std), latent)
+    interface = Interface(prefix, names, normalization(mean, std), None if is_tail else latent)
     with writing(output):
         found = write_project(step, target, interface, output)
     sizes = found.files
@@ -103,6 +126,11 @@ def generate(
         f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
         f"{step.plan.constant_bytes:,} of constants."
     )
+    if is_tail:
+        show(
+            f"It takes latents for samples: {step.plan.training.x}, {step.input_type.size_bytes:,} "
+            "bytes. What makes them, with the same flags: --part front."
+        )
     if target is None:
         header = output / "src" / f"{prefix}_model.h"
         show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
@@ -119,3 +147,31 @@ def generate(
         show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(output))}")
+
+
+def _write_front(
+    model: Path,
+    flags: options.StepOptions,
+    classes: int | None,
+    latent: str | None,
+    output: Path,
+    json: bool,
+) -> None:
+    """The model file of --part front."""
+    from mcutrain.formats import format_of
+    from mcutrain.functions.planning import write_front
+    from mcutrain.pipeline import load
+
+    format_of(output)
+    check_writable(output)
+    step = flags.prepare(load(model), classes)
+    found = write_front(step, latent or options.AUTO, output)
+    if json:
+        show_json(found.to_dict())
+        return
+    show(f"{output}: {found.size_bytes:,} bytes, the front up to {found.latent}")
+    for name, kind in (("input", found.x), ("output", found.y)):
+        shape = " × ".join(map(str, kind.shape[1:]))
+        show(f"  {name:8}int8 {shape}, scale {kind.scale:.9g}, zero point {kind.zero_point}")
+    if found.other_bits:
+        say(f"mcutrain: note: {found.other_bits}")

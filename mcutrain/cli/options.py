@@ -145,6 +145,21 @@ Latent = Annotated[
         "augmentation varies the samples; or name a tensor, see `mcutrain plan`.",
     ),
 ]
+Part = Annotated[
+    Literal["whole", "tail"],
+    typer.Option(
+        help="tail leaves out what lies before the latent: somebody else computes it and sends "
+        "latents for samples."
+    ),
+]
+Begin = Annotated[
+    str,
+    typer.Option(
+        "--latent",
+        metavar="auto|TENSOR",
+        help="Which tensor a tail begins with; auto leaves out as much as can be.",
+    ),
+]
 NoQas = Annotated[
     bool, typer.Option("--no-qas", help="Leave out quantization-aware scaling (but in the head).")
 ]
@@ -202,6 +217,8 @@ class StepOptions:
     loss: str = AUTO
     added: tuple[str, ...] = ()
     stream: Literal["auto", "off", "max"] = "auto"
+    part: Literal["whole", "tail"] = "whole"
+    latent: str = AUTO
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -224,6 +241,8 @@ class StepOptions:
                 loss=self.loss,
                 added=self.added,
                 stream=self.stream,
+                part=self.part,
+                latent=self.latent,
                 report=report,
             )
 

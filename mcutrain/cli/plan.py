@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,8 @@ def plan(
     ] = None,
     board: options.Board = None,
     slots: options.Slots = "on",
+    part: options.Part = "whole",
+    latent: options.Begin = options.AUTO,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -54,7 +57,11 @@ def plan(
     from mcutrain.target import target_of
 
     target = target_of(board, slots)
-    flags = step_flags.options(scheme)
+    if part == "whole" and latent != options.AUTO:
+        raise typer.BadParameter(
+            "names what a tail begins with: give --part tail, too", param_hint="--latent"
+        )
+    flags = replace(step_flags.options(scheme), part=part, latent=latent)
     step = flags.prepare(load(model), options.new_classes(classes))
     found = planned(step, sram=sram, board=target)
     if csv is not None:
@@ -94,12 +101,16 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
         ["constants", found["constant_bytes"], "frozen weights and biases, in flash"],
     ]
     learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
-    show(f"{found['model']}, scheme {found['scheme']}, {learns}")
+    part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
+    show(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
     show_rows(rows)
     streamed = _streamed(step)
     if streamed:
         show(f"  {'row by row':16}{streamed}")
-    if found["latents"]:
+    if found["begins_with"]:
+        size = step.input_type.size_bytes
+        show(f"  {'latent':16}{size:>10,}     bytes of a sample for the tail, {_input(step)}")
+    elif found["latents"]:
         latent = find_latent(step.plan)
         percent = round(100 * latent.macs / step.plan.training.forward.macs())
         show(
@@ -120,6 +131,13 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
     )
     biggest = found["at_peak"][:BIGGEST]
     show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
+
+
+def _input(step: TrainingStep) -> str:
+    """What the samples of a tail are."""
+    x = step.input_type
+    shape = " × ".join(map(str, x.shape[1:]))
+    return f"int8 {shape}, scale {x.scale:.9g}, zero point {x.zero_point}"
 
 
 def _streamed(step: TrainingStep) -> str:

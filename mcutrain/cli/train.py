@@ -69,6 +69,15 @@ def train(
         ),
     ] = None,
     reading: inputs.ReadingFlags,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="For a project of --part tail: the model that it is the tail of. This computer "
+            "computes its front, and the board gets latents. Without it the data are latents.",
+            show_default=False,
+        ),
+    ] = None,
     save_every: Annotated[
         int,
         typer.Option(
@@ -143,7 +152,7 @@ def train(
     source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
-    course, found = _course(project, source, settings)
+    course, found = _course(project, source, settings, model)
     if found is not None and not json:
         say(rate_line(found.rate, found, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
@@ -182,17 +191,25 @@ class _Where:
 
 
 def _course(
-    project: BoardProject, source: inputs.DataSource, settings: RunSettings
+    project: BoardProject, source: inputs.DataSource, settings: RunSettings, model: Path | None
 ) -> tuple[Course, FoundRate | None]:
-    """Samples and learning rates as `mcutrain simulate` takes them; the rate that was searched."""
+    """Samples and learning rates as `mcutrain simulate` takes them; the rate that was searched.
+
+    model: whose front makes latents of samples, for a project that takes those.
+    """
     from mcutrain.data import ModelInput
-    from mcutrain.runs.training import prepare_samples
-    from mcutrain.simulation import Course
+    from mcutrain.runs.fronts import front_of_tail, input_of
+    from mcutrain.runs.training import check_latents, prepare_samples
+    from mcutrain.simulation import Course, LatentSamples
 
     manifest = project.manifest
-    x, has_labels = manifest.input, manifest.has_labels
+    has_labels = manifest.has_labels
+    front = None if model is None else front_of_tail(manifest, model, project.folder)
+    x = manifest.input if front is None else input_of(front)
     shape, scale, zero_point = x.shape[1:], x.scale, x.zero_point
     split = source.read(ModelInput(shape, scale, zero_point))
+    if manifest.begins_with and front is None:
+        check_latents(split, settings, manifest.begins_with)
     if not has_labels:
         split = split.without_labels()
     elif added := tuple((manifest.recipe or {}).get("added", ())):
@@ -206,6 +223,8 @@ def _course(
         classes=manifest.classes if has_labels else None,
         normalization=source.normalization,
     )
+    if front is not None:
+        samples = LatentSamples.of(samples, front)
     if settings.learning_rate is not None:
         return Course(samples, settings), None
     with searching() as report:

@@ -132,6 +132,8 @@ def generate(
             "a board's firmware takes samples over its serial line, no latents: leave out the "
             "latent, or the board to get a library"
         )
+    if plan.training.is_tail:
+        _check_tail(interface)
     latent = None if interface.latent is None else find_latent(plan, interface.latent)
     program = Program(plan, interface.prefix, latent)
     found = firmware_files(program, "portable" if target is None else target.isa)
@@ -158,6 +160,17 @@ def generate(
     files["graph.txt"] = dump(plan.training.graph)
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
+
+
+def _check_tail(interface: Interface) -> None:
+    """Raise McutrainError for what goes with samples only."""
+    if interface.latent is not None:
+        raise McutrainError(
+            "a tail takes nothing but latents, so it needs no functions of its own for them: leave "
+            "out the interface's latent"
+        )
+    if interface.normalization is not None:
+        raise McutrainError("mean and std are of pixels, but a tail takes latents: leave them out")
 
 
 def _board_files(
@@ -226,7 +239,8 @@ def template_values(
         "prefix": interface.prefix,
         "PREFIX": interface.prefix.upper(),
         "class_names": [string(name) for name in interface.class_names],
-        "pixels": _pixels(x, interface.normalization),
+        "begins_with": comment(training.x) if training.is_tail else None,
+        "pixels": "" if training.is_tail else _pixels(x, interface.normalization),
         "pixel_codes": codes,
         "model": comment(training.graph.name),
         "scheme": comment(scheme),
@@ -384,5 +398,6 @@ def manifest(
         prefix=interface.prefix,
         class_names=tuple(interface.class_names or ()),
         latent=_latent_facts(program),
+        begins_with=training.x if training.is_tail else "",
         recipe=recipe,
     )

@@ -10,9 +10,10 @@ from typing import Any, Literal
 from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface
 from mcutrain.data import Normalization, names_in_model
-from mcutrain.ir.graph import Graph
+from mcutrain.formats import write
+from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import Stream, check_board, check_budget, latents, state_parts
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import Part, TrainingStep, front_of, load, prepare
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import Slots, Target, target_of
@@ -87,6 +88,8 @@ def plan(
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
     stream: Stream = "auto",
+    part: Part = "whole",
+    latent: str = "auto",
     sram: Count | None = None,
     board: PathLike | Target | None = None,
     slots: Slots = "on",
@@ -94,7 +97,7 @@ def plan(
     """What a training step of a model needs in SRAM, byte by byte.
 
     model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
-    scheme … stream: as `prepare` takes them. sram: bytes that arena and state may take. board: a
+    scheme … latent: as `prepare` takes them. sram: bytes that arena and state may take. board: a
     board's name or folder, whose firmware and stack count, too. slots: "off" gives the flash that
     would keep the trained state to the program.
 
@@ -104,7 +107,19 @@ def plan(
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
     target = target_of(board, slots)
-    step = _step(model, scheme, classes, 0, loss, added, accumulate, gradient_dtype, qas, stream)
+    step = _step(
+        model,
+        scheme,
+        classes=classes,
+        loss=loss,
+        added=added,
+        accumulate=accumulate,
+        gradient_dtype=gradient_dtype,
+        qas=qas,
+        stream=stream,
+        part=part,
+        latent=latent,
+    )
     if sram is not None:
         check_budget(step.plan, sram)
     if target is not None:
@@ -151,6 +166,7 @@ def generate(
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
     stream: Stream = "auto",
+    part: Part = "whole",
     prefix: str = "mct",
     class_names: Sequence[str] | None = None,
     normalization: Normalization | None = None,
@@ -158,13 +174,13 @@ def generate(
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
-    model … stream: as `plan` takes them. output: the folder; an earlier project there is replaced.
+    model … part: as `plan` takes them. output: the folder; an earlier project there is replaced.
     board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
     takes it; with "off" what a board learns does not survive a power cut. seed: of a new head.
     prefix: what the library's names begin with. class_names: for the program; by default
     those in the metadata of a .tflite file, if they name the classes that are left. normalization:
-    of its pixels. latent: auto or a tensor's name, for functions that begin a step with it; see
-    mcutrain.memplan.find_latent.
+    of its pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what
+    a tail begins with; see mcutrain.memplan.find_latent.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -172,10 +188,53 @@ def generate(
     >>> generate("model.int8.tflite", "project", "last:3", classes=10)
     """
     target = target_of(board, slots)
-    step = _step(model, scheme, classes, seed, loss, added, accumulate, gradient_dtype, qas, stream)
+    is_tail = part == "tail"
+    step = _step(
+        model,
+        scheme,
+        classes=classes,
+        head_seed=seed,
+        loss=loss,
+        added=added,
+        accumulate=accumulate,
+        gradient_dtype=gradient_dtype,
+        qas=qas,
+        stream=stream,
+        part=part,
+        latent=latent or "auto" if is_tail else "auto",
+    )
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
-    interface = Interface(prefix, names, normalization, latent)
+    interface = Interface(prefix, names, normalization, None if is_tail else latent)
     return write_project(step, target, interface, Path(output))
+
+
+@dataclass(frozen=True)
+class Front:
+    """A file that makes latents of samples. x, y: types of both, int8.
+
+    other_bits: why mcutrain, reading the file back, computes other bits; empty if it does not.
+    """
+
+    path: Path
+    size_bytes: int
+    latent: str
+    x: TensorType
+    y: TensorType
+    other_bits: str = ""
+
+    def to_dict(self) -> Record:
+        """As `mcutrain generate --part front --json` prints it."""
+        edges = {
+            name: {"shape": list(t.shape), "scale": t.scale, "zero_point": t.zero_point}
+            for name, t in (("input", self.x), ("output", self.y))
+        }
+        return {
+            "file": str(self.path),
+            "bytes": self.size_bytes,
+            "latent": self.latent,
+            **edges,
+            "other_bits_because": self.other_bits or None,
+        }
 
 
 def names_in_file(model: Model, step: TrainingStep) -> tuple[str, ...]:
@@ -208,6 +267,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
     return {
         "model": step.graph.name,
         "scheme": step.scheme.name,
+        "begins_with": found.training.x if found.training.is_tail else None,
         "classes": found.training.classes,
         "arena_bytes": found.arena_bytes,
         "arena_lower_bound_bytes": arena.lower_bound_bytes,
@@ -265,30 +325,20 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
     }
 
 
-def _step(
-    model: Model,
-    scheme: Scheme,
-    classes: int | None,
-    seed: int,
-    loss: str,
-    added: Sequence[str],
-    accumulate: int,
-    gradient_dtype: str,
-    qas: bool,
-    stream: Stream,
-) -> TrainingStep:
-    """The model's own, if it is one."""
+def _step(model: Model, scheme: Scheme, **choices: Any) -> TrainingStep:
+    """The model's own, if it is one. choices: as `prepare` takes them."""
     if isinstance(model, TrainingStep):
         return model
-    return prepare(
-        model if isinstance(model, Graph) else load(model),
-        scheme,
-        classes=classes,
-        head_seed=seed,
-        gradient_dtype=gradient_dtype,
-        accumulate=accumulate,
-        qas=qas,
-        loss=loss,
-        added=added,
-        stream=stream,
-    )
+    return prepare(model if isinstance(model, Graph) else load(model), scheme, **choices)
+
+
+def write_front(step: TrainingStep, latent: str, path: Path) -> Front:
+    """Write the front of a whole step as a `.tflite` or `.onnx` file, as the name says.
+
+    latent: auto or a tensor's name, as for the tail that takes what it makes. The file is read back
+    before it takes its place. Raises PlanError, ModelError, UnsupportedError.
+    """
+    graph = front_of(step, latent)
+    other_bits = write(graph, path)
+    (x,), (y,) = graph.types(graph.inputs), graph.types(graph.outputs)
+    return Front(path, path.stat().st_size, graph.outputs[0], x, y, other_bits)

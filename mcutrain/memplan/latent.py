@@ -7,11 +7,12 @@ latent replay (Pellegrini et al. 2020, section III), whose front is frozen only 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError, did_you_mean
-from mcutrain.ir.graph import TensorType
-from mcutrain.memplan.training_plan import TrainingPlan
+from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.memplan.training_plan import Layout, TrainingPlan
 
 LEAST_SAVED = 0.03
 """Share of an inference's multiply-accumulates for which a larger latent is taken."""
@@ -37,7 +38,7 @@ class Latent:
         return self.type.size_bytes
 
 
-def latents(plan: TrainingPlan) -> tuple[Latent, ...]:
+def latents(plan: TrainingPlan | Layout) -> tuple[Latent, ...]:
     """All that a step may begin with, in the order of execution; the input is none.
 
     Behind a node that reads what is trained there is none, and none within a segment, where no
@@ -62,7 +63,7 @@ def latents(plan: TrainingPlan) -> tuple[Latent, ...]:
     return tuple(found)
 
 
-def find_latent(plan: TrainingPlan, name: str = DEEPEST) -> Latent:
+def find_latent(plan: TrainingPlan | Layout, name: str = DEEPEST) -> Latent:
     """The latent of a tensor's name; auto: the one that saves most, or one of fewer bytes that
     saves nearly as much. Raises PlanError if there is none.
     """
@@ -90,12 +91,36 @@ def find_latent(plan: TrainingPlan, name: str = DEEPEST) -> Latent:
     )
 
 
+def front(training: TrainGraph, latent: Latent) -> Graph:
+    """What makes the latent of a sample: an int8 network of its own. training: a plan's."""
+    whole = training.forward
+    graph = replace(whole, inputs=(training.x,), outputs=(latent.tensor,))
+    return graph.with_nodes(whole.nodes[: latent.position])
+
+
+def tail(training: TrainGraph, latent: Latent) -> TrainGraph:
+    """The step with the latent for its input; its state is the whole step's. training: a plan's."""
+    keep = {name for node in training.apply for name in (*node.inputs, *node.outputs)}
+
+    def behind(graph: Graph) -> Graph:
+        inputs = tuple(latent.tensor if name == training.x else name for name in graph.inputs)
+        return replace(graph, inputs=inputs).with_nodes(graph.nodes[latent.position :], keep)
+
+    return replace(
+        training,
+        x=latent.tensor,
+        graph=behind(training.graph),
+        forward=behind(training.forward),
+        is_tail=True,
+    )
+
+
 def saves_much(plan: TrainingPlan, latent: Latent) -> bool:
     """Whether what comes before it is a share of an inference that counts."""
     return latent.macs >= LEAST_SAVED * plan.training.forward.macs()
 
 
-def _why_not(plan: TrainingPlan, name: str) -> str:
+def _why_not(plan: TrainingPlan | Layout, name: str) -> str:
     """What is special about a tensor that is none."""
     if any(tensor.name == name for segment in plan.segments for tensor in segment.tensors):
         return "; it is computed row by row, which --stream off does not"

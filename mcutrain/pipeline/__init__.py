@@ -9,16 +9,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from mcutrain import codegen, formats
 from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.autodiff import LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError
-from mcutrain.ir.graph import Graph
+from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.ir.verify import verify
-from mcutrain.memplan import Latent, Stream, TrainingPlan, check_board, plan_training
+from mcutrain.memplan import (
+    Latent,
+    Stream,
+    TrainingPlan,
+    check_board,
+    find_latent,
+    front,
+    lay_out,
+    plan_training,
+    tail,
+)
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.pipeline.losses import choose_loss, loss_of
 from mcutrain.pipeline.recipe import Recipe
@@ -28,6 +38,8 @@ from mcutrain.simulation import CompiledSimulator, Compiler, LatentSimulator, Pl
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
 from mcutrain.target import Target
 
+Part = Literal["whole", "tail"]
+"""Of a network's training step: all of it, or what lies behind the latent."""
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
 
 
@@ -36,7 +48,7 @@ class TrainingStep(Shown):
     """A model, what of it is trained, and the planned step that does it.
 
     graph: as the model has it. order: how the step's graph orders the channels instead. recipe: how
-    `prepare` made it from the model, if it did.
+    `prepare` made it from the model, if it did. A tail's front is not in the plan.
     """
 
     graph: Graph
@@ -44,6 +56,12 @@ class TrainingStep(Shown):
     plan: TrainingPlan
     order: ChannelOrder
     recipe: Recipe | None = None
+
+    @property
+    def input_type(self) -> TensorType:
+        """Of what a step begins with: a sample, or a tail's latent."""
+        training = self.plan.training
+        return training.forward.tensors[training.x].type
 
     def summary(self) -> str:
         """In a line."""
@@ -132,6 +150,8 @@ def prepare(
     loss: str = "cross-entropy",
     added: Sequence[str] = (),
     stream: Stream = "auto",
+    part: Part = "whole",
+    latent: str = "auto",
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
@@ -143,7 +163,9 @@ def prepare(
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
     lie in memory as a whole: auto as much as makes the arena smaller, off nothing, max what makes
     the front smallest. added: names of classes that the classifier learns in addition to its
-    own, which stay as they are (see mcutrain.quant.add_classes). report: called during a search for
+    own, which stay as they are (see mcutrain.quant.add_classes). part: tail leaves out what lies
+    before the latent, and takes latents for samples, which somebody else makes (see front_of);
+    latent: which one, see mcutrain.memplan.find_latent. report: called during a search for
     a smaller arena, which can take 20 seconds, with the nodes so far and the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
@@ -162,9 +184,23 @@ def prepare(
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
     options, loss = TrainOptions(gradient_dtype, accumulate), choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
-    plan = plan_training(training, ALIGN_BYTES[gradient_dtype], stream=stream, report=report)
-    recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added))
+    align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
+    if part == "tail":
+        whole = lay_out(training, align_bytes, stream)
+        cut = find_latent(whole, latent)
+        training, begin = tail(whole.training, cut), cut.tensor
+    plan = plan_training(training, align_bytes, stream=stream, report=report)
+    recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin)
     return TrainingStep(graph, chosen, plan, order, recipe)
+
+
+def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
+    """What makes the latents of samples for a tail: an int8 network, for any runtime.
+
+    step: of the whole network, with the scheme of the tail, since the channels of the latent are in
+    the order of the trained graph. latent: as `prepare` takes it for the tail. Raises PlanError.
+    """
+    return front(step.plan.training, find_latent(step.plan, latent))
 
 
 def differentiated(

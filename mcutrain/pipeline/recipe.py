@@ -18,7 +18,7 @@ class Recipe:
     """The arguments of mcutrain.prepare that fix what a saved state means.
 
     classes: of a new head, None for the model's own. added: names of classes that the model's own
-    head got in addition.
+    head got in addition. latent: what a tail begins with; empty for a step of the whole network.
     """
 
     scheme: UpdateScheme
@@ -27,6 +27,7 @@ class Recipe:
     accumulate: int = 1
     loss: str = "cross-entropy"
     added: tuple[str, ...] = ()
+    latent: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -50,6 +51,7 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         recipe = Recipe(**given)
         numbers = [n for n in (recipe.classes, recipe.accumulate) if n is not None]
         is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
+        is_sound = is_sound and isinstance(recipe.latent, str)
         if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:
             raise ValueError("it holds impossible values")
     except (AttributeError, KeyError, TypeError, ValueError, SchemeError) as error:

@@ -163,7 +163,7 @@ def train(
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    split = load_data(step.graph, data, validation=validation)
+    split = load_data(step, data, validation=validation)
     file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
     wanted = continued(replace(settings or RunSettings(), **changes), file)
     run = prepare_run(
@@ -207,7 +207,7 @@ def continued(settings: RunSettings, checkpoint: Path | None) -> RunSettings:
 
 
 def load_data(
-    graph: Graph,
+    model: Graph | TrainingStep,
     data: datasets.Data,
     test_share: float = 0.2,
     seed: int = 0,
@@ -226,7 +226,7 @@ def load_data(
         return split.drawn(samples, test_samples, seed)
     if validation is not None:
         raise DataError("validation goes with arrays; a file or folder has a test part of its own")
-    shape = input_type(graph).shape[1:]
+    shape = input_type(model).shape[1:]
     return datasets.load(
         data,
         test_share=test_share,
@@ -239,14 +239,16 @@ def load_data(
     )
 
 
-def input_type(graph: Graph) -> TensorType:
-    """The type of the model's input."""
-    return graph.tensors[graph.inputs[0]].type
+def input_type(model: Graph | TrainingStep) -> TensorType:
+    """The type of the model's input; of what a step begins with, which may be a latent."""
+    if isinstance(model, TrainingStep):
+        return model.input_type
+    return model.tensors[model.inputs[0]].type
 
 
-def model_input(graph: Graph) -> datasets.ModelInput:
+def model_input(model: Graph | TrainingStep) -> datasets.ModelInput:
     """What data sets need to know of it."""
-    x = input_type(graph)
+    x = input_type(model)
     return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point)
 
 
@@ -269,7 +271,9 @@ def prepare_run(
     Watch.searching. found: called with the rate, if one had to be found. note: as prepare_samples
     has it.
     """
-    x = input_type(step.graph)
+    x = input_type(step)
+    if step.plan.training.is_tail:
+        check_latents(split, settings, step.plan.training.x)
     has_labels = step.plan.training.has_labels
     samples = prepare_samples(
         split if has_labels else split.without_labels(),
@@ -295,6 +299,20 @@ def prepare_run(
     y = step.graph.tensors[step.graph.outputs[0]].type
     compared = None if has_labels else Reconstruction.of(x, y)
     return Run(made, samples, settings, step.project.digest, recipe=recipe, reconstruction=compared)
+
+
+def check_latents(split: datasets.Split, settings: RunSettings, name: str) -> None:
+    """Raise DataError for data that a tail does not take. name: of its latent."""
+    if settings.varies_samples:
+        raise DataError(
+            f"augmentation varies samples, but the data of a tail are latents, {name}: leave it "
+            "out, or train with --model, whose front then takes the varied samples"
+        )
+    if split.train.x.dtype != np.int8:
+        raise DataError(
+            f"a tail begins with {name}, but the data is {split.train.x.dtype}: give int8 latents, "
+            "which `mcutrain latents` makes of samples, or train with --model, whose front does"
+        )
 
 
 def _check_fixed(settings: RunSettings) -> None:

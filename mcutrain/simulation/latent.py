@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.autodiff import TrainGraph
 from mcutrain.codegen import Project
 from mcutrain.ir.interpret import interpret
-from mcutrain.memplan import Latent, TrainingPlan
+from mcutrain.memplan import Latent, TrainingPlan, front, tail
 from mcutrain.simulation.compiled import CompiledSimulator, pointer
 from mcutrain.simulation.reference import PlannedReference
 from mcutrain.simulation.run import Samples
@@ -52,10 +51,9 @@ class LatentReference(PlannedReference):
 
     def __init__(self, plan: TrainingPlan, latent: Latent, seed: int = 1) -> None:
         super().__init__(plan, seed)
-        whole, self.latent = self.training, latent
-        front = whole.forward.nodes[: latent.position]
-        self._front = replace(whole.forward, inputs=(whole.x,), nodes=front)
-        self.training = _behind(whole, latent)
+        self.latent = latent
+        self._front = front(self.training, latent)
+        self.training = tail(self.training, latent)
 
     def front(self, x: Array) -> Array:
         """The latents of samples, int8 [n, …]."""
@@ -65,18 +63,9 @@ class LatentReference(PlannedReference):
         return np.concatenate(found)
 
 
-def _behind(training: TrainGraph, latent: Latent) -> TrainGraph:
-    """The step with the latent for its input."""
-    graphs = []
-    for graph in (training.graph, training.forward):
-        inputs = [latent.tensor if name == training.x else name for name in graph.inputs]
-        graphs.append(replace(graph, inputs=tuple(inputs), nodes=graph.nodes[latent.position :]))
-    return replace(training, x=latent.tensor, graph=graphs[0], forward=graphs[1])
-
-
 @dataclass(frozen=True)
 class LatentSamples(Samples):
-    """Samples as their latents, each computed when it is asked for first.
+    """Samples as their latents, each computed when it is asked for first, or anew if it is varied.
 
     front: makes the latents of samples, int8 [n, …]. shape: of a latent, without the batch.
     """
@@ -86,13 +75,15 @@ class LatentSamples(Samples):
 
     @staticmethod
     def of(samples: Samples, simulator: LatentSimulator | LatentReference) -> LatentSamples:
-        """Of samples that every epoch takes as they are."""
+        """Of samples."""
         values = {f.name: getattr(samples, f.name) for f in fields(Samples)}
         shape = simulator.latent.type.shape[1:]
         return LatentSamples(**values, front=simulator.front, shape=shape)
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The latents of the training samples `index`."""
+        if self.are_varied:
+            return self.front(super().train(index, epoch, seed))
         return self._parts[0].at(index)
 
     def test(self, first: int, last: int) -> Array:
@@ -107,7 +98,7 @@ class LatentSamples(Samples):
     def _parts(self) -> tuple[_Latents, _Latents]:
         def part(x: Array) -> _Latents:
             empty = np.zeros((len(x), *self.shape), np.int8)
-            return _Latents(empty, lambda index: self.front(self._quantized(x[index])))
+            return _Latents(empty, lambda index: self.front(self.quantized(x[index])))
 
         return part(self.split.train.x), part(self.split.test.x)
 

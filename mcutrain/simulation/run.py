@@ -187,15 +187,21 @@ class Samples:
         split = split.each(lambda part: _fitted(part, input_shape, transform))
         return Samples(split, transform, scale, zero_point, normalization, augmentation)
 
+    @property
+    def are_varied(self) -> bool:
+        """Whether epochs take them otherwise than they are."""
+        flips_or_crops = self.transform.flip or self.transform.crop_pixels > 0
+        return flips_or_crops or self.augmentation is not None
+
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The training samples `index` of an epoch as the model's int8 input."""
         x = self.split.train.x[index]
         if self.transform.flip or self.transform.crop_pixels:
             x = self.transform.augment(x, index, seed=seed, epoch=epoch)
         if self.augmentation is None:
-            return self._quantized(x)
+            return self.quantized(x)
         keys = [sample_key(seed, epoch, int(i)) for i in index]
-        codes = self._quantized(self.augmentation.pixels(x, keys))
+        codes = self.quantized(self.augmentation.pixels(x, keys))
         return self.augmentation.codes(codes, keys)
 
     def whole(self) -> Samples:
@@ -204,9 +210,10 @@ class Samples:
 
     def test(self, first: int, last: int) -> Array:
         """Test samples as the model's int8 input."""
-        return self._quantized(self.split.test.x[first:last])
+        return self.quantized(self.split.test.x[first:last])
 
-    def _quantized(self, x: Array) -> Array:
+    def quantized(self, x: Array) -> Array:
+        """Samples of the split as the model's int8 input."""
         return data.quantize_input(
             x, scale=self.scale, zero_point=self.zero_point, normalization=self.normalization
         )

@@ -25,7 +25,11 @@ Array = npt.NDArray[Any]
 
 
 def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
-    """The step that was trained; what a new head began from does not matter."""
+    """The step that was trained; what a new head began from does not matter.
+
+    What is computed row by row in a whole step does not matter either. Nothing is here, since a
+    tail's latent may have been chosen so.
+    """
     return prepare(
         original,
         recipe.scheme,
@@ -34,6 +38,9 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
         accumulate=recipe.accumulate,
         loss=recipe.loss,
         added=recipe.added,
+        part="tail" if recipe.latent else "whole",
+        latent=recipe.latent or "auto",
+        stream="off",
     )
 
 

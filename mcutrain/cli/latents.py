@@ -1,0 +1,122 @@
+"""mcutrain latents: samples as what the front of a network makes of them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli import samples as inputs
+from mcutrain.cli.output import check_writable, count_bar, replace_file, show, show_json
+
+if TYPE_CHECKING:
+    from mcutrain.data import Split
+
+PARTS = ("train", "test", "val")
+
+
+def latents(
+    project: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROJECT",
+            help="A folder that `mcutrain generate --part tail` wrote.",
+            show_default=False,
+        ),
+    ],
+    model: options.Model,
+    data: inputs.Data,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The .npz file to write, a data set for `mcutrain train`.",
+            show_default=False,
+        ),
+    ],
+    *,
+    seed: options.Seed = 0,
+    samples: inputs.TrainingSamples = None,
+    test_samples: inputs.TestSamples = None,
+    reading: inputs.ReadingFlags,
+    json: options.Json = False,
+) -> None:
+    """Write the latents of a data set: what a project's tail takes for samples.
+
+    MODEL is the file that the project was generated from; its front runs on this computer, with the
+    bits that it has on a chip.
+
+    Example: `mcutrain latents project model.tflite --data images/ -o latents.npz`
+    """
+    from mcutrain_host.manifest import FILE, Manifest
+
+    from mcutrain.data import ModelInput
+    from mcutrain.errors import McutrainError
+    from mcutrain.runs.fronts import front_of_tail, input_of, latents_of
+    from mcutrain.runs.training import prepare_samples
+    from mcutrain.simulation import RunSettings
+
+    if output.suffix != ".npz":
+        raise typer.BadParameter(f"{output} must end with .npz", param_hint="--output")
+    check_writable(output)
+    try:
+        manifest = Manifest.read(project / FILE)
+    except OSError as error:
+        raise McutrainError(
+            f"{project} is no generated project: it has no {FILE}; "
+            "`mcutrain generate MODEL --part tail -o DIR` makes one"
+        ) from error
+    front = front_of_tail(manifest, model, project)
+    x = input_of(front)
+    source = reading.source(data, samples, test_samples, seed)
+    split = source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point))
+    prepared = prepare_samples(
+        split,
+        RunSettings(),
+        input_shape=x.shape[1:],
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=None,
+        normalization=source.normalization,
+    )
+    with count_bar() as bar:
+        task = bar.add_task("computing latents")
+        found = latents_of(
+            prepared, front, lambda done, of: bar.update(task, completed=done, total=of)
+        )
+    replace_file(output, _npz(found))
+    facts = {
+        "file": str(output),
+        "bytes": output.stat().st_size,
+        "latent": manifest.begins_with,
+        "bytes_per_sample": front.latent.size_bytes,
+        "bytes_per_sample_before": x.size_bytes,
+        "samples": len(found.train),
+        "test_samples": len(found.test),
+    }
+    if json:
+        show_json(facts)
+        return
+    show(
+        f"{output}: {len(found.train):,} training and {len(found.test):,} test latents, "
+        f"{manifest.begins_with}, {front.latent.size_bytes:,} bytes each in the place of "
+        f"{x.size_bytes:,}"
+    )
+
+
+def _npz(split: Split) -> bytes:
+    """A data set that says itself what is for the test."""
+    import numpy as np
+
+    arrays: dict[str, Any] = {"names": np.array(split.names)}
+    for name, part in zip(PARTS, (split.train, split.test, split.validation), strict=True):
+        if part is not None:
+            arrays |= {f"x_{name}": part.x, f"y_{name}": part.y}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
