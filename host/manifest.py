@@ -47,6 +47,17 @@ class LatentTensor(EdgeTensor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GateWords:
+    """That a step learns only from samples with a loss above alpha times the mean of late ones.
+
+    offset: in the state, of that mean (int32, times 2^19) and of the count of skipped samples.
+    """
+
+    alpha: float
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateTensor:
     """A tensor of the trained state. offset: of its first byte."""
 
@@ -219,6 +230,7 @@ class Manifest:
     class_names: tuple[str, ...] = ()
     latent: LatentTensor | None = None
     begins_with: str = ""
+    gate: GateWords | None = None
     recipe: Mapping[str, Any] | None = None
     board: BoardDescription | None = None
 

@@ -2,9 +2,11 @@
 
 from mcutrain.autodiff.differentiate import LossFactory, TrainOptions, differentiate
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
+from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.train_graph import TrainGraph
 
 __all__ = [
+    "Gate",
     "LossFactory",
     "TrainGraph",
     "TrainOptions",

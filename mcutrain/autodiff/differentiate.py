@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
+from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import split_parameters
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError, UnsupportedError
@@ -31,10 +32,11 @@ LossFactory = Callable[[tuple[float, ...], str, bool, int], LossOp]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """gradient_dtype: int8 or int16. accumulate: samples per update."""
+    """gradient_dtype: int8 or int16. accumulate: samples per update. gate: what it learns from."""
 
     gradient_dtype: str = "int8"
     accumulate: int = 1
+    gate: Gate | None = None
 
 
 def differentiate(
@@ -297,6 +299,7 @@ class _Builder:
             loss=self.loss,
             prediction=self.prediction,
             accumulate=self.options.accumulate,
+            gate=self.options.gate,
             classes=self.tensors[self.logits].type.elements if self.has_labels else 1,
             has_labels=self.has_labels,
             output_exponent=self.following.exponent if self.following else None,

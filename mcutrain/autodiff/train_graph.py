@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import Split
 from mcutrain.ir.graph import Graph, Node
 
@@ -32,6 +33,8 @@ class TrainGraph:
         network that is to reproduce its input; then there is one class, 0, which nothing reads.
     output_exponent: the state by whose power of two the int8 outputs' scale is larger than their
         tensor says, so that they hold the logits however large they become; None if it is not.
+    gate: which samples the nodes behind the loss run for; None for all. A skipped one leaves the
+        state as it was, but for random numbers, counters, the gate's words and output_exponent.
     """
 
     graph: Graph
@@ -51,8 +54,21 @@ class TrainGraph:
     output_exponent: str | None = None
     is_tail: bool = False
     split: Mapping[str, Split] = field(default_factory=dict)
+    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
         object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
         object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
+
+    @property
+    def loss_step(self) -> int:
+        """Which of the nodes computes the loss; those behind it are the backward pass."""
+        nodes = enumerate(self.graph.nodes)
+        return next(step for step, node in nodes if self.loss in node.outputs)
+
+    @property
+    def loss_exponent(self) -> str:
+        """The state with the power of two of the loss's gradient."""
+        made = self.graph.nodes[self.loss_step].outputs
+        return next(s for s, new in self.updated.items() if new == made[1])

@@ -73,15 +73,16 @@ class Program:
         self._names: set[str] = set()
 
         nodes = self.training.graph.nodes
-        backward = next(i for i, n in enumerate(nodes) if self.training.loss in n.outputs)
+        loss = self.training.loss_step
         self.segments = tuple(
             self._segment(segment, number) for number, segment in enumerate(plan.segments)
         )
         begin = 0 if latent is None else latent.position
         self.front = self._calls(self.training.graph, nodes[:begin])
         self.infer = self._calls(self.training.forward, self.training.forward.nodes[begin:])
-        self.forward = self._calls(self.training.graph, nodes[begin:backward])
-        self.backward = self._calls(self.training.graph, nodes[backward:])
+        self.forward = self._calls(self.training.graph, nodes[begin:loss])
+        self.loss = self._calls(self.training.graph, nodes[loss : loss + 1])
+        self.backward = self._calls(self.training.graph, nodes[loss + 1 :])
         self.apply = self._calls(self.training.graph, self.training.apply)
         self.initial = self._initial_state()
 
@@ -122,6 +123,8 @@ class Program:
         for node in (*self.training.graph.nodes, *self.training.apply):
             digest.update(repr(node).encode())  # the dump shortens tables
         digest.update(repr(sorted(self.plan.state_offsets.items())).encode())
+        if self.training.gate is not None:
+            digest.update(repr(self.training.gate).encode())
         for name, tensor in sorted(self.training.graph.tensors.items()):
             if tensor.data is not None:
                 digest.update(name.encode() + np.ascontiguousarray(tensor.data).tobytes())

@@ -24,6 +24,7 @@ from mcutrain_host.manifest import (
     FORMAT,
     BoardDescription,
     EdgeTensor,
+    GateWords,
     LatentTensor,
     Manifest,
     StateTensor,
@@ -218,6 +219,7 @@ def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
     """The runtime and the kernels that are used, with all that they include."""
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
     names += ["runtime/mct_stream.c"] if program.segments else []
+    names += ["runtime/mct_gate.h"] if program.training.gate else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
     files = {name: firmware.firmware_text(name) for name in names}
@@ -275,7 +277,9 @@ def template_values(
         "front": program.front,
         "infer": program.infer,
         "forward": program.forward,
+        "loss": program.loss,
         "backward": program.backward,
+        "gate": _gate(program),
         "apply": program.apply,
         "constants": [
             _constant(name, tensor.data, tensor) for name, tensor in program.constants.values()
@@ -326,6 +330,11 @@ def _latent_facts(program: Program) -> LatentTensor | None:
     return LatentTensor(name=latent.tensor, shape=t.shape, scale=t.scale, zero_point=t.zero_point)
 
 
+def _gate_facts(plan: TrainingPlan) -> GateWords | None:
+    gate, offset = plan.training.gate, plan.gate_offset
+    return None if gate is None or offset is None else GateWords(alpha=gate.alpha, offset=offset)
+
+
 def _latent(program: Program) -> dict[str, Any] | None:
     """What steps may begin with: its place, bytes and meaning."""
     latent = program.latent
@@ -338,6 +347,20 @@ def _latent(program: Program) -> dict[str, Any] | None:
         "shape": " x ".join(map(str, latent.type.shape[1:])),
         "scale": f"{latent.type.scale:.9g}",
         "zero_point": latent.type.zero_point,
+    }
+
+
+def _gate(program: Program) -> dict[str, Any] | None:
+    """Which samples are skipped, and where what that needs lies in the state."""
+    plan, gate = program.plan, program.training.gate
+    if gate is None:
+        return None
+    exponent = program.expression(program.training.graph, program.training.loss_exponent)
+    return {
+        "alpha": f"{gate.alpha:.6g}",
+        "alpha_q16": gate.alpha_q16,
+        "place": f"STATE(mct_gate, {plan.gate_offset})",
+        "loss_exponent": exponent,
     }
 
 
@@ -399,5 +422,6 @@ def manifest(
         class_names=tuple(interface.class_names or ()),
         latent=_latent_facts(program),
         begins_with=training.x if training.is_tail else "",
+        gate=_gate_facts(plan),
         recipe=recipe,
     )

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.autodiff.gate import STATE_BYTES as GATE_BYTES
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph, Node
@@ -39,7 +40,8 @@ class TrainingPlan:
     training: the scheduled graph. arena: where every buffer lies; its steps are the nodes of the
     graph, then those of `apply`. buffer_of: tensor → buffer. state_offsets: state tensor → first
     byte behind the header. tail: the nodes that only inference runs, from the head on; their
-    buffers are counted at the head's step. segments: nodes that are computed row by row.
+    buffers are counted at the head's step. segments: nodes that are computed row by row. A gate's
+    words are the last of the state.
     """
 
     training: TrainGraph
@@ -65,6 +67,11 @@ class TrainingPlan:
     def sram_bytes(self) -> int:
         """Arena and trainable state."""
         return self.arena_bytes + self.state_bytes
+
+    @property
+    def gate_offset(self) -> int | None:
+        """The first byte of the gate's words in the state; None without a gate."""
+        return None if self.training.gate is None else self.state_bytes - GATE_BYTES
 
     def scratch_of(self, node: str) -> int | None:
         """The offset of a node's scratch, if it has any."""
@@ -112,7 +119,7 @@ def _front(plain: Layout, align_bytes: int) -> Front:
         x=training.x,
         known=_outside(training),
         loads=_loads(plain.buffers, steps, align_bytes),
-        end=_loss_step(training),
+        end=training.loss_step,
         align_bytes=align_bytes,
     )
 
@@ -168,11 +175,6 @@ def _pieces(buffer: Buffer, lives: Sequence[bool]) -> list[Buffer]:
             found.append(replace(buffer, first=step, last=end - 1))
         step = end
     return found
-
-
-def _loss_step(training: TrainGraph) -> int:
-    nodes = enumerate(training.graph.nodes)
-    return next(step for step, node in nodes if training.loss in node.outputs)
 
 
 def _loads(buffers: Sequence[Buffer], steps: int, align_bytes: int) -> list[int]:
@@ -339,14 +341,18 @@ def _tail_buffers(
 
 
 def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
-    """Offsets of the state tensors behind the header, four-byte values first, no gaps."""
+    """Offsets of the state tensors behind the header, four-byte values first, no gaps; all bytes.
+
+    What a gate keeps comes last.
+    """
     offsets: dict[str, int] = {}
     position = STATE_HEADER_BYTES
     wide_first = sorted(training.state.items(), key=lambda e: -np.asarray(e[1]).itemsize)
     for name, value in wide_first:
         offsets[name] = position
         position += int(np.asarray(value).nbytes)
-    return offsets, align_up(position, 4)
+    gate_bytes = 0 if training.gate is None else GATE_BYTES
+    return offsets, align_up(position, 4) + gate_bytes
 
 
 def constant_sizes(training: TrainGraph) -> dict[str, int]:

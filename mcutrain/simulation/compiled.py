@@ -139,6 +139,11 @@ class CompiledSimulator(LibrarySimulator):
         key, update, sample = words.tolist()
         return key, update, sample
 
+    @property
+    def gate(self) -> tuple[int, int]:
+        """What a gate keeps: the mean loss as Q19, and the count of skipped samples."""
+        return gate_words(self.plan, self._raw())
+
     def _raw(self) -> bytes:
         """The state without header: no checksum is computed."""
         return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
@@ -152,6 +157,14 @@ def unpack_state(plan: TrainingPlan, raw: bytes) -> dict[str, Array]:
         flat = np.frombuffer(raw, like.dtype, like.size, offset)
         state[name] = flat.reshape(like.shape).copy()
     return state
+
+
+def gate_words(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, int]:
+    """Of state bytes (without the saved header): the mean loss as Q19, and skipped samples."""
+    assert plan.gate_offset is not None, "the step has no gate"
+    mean_q19 = np.frombuffer(raw, "<i4", 1, plan.gate_offset)
+    skipped = np.frombuffer(raw, "<u4", 1, plan.gate_offset + 4)
+    return int(mean_q19[0]), int(skipped[0])
 
 
 def pointer(array: Array) -> ctypes.c_void_p:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
-from mcutrain.autodiff import TrainGraph
+from mcutrain.autodiff import Gate, TrainGraph
+from mcutrain.autodiff.gate import followed
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
 from mcutrain.errors import StateError
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.bounds import BIAS_LIMIT
-from mcutrain.simulation.compiled import STATUS_TEXT, unpack_state
+from mcutrain.simulation.compiled import STATUS_TEXT, gate_words, unpack_state
 from mcutrain.simulation.rates import LearningRate
 
 Array = npt.NDArray[Any]
@@ -26,7 +28,8 @@ Array = npt.NDArray[Any]
 class ReferenceSimulator:
     """Holds the state of one training run and steps it, slowly and exactly.
 
-    state: every state tensor by name. key, update, sample: the header of the state.
+    state: every state tensor by name. key, update, sample: the header of the state. mean_q19,
+    skipped: what a gate keeps.
     """
 
     def __init__(self, training: TrainGraph, seed: int = 1) -> None:
@@ -38,6 +41,7 @@ class ReferenceSimulator:
         self.key = seed & 0xFFFFFFFF or 1
         self.update = 0
         self.sample = 0
+        self.mean_q19 = self.skipped = 0
         self.state: dict[str, Array] = {k: np.array(v) for k, v in self.training.state.items()}
 
     def train(
@@ -65,20 +69,58 @@ class ReferenceSimulator:
     def _step(self, x: Array, label: int, rate: LearningRate) -> tuple[int, int]:
         training = self.training
         self.key = fixedpoint.xorshift32(self.key)
-        step = np.array([self.key, self.update, self.sample, rate.mult_q31, rate.shift], np.int64)
         inputs: dict[str, Array] = {
             training.x: x.reshape(training.graph.tensors[training.x].type.shape),
             training.label: np.array([label], np.int32),
-            training.step: step,
             **self.state,
         }
-        results = interpret(training.graph, inputs, self._kept())
-        self._take_over(results)
+        if training.gate is None:
+            results = self._learn(inputs, self._numbered(self.update, self.sample, rate))
+        else:
+            results = self._gated(training.gate, inputs, rate)
         self.sample += 1
         if self.sample == training.accumulate:
-            self._apply(results, step)
             self.update, self.sample = self.update + 1, 0
         return int(results[training.loss][0]), int(results[training.prediction][0])
+
+    def _numbered(self, update: int, sample: int, rate: LearningRate) -> Array:
+        """What nodes know of a step."""
+        return np.array([self.key, update, sample, rate.mult_q31, rate.shift], np.int64)
+
+    def _learn(self, inputs: Mapping[str, Array], step: Array) -> dict[str, Array]:
+        """The whole step, and the updates if it is the last of its group."""
+        training = self.training
+        results = interpret(training.graph, {**inputs, training.step: step}, self._kept())
+        self._take_over(results)
+        if step[2] == training.accumulate - 1:
+            self._apply(results, step)
+        return results
+
+    def _gated(
+        self, gate: Gate, inputs: Mapping[str, Array], rate: LearningRate
+    ) -> dict[str, Array]:
+        """The step up to its loss, and the rest if the gate lets it pass.
+
+        Updates are numbered as if there had been no skipped samples. But the outputs' exponent,
+        which only classifiers have, follows each sample, and by its number among all.
+        """
+        training = self.training
+        learnt = self.update * training.accumulate + self.sample - self.skipped
+        step = self._numbered(*divmod(learnt, training.accumulate), rate)
+        first = self._numbered(self.update, self.sample, rate) if training.has_labels else step
+        begin = replace(training.graph, nodes=training.graph.nodes[: training.loss_step + 1])
+        made = begin.nodes[-1].outputs
+        results = interpret(begin, {**inputs, training.step: first}, made)
+        passes = gate.learns(self.mean_q19, int(results[training.loss][0]))
+        self.mean_q19 = followed(self.mean_q19, int(results[training.loss][0]))
+        if passes:
+            self._learn(inputs, step)
+        else:
+            self.skipped += 1
+        if training.output_exponent is not None:
+            followed_by = training.updated[training.output_exponent]
+            self.state[training.output_exponent] = results[followed_by]
+        return results
 
     def _kept(self) -> set[str]:
         """What must survive a step: results, updated state, what the apply nodes read."""
@@ -113,6 +155,8 @@ class PlannedReference(ReferenceSimulator):
         """The trained state with header and checksum, the bytes of mct_state_save."""
         raw = bytearray(self.plan.state_bytes)
         raw[:12] = np.array([self.key, self.update, self.sample], "<u4").tobytes()
+        if self.plan.gate_offset is not None:
+            raw[self.plan.gate_offset :] = np.array([self.mean_q19, self.skipped], "<u4").tobytes()
         for name, offset in self.plan.state_offsets.items():
             value = np.asarray(self.state[name], np.asarray(self.training.state[name]).dtype)
             raw[offset : offset + value.nbytes] = value.tobytes()
@@ -128,6 +172,8 @@ class PlannedReference(ReferenceSimulator):
         if any((np.abs(b.astype(np.int64)) > BIAS_LIMIT).any() for b in biases):
             raise StateError(f"the saved state cannot be used: {STATUS_TEXT[6]}")
         self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
+        if self.plan.gate_offset is not None:
+            self.mean_q19, self.skipped = gate_words(self.plan, raw)
         self.state = state
 
     def _header(self, raw: bytes | bytearray) -> bytes:
