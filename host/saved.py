@@ -67,6 +67,12 @@ def saturated_biases(raw: bytes, tensors: Iterable[StateTensor]) -> int:
     return found
 
 
+def skipped_samples(raw: bytes, gate_offset: int) -> int:
+    """How many samples a gate has kept from being learnt. gate_offset: GateWords.offset."""
+    (found,) = struct.unpack_from("<I", raw, HEADER_BYTES + gate_offset + 4)
+    return int(found)
+
+
 def read(path: Path, model_hash: int) -> SavedState:
     """The state in a file. Raises StateFileError, ModelMismatchError."""
     try:

@@ -26,9 +26,10 @@ from mcutrain_host.errors import (
     StateFileError,
 )
 from mcutrain_host.log import Log
+from mcutrain_host.manifest import GateWords
 from mcutrain_host.protocol import Firmware, Identity, Rate, Saved, Statistics, Step
 from mcutrain_host.pull import check_firmware, read_state
-from mcutrain_host.saved import SavedState
+from mcutrain_host.saved import SavedState, skipped_samples
 
 ACCURACY = "accuracy"
 RETRY_SECONDS = 0.5
@@ -82,7 +83,7 @@ class Settings:
     firmware: the project's. seed: of the rounding, for RESET. state: the file that the trained
     state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
-    that is gone. facts: about the run, for the log.
+    that is gone. facts: about the run, for the log. gate: as the manifest has it.
     """
 
     firmware: Firmware
@@ -93,6 +94,7 @@ class Settings:
     source: Path | None = None
     reconnect_seconds: float = 0.0
     facts: Mapping[str, Any] | None = None
+    gate: GateWords | None = None
 
 
 class Watch(Protocol):
@@ -503,7 +505,10 @@ class Training:
         saved_files.write(self.settings.state, state.raw)
         self._kept = state
         self.saved_position = max(self.position, self.saved_position)
-        self._write_log("pulled", {"file": str(self.settings.state)})
+        facts: dict[str, Any] = {"file": str(self.settings.state)}
+        if self.settings.gate is not None:
+            facts["skipped"] = skipped_samples(state.raw, self.settings.gate.offset)
+        self._write_log("pulled", facts)
 
     # ---- the log ----
 

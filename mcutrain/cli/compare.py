@@ -59,6 +59,7 @@ def compare(
     ] = None,
     *,
     classes: options.AutoClasses = options.AUTO,
+    gate: options.Gate = None,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each scheme.")] = 3,
     learning: inputs.ScheduledLearningFlags,
     samples: inputs.TrainingSamples = None,
@@ -107,7 +108,9 @@ def compare(
     chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
     with err.status("planning"), placing() as told:
         candidates = _candidates(graph, wanted, budget, scheme or [], chosen)
-        steps = (prepare(graph, c.scheme, classes=wanted, report=told) for c in candidates)
+        steps = (
+            prepare(graph, c.scheme, classes=wanted, gate=gate, report=told) for c in candidates
+        )
         rows = [budget.row(c, step) for c, step in zip(candidates, steps, strict=True)]
     lesson = Lesson(
         model,
@@ -116,13 +119,14 @@ def compare(
         split,
         settings,
         source.normalization,
+        gate=gate,
     )
     results = _train(lesson, rows, seeds, jobs or os.cpu_count() or 1)
     found = with_results(rows, results)
     for text in _saturations(rows, results):
         say(f"mcutrain: {text}")
     if output is not None:
-        report = _report(graph, wanted, budget, candidates, found, results)
+        report = _report(graph, wanted, gate, budget, candidates, found, results)
         if chosen is not None and contributions is not None:
             report = with_selection(report, chosen, contributions)
         path = write(report, output)
@@ -210,6 +214,7 @@ def _saturations(rows: list[Compared], results: dict[Trial, SimulationResult]) -
 def _report(
     graph: Graph,
     classes: int | None,
+    gate: float | None,
     budget: Budget,
     candidates: list[PlannedRow],
     rows: list[Compared],
@@ -222,7 +227,7 @@ def _report(
     fitting = [i for i, row in enumerate(rows) if row.fits is not False] or [0]
     best = max(fitting, key=lambda i: rows[i].accuracy)
     with placing() as told:
-        step = prepare(graph, candidates[best].scheme, classes=classes, report=told)
+        step = prepare(graph, candidates[best].scheme, classes=classes, gate=gate, report=told)
     curves = [
         curve_of(rows[trial.scheme].name, result)
         for trial, result in results.items()

@@ -113,10 +113,15 @@ class _Taking:
 
     def end(self, event: str) -> None:
         """The last tests, and how the run ended."""
+        from mcutrain_host.saved import skipped_samples
+
         state = self.run.state
         self._connect(state.trained)
         self._tests()
-        facts = {"steps": state.trained - self.begun, "seconds": round(state.seconds, 3)}
+        facts: dict[str, Any] = {"steps": state.trained - self.begun}
+        facts["seconds"] = round(state.seconds, 3)
+        if self.run.gate_offset is not None:
+            facts["skipped"] = skipped_samples(state.saved, self.run.gate_offset)
         self.log.write(event, state.trained, facts)
 
     def _connect(self, position: int) -> None:

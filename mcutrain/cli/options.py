@@ -128,6 +128,15 @@ AddClass = Annotated[
     ),
 ]
 Accumulate = Annotated[int, typer.Option(min=1, max=65535, help="Samples per update.")]
+Gate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="ALPHA",
+        help="Learn only from samples with a loss above ALPHA times the mean of late ones, such as "
+        "0.8; the others take a forward pass alone. Without, from all.",
+        show_default=False,
+    ),
+]
 GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
 Stream = Annotated[
     Literal["auto", "off", "max"],
@@ -219,6 +228,7 @@ class StepOptions:
     stream: Literal["auto", "off", "max"] = "auto"
     part: Literal["whole", "tail"] = "whole"
     latent: str = AUTO
+    gate: float | None = None
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -240,6 +250,7 @@ class StepOptions:
                 qas=not self.no_qas,
                 loss=self.loss,
                 added=self.added,
+                gate=self.gate,
                 stream=self.stream,
                 part=self.part,
                 latent=self.latent,
@@ -260,6 +271,7 @@ class StepOptions:
             self.accumulate,
             self.loss,
             self.added,
+            gate=self.gate,
         )
 
     def _scheme(self) -> UpdateScheme:
@@ -286,6 +298,7 @@ class StepFlags:
     residual_bits: ResidualBits = None
     head_residual_bits: HeadResidualBits = None
     bias_bits: BiasBits = None
+    gate: Gate = None
     stream: Stream = "auto"
 
     def options(self, scheme: str, no_qas: bool = False) -> StepOptions:
@@ -301,6 +314,7 @@ class StepFlags:
             self.loss,
             added(self.add_class),
             self.stream,
+            gate=self.gate,
         )
 
 

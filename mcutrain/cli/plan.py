@@ -117,6 +117,10 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
             f"  {'latent':16}{latent.size_bytes:>10,}     {latent.tensor}: training leaves what is "
             f"before it as it is, {percent} % of an inference's multiplications"
         )
+    if found["gate"] is not None:
+        show(
+            f"  {'gate':16}learns from a sample if its loss > {found['gate']:g} · mean of late ones"
+        )
     board = found.get("board")
     if board is not None and board["why_no_saves"]:
         show(f"  {'saves':16}{'none':>10}     {board['why_no_saves']}; {FORGETS}")

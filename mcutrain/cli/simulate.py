@@ -20,7 +20,14 @@ from mcutrain.cli.output import (
     show,
     show_json,
 )
-from mcutrain.cli.training import rate_hint, rate_line, score_lines, searching, watching
+from mcutrain.cli.training import (
+    rate_hint,
+    rate_line,
+    score_lines,
+    searching,
+    skipped_line,
+    watching,
+)
 
 if TYPE_CHECKING:
     from mcutrain.data import Split
@@ -231,6 +238,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "steps": result.steps,
         "step_us": result.step_us,
         "latent": result.latent or None,
+        "skipped": result.skipped,
         "arena_bytes": result.arena_bytes,
         "state_bytes": result.state_bytes,
         "sram_bytes": result.sram_bytes,
@@ -277,3 +285,5 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
     show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
     if result.latent:
         show(f"                from {result.latent} on, which was computed once for each sample")
+    if result.skipped is not None:
+        show(skipped_line(result.skipped, result.steps))

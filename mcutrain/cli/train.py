@@ -29,7 +29,15 @@ from mcutrain.cli.output import (
     show_json,
     training_bar,
 )
-from mcutrain.cli.training import Lines, Smoothed, rate_hint, rate_line, score_lines, searching
+from mcutrain.cli.training import (
+    Lines,
+    Smoothed,
+    rate_hint,
+    rate_line,
+    score_lines,
+    searching,
+    skipped_line,
+)
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -166,6 +174,7 @@ def train(
         source=begin_from,
         reconnect_seconds=reconnect,
         facts={"course": course.digest, "settings": asdict(course.settings)},
+        gate=project.manifest.gate,
     )
     where = _Where(boards.find_port(project, port), boards.find_baud(project, baud), patience, log)
     outcome, loss = _run(where, lessons, how, tensorboard, json)
@@ -466,6 +475,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "restarts": outcome.restarts,
         "requests_resent": outcome.resent,
         "has_slots": outcome.identity.has_slots,
+        "skipped": _skipped(how),
         "save_number": outcome.saved.number if outcome.saved else None,
         "state": str(how.state),
         "state_sha256": hashlib.sha256(how.state.read_bytes()).hexdigest(),
@@ -499,10 +509,20 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
             f"trained         nothing: the board had done all {outcome.total:,} steps; --epochs "
             "with more, or --fresh, trains it"
         )
+    skipped = _skipped(how)
+    if skipped is not None:
+        show(skipped_line(skipped, outcome.position))
     stack = outcome.statistics.stack_used_bytes
     used = f", {stack:,} of the stack's {identity.stack_bytes:,} used" if stack else ""
     show(f"SRAM            {identity.sram_bytes:,} bytes with the stack{used}")
     show(f"state           {_kept(outcome, how)}; log in {shlex.quote(str(log))}")
+
+
+def _skipped(how: Settings) -> int | None:
+    """Samples that the gate has kept from being learnt, by the state in its file."""
+    from mcutrain_host.saved import skipped_samples
+
+    return None if how.gate is None else skipped_samples(how.state.read_bytes(), how.gate.offset)
 
 
 def _cycles(outcome: Outcome) -> str:

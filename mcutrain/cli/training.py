@@ -113,6 +113,14 @@ def rate_line(
     return f"learning rate found on training samples{judged}: --lr {rate:g}{doubt}"
 
 
+def skipped_line(skipped: int, steps: int) -> str:
+    """How many steps the gate cut short."""
+    return (
+        f"skipped         {skipped:,} of {steps:,} steps, {percent(skipped / max(steps, 1))}: "
+        "their loss did not pass the gate"
+    )
+
+
 def score_lines(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[str]:
     """What a test said of a network that reproduces its input: its loss, and AUC if known."""
     yield (
@@ -148,6 +156,8 @@ def _test(epoch: EpochResult) -> str:
         said += f", test {epoch.test_loss:.3f}"
     elif epoch.test_accuracy is not None:
         said += f", test {percent(epoch.test_accuracy)}"
+    if epoch.skipped is not None:
+        said += f", {epoch.skipped:,} skipped"
     return said if epoch.test_auc is None else f"{said}, AUC {epoch.test_auc:.4f}"
 
 

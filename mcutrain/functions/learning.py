@@ -78,6 +78,7 @@ def simulate(
     accumulate: Count = 1,
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
+    gate: float | None = None,
     checkpoint: PathLike | None = None,
     latent: str = "auto",
     watch: Watch | None = None,
@@ -92,7 +93,8 @@ def simulate(
     names of classes that the model's head learns in addition. learning_rate: per sample; without,
     one is found by short trials, and the result names it. samples, test_samples: so many of each
     part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
-    checkpoint: a file to continue from if it exists, and to save to. latent: as `train` takes it.
+    gate: as `prepare` takes it. checkpoint: a file to continue from if it exists, and to save to.
+    latent: as `train` takes it.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -123,6 +125,7 @@ def simulate(
         qas=qas,
         loss=loss_name,
         added=added,
+        gate=gate,
     )
     return train(
         step,
@@ -246,6 +249,7 @@ def compare(
     validation: Data | None = None,
     board: PathLike | Target | None = None,
     slots: Slots = "on",
+    gate: float | None = None,
     sram: Count | None = None,
     analysis: Contributions | PathLike | None = None,
     classes: Classes = "auto",
@@ -269,7 +273,7 @@ def compare(
 
     model: the path of an int8 file, which every process reads. data … std: as `simulate` takes
     them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
-    slots: as `plan` takes it.
+    slots: as `plan` takes it. gate: of each row, as `prepare` takes it.
     analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per CPU by
     default.
 
@@ -307,7 +311,8 @@ def compare(
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)
         candidates.append(PlannedRow("selected", chosen.scheme))
-    rows = [budget.row(c, prepare(graph, c.scheme, classes=wanted)) for c in candidates]
+    steps = [prepare(graph, c.scheme, classes=wanted, gate=gate) for c in candidates]
+    rows = [budget.row(c, step) for c, step in zip(candidates, steps, strict=True)]
     normalization = normalization_of(mean, std)
     for note in input_notes(split, model_input(graph), normalization or "auto"):
         warn(note)
@@ -318,6 +323,7 @@ def compare(
         split,
         settings,
         normalization,
+        gate=gate,
     )
     runs = trials(len(rows), seeds)
     tell = progress or (lambda status: None)

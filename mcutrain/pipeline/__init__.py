@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from mcutrain import codegen, formats
 from mcutrain.arguments import Count, PathLike, Within, checked
-from mcutrain.autodiff import LossFactory, TrainGraph, TrainOptions, differentiate
+from mcutrain.autodiff import Gate, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError
 from mcutrain.ir.graph import Graph, TensorType
@@ -149,6 +149,7 @@ def prepare(
     qas: bool = True,
     loss: str = "cross-entropy",
     added: Sequence[str] = (),
+    gate: float | None = None,
     stream: Stream = "auto",
     part: Part = "whole",
     latent: str = "auto",
@@ -163,10 +164,12 @@ def prepare(
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
     lie in memory as a whole: auto as much as makes the arena smaller, off nothing, max what makes
     the front smallest. added: names of classes that the classifier learns in addition to its
-    own, which stay as they are (see mcutrain.quant.add_classes). part: tail leaves out what lies
-    before the latent, and takes latents for samples, which somebody else makes (see front_of);
-    latent: which one, see mcutrain.memplan.find_latent. report: called during a search for
-    a smaller arena, which can take 20 seconds, with the nodes so far and the most there can be.
+    own, which stay as they are (see mcutrain.quant.add_classes). gate: a step learns only from a
+    sample with a loss above so many times the mean of late ones, such as 0.8; None from all.
+    part: tail leaves out what lies before the latent, and takes latents for samples, which somebody
+    else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. report: called
+    during a search for a smaller arena, which can take 20 seconds, with the nodes so far and the
+    most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
@@ -182,7 +185,8 @@ def prepare(
         graph = replace_head(graph, find_head(graph).node, classes, head_seed)
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
-    options, loss = TrainOptions(gradient_dtype, accumulate), choose_loss(graph, loss)
+    passing = None if gate is None else Gate.of(gate)
+    options, loss = TrainOptions(gradient_dtype, accumulate, passing), choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
     align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
     if part == "tail":
@@ -190,7 +194,7 @@ def prepare(
         cut = find_latent(whole, latent)
         training, begin = tail(whole.training, cut), cut.tensor
     plan = plan_training(training, align_bytes, stream=stream, report=report)
-    recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin)
+    recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin, gate)
     return TrainingStep(graph, chosen, plan, order, recipe)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mcutrain.errors import SchemeError, StateError
+from mcutrain.autodiff import Gate
+from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.sparse.scheme import UpdateScheme
 
 GRADIENT_DTYPES = ("int8", "int16")
@@ -19,6 +20,7 @@ class Recipe:
 
     classes: of a new head, None for the model's own. added: names of classes that the model's own
     head got in addition. latent: what a tail begins with; empty for a step of the whole network.
+    gate: alpha of mcutrain.autodiff.Gate.
     """
 
     scheme: UpdateScheme
@@ -28,6 +30,7 @@ class Recipe:
     loss: str = "cross-entropy"
     added: tuple[str, ...] = ()
     latent: str = ""
+    gate: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -52,9 +55,11 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         numbers = [n for n in (recipe.classes, recipe.accumulate) if n is not None]
         is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
         is_sound = is_sound and isinstance(recipe.latent, str)
+        if recipe.gate is not None:
+            Gate.of(recipe.gate)
         if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:
             raise ValueError("it holds impossible values")
-    except (AttributeError, KeyError, TypeError, ValueError, SchemeError) as error:
+    except (ArgumentError, AttributeError, KeyError, TypeError, ValueError, SchemeError) as error:
         raise StateError(
             f"{where} does not say how it was trained in a way that this version of mcutrain "
             f"understands ({error}); give --scheme and the other flags of the training"

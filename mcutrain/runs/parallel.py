@@ -45,7 +45,7 @@ class Lesson:
     """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
 
     Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
-    samples per update.
+    samples per update. gate: alpha of mcutrain.autodiff.Gate.
     """
 
     model: Path
@@ -55,6 +55,7 @@ class Lesson:
     settings: RunSettings
     normalization: Normalization | None = None
     accumulate: int = 1
+    gate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class _Order:
     settings: RunSettings
     normalization: Normalization | None
     accumulate: int
+    gate: float | None
     folder: Path
     parent: int
 
@@ -119,6 +121,7 @@ def train_all(
                 lesson.settings,
                 lesson.normalization,
                 lesson.accumulate,
+                lesson.gate,
                 folder,
                 os.getpid(),
             )
@@ -292,6 +295,7 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         classes=order.classes,
         head_seed=order.seed,
         accumulate=order.accumulate,
+        gate=order.gate,
     )
     split, settings = _split(order.folder), replace(order.settings, seed=order.seed)
     run = training.prepare_run(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.protocol import Rate
-from mcutrain_host.saved import saturated_biases
+from mcutrain_host.saved import saturated_biases, skipped_samples
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
@@ -60,7 +60,8 @@ class SimulationResult(Shown):
 
     learning_rate: the run's, given or found. latent: what the steps began with, if not with the
     samples; `seconds` are those of the steps. saturated_biases: how many stand at an end of the 16
-    bits of their difference to the model's, where the scheme keeps that (bias_bits = 16).
+    bits of their difference to the model's, where the scheme keeps that (bias_bits = 16). skipped:
+    steps whose samples the gate kept from being learnt; None without a gate.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them. recipe: how the step was made, as
@@ -83,6 +84,7 @@ class SimulationResult(Shown):
     recipe: str = ""
     saturated_biases: int = 0
     latent: str = ""
+    skipped: int | None = None
 
     def summary(self) -> str:
         """In a line."""
@@ -298,7 +300,15 @@ def prepare_run(
     recipe = "" if step.recipe is None else step.recipe.to_json()
     y = step.graph.tensors[step.graph.outputs[0]].type
     compared = None if has_labels else Reconstruction.of(x, y)
-    return Run(made, samples, settings, step.project.digest, recipe=recipe, reconstruction=compared)
+    return Run(
+        made,
+        samples,
+        settings,
+        step.project.digest,
+        recipe=recipe,
+        reconstruction=compared,
+        gate_offset=step.plan.gate_offset,
+    )
 
 
 def check_latents(split: datasets.Split, settings: RunSettings, name: str) -> None:
@@ -499,6 +509,11 @@ def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
 
 
+def _skipped(step: TrainingStep, saved: bytes) -> int | None:
+    offset = step.plan.gate_offset
+    return None if offset is None else skipped_samples(saved, offset)
+
+
 def _result(step: TrainingStep, run: Run) -> SimulationResult:
     state = run.state
     accuracy = state.epochs[-1].test_accuracy if state.epochs else state.before
@@ -522,4 +537,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
         latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
+        skipped=_skipped(step, state.saved),
     )

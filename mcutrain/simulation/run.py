@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.files import write_whole
+from mcutrain_host.saved import skipped_samples
 
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
@@ -122,6 +123,7 @@ class EpochResult:
     test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
     seconds: in training steps, without the preparation of samples and evaluation. Of a network that
     reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested.
+    skipped: samples from which a gate let it learn nothing; None without a gate.
     """
 
     epoch: int
@@ -131,6 +133,7 @@ class EpochResult:
     seconds: float
     test_loss: float | None = None
     test_auc: float | None = None
+    skipped: int | None = None
 
 
 @dataclass(frozen=True)
@@ -335,7 +338,8 @@ class Run:
     fingerprint: of model and scheme, so that a checkpoint is not continued with others.
     chunk: samples per call of the simulator: how long an interruption may take.
     recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
-    reconstruction: of a network that reproduces its input; None for a classifier.
+    reconstruction: of a network that reproduces its input; None for a classifier. gate_offset: of
+    what a gate keeps in the state; None without one.
     """
 
     simulator: Simulator
@@ -345,6 +349,7 @@ class Run:
     chunk: int = CHUNK
     recipe: str = ""
     reconstruction: Reconstruction | None = None
+    gate_offset: int | None = None
     course: Course = field(init=False)
     state: RunState = field(init=False)
 
@@ -500,8 +505,16 @@ class Run:
             self.state.seconds - sum(e.seconds for e in self.state.epochs),
             None if found is None else found.loss,
             None if found is None else found.auc,
+            self._skipped(),
         )
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
+
+    def _skipped(self) -> int | None:
+        """Samples that the gate kept from being learnt since the last epoch's end."""
+        if self.gate_offset is None:
+            return None
+        before = sum(epoch.skipped or 0 for epoch in self.state.epochs)
+        return skipped_samples(self.state.saved, self.gate_offset) - before
 
     @cached_property
     def _identity(self) -> str:

@@ -41,6 +41,7 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
         part="tail" if recipe.latent else "whole",
         latent=recipe.latent or "auto",
         stream="off",
+        gate=recipe.gate,
     )
 
 
@@ -105,9 +106,14 @@ def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
         raise StateError(
             f"{where} was trained with another model, or with other flags than these: "
             f"--scheme {step.scheme.name}, {step.plan.training.classes} classes, "
-            f"{step.plan.training.accumulate} samples per update; give those of the "
+            f"{step.plan.training.accumulate} samples per update{_gate(step)}; give those of the "
             "training, and the version of mcutrain that it was made with"
         )
+
+
+def _gate(step: TrainingStep) -> str:
+    gate = step.plan.training.gate
+    return ", no gate" if gate is None else f", gate {gate.alpha:g}"
 
 
 def with_original_tail(graph: Graph, original: Graph) -> Graph:

@@ -163,6 +163,25 @@ def test_differences_of_biases_end_with_the_simulations_bits(projects_root):
     assert device.read_state() == simulator.save()
 
 
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "stm32f746g-disco"])
+def test_a_gate_skips_the_same_samples_on_a_board(projects_root, board):
+    """Saved on the board, too, and taken up again."""
+    scheme = UpdateScheme("gated", None, {}, 2)
+    step = prepare(modern_network(), scheme, gate=1)
+    x, y = samples(step.graph, 30, 4)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * len(y))
+    device = on_unicorn(built(projects_root, board, step=step))
+    assert trained(device, x, y) == simulator.save()
+    assert 5 < simulator.gate[1] < 25
+    device.save()
+    device.link.machine.power_cut()
+    device.link.machine.power_on()
+    assert device.identify().position == len(y)
+    assert device.read_state() == simulator.save()
+
+
 # ---- MCUNet ----
 
 

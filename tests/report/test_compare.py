@@ -177,8 +177,8 @@ def test_a_damaged_checkpoint_in_the_cache_is_begun_anew(
     folder.mkdir()
     runs._save(split, folder)
     order = runs._Order(
-        runs._plain(lesson.schemes[0]), 0, 0, model, None, lesson.settings, None, 1, folder,
-        os.getppid(),
+        runs._plain(lesson.schemes[0]), 0, 0, model, None, lesson.settings, None, 1, None,
+        folder, os.getppid(),
     )  # fmt: skip
     expected = runs._work(order)
     (checkpoint,) = (tmp_path / "runs").glob("*.npz")
@@ -221,3 +221,13 @@ def test_a_failing_run_ends_the_comparison_with_its_sentence(
     monkeypatch.setenv("CC", "no-such-compiler")
     sentence = run("compare", model, "--data", images, *FEW, "--seeds", 1).sentence
     assert "no-such-compiler" in sentence
+
+
+def test_the_gate_of_a_comparison_is_that_of_its_runs(model: Path, images: Path) -> None:
+    graph, whole = load(model), load_data(load(model), images)
+    split = Split(whole.train.subset(24), whole.test.part(0, 8))
+    settings = RunSettings(epochs=2, learning_rate=0.03)
+    lesson = Lesson(model, (UpdateScheme(),), None, split, settings, gate=1.0)
+    (result,) = train_all(lesson, [Trial(0, 0)], 1)
+    assert result.saved == api.train(prepare(graph, "head", gate=1.0), split, settings).saved
+    assert result.skipped
