@@ -20,6 +20,7 @@ from mcutrain_host.cache import is_sound
 from mcutrain.analysis.store import writing_npy
 from mcutrain.autodiff import differentiate
 from mcutrain.fixedpoint import quantize_multiplier
+from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.memplan import plan_training
 from mcutrain.ops.conv_2d import Conv2D, Requantize
@@ -172,7 +173,7 @@ class Activations:
     ) -> None:
         self._graph, self._cuts, self._x = graph, cuts, x
         self._folder, self._report = folder, report
-        self.digest = content_digest(x)
+        self.digest = arrays_digest(x)
         self._sound: set[Path] = set()  # checked once: gigabytes for each candidate take too long
 
     def at(self, cut: Cut) -> Array:
@@ -211,12 +212,3 @@ class Activations:
             values = program.run(np.asarray(before[first : first + CHUNK]))
             yield first, values
             self._report(cut.tensor, first + len(values), len(before))
-
-
-def content_digest(*arrays: Array) -> str:
-    """16 hexadecimal digits of arrays' shapes, types and values."""
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(f"{array.shape} {array.dtype}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()[:16]

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import data
-from mcutrain.analysis.front import content_digest, trunk
+from mcutrain.analysis.front import trunk
 from mcutrain.errors import DataError
+from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.quant import replace_head
 from mcutrain.runs.training import input_type, prepare_samples
@@ -125,7 +126,7 @@ class Problem:
     @property
     def data_digest(self) -> str:
         """Of all samples and labels."""
-        return content_digest(self.train_x, self.train_y, self.test_x, self.test_y)
+        return arrays_digest(self.train_x, self.train_y, self.test_x, self.test_y)
 
     def trunk(self, seed: int) -> Graph:
         """The network up to the logits; seed initialises a new head."""

@@ -64,6 +64,15 @@ Augment = Annotated[
         show_default=False,
     ),
 ]
+Versions = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="K",
+        help="Vary each sample in only K ways, the same again after K epochs, so that what the "
+        "front of the network makes of them is computed once; 0 varies it anew in each.",
+    ),
+]
 Replay = Annotated[
     int,
     typer.Option(
@@ -199,6 +208,7 @@ class LearningFlags:
     flip: Flip = False
     crop: Crop = 0
     augment: Augment = None
+    versions: Versions = 0
 
     def settings(self, seed: int) -> RunSettings:
         """Of a run."""
@@ -206,9 +216,17 @@ class LearningFlags:
         from mcutrain.simulation.augment import parse_augment
 
         kinds = () if self.augment is None else parse_augment(self.augment)
-        return RunSettings(
-            self.epochs, self.lr, seed=seed, flip=self.flip, crop_pixels=self.crop, augment=kinds
+        settings = RunSettings(
+            self.epochs,
+            self.lr,
+            seed=seed,
+            flip=self.flip,
+            crop_pixels=self.crop,
+            augment=kinds,
+            versions=self.versions,
         )
+        settings.check()
+        return settings
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph
+
+Array = npt.NDArray[Any]
 
 
 def graph_digest(graph: Graph) -> str:
@@ -16,4 +20,13 @@ def graph_digest(graph: Graph) -> str:
         found.update(f"{name} {tensor.type}".encode())
         if tensor.data is not None:
             found.update(np.ascontiguousarray(tensor.data).tobytes())
+    return found.hexdigest()[:16]
+
+
+def arrays_digest(*arrays: Array) -> str:
+    """16 hexadecimal digits of arrays' shapes, types and values."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.shape} {array.dtype}".encode())
+        found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()[:16]

@@ -326,10 +326,10 @@ def check_latents(split: datasets.Split, settings: RunSettings, name: str) -> No
 
 
 def _check_fixed(settings: RunSettings) -> None:
-    if settings.varies_samples:
+    if not settings.kept_versions:
         raise DataError(
             "training cannot begin with latents where every epoch varies the samples: leave out "
-            "the augmentation, or the latent"
+            "the augmentation, or the latent, or vary each sample in a few ways only (versions)"
         )
 
 
@@ -344,20 +344,21 @@ def fastest_simulator(
     """The compiled C; one that takes latents, so that fronts are computed once, where that helps.
 
     latent: auto, off, or the name of the tensor to begin with. auto begins with the input where
-    epochs vary the samples, where little would be saved, or where the latents of all samples take
-    more than a gigabyte. Raises PlanError for a name that is none, DataError for one with varied
-    samples.
+    each epoch varies the samples anew, where little would be saved, or where the latents of all
+    samples take more than a gigabyte. Raises PlanError for a name that is none, DataError for one
+    with varied samples.
     """
     seed = settings.seed + 1
     if latent not in ("auto", "off"):
         _check_fixed(settings)
     if latent == "off" or (
-        latent == "auto" and (settings.varies_samples or not latents(step.plan))
+        latent == "auto" and (not settings.kept_versions or not latents(step.plan))
     ):
         return step.simulator(seed, portable=portable)
     chosen = find_latent(step.plan, latent)
     if latent == "auto":
-        kept_bytes = chosen.size_bytes * (len(split.train) + len(split.test))
+        kept = settings.kept_versions * len(split.train) + len(split.test)
+        kept_bytes = chosen.size_bytes * kept
         if kept_bytes > MOST_LATENT_BYTES or not saves_much(step.plan, chosen):
             return step.simulator(seed, portable=portable)
     return step.latent_simulator(chosen, seed, portable)

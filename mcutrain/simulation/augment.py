@@ -8,7 +8,7 @@ input, and firmware/runtime/mct_augment.c computes the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +44,17 @@ BRIGHTNESS, CONTRAST, SATURATION = 0xFFFFFFF8, 0xFFFFFFF7, 0xFFFFFFF6
 def parse_augment(text: str) -> tuple[str, ...]:
     """`crop,flip` as kinds in the order in which they happen. Raises DataError."""
     given = [part.strip() for part in text.split(",") if part.strip()]
-    unknown = sorted(set(given) - set(KINDS))
-    if unknown or not given:
-        raise DataError(
-            f"{text!r} is no augmentation: give some of {', '.join(KINDS)}, separated by commas"
-        )
+    check_kinds(given or [text])
     return tuple(kind for kind in KINDS if kind in given)
+
+
+def check_kinds(given: Sequence[str]) -> None:
+    """Raise DataError for a kind that is none."""
+    for kind in given:
+        if kind not in KINDS:
+            raise DataError(
+                f"{kind!r} is no augmentation: give some of {', '.join(KINDS)}, separated by commas"
+            )
 
 
 def sample_key(seed: int, epoch: int, index: int) -> int:

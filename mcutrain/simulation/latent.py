@@ -6,15 +6,19 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.codegen import Project
+from mcutrain.ir.digest import arrays_digest, graph_digest
+from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import Latent, TrainingPlan, front, tail
 from mcutrain.simulation.compiled import CompiledSimulator, pointer
+from mcutrain.simulation.kept_latents import keep_latents, kept_latents, read_latents
 from mcutrain.simulation.reference import PlannedReference
 from mcutrain.simulation.run import Samples
 
@@ -38,6 +42,11 @@ class LatentSimulator(CompiledSimulator):
         self._infer = self._library.mct_host_infer_latents
         self._train.restype, self._infer.restype = ctypes.c_int32, None
 
+    @property
+    def network(self) -> Graph:
+        """What the front computes."""
+        return front(self.plan.training, self.latent)
+
     def front(self, x: Array) -> Array:
         """The latents of samples, int8 [n, …]."""
         samples = np.ascontiguousarray(x, np.int8).reshape(len(x), self._sample_bytes)
@@ -52,63 +61,86 @@ class LatentReference(PlannedReference):
     def __init__(self, plan: TrainingPlan, latent: Latent, seed: int = 1) -> None:
         super().__init__(plan, seed)
         self.latent = latent
-        self._front = front(self.training, latent)
+        self.network = front(self.training, latent)
         self.training = tail(self.training, latent)
 
     def front(self, x: Array) -> Array:
         """The latents of samples, int8 [n, …]."""
-        name, (sample,) = self.latent.tensor, self._front.inputs
-        shape = self._front.tensors[sample].type.shape
-        found = [interpret(self._front, {sample: s.reshape(shape)}, [name])[name] for s in x]
+        name, (sample,) = self.latent.tensor, self.network.inputs
+        shape = self.network.tensors[sample].type.shape
+        found = [interpret(self.network, {sample: s.reshape(shape)}, [name])[name] for s in x]
         return np.concatenate(found)
 
 
 @dataclass(frozen=True)
 class LatentSamples(Samples):
-    """Samples as their latents, each computed when it is asked for first, or anew if it is varied.
+    """Samples as their latents, each computed when it is asked for first.
 
-    front: makes the latents of samples, int8 [n, …]. shape: of a latent, without the batch.
+    Where every epoch varies the samples each is computed anew. front: makes the latents of samples,
+    int8 [n, …]. shape: of a latent, without the batch. network: that the front computes; latents
+    that are all known are kept under its digest.
     """
 
     front: Callable[[Array], Array] = field(kw_only=True)
     shape: tuple[int, ...] = field(kw_only=True)
+    network: Graph = field(kw_only=True)
 
     @staticmethod
     def of(samples: Samples, simulator: LatentSimulator | LatentReference) -> LatentSamples:
         """Of samples."""
         values = {f.name: getattr(samples, f.name) for f in fields(Samples)}
-        shape = simulator.latent.type.shape[1:]
-        return LatentSamples(**values, front=simulator.front, shape=shape)
+        shape, network = simulator.latent.type.shape[1:], simulator.network
+        return LatentSamples(**values, front=simulator.front, shape=shape, network=network)
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The latents of the training samples `index`."""
-        if self.are_varied:
+        if self.are_varied and not self.versions:
             return self.front(super().train(index, epoch, seed))
-        return self._parts[0].at(index)
+        version = epoch % self.versions if self.are_varied else 0
+        if (version, seed) not in self._train:
+            self._train[version, seed] = self._latents(
+                self.split.train.x,
+                lambda index: super(LatentSamples, self).train(index, version, seed),
+                f"{self.transform} {self.augmentation} {version} {seed}" if self.are_varied else "",
+            )
+        return self._train[version, seed].at(index)
 
     def test(self, first: int, last: int) -> Array:
         """Those of test samples."""
-        return self._parts[1].at(np.arange(first, min(last, len(self.split.test))))
+        return self._test.at(np.arange(first, min(last, len(self.split.test))))
 
     def whole(self) -> Samples:
         """The samples themselves."""
         return Samples(**{f.name: getattr(self, f.name) for f in fields(Samples)})
 
     @cached_property
-    def _parts(self) -> tuple[_Latents, _Latents]:
-        def part(x: Array) -> _Latents:
-            empty = np.zeros((len(x), *self.shape), np.int8)
-            return _Latents(empty, lambda index: self.front(self.quantized(x[index])))
+    def _train(self) -> dict[tuple[int, int], _Latents]:
+        """Of each version, and the seed that varied it."""
+        return {}
 
-        return part(self.split.train.x), part(self.split.test.x)
+    @cached_property
+    def _test(self) -> _Latents:
+        x = self.split.test.x
+        return self._latents(x, lambda index: self.quantized(x[index]), "")
+
+    def _latents(self, x: Array, codes: Callable[[Array], Array], varied: str) -> _Latents:
+        """Of samples. codes: the model's inputs of those at some indices. varied: how, as words."""
+        read = f"{self.scale} {self.zero_point} {self.normalization} {varied}"
+        path = kept_latents(graph_digest(self.network), arrays_digest(x), read)
+        shape = (len(x), *self.shape)
+        return _Latents(path, shape, lambda index: self.front(codes(index)))
 
 
 class _Latents:
-    """Of one part of the data. values: those that are known. compute: makes the others."""
+    """Of some samples. path: where they are, or will be kept. compute: makes those at indices."""
 
-    def __init__(self, values: Array, compute: Callable[[Array], Array]) -> None:
-        self._values, self._compute = values, compute
-        self._is_known = np.zeros(len(values), bool)
+    def __init__(
+        self, path: Path, shape: tuple[int, ...], compute: Callable[[Array], Array]
+    ) -> None:
+        self._path, self._compute = path, compute
+        kept = read_latents(path, shape)
+        self._values = np.zeros(shape, np.int8) if kept is None else kept
+        self._is_known = np.full(len(self._values), kept is not None)
 
     def at(self, index: Array) -> Array:
         """Those of the samples `index`."""
@@ -116,4 +148,7 @@ class _Latents:
         if len(new):
             self._values[new] = self._compute(new)
             self._is_known[new] = True
-        return self._values[index]
+            if self._is_known.all():
+                keep_latents(self._path, self._values)
+        found: Array = self._values[index]
+        return found

@@ -20,7 +20,7 @@ from mcutrain_host.saved import skipped_samples
 
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
-from mcutrain.simulation.augment import Augmentation, sample_key
+from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
 from mcutrain.simulation.replay import with_replays
@@ -51,6 +51,8 @@ class RunSettings:
     the next; 0 tests only before the first and after the last. It changes nothing that is learnt.
     replay: remembered samples that follow each new one, out of at most `remember`, see
     mcutrain.simulation.replay; an epoch has then 1 + replay steps for each training sample.
+    versions: in how many ways at most a sample is varied, the same again after so many epochs, so
+    that latents of them can be kept; 0: otherwise in each epoch.
     """
 
     epochs: int = 4
@@ -64,20 +66,32 @@ class RunSettings:
     augment: tuple[str, ...] = ()
     replay: int = 0
     remember: int = 200
+    versions: int = 0
 
     @property
     def varies_samples(self) -> bool:
         """Whether epochs take samples otherwise than they are."""
         return self.flip or self.crop_pixels > 0 or bool(self.augment)
 
+    @property
+    def kept_versions(self) -> int:
+        """How many latents there are of a training sample; 0: others in each epoch."""
+        return self.versions if self.varies_samples else 1
+
     def check(self) -> None:
         """Raises DataError if there is no such run."""
         if self.test_every < 0:
             raise DataError(f"test_every = {self.test_every}: give 0 or more epochs")
+        check_kinds(self.augment)
         if self.replay < 0 or self.remember < 1:
             raise DataError(
                 f"replay = {self.replay}, remember = {self.remember}: give 0 or more samples to "
                 "replay after each new one, and room for 1 or more"
+            )
+        if self.versions < 0 or (self.versions > 0 and not self.varies_samples):
+            raise DataError(
+                f"versions = {self.versions} is of samples that are varied, 1 or more: give an "
+                "augmentation, too, or leave it out"
             )
         if self.replay > 0 and self.varies_samples:
             raise DataError(
@@ -164,6 +178,7 @@ class Samples:
     zero_point: int
     normalization: Any = "auto"
     augmentation: Augmentation | None = None
+    versions: int = 0
 
     @staticmethod
     def prepare(
@@ -188,7 +203,15 @@ class Samples:
         kinds = settings.augment
         augmentation = Augmentation(kinds, input_shape, zero_point) if kinds else None
         split = split.each(lambda part: _fitted(part, input_shape, transform))
-        return Samples(split, transform, scale, zero_point, normalization, augmentation)
+        return Samples(
+            split,
+            transform,
+            scale,
+            zero_point,
+            normalization,
+            augmentation,
+            settings.versions,
+        )
 
     @property
     def are_varied(self) -> bool:
@@ -198,6 +221,7 @@ class Samples:
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The training samples `index` of an epoch as the model's int8 input."""
+        epoch = epoch % self.versions if self.versions else epoch
         x = self.split.train.x[index]
         if self.transform.flip or self.transform.crop_pixels:
             x = self.transform.augment(x, index, seed=seed, epoch=epoch)
@@ -306,6 +330,8 @@ class Course:
             del settings["augment"]  # so that it fits checkpoints from before it was there
         if not self.settings.replay:
             del settings["replay"], settings["remember"]
+        if not self.settings.versions:
+            del settings["versions"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
         return found.hexdigest()

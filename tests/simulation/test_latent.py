@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ from mcutrain.simulation import (
     LatentSimulator,
     PlannedReference,
     RunSettings,
+    kept_latents,
 )
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned
@@ -145,17 +149,30 @@ def split_of(graph: Graph, count: int = 24) -> data.Split:
 SETTINGS = RunSettings(epochs=3, learning_rate=0.02)
 
 
-def test_a_run_from_latents_learns_the_same_and_computes_each_front_once(
-    step: TrainingStep, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fronts: list[int] = []
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where this test's runs keep latents, and no other's."""
+    monkeypatch.setattr(kept_latents, "cache_folder", lambda: tmp_path / "cache")
+    return tmp_path / "cache" / "latents"
+
+
+@pytest.fixture
+def fronts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how many samples fronts were computed."""
+    counts: list[int] = []
     front = LatentSimulator.front
 
     def counted(self: LatentSimulator, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        fronts.append(len(x))
+        counts.append(len(x))
         return front(self, x)
 
     monkeypatch.setattr(LatentSimulator, "front", counted)
+    return counts
+
+
+def test_a_run_from_latents_learns_the_same_and_computes_each_front_once(
+    step: TrainingStep, fronts: list[int], kept: Path
+) -> None:
     split = split_of(step.graph)
     off, auto = (training.train(step, split, SETTINGS, latent=how) for how in ("off", "auto"))
     assert auto.saved == off.saved
@@ -163,6 +180,106 @@ def test_a_run_from_latents_learns_the_same_and_computes_each_front_once(
     assert [e.test_accuracy for e in auto.epochs] == [e.test_accuracy for e in off.epochs]
     assert (off.latent, auto.latent) == ("", find_latent(step.plan).tensor)
     assert sum(fronts) == len(split.train) + len(split.test)
+
+
+def test_the_next_run_finds_the_latents_of_the_one_before(
+    step: TrainingStep, fronts: list[int], kept: Path
+) -> None:
+    split = split_of(step.graph)
+    first = training.train(step, split, SETTINGS)
+    assert len(list(kept.iterdir())) == 2
+    fronts.clear()
+    again = training.train(step, split, SETTINGS)
+    assert again.saved == first.saved
+    assert not fronts
+    for path in kept.iterdir():
+        content = bytearray(path.read_bytes())
+        content[-60] ^= 1
+        path.write_bytes(content)
+    assert training.train(step, split, SETTINGS).saved == first.saved
+    assert sum(fronts) == len(split.train) + len(split.test)
+    assert len(list(kept.iterdir())) == 2
+
+
+def test_latents_of_something_else_are_not_taken(
+    step: TrainingStep, fronts: list[int], kept: Path
+) -> None:
+    split = split_of(step.graph)
+    training.train(step, split, SETTINGS)
+    fewer = step.graph, UpdateScheme("last", 1, {}, 1)
+    others = [
+        (prepare(*fewer), split, "auto"),
+        (step, replace(split, train=split.train.part(0, 15)), "auto"),
+        (step, split, latents(step.plan)[0].tensor),
+        (step, split.each(lambda part: replace(part, x=part.x[:, ::-1])), "auto"),
+    ]
+    for other, samples, latent in others:
+        fronts.clear()
+        found = training.train(other, samples, SETTINGS, latent=latent)
+        assert found.saved == training.train(other, samples, SETTINGS, latent="off").saved
+        assert sum(fronts) in (len(samples.train), len(samples.train) + len(samples.test))
+
+
+def test_kept_latents_are_bounded_and_the_oldest_go_first(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [kept_latents.kept_latents("front", str(i), "") for i in range(4)]
+    values = np.arange(100, dtype=np.int8).reshape(10, 10)
+    kept_latents.keep_latents(paths[0], values)
+    size = paths[0].stat().st_size
+    monkeypatch.setattr(kept_latents, "MOST_BYTES", 3 * size)
+    for age, path in enumerate(paths[1:3], start=1):
+        kept_latents.keep_latents(path, values + age)
+    for age, path in enumerate(paths[:3]):
+        os.utime(path, (age, age))
+    assert kept_latents.read_latents(paths[0], (10, 10)) is not None  # used now
+    kept_latents.keep_latents(paths[3], values)
+    assert [path.exists() for path in paths] == [True, False, True, True]
+    monkeypatch.setattr(kept_latents, "MOST_BYTES", 99)
+    kept_latents.keep_latents(paths[1], values)
+    assert not paths[1].exists()
+    assert kept_latents.read_latents(paths[0], (5, 20)) is None
+
+
+def test_a_disk_that_keeps_nothing_does_not_stop_a_run(
+    step: TrainingStep, kept: Path, fronts: list[int]
+) -> None:
+    kept.parent.mkdir()
+    kept.write_text("no folder")
+    split = split_of(step.graph)
+    auto, off = (training.train(step, split, SETTINGS, latent=how) for how in ("auto", "off"))
+    assert auto.saved == off.saved
+
+
+def test_samples_that_are_varied_in_a_few_ways_have_latents_of_each(
+    step: TrainingStep, fronts: list[int], kept: Path
+) -> None:
+    split = split_of(step.graph)
+    varied = replace(SETTINGS, augment=("noise",), versions=2, epochs=5)
+    off, auto = (training.train(step, split, varied, latent=how) for how in ("off", "auto"))
+    assert auto.saved == off.saved
+    assert (off.latent, auto.latent) == ("", find_latent(step.plan).tensor)
+    assert sum(fronts) == 2 * len(split.train) + len(split.test)
+    fronts.clear()
+    other = replace(varied, seed=3)
+    auto = training.train(step, split, other)
+    assert auto.saved == training.train(step, split, other, latent="off").saved
+    assert sum(fronts) == 2 * len(split.train)  # the test's are the same
+    samples = training.prepare_run(step, split, varied).samples
+    index = np.arange(len(split.train))
+    epochs = [samples.train(index, epoch, 0).tobytes() for epoch in range(4)]
+    assert epochs[0] == epochs[2] != epochs[1] == epochs[3]
+
+
+def test_versions_of_samples_that_are_as_they_are_make_no_sense(step: TrainingStep) -> None:
+    for wrong in (replace(SETTINGS, versions=2), replace(SETTINGS, versions=-1, flip=True)):
+        with pytest.raises(DataError, match="give an augmentation, too"):
+            training.train(step, split_of(step.graph), wrong)
+
+
+def test_an_augmentation_that_there_is_not_is_a_sentence(step: TrainingStep) -> None:
+    with pytest.raises(DataError, match="'noise:3' is no augmentation: give some of crop, "):
+        training.train(step, split_of(step.graph), replace(SETTINGS, augment=("noise:3",)))
 
 
 def test_a_checkpoint_goes_on_with_and_without_latents(step: TrainingStep, tmp_path: Any) -> None:
@@ -186,7 +303,7 @@ def test_varied_samples_have_no_latents(step: TrainingStep) -> None:
     for varied in (
         RunSettings(flip=True),
         RunSettings(crop_pixels=1),
-        RunSettings(augment=("noise:3",)),
+        RunSettings(augment=("noise",)),
     ):
         made = training.fastest_simulator(step, split, varied)
         assert not isinstance(made, LatentSimulator)
