@@ -74,6 +74,15 @@ static void mct_state_replaced(mct_protocol *p) {
     p->written_bytes = 0;
 }
 
+/* Before it is replaced by one that no ring belongs to. */
+static void mct_forget_ring(mct_protocol *p) {
+#ifdef MCT_REMEMBER
+    mct_store_forget(&p->store);
+#else
+    (void)p;
+#endif
+}
+
 void mct_protocol_start(mct_protocol *p) {
     memset(p, 0, sizeof *p);
     p->prediction = -1;
@@ -91,6 +100,19 @@ static uint32_t mct_put_text(uint8_t *to, const char *text) {
     return count;
 }
 
+#ifdef MCT_LATENT_BYTES
+#define MCT_LATENT_FLAG 16u
+#else
+#define MCT_LATENT_FLAG 0u
+#endif
+
+/* Slots of the ring, and samples that were offered to it. */
+#ifdef MCT_REMEMBER
+#define MCT_RING(p) MCT_REMEMBER, (p)->store.seen
+#else
+#define MCT_RING(p) 0u, 0u
+#endif
+
 _Static_assert(sizeof MCT_BOARD_NAME + sizeof MCT_MODEL_NAME + sizeof MCT_SCHEME_NAME <= 256,
                "the names must fit in a response");
 
@@ -99,11 +121,15 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
     const uint32_t flags = p->restored | (p->incomplete ? 0u : 2u) |
-                           (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u);
+                           (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u) |
+                           MCT_LATENT_FLAG;
     const uint32_t numbers[] = {
         mct_position(),         MCT_INPUT_BYTES, MCT_OUTPUT_BYTES,     MCT_CLASSES,
         MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES, MCT_STATE_BYTES,      MCT_SAVED_BYTES,
         MCT_STACK_BYTES,        MCT_SRAM_BYTES,  mct_board_clock_hz(), p->store.number,
+#ifdef MCT_LATENT_BYTES
+        MCT_LATENT_BYTES,       MCT_RING(p),
+#endif
     };
     uint8_t *at = body.bytes;
     mct_put16(at, MCT_MAX_BODY);
@@ -119,12 +145,43 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
     return mct_done((uint32_t)(at - body.bytes));
 }
 
+#ifdef MCT_LATENT_BYTES
+/* What comes now is a latent, or a sample: of the other nothing is there any more. */
+static void mct_begin(mct_protocol *p, bool is_latent) {
+    if (p->is_latent != is_latent) {
+        p->is_latent = is_latent;
+        p->sample_bytes = 0;
+    }
+}
+
+static mct_outcome mct_latent_piece(mct_protocol *p, mct_body body) {
+    if (body.count < 5) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    const uint32_t offset = mct_get32(body.bytes);
+    const uint32_t count = body.count - 4;
+    mct_begin(p, true);
+    if ((offset != 0 && offset != p->sample_bytes) || count > MCT_LATENT_BYTES - offset) {
+        return mct_refuse_at(MCT_ANSWER_OFFSET, body, p->sample_bytes);
+    }
+    p->output = NULL; /* it may lie where the scores were */
+    p->feed_cycles = 0;
+    memcpy(mct_latent() + offset, body.bytes + 4, count);
+    p->sample_bytes = offset + count;
+    mct_put32(body.bytes, p->sample_bytes);
+    return mct_done(4);
+}
+#endif
+
 static mct_outcome mct_sample(mct_protocol *p, mct_body body) {
     if (body.count < 5) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
     const uint32_t offset = mct_get32(body.bytes);
     const uint32_t count = body.count - 4;
+#ifdef MCT_LATENT_BYTES
+    mct_begin(p, false);
+#endif
     if (offset != 0 && offset != p->sample_bytes) {
         return mct_refuse_at(MCT_ANSWER_OFFSET, body, p->sample_bytes);
     }
@@ -142,7 +199,11 @@ static mct_outcome mct_sample(mct_protocol *p, mct_body body) {
 
 static void mct_run_inference(mct_protocol *p) {
     const uint64_t before = mct_board_cycles();
+#ifdef MCT_LATENT_BYTES
+    const int8_t *output = p->is_latent ? mct_infer_latent(mct_latent()) : mct_infer();
+#else
     const int8_t *output = mct_infer();
+#endif
     p->infer_cycles = p->feed_cycles + mct_board_cycles() - before;
     mct_forget_sample(p);
     p->output = output;
@@ -159,7 +220,12 @@ static mct_answer mct_ready(const mct_protocol *p) {
     if (p->incomplete) {
         return MCT_ANSWER_STATE_INCOMPLETE;
     }
-    return p->sample_bytes == MCT_INPUT_BYTES ? MCT_ANSWER_OK : MCT_ANSWER_SAMPLE_INCOMPLETE;
+#ifdef MCT_LATENT_BYTES
+    const uint32_t size = p->is_latent ? MCT_LATENT_BYTES : MCT_INPUT_BYTES;
+#else
+    const uint32_t size = MCT_INPUT_BYTES;
+#endif
+    return p->sample_bytes == size ? MCT_ANSWER_OK : MCT_ANSWER_SAMPLE_INCOMPLETE;
 }
 
 static mct_outcome mct_infer_sample(mct_protocol *p, mct_body body) {
@@ -183,6 +249,20 @@ static mct_answer mct_read_rate(const uint8_t *bytes, mct_learning_rate *rate) {
     const bool normal = rate->mult_q31 == 0 || rate->mult_q31 >= 1 << 30;
     const bool in_range = rate->shift >= MCT_RATE_SHIFT_MIN && rate->shift <= MCT_RATE_SHIFT_MAX;
     return normal && in_range ? MCT_ANSWER_OK : MCT_ANSWER_RATE;
+}
+
+/* What a training step answers. */
+static mct_outcome mct_trained(mct_protocol *p, const mct_result *result, mct_body body) {
+    mct_forget_sample(p);
+    p->loss_q16 = result->loss_q16;
+    p->prediction = result->prediction;
+    p->saturations = mct_saturations();
+    mct_put32(body.bytes, (uint32_t)p->loss_q16);
+    mct_put32(body.bytes + 4, (uint32_t)p->prediction);
+    mct_put32(body.bytes + 8, mct_position());
+    mct_put64(body.bytes + 12, p->train_cycles);
+    mct_put32(body.bytes + 20, p->saturations);
+    return mct_done(24);
 }
 
 static mct_outcome mct_train_sample_now(mct_protocol *p, mct_body body) {
@@ -210,19 +290,56 @@ static mct_outcome mct_train_sample_now(mct_protocol *p, mct_body body) {
     mct_protocol_send_working(p);
     mct_result result;
     const uint64_t before = mct_board_cycles();
+#ifdef MCT_LATENT_BYTES
+    const int8_t *latent = p->is_latent ? mct_latent() : mct_front();
+#ifdef MCT_REMEMBER
+    if (!mct_store_offer(&p->store, latent, label, body.bytes)) {
+        mct_forget_sample(p);
+        return mct_refuse(MCT_ANSWER_FLASH);
+    }
+#endif
+    (void)mct_train_latent(latent, label, rate, &result);
+#else
     (void)mct_train(label, rate, &result); /* fails for a wrong label only */
+#endif
     p->train_cycles = p->feed_cycles + mct_board_cycles() - before;
-    mct_forget_sample(p);
-    p->loss_q16 = result.loss_q16;
-    p->prediction = result.prediction;
-    p->saturations = mct_saturations();
-    mct_put32(body.bytes, (uint32_t)p->loss_q16);
-    mct_put32(body.bytes + 4, (uint32_t)p->prediction);
-    mct_put32(body.bytes + 8, mct_position());
-    mct_put64(body.bytes + 12, p->train_cycles);
-    mct_put32(body.bytes + 20, p->saturations);
-    return mct_done(24);
+    return mct_trained(p, &result, body);
 }
+
+#ifdef MCT_REMEMBER
+static mct_outcome mct_replay(mct_protocol *p, mct_body body) {
+    if (body.count != 4 && body.count != 12) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    mct_learning_rate rate = p->rate;
+    mct_answer ready = p->rate_set ? MCT_ANSWER_OK : MCT_ANSWER_RATE;
+    if (body.count == 12) {
+        ready = mct_read_rate(body.bytes + 4, &rate);
+    }
+    if (ready == MCT_ANSWER_OK && p->incomplete) {
+        ready = MCT_ANSWER_STATE_INCOMPLETE;
+    }
+    if (ready != MCT_ANSWER_OK) {
+        return mct_refuse(ready);
+    }
+    if (mct_get32(body.bytes) != mct_position()) {
+        return mct_refuse_at(MCT_ANSWER_POSITION, body, mct_position());
+    }
+    int32_t label;
+    const int8_t *latent = mct_store_recall(&p->store, mct_position(), &label);
+    if (latent == NULL) {
+        return mct_refuse(MCT_ANSWER_FORGOTTEN);
+    }
+    mct_protocol_send_working(p);
+    mct_result result;
+    const uint64_t before = mct_board_cycles();
+    (void)mct_train_latent(latent, label, rate, &result);
+    p->train_cycles = mct_board_cycles() - before;
+    const mct_outcome outcome = mct_trained(p, &result, body);
+    mct_put32(body.bytes + outcome.count, (uint32_t)label);
+    return mct_done(outcome.count + 4);
+}
+#endif
 
 static mct_outcome mct_evaluate(mct_protocol *p, mct_body body) {
     if (body.count != 8) {
@@ -285,7 +402,13 @@ static mct_outcome mct_statistics(mct_protocol *p, mct_body body) {
     mct_put32(at + 40, p->damaged);
     mct_put32(at + 44, p->repeated);
     mct_put32(at + 48, p->store.number);
+#ifdef MCT_REMEMBER
+    mct_put32(at + 52, p->store.seen);
+    mct_put32(at + 56, p->store.erased);
+    return mct_done(60);
+#else
     return mct_done(52);
+#endif
 }
 
 /* Offset and count of a reading command, for something of `size` bytes. */
@@ -357,6 +480,7 @@ static mct_answer mct_write_begin(mct_protocol *p, const uint8_t *bytes, uint32_
         p->incomplete = 1;
         p->written_bytes = 0;
         mct_forget_sample(p);
+        mct_forget_ring(p);
     }
     return mct_answer_of(status);
 }
@@ -448,6 +572,7 @@ static mct_outcome mct_reset_to(mct_protocol *p, mct_body body) {
         mct_reset(mct_get32(body.bytes + 1));
         mct_state_replaced(p);
         mct_forget_sample(p);
+        mct_forget_ring(p);
         break;
     case MCT_RESET_BOARD:
         p->restart = 1 + MCT_RESET_BOARD;
@@ -493,6 +618,14 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
         return mct_reset_to(p, body);
     case MCT_COMMAND_READ_OUTPUT:
         return mct_read_output(p, body);
+#ifdef MCT_LATENT_BYTES
+    case MCT_COMMAND_LATENT:
+        return mct_latent_piece(p, body);
+#endif
+#ifdef MCT_REMEMBER
+    case MCT_COMMAND_REPLAY:
+        return mct_replay(p, body);
+#endif
     default:
         return mct_refuse(MCT_ANSWER_COMMAND);
     }

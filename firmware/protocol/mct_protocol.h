@@ -10,7 +10,11 @@
 #include "mct_store.h"
 
 #define MCT_PROTOCOL_VERSION 1u
-#define MCT_KEPT_BYTES 24u /* the longest response that is kept to be repeated */
+#ifdef MCT_REMEMBER
+#define MCT_KEPT_BYTES 28u /* the longest response that is kept to be repeated */
+#else
+#define MCT_KEPT_BYTES 24u
+#endif
 
 typedef enum {
     MCT_COMMAND_IDENTIFY = 0x01,
@@ -26,6 +30,8 @@ typedef enum {
     MCT_COMMAND_RESTORE = 0x0B,
     MCT_COMMAND_RESET = 0x0C,
     MCT_COMMAND_READ_OUTPUT = 0x0D,
+    MCT_COMMAND_LATENT = 0x0E,
+    MCT_COMMAND_REPLAY = 0x0F,
     MCT_RESPONSE = 0x80,
 } mct_command;
 
@@ -49,6 +55,7 @@ typedef enum {
     MCT_ANSWER_FLASH = 30,
     MCT_ANSWER_STATE_INCOMPLETE = 31,
     MCT_ANSWER_UNSUPPORTED = 32,
+    MCT_ANSWER_FORGOTTEN = 33,
 } mct_answer;
 
 typedef enum {
@@ -87,6 +94,9 @@ typedef struct {
     uint8_t rate_set;   /* 1: rate is valid */
     uint8_t incomplete; /* 1: the state was written in part */
     uint8_t restart;    /* 1 + mct_reset_kind, when the response is sent */
+#ifdef MCT_LATENT_BYTES
+    uint8_t is_latent; /* 1: what was received is a latent */
+#endif
 } mct_protocol;
 
 /* Brings the model to the saved state, or to the one it came with. */

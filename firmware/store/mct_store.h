@@ -16,12 +16,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mct_board_config.h"
+
 typedef struct {
     int16_t slot;    /* that holds the newest valid state of this model, -1 if none does */
     uint16_t record; /* of that state, in its slot */
     uint32_t number; /* of that save, counted from 1; 0 if there is none */
     bool foreign;    /* a slot holds a state of another model or scheme */
     bool saved;      /* since the start */
+#ifdef MCT_REMEMBER
+    bool emptied;    /* the ring, since the newest state */
+    uint32_t seen;   /* samples that were offered to the ring */
+    uint32_t erased; /* how often a slot was */
+    uint32_t end;    /* page of the slot where the next entry goes */
+    uint32_t from;   /* page with which the latents since the newest state begin */
+    uint16_t remembered[MCT_REMEMBER]; /* page of each latent in the ring */
+#endif
 } mct_store;
 
 /* Looks into both slots. */
@@ -36,5 +46,17 @@ bool mct_store_save(mct_store *store, uint8_t *page);
 
 /* Whether this board has slots that are large enough. */
 bool mct_store_exists(void);
+
+#ifdef MCT_REMEMBER
+/* Offers a latent to the ring, which remembers it or not. page: as mct_store_save; a full slot is
+ * left, with a save. false, and it was not offered, if the flash cannot be written. */
+bool mct_store_offer(mct_store *store, const int8_t *latent, int32_t label, uint8_t *page);
+
+/* What the training step at a position replays, in flash; NULL if nothing is remembered there. */
+const int8_t *mct_store_recall(const mct_store *store, uint32_t position, int32_t *label);
+
+/* Empties the ring. */
+void mct_store_forget(mct_store *store);
+#endif
 
 #endif

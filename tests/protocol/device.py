@@ -21,6 +21,8 @@ SOURCES = (
     FIRMWARE / "store" / "mct_store.c",
     FIRMWARE / "runtime" / "mct_state.c",
 )
+WITH_RING = tuple(path.with_name(path.name.replace("mct_store.c", "mct_log.c")) for path in SOURCES)
+"""The device that remembers latents."""
 INCLUDES = (
     *(HERE, HERE / "fake"),
     *(FIRMWARE / name for name in ("app", "protocol", "store", "runtime")),
@@ -30,9 +32,11 @@ INPUT_BYTES = 700
 SLOT_BYTES = 1024
 
 
-def compile_c(compiler: tuple[str, ...], output: Path, *more: str) -> None:
+def compile_c(
+    compiler: tuple[str, ...], output: Path, *more: str, sources: tuple[Path, ...] = SOURCES
+) -> None:
     """Build the device and what `more` adds."""
-    command = [*compiler, *FLAGS, *(f"-I{path}" for path in INCLUDES), *map(str, SOURCES)]
+    command = [*compiler, *FLAGS, *(f"-I{path}" for path in INCLUDES), *map(str, sources)]
     done = subprocess.run(
         [*command, *more, "-o", str(output)], capture_output=True, text=True, timeout=300
     )

@@ -15,6 +15,8 @@ static uint32_t erasures[2][MCT_SLOT_BYTES / MCT_SLOT_ERASE_BYTES];
 static uint8_t sent[1 << 16];
 static uint32_t sent_count, restarts;
 static int32_t operations_left = -1;
+static int32_t later_cuts[512];
+static uint32_t later_count, later_next;
 static jmp_buf power;
 
 /* ---- board ---- */
@@ -51,7 +53,13 @@ bool mct_board_bootloader(void) {
 
 /* Whether the power fails in this operation, which then is done by half. */
 static bool fails(void) {
-    return operations_left >= 0 && operations_left-- == 0;
+    if (operations_left < 0 || operations_left-- != 0) {
+        return false;
+    }
+    if (later_next < later_count) {
+        operations_left = later_cuts[later_next++];
+    }
+    return true;
 }
 
 const uint8_t *mct_board_slot(int32_t slot) {
@@ -101,6 +109,7 @@ void fake_erase_flash(void) {
     memset(slots, 0xFF, sizeof slots);
     memset(erasures, 0, sizeof erasures);
     operations_left = -1;
+    later_count = later_next = 0;
     restarts = 0;
     fake_steps = 0;
     sent_count = 0;
@@ -118,6 +127,19 @@ void fake_receive(const uint8_t *bytes, uint32_t count) {
 
 void fake_cut_after(int32_t operations) {
     operations_left = operations;
+}
+
+void fake_cuts(uint32_t count, const int32_t *operations) {
+    memcpy(later_cuts, operations, count * sizeof *operations);
+    later_count = count;
+    later_next = 0;
+    if (count > 0) {
+        operations_left = later_cuts[later_next++];
+    }
+}
+
+int32_t fake_operations_left(void) {
+    return operations_left;
 }
 
 uint32_t fake_trained(void) {

@@ -28,16 +28,49 @@ const int8_t *mct_infer(void) {
     return output;
 }
 
-mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result) {
+static void learn(const int8_t *x, uint32_t count, int32_t label, mct_learning_rate rate,
+                  mct_result *result) {
     fake_steps++;
     mct_put32(state + 4, mct_get32(state + 4) + 1);
     for (uint32_t i = 8; i < MCT_STATE_BYTES; i++) {
-        state[i] = (uint8_t)(state[i] * 31u + (uint8_t)input[i] + (uint32_t)label);
+        state[i] = (uint8_t)(state[i] * 31u + (uint8_t)x[i % count] + (uint32_t)label);
     }
     result->loss_q16 = rate.mult_q31 ^ rate.shift;
     result->prediction = 0;
+}
+
+mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result) {
+    learn(input, MCT_INPUT_BYTES, label, rate, result);
     return MCT_OK;
 }
+
+#ifdef MCT_REMEMBER
+static int8_t latent_place[MCT_LATENT_BYTES];
+
+int8_t *mct_latent(void) {
+    return latent_place;
+}
+
+const int8_t *mct_front(void) {
+    for (int32_t i = 0; i < MCT_LATENT_BYTES; i++) {
+        latent_place[i] = (int8_t)(input[i] ^ input[i + MCT_LATENT_BYTES]);
+    }
+    return latent_place;
+}
+
+const int8_t *mct_infer_latent(const int8_t *latent) {
+    for (int32_t i = 0; i < MCT_OUTPUT_BYTES; i++) {
+        output[i] = (int8_t)(latent[i] ^ state[i]);
+    }
+    return output;
+}
+
+mct_status mct_train_latent(const int8_t *latent, int32_t label, mct_learning_rate rate,
+                            mct_result *result) {
+    learn(latent, MCT_LATENT_BYTES, label, rate, result);
+    return MCT_OK;
+}
+#endif
 
 uint8_t *mct_state_bytes(void) {
     return state;

@@ -28,4 +28,13 @@ uint8_t *mct_state_bytes(void);
 uint32_t mct_position(void);
 uint32_t mct_saturations(void);
 
+#ifdef MCT_REMEMBER
+#define MCT_LATENT_BYTES 300
+int8_t *mct_latent(void);
+const int8_t *mct_front(void);
+const int8_t *mct_infer_latent(const int8_t *latent);
+mct_status mct_train_latent(const int8_t *latent, int32_t label, mct_learning_rate rate,
+                            mct_result *result);
+#endif
+
 #endif

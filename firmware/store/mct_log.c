@@ -1,0 +1,309 @@
+/* mct_store.h where latents are remembered: a log of states and latents in each of two slots. */
+#include <string.h>
+
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_bytes.h"
+#include "mct_model.h"
+#include "mct_reservoir.h"
+#include "mct_store.h"
+
+#define MCT_LOG_BYTES 32u /* of an entry's header */
+#define MCT_LOG_CRC 4u    /* of the header from here + 4 on */
+#define MCT_LOG_SUM 8u    /* of a latent: the CRC-32 of its bytes */
+#define MCT_LOG_KIND 12u
+#define MCT_LOG_SLOT 14u   /* of a latent, in the ring */
+#define MCT_LOG_NUMBER 16u /* of the save, or of the sample */
+#define MCT_LOG_LABEL 20u
+#define MCT_LOG_SEEN 20u /* a state's, in the place of the label */
+#define MCT_LOG_FROM 24u /* with this page begin the latents since the state before */
+#define MCT_LOG_RING 26u /* MCT_RING_ID: of how many slots, and of what */
+#define MCT_LOG_ERASED 28u
+#define MCT_LOG_EMPTIED 14u /* 1: no latent before them counts */
+
+#define MCT_LOG_STATE 1u
+#define MCT_LOG_LATENT 2u
+#define MCT_NO_PAGE UINT16_MAX
+
+#define MCT_PAGES(payload) ((MCT_LOG_BYTES + (payload) + MCT_PAGE_BYTES - 1u) / MCT_PAGE_BYTES)
+#define MCT_STATE_PAGES MCT_PAGES(MCT_SAVED_BYTES)
+#define MCT_LATENT_PAGES MCT_PAGES(MCT_LATENT_BYTES)
+#define MCT_SLOT_PAGES (MCT_SLOT_BYTES / MCT_PAGE_BYTES)
+
+_Static_assert(MCT_REMEMBER *MCT_LATENT_PAGES + 2u * MCT_STATE_PAGES + MCT_LATENT_PAGES <=
+                   MCT_SLOT_PAGES,
+               "the ring and the state must fit in a slot, and something new");
+_Static_assert(MCT_SLOT_PAGES < MCT_NO_PAGE, "a page's number has 16 bits");
+
+static const uint8_t *mct_log_page(int32_t slot, uint32_t page) {
+    return mct_board_slot(slot) + page * MCT_PAGE_BYTES;
+}
+
+bool mct_store_exists(void) {
+    return true;
+}
+
+/* ---- reading ---- */
+
+static bool mct_log_is(const uint8_t *entry, uint32_t kind) {
+    return memcmp(entry, "MCTL", 4) == 0 && mct_get16(entry + MCT_LOG_KIND) == kind &&
+           mct_crc32(0, entry + MCT_LOG_SUM, MCT_LOG_BYTES - MCT_LOG_SUM) ==
+               mct_get32(entry + MCT_LOG_CRC);
+}
+
+/* Whether an entry is a state of this model, whole. */
+static bool mct_log_is_state(mct_store *store, const uint8_t *entry, uint32_t room) {
+    if (room < MCT_STATE_PAGES || !mct_log_is(entry, MCT_LOG_STATE)) {
+        return false;
+    }
+    const mct_status status = mct_state_verify(entry + MCT_LOG_BYTES, MCT_SAVED_BYTES);
+    store->foreign |= status == MCT_ERROR_MODEL;
+    return status == MCT_OK;
+}
+
+/* Whether it is a latent that was written to its end. */
+static bool mct_log_is_latent(const uint8_t *entry, uint32_t room) {
+    return room >= MCT_LATENT_PAGES && mct_log_is(entry, MCT_LOG_LATENT) &&
+           mct_get16(entry + MCT_LOG_SLOT) < MCT_REMEMBER &&
+           mct_crc32(0, entry + MCT_LOG_BYTES, MCT_LATENT_BYTES) == mct_get32(entry + MCT_LOG_SUM);
+}
+
+/* The page of the next state from a page on, or MCT_SLOT_PAGES. */
+static uint32_t mct_log_state(mct_store *store, int32_t slot, uint32_t page) {
+    while (page < MCT_SLOT_PAGES) {
+        const uint8_t *entry = mct_log_page(slot, page);
+        if (mct_log_is_state(store, entry, MCT_SLOT_PAGES - page)) {
+            return page;
+        }
+        page += mct_log_is_latent(entry, MCT_SLOT_PAGES - page) ? MCT_LATENT_PAGES : 1u;
+    }
+    return MCT_SLOT_PAGES;
+}
+
+static void mct_log_clear(mct_store *store) {
+    for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
+        store->remembered[i] = MCT_NO_PAGE;
+    }
+}
+
+void mct_store_start(mct_store *store) {
+    memset(store, 0, sizeof *store);
+    store->slot = -1;
+    mct_log_clear(store);
+    for (int32_t slot = 0; slot < 2; slot++) {
+        uint32_t page = mct_log_state(store, slot, 0);
+        while (page < MCT_SLOT_PAGES) {
+            const uint32_t number = mct_get32(mct_log_page(slot, page) + MCT_LOG_NUMBER);
+            if (store->slot < 0 || (int32_t)(number - store->number) > 0) {
+                store->slot = (int16_t)slot;
+                store->record = (uint16_t)page;
+                store->number = number;
+            }
+            page = mct_log_state(store, slot, page + MCT_STATE_PAGES);
+        }
+    }
+}
+
+/* Takes note of the latents that belong to a state, in the order in which they were written. */
+static void mct_log_take(mct_store *store, uint32_t page, uint32_t state) {
+    const uint8_t *header = mct_log_page(store->slot, state);
+    const uint32_t from = mct_get16(header + MCT_LOG_FROM);
+    if (mct_get16(header + MCT_LOG_EMPTIED) != 0) {
+        mct_log_clear(store);
+    }
+    page = page < from ? from : page;
+    while (page < state) {
+        const uint8_t *entry = mct_log_page(store->slot, page);
+        const bool sound = mct_log_is_latent(entry, state - page);
+        if (sound) {
+            store->remembered[mct_get16(entry + MCT_LOG_SLOT)] = (uint16_t)page;
+        }
+        page += sound ? MCT_LATENT_PAGES : 1u;
+    }
+}
+
+/* The first page behind all that was written, and behind one more: the power may have failed while
+ * that one was written, and have left weak bits. */
+static uint32_t mct_log_end(int32_t slot) {
+    const uint8_t *bytes = mct_board_slot(slot);
+    uint32_t count = MCT_SLOT_BYTES;
+    while (count > 0 && bytes[count - 1u] == 0xFF) {
+        count--;
+    }
+    return (count + MCT_PAGE_BYTES - 1u) / MCT_PAGE_BYTES + 1u;
+}
+
+bool mct_store_load(mct_store *store) {
+    if (store->slot < 0) {
+        return false;
+    }
+    const uint8_t *newest = mct_log_page(store->slot, store->record);
+    if (mct_state_load(newest + MCT_LOG_BYTES, MCT_SAVED_BYTES) != MCT_OK) {
+        return false;
+    }
+    mct_log_clear(store);
+    for (uint32_t page = 0; page <= store->record;) {
+        const uint32_t state = mct_log_state(store, store->slot, page);
+        mct_log_take(store, page, state);
+        page = state + MCT_STATE_PAGES;
+    }
+    store->seen = mct_get32(newest + MCT_LOG_SEEN);
+    store->erased = mct_get32(newest + MCT_LOG_ERASED);
+    store->from = store->end = mct_log_end(store->slot);
+    store->emptied = false;
+    if (mct_get16(newest + MCT_LOG_RING) != MCT_RING_ID) {
+        mct_store_forget(store); /* another firmware's ring, of the same model */
+    }
+    return true;
+}
+
+/* ---- writing ---- */
+
+static bool mct_log_write(int32_t slot, uint32_t page, const uint8_t *bytes) {
+    const uint32_t offset = page * MCT_PAGE_BYTES;
+    return page < MCT_SLOT_PAGES && mct_board_slot_write(slot, offset, bytes, MCT_PAGE_BYTES) &&
+           memcmp(mct_board_slot(slot) + offset, bytes, MCT_PAGE_BYTES) == 0;
+}
+
+/* `count` bytes of what an entry holds; a state's where there is no latent. */
+static void mct_log_read(const int8_t *latent, uint32_t offset, uint32_t count, uint8_t *to) {
+    if (latent == NULL) {
+        mct_state_read(offset, count, to);
+        return;
+    }
+    const uint32_t left = MCT_LATENT_BYTES - offset;
+    memcpy(to, latent + offset, count < left ? count : left);
+}
+
+/* An entry's pages, the first one last: before that there is none. header: from MCT_LOG_SUM on. */
+static bool mct_log_append(int32_t slot, uint32_t at, uint32_t pages, const int8_t *latent,
+                           const uint8_t *header, uint8_t *page) {
+    for (uint32_t i = 1; i < pages; i++) {
+        memset(page, 0xFF, MCT_PAGE_BYTES);
+        mct_log_read(latent, i * MCT_PAGE_BYTES - MCT_LOG_BYTES, MCT_PAGE_BYTES, page);
+        if (!mct_log_write(slot, at + i, page)) {
+            return false;
+        }
+    }
+    memset(page, 0xFF, MCT_PAGE_BYTES);
+    memcpy(page, "MCTL", 4);
+    memcpy(page + MCT_LOG_SUM, header, MCT_LOG_BYTES - MCT_LOG_SUM);
+    mct_put32(page + MCT_LOG_CRC, mct_crc32(0, page + MCT_LOG_SUM, MCT_LOG_BYTES - MCT_LOG_SUM));
+    mct_log_read(latent, 0, MCT_PAGE_BYTES - MCT_LOG_BYTES, page + MCT_LOG_BYTES);
+    return mct_log_write(slot, at, page);
+}
+
+static bool mct_log_append_state(const mct_store *store, int32_t slot, uint32_t at, uint32_t from,
+                                 bool emptied, uint8_t *page) {
+    uint8_t header[MCT_LOG_BYTES] = {0};
+    mct_put16(header + MCT_LOG_KIND, MCT_LOG_STATE);
+    mct_put16(header + MCT_LOG_EMPTIED, emptied);
+    mct_put32(header + MCT_LOG_NUMBER, store->number + 1u);
+    mct_put32(header + MCT_LOG_SEEN, store->seen);
+    mct_put16(header + MCT_LOG_FROM, (uint16_t)from);
+    mct_put16(header + MCT_LOG_RING, MCT_RING_ID);
+    mct_put32(header + MCT_LOG_ERASED, store->erased + (slot != store->slot));
+    return mct_log_append(slot, at, MCT_STATE_PAGES, NULL, header + MCT_LOG_SUM, page);
+}
+
+static void mct_log_saved(mct_store *store, uint32_t at) {
+    store->record = (uint16_t)at;
+    store->number++;
+    store->from = store->end = at + MCT_STATE_PAGES;
+    store->emptied = false;
+}
+
+/* All that counts goes to the other slot, and the state behind it; until that is there, this slot
+ * holds what was saved. */
+static bool mct_log_move(mct_store *store, uint8_t *page) {
+    const int32_t slot = store->slot == 0 ? 1 : 0;
+    if (!mct_board_slot_erase(slot, 0, MCT_SLOT_BYTES)) {
+        return false;
+    }
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
+        for (uint32_t k = 0; k < MCT_LATENT_PAGES && store->remembered[i] != MCT_NO_PAGE; k++) {
+            memcpy(page, mct_log_page(store->slot, store->remembered[i] + k), MCT_PAGE_BYTES);
+            if (!mct_log_write(slot, at++, page)) {
+                return false;
+            }
+        }
+    }
+    if (!mct_log_append_state(store, slot, at, 0, true, page)) {
+        return false;
+    }
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
+        if (store->remembered[i] != MCT_NO_PAGE) {
+            store->remembered[i] = (uint16_t)moved;
+            moved += MCT_LATENT_PAGES;
+        }
+    }
+    store->slot = (int16_t)slot;
+    store->erased++;
+    mct_log_saved(store, at);
+    return true;
+}
+
+static bool mct_log_has_room(const mct_store *store, uint32_t pages) {
+    return store->slot >= 0 && store->end + pages <= MCT_SLOT_PAGES;
+}
+
+bool mct_store_save(mct_store *store, uint8_t *page) {
+    if (!mct_log_has_room(store, MCT_STATE_PAGES)) {
+        return mct_log_move(store, page);
+    }
+    const uint32_t at = store->end;
+    store->end += MCT_STATE_PAGES; /* what fails here is passed over */
+    if (!mct_log_append_state(store, store->slot, at, store->from, store->emptied, page)) {
+        return false;
+    }
+    mct_log_saved(store, at);
+    return true;
+}
+
+/* ---- the ring ---- */
+
+void mct_store_forget(mct_store *store) {
+    mct_log_clear(store);
+    store->seen = 0;
+    store->from = store->end;
+    store->emptied = true;
+}
+
+bool mct_store_offer(mct_store *store, const int8_t *latent, int32_t label, uint8_t *page) {
+    const uint32_t slot = mct_offer_slot(store->seen, MCT_REMEMBER);
+    if (slot < MCT_REMEMBER) {
+        if (!mct_log_has_room(store, MCT_LATENT_PAGES) && !mct_log_move(store, page)) {
+            return false;
+        }
+        uint8_t header[MCT_LOG_BYTES] = {0};
+        mct_put32(header + MCT_LOG_SUM, mct_crc32(0, (const uint8_t *)latent, MCT_LATENT_BYTES));
+        mct_put16(header + MCT_LOG_KIND, MCT_LOG_LATENT);
+        mct_put16(header + MCT_LOG_SLOT, (uint16_t)slot);
+        mct_put32(header + MCT_LOG_NUMBER, store->seen);
+        mct_put32(header + MCT_LOG_LABEL, (uint32_t)label);
+        const uint32_t at = store->end;
+        store->end += MCT_LATENT_PAGES;
+        if (!mct_log_append(store->slot, at, MCT_LATENT_PAGES, latent, header + MCT_LOG_SUM,
+                            page)) {
+            return false;
+        }
+        store->remembered[slot] = (uint16_t)at;
+    }
+    store->seen++;
+    return true;
+}
+
+const int8_t *mct_store_recall(const mct_store *store, uint32_t position, int32_t *label) {
+    if (store->seen == 0) {
+        return NULL;
+    }
+    const uint16_t page = store->remembered[mct_replay_slot(position, store->seen, MCT_REMEMBER)];
+    if (page == MCT_NO_PAGE) {
+        return NULL;
+    }
+    const uint8_t *entry = mct_log_page(store->slot, page);
+    *label = (int32_t)mct_get32(entry + MCT_LOG_LABEL);
+    return (const int8_t *)entry + MCT_LOG_BYTES;
+}
