@@ -32,7 +32,9 @@ from mcutrain_host.protocol import (
     Identity,
     Inference,
     Rate,
+    Replayed,
     Reset,
+    RingStatistics,
     Saved,
     Statistics,
     Status,
@@ -118,6 +120,13 @@ class Device:
             raise ValueError(f"a sample has {size} bytes, not {len(sample)}")
         self._send(Command.SAMPLE, sample, None)
 
+    def send_latent(self, latent: bytes) -> None:
+        """The same of what the frozen front makes of a sample."""
+        size = self.identity.latent_bytes
+        if len(latent) != size:
+            raise ValueError(f"a latent has {size} bytes, not {len(latent)}")
+        self._send(Command.LATENT, latent, None)
+
     def infer(self) -> Inference:
         """Run the network on the sample."""
         return self._ask(Command.INFER, b"", Inference.parse)
@@ -127,6 +136,13 @@ class Device:
         body = label.to_bytes(4, "little", signed=True) + position.to_bytes(4, "little")
         step = self._ask(Command.TRAIN, body + (rate.pack() if rate else b""), Step.parse)
         self._check(Command.TRAIN, "position", step.position, position + 1)
+        return step
+
+    def replay(self, position: int, rate: Rate | None = None) -> Replayed:
+        """One step of training on a sample that the board remembers."""
+        body = position.to_bytes(4, "little")
+        step = self._ask(Command.REPLAY, body + (rate.pack() if rate else b""), Replayed.parse)
+        self._check(Command.REPLAY, "position", step.position, position + 1)
         return step
 
     def evaluate(self, label: int, index: int) -> Evaluation:
@@ -143,7 +159,8 @@ class Device:
 
     def statistics(self) -> Statistics:
         """What the board counted."""
-        return self._ask(Command.STATISTICS, b"", Statistics.parse)
+        kind = RingStatistics if self.identity.remember else Statistics
+        return self._ask(Command.STATISTICS, b"", kind.parse)
 
     def read_output(self) -> bytes:
         """The scores of the last `infer` or `evaluate`."""

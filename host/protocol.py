@@ -41,12 +41,15 @@ class Command(IntEnum):
     RESTORE = 0x0B
     RESET = 0x0C
     READ_OUTPUT = 0x0D
+    LATENT = 0x0E
+    REPLAY = 0x0F
 
 
 LONG_COMMANDS = frozenset(
     {
         Command.INFER,
         Command.TRAIN,
+        Command.REPLAY,
         Command.EVALUATE,
         Command.SAVE,
         Command.RESTORE,
@@ -78,6 +81,7 @@ class Status(IntEnum):
     FLASH = 30
     STATE_INCOMPLETE = 31
     UNSUPPORTED = 32
+    FORGOTTEN = 33
 
 
 MEANING = {
@@ -98,6 +102,7 @@ MEANING = {
     Status.FLASH: "its flash could not be erased or written",
     Status.STATE_INCOMPLETE: "its state was written only in part; restore, reset or write it whole",
     Status.UNSUPPORTED: "this board cannot do that",
+    Status.FORGOTTEN: "it remembers no sample to replay; --fresh begins anew",
 }
 
 
@@ -122,6 +127,7 @@ class IdentityFlags(IntFlag):
     COMPLETE = 2
     HAS_SLOTS = 4
     SAVED_REFUSED = 8
+    TAKES_LATENTS = 16
 
 
 @dataclass(frozen=True)
@@ -215,6 +221,14 @@ class Step(Numbers):
 
 
 @dataclass(frozen=True)
+class Replayed(Step):
+    """Of REPLAY: as TRAIN, and what the remembered sample is."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<iiIQIi")
+    label: int
+
+
+@dataclass(frozen=True)
 class Evaluation(Numbers):
     """Of EVALUATE: this sample's prediction, and the counts so far."""
 
@@ -253,6 +267,15 @@ class Statistics(Numbers):
 
 
 @dataclass(frozen=True)
+class RingStatistics(Statistics):
+    """Of firmware that remembers latents. slots_erased: how often one of the slots was."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<IiiIQQIIIIIII")
+    offered: int
+    slots_erased: int
+
+
+@dataclass(frozen=True)
 class Firmware:
     """What a board's program is; the manifest of its project says the same."""
 
@@ -266,7 +289,11 @@ class Firmware:
 
 @dataclass(frozen=True)
 class Identity:
-    """Of IDENTIFY: what the board is and holds."""
+    """Of IDENTIFY: what the board is and holds.
+
+    latent_bytes: 0 where it takes samples only. remember: latents that its ring has room for.
+    offered: samples that were offered to the ring.
+    """
 
     max_body: int
     flags: int
@@ -286,8 +313,13 @@ class Identity:
     board: str
     model: str
     scheme: str
+    latent_bytes: int = 0
+    remember: int = 0
+    offered: int = 0
 
     layout: ClassVar[struct.Struct] = struct.Struct("<HHQ12I")
+    latents: ClassVar[struct.Struct] = struct.Struct("<3I")
+    """Behind it, if the flags say TAKES_LATENTS."""
 
     @property
     def firmware(self) -> Firmware:
@@ -316,18 +348,23 @@ class Identity:
 
     def pack(self) -> bytes:
         """The body of IDENTIFY's response."""
-        *numbers, board, model, scheme = astuple(self)
-        return self.layout.pack(*numbers) + f"{board}\0{model}\0{scheme}\0".encode()
+        *numbers, board, model, scheme, _, _, _ = astuple(self)
+        ring = (self.latent_bytes, self.remember, self.offered)
+        more = self.latents.pack(*ring) if self.flags & IdentityFlags.TAKES_LATENTS else b""
+        return self.layout.pack(*numbers) + more + f"{board}\0{model}\0{scheme}\0".encode()
 
     @staticmethod
     def parse(body: bytes) -> Identity:
         """The fields of a body. Raises MalformedResponseError."""
         size = Identity.layout.size
-        texts = body[size:].split(b"\0")
-        if len(body) < size or len(texts) != 4 or texts[3]:
+        takes_latents = len(body) >= size and bool(body[2] & IdentityFlags.TAKES_LATENTS)
+        end = size + (Identity.latents.size if takes_latents else 0)
+        texts = body[end:].split(b"\0")
+        if len(body) < end or len(texts) != 4 or texts[3]:
             raise MalformedResponseError(f"{len(body)} bytes that are no identity")
         names = (printable(text.decode("utf-8", "replace")) for text in texts[:3])
-        values: list[Any] = [*Identity.layout.unpack_from(body), *names]
+        ring = Identity.latents.unpack_from(body, size) if takes_latents else ()
+        values: list[Any] = [*Identity.layout.unpack_from(body), *names, *ring]
         identity = Identity(*values)
         identity.check()
         return identity

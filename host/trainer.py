@@ -27,7 +27,15 @@ from mcutrain_host.errors import (
 )
 from mcutrain_host.log import Log
 from mcutrain_host.manifest import GateWords
-from mcutrain_host.protocol import Firmware, Identity, Rate, Saved, Statistics, Step
+from mcutrain_host.protocol import (
+    Firmware,
+    Identity,
+    Rate,
+    RingStatistics,
+    Saved,
+    Statistics,
+    Step,
+)
 from mcutrain_host.pull import check_firmware, read_state
 from mcutrain_host.saved import SavedState, skipped_samples
 
@@ -57,7 +65,9 @@ class Lessons:
     """What a board is to learn, and what it is tested on, by position and by index.
 
     sample_at, test_at: the input's bytes and the label. total: steps of the whole run. scores: of a
-    network without classes, whose labels are all 0.
+    network without classes, whose labels are all 0. replay: remembered samples that the board
+    trains on after each new one, out of at most `remember`. latents: the bytes are of latents in
+    the place of samples.
     """
 
     total: int
@@ -66,6 +76,17 @@ class Lessons:
     tests: int
     test_at: Callable[[int], tuple[bytes, int]]
     scores: Scores | None = None
+    replay: int = 0
+    remember: int = 0
+    latents: bool = False
+
+    def is_replay(self, position: int) -> bool:
+        """Whether the step there takes a sample that the board remembers."""
+        return position % (1 + self.replay) != 0
+
+    def new_before(self, position: int) -> int:
+        """How many of the steps before a position took a new sample."""
+        return -(-position // (1 + self.replay))
 
 
 class Begin(Enum):
@@ -224,6 +245,7 @@ class Training:
         self.position = self.saved_position = self._bring(self._begin)
         if not self.identity.has_slots:
             self.watch.say(self._forgetful())
+        self._check_ring()
         self._write_log(
             "connected",
             {
@@ -239,6 +261,31 @@ class Training:
             },
         )
         self.watch.connected(self.identity, self.position)
+
+    def _check_ring(self) -> None:
+        """Say where the board remembers something else than this run so far. Raises HostError."""
+        lessons, identity = self.lessons, self.identity
+        if lessons.latents and not identity.latent_bytes:
+            raise HostError(
+                f"the board at {self.device.link.name} has firmware of this model that takes no "
+                "latents; flash the project's firmware"
+            )
+        if not lessons.replay:
+            return
+        if identity.remember != lessons.remember:
+            raise HostError(
+                f"the board at {self.device.link.name} has firmware of this model that remembers "
+                f"{identity.remember:,} samples, the project's {lessons.remember:,}; flash the "
+                "project's firmware"
+            )
+        found, expected = self._statistics(), lessons.new_before(self.position)
+        offered = found.offered if isinstance(found, RingStatistics) else 0
+        if offered != expected:
+            self.watch.say(
+                f"the board was offered {offered:,} samples to remember, and this run had "
+                f"{expected:,} before position {self.position:,}: what it replays is not what a "
+                "simulation of this run replays; --fresh begins anew"
+            )
 
     def _forgetful(self) -> str:
         """What a power cut takes from a board that cannot save."""
@@ -389,7 +436,7 @@ class Training:
             if self.stop():
                 return None
             sample, label = self.lessons.test_at(index)
-            self.device.send_sample(sample)
+            self._send(sample)
             if self.lessons.scores is None:
                 correct = self.device.evaluate(label, index).correct
             else:
@@ -427,17 +474,30 @@ class Training:
     def _train_rest(self) -> None:
         while self.position < self.lessons.total and not self.stop():
             started = time.monotonic()
-            sample, label = self.lessons.sample_at(self.position)
-            rate = self.lessons.rate_at(self.position)
-            self.device.send_sample(sample)
-            step = self.device.train(label, self.position, rate)
+            step, label, rate = self._step()
             self._train_seconds += time.monotonic() - started
             self._take(step, label, rate)
             every = self.settings.save_every
             if every and self.position % every == 0 and self.position < self.lessons.total:
                 self._save()
 
+    def _step(self) -> tuple[Step, int, Rate]:
+        rate = self.lessons.rate_at(self.position)
+        if self.lessons.is_replay(self.position):
+            replayed = self.device.replay(self.position, rate)
+            return replayed, replayed.label, rate
+        sample, label = self.lessons.sample_at(self.position)
+        self._send(sample)
+        return self.device.train(label, self.position, rate), label, rate
+
+    def _send(self, sample: bytes) -> None:
+        if self.lessons.latents:
+            self.device.send_latent(sample)
+        else:
+            self.device.send_sample(sample)
+
     def _take(self, step: Step, label: int, rate: Rate) -> None:
+        replay = {"is_replay": True} if self.lessons.is_replay(self.position) else {}
         self.position = step.position
         self._restarts_here = 0
         if self.position > self._furthest:
@@ -461,6 +521,7 @@ class Training:
                 "shift": rate.shift,
                 "cycles": step.cycles,
                 "saturations": step.saturations,
+                **replay,
             },
         )
 
@@ -525,8 +586,16 @@ class Training:
                 "restarts": outcome.restarts,
                 "resent": outcome.resent,
                 "stack_used_bytes": outcome.statistics.stack_used_bytes,
+                **ring_facts(outcome.statistics),
             },
         )
+
+
+def ring_facts(statistics: Statistics) -> dict[str, int]:
+    """Of a board that remembers."""
+    if not isinstance(statistics, RingStatistics):
+        return {}
+    return {"samples_offered": statistics.offered, "slots_erased": statistics.slots_erased}
 
 
 class _NoLog:

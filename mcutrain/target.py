@@ -30,6 +30,12 @@ FIRMWARE = Path(mcutrain_firmware.__file__).parent
 BOARDS = FIRMWARE / "boards"
 PROTOCOL_BYTES = 680
 """sizeof(mct_protocol) where pointers have four bytes; mct_app.c asserts it."""
+PROTOCOL_LATENT_BYTES = 688
+"""The same of firmware that takes latents."""
+PROTOCOL_RING_BYTES = 704
+"""The same with a ring of latents, without the two bytes for each that it remembers."""
+LOG_HEADER_BYTES = 32
+"""MCT_LOG_BYTES of store/mct_log.c: before each state and latent."""
 RAM_ALIGN_BYTES = 8
 PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its header
 KEYS = {
@@ -50,8 +56,9 @@ class Target:
     slot_regions: what the slots take of the chip's memory, whole sectors where it has such.
     cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
     hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
-    map, flash is then None. uart, flashing, emulation, output: the tables of that name, [flash] and
-    [emulate].
+    map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
+    its slots hold a ring, see `with_latents`. uart, flashing, emulation, output: the tables of that
+    name, [flash] and [emulate].
     """
 
     name: str
@@ -75,6 +82,8 @@ class Target:
     erasures: int | None = None
     cycles_per_instruction: float | None = None
     slot_regions: tuple[Region, ...] = ()
+    latent_bytes: int = 0
+    remember: int = 0
 
     @property
     def is_hosted(self) -> bool:
@@ -105,7 +114,44 @@ class Target:
 
     def firmware_bytes(self) -> int:
         """Static RAM besides arena and state."""
-        return PROTOCOL_BYTES + self.driver_bytes
+        return self.protocol_bytes + self.driver_bytes
+
+    @property
+    def protocol_bytes(self) -> int:
+        """Of the firmware's protocol and store, which keeps two bytes for each latent."""
+        if self.remember:
+            ring = _align(2 * self.remember, 4)
+            return _align(PROTOCOL_RING_BYTES + ring, RAM_ALIGN_BYTES)
+        return PROTOCOL_LATENT_BYTES if self.latent_bytes else PROTOCOL_BYTES
+
+    def with_latents(self, latent_bytes: int, remember: int, saved_bytes: int) -> Target:
+        """The same board with firmware that takes latents, and remembers some in its slots.
+
+        Raises TargetError if they do not fit there beside the saved state.
+        """
+        if remember and not self.is_hosted:
+            free = self.slot_bytes - 2 * _entry_bytes(saved_bytes)
+            most = min(free // _entry_bytes(latent_bytes) - 1, 65_535) if self.slots else 0
+            if not self.slots:
+                why = "the program has the flash of its slots" if "slots" in self.values else ""
+                why = why or "it has no flash for saved states"
+                raise TargetError(f"{self.name} cannot remember latents: {why}")
+            if remember > most:
+                raise TargetError(
+                    f"a slot of {self.name} has {self.slot_bytes:,} bytes, in which "
+                    f"{max(most, 0):,} latents of {latent_bytes:,} bytes fit beside saved states "
+                    f"of {saved_bytes:,}: remember no more, or another board"
+                )
+        return replace(self, latent_bytes=latent_bytes, remember=remember)
+
+    def slot_bytes_of(self, saved_bytes: int) -> int:
+        """Of each slot, as the firmware has it; 0 where nothing is saved."""
+        if not self.is_hosted:
+            return self.slot_bytes if self.can_save(saved_bytes) else 0
+        if not self.remember:
+            return PAGE_BYTES + _align(saved_bytes, PAGE_BYTES)
+        ring = self.remember * _entry_bytes(self.latent_bytes)
+        return 2 * ring + 4 * _entry_bytes(saved_bytes) + _entry_bytes(self.latent_bytes)
 
     def sram_bytes(self, arena_bytes: int, state_bytes: int) -> int:
         """All static RAM and the stack: what the linked ELF occupies."""
@@ -165,6 +211,9 @@ class Target:
         """
         if self.erasures is None or not self.can_save(saved_bytes):
             return None
+        if self.remember:  # the last save of a slot is the first of the other, with the ring
+            ring = self.remember * _entry_bytes(self.latent_bytes)
+            return 2 * ((self.slot_bytes - ring) // _entry_bytes(saved_bytes)) * self.erasures
         record_bytes = PAGE_BYTES + _align(saved_bytes, PAGE_BYTES)
         return 2 * (self.slot_bytes // record_bytes) * self.erasures
 
@@ -300,6 +349,11 @@ def _region(memory: Mapping[str, Any], name: str) -> Region | None:
     if name not in memory:
         return None
     return Region(int(memory[name]["origin"]), int(memory[name]["bytes"]))
+
+
+def _entry_bytes(payload_bytes: int) -> int:
+    """What a state or a latent takes of a slot that is a log."""
+    return _align(LOG_HEADER_BYTES + payload_bytes, PAGE_BYTES)
 
 
 def _align(size_bytes: int, align_bytes: int) -> int:

@@ -67,11 +67,21 @@ def generate(
         str | None,
         typer.Option(
             metavar="auto|TENSOR",
-            help="Functions that begin a step with its latent, and one that computes it; without "
-            "--board. With --part tail or front, where the network is cut.",
+            help="Functions that begin a step with its latent, and one that computes it; a board's "
+            "firmware takes latents over its line, too. With --part tail or front, where the "
+            "network is cut.",
             show_default=False,
         ),
     ] = None,
+    remember: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="A ring of N latents in the slots of a board's flash, of all samples so far drawn "
+            "alike, for `train --replay`; with --latent auto if nothing else is said.",
+        ),
+    ] = 0,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
@@ -84,7 +94,7 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.codegen import Interface
+    from mcutrain.codegen import Interface, with_latents
     from mcutrain.data import read_names
     from mcutrain.functions.planning import board_facts, names_in_file, write_project
     from mcutrain.pipeline import load
@@ -105,7 +115,11 @@ def generate(
     )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
-    interface = Interface(prefix, names, normalization(mean, std), None if is_tail else latent)
+    interface = Interface(
+        prefix, names, normalization(mean, std), None if is_tail else latent, remember
+    )
+    if target is not None:
+        target = with_latents(target, step.plan, interface)
     with writing(output):
         found = write_project(step, target, interface, output)
     sizes = found.files

@@ -117,7 +117,19 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("SRAM", f"{found['sram_bytes']:,} bytes"),
         ("stack used", f"{found['stack_used_bytes']:,} of {found['stack_bytes']:,} bytes"),
         ("newest save", _save(found)),
+        *_ring(found),
         ("frames taken, damaged, repeated", _line(found)),
+    ]
+
+
+def _ring(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a board that remembers samples."""
+    if not found["remember"]:
+        return []
+    held = min(found["offered"], found["remember"])
+    return [
+        ("samples remembered", f"{held:,} of {found['offered']:,}, room for {found['remember']:,}"),
+        ("erasures of a slot", f"{found['slots_erased']:,}"),
     ]
 
 

@@ -65,6 +65,7 @@ def train(
     baud: boards.BoardBaud = None,
     *,
     learning: inputs.ScheduledLearningFlags,
+    replay: inputs.Replay = 0,
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: Annotated[
@@ -156,15 +157,16 @@ def train(
     if tensorboard is not None:
         check_tensorboard(tensorboard)
     project = BoardProject.read(folder)
-    settings = learning.settings(seed)
+    settings = _replaying(project, learning.settings(seed), replay)
     source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
     course, found = _course(project, source, settings, model)
+    course, sends_latents = _of_latents(project, course)
     if found is not None and not json:
         say(rate_line(found.rate, found, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
-    lessons = board_lessons(course, tests, _reconstruction(project))
+    lessons = board_lessons(course, tests, _reconstruction(project), sends_latents)
     how = Settings(
         firmware=project.firmware,
         seed=seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
@@ -241,6 +243,39 @@ def _course(
     return Course(samples, replace(settings, learning_rate=found.rate)), found
 
 
+def _replaying(project: BoardProject, settings: RunSettings, replay: int) -> RunSettings:
+    """With replays of what the board's firmware remembers. Raises ProjectError, DataError."""
+    from mcutrain_host.errors import ProjectError
+
+    remember = project.board.memory.remember
+    if replay and not remember:
+        raise ProjectError(
+            f"the firmware of {project.folder} remembers no samples to replay: generate it with "
+            "--remember N"
+        )
+    found = replace(settings, replay=replay, remember=remember) if replay else settings
+    found.check()
+    return found
+
+
+def _of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:
+    """What the front makes of the samples, where the board takes that too: fewer bytes to send.
+
+    Returns whether it does.
+    """
+    from mcutrain.errors import BuildError
+    from mcutrain.simulation import latents_of_folder
+
+    manifest = project.manifest
+    if manifest.latent is None or course.settings.varies_samples:
+        return course, False
+    try:
+        latents = latents_of_folder(course.samples, project.folder, manifest)
+    except BuildError:  # the board computes fronts, too
+        return course, False
+    return replace(course, samples=latents), True
+
+
 def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: float) -> str:
     """What `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
     from mcutrain.simulation import FEWEST_STEPS, bad_sign, warning
@@ -249,7 +284,8 @@ def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: floa
     if outcome.interrupted or outcome.steps < FEWEST_STEPS or not manifest.has_labels:
         return ""
     sign = bad_sign(loss, manifest.classes, outcome.before, outcome.accuracy)
-    search = _search(project, course.samples, course.settings)
+    samples = course.samples if manifest.latent is None else course.samples.whole()
+    search = _search(project, samples, course.settings)
     return rate_hint(lambda report: warning(search, sign, report))
 
 
@@ -457,6 +493,8 @@ def _kept(outcome: Outcome, how: Settings) -> str:
 def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
     import hashlib
 
+    from mcutrain_host.trainer import ring_facts
+
     return {
         "board": outcome.identity.board,
         "model": outcome.identity.model,
@@ -477,6 +515,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "has_slots": outcome.identity.has_slots,
         "skipped": _skipped(how),
         "save_number": outcome.saved.number if outcome.saved else None,
+        **ring_facts(outcome.statistics),
         "state": str(how.state),
         "state_sha256": hashlib.sha256(how.state.read_bytes()).hexdigest(),
         "log": str(log),
@@ -495,6 +534,8 @@ def _scores(outcome: Outcome) -> dict[str, float | None]:
 
 
 def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
+    from mcutrain_host.trainer import ring_facts
+
     identity = outcome.identity
     if outcome.accuracy is not None and outcome.before is not None:
         show(f"test accuracy   {percent(outcome.before)} before, {percent(outcome.accuracy)} after")
@@ -512,6 +553,13 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
     skipped = _skipped(how)
     if skipped is not None:
         show(skipped_line(skipped, outcome.position))
+    ring = ring_facts(outcome.statistics)
+    if ring:
+        offered = ring["samples_offered"]
+        show(
+            f"remembered      {min(offered, identity.remember):,} of {offered:,} samples; a slot "
+            f"was erased {ring['slots_erased']:,} times"
+        )
     stack = outcome.statistics.stack_used_bytes
     used = f", {stack:,} of the stack's {identity.stack_bytes:,} used" if stack else ""
     show(f"SRAM            {identity.sram_bytes:,} bytes with the stack{used}")

@@ -5,6 +5,7 @@ from mcutrain.codegen.firmware import (
     isa_bodies,
     isa_includes,
     portable_files,
+    with_latents,
 )
 from mcutrain.codegen.interface import Interface
 from mcutrain.codegen.project import Project, generate, state_tensors
@@ -18,4 +19,5 @@ __all__ = [
     "isa_includes",
     "portable_files",
     "state_tensors",
+    "with_latents",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -11,7 +12,9 @@ from typing import Any
 from mcutrain_host.manifest import BoardDescription, BoardMemory, Compilation, Region
 
 from mcutrain.codegen.c_text import comment, string
-from mcutrain.memplan import TrainingPlan
+from mcutrain.codegen.interface import Interface
+from mcutrain.errors import TargetError
+from mcutrain.memplan import Latent, TrainingPlan, find_latent
 from mcutrain.target import FIRMWARE, PAGE_BYTES, Target
 
 LIBRARY_SOURCES = ("runtime/mct_augment.c", "runtime/mct_augment.h")
@@ -21,6 +24,8 @@ APP_SOURCES = (
     "protocol/mct_protocol.c",
     "store/mct_store.c",
 )
+RING_SOURCE = "store/mct_log.c"
+"""In the place of the last, where latents are remembered."""
 SOURCE_FOLDER = "src"
 LIBRARY = ("isa/", "kernels/", "runtime/")
 """What a project needs without a board: folders whose files have different names."""
@@ -141,7 +146,8 @@ def library_files() -> dict[str, str]:
 
 def board_files(target: Target) -> dict[str, str]:
     """Application, protocol, store, start-up and drivers, and the headers beside them."""
-    names = [*APP_SOURCES, *target.sources]
+    store = RING_SOURCE if target.remember else APP_SOURCES[-1]
+    names = [*APP_SOURCES[:-1], store, *target.sources]
     if not target.is_hosted:
         names.append(CHIP_MAIN)
     files = {name: target.path(name).read_text(encoding="utf-8") for name in names}
@@ -181,24 +187,39 @@ def compile_facts(target: Target, files: Iterable[str]) -> Compilation:
     )
 
 
-def board_values(target: Target, plan: TrainingPlan, scheme: str) -> dict[str, Any]:
+def with_latents(target: Target, plan: TrainingPlan, interface: Interface) -> Target:
+    """The board as its firmware uses it. Raises PlanError, TargetError."""
+    if interface.wanted_latent is None:
+        return target
+    if plan.training.is_tail and interface.remember:
+        raise TargetError(
+            "the firmware of a tail remembers no latents: leave out what is to be remembered, or "
+            "generate the whole network"
+        )
+    latent = find_latent(plan, interface.wanted_latent)
+    saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
+    return target.with_latents(latent.size_bytes, interface.remember, saved_bytes)
+
+
+def board_values(
+    target: Target, plan: TrainingPlan, scheme: str, latent: Latent | None = None
+) -> dict[str, Any]:
     """What the board's templates print."""
     saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
-    saves = target.can_save(saved_bytes)
-    slot_bytes = target.slot_bytes if saves else 0
-    if target.is_hosted:
-        slot_bytes = PAGE_BYTES + -(-saved_bytes // PAGE_BYTES) * PAGE_BYTES
     defines = {
         "MODEL_NAME": string(plan.training.graph.name, NAME_BYTES),
         "SCHEME_NAME": string(scheme, NAME_BYTES),
         "BOARD_NAME": string(target.name, NAME_BYTES),
         "STACK_BYTES": target.stack_bytes,
         "SRAM_BYTES": _ram(target, plan),
-        "PROTOCOL_BYTES": 0 if target.is_hosted else target.firmware_bytes() - target.driver_bytes,
+        "PROTOCOL_BYTES": 0 if target.is_hosted else target.protocol_bytes,
         "HAS_BOOTLOADER": int(bool(target.values.get("bootloader", False))),
-        "SLOT_BYTES": slot_bytes,
+        "SLOT_BYTES": target.slot_bytes_of(saved_bytes),
         "SLOT_ERASE_BYTES": PAGE_BYTES if target.is_hosted else target.erase_bytes,
     }
+    if target.remember:
+        of = f"{target.remember} {'' if latent is None else latent.tensor}"
+        defines |= {"REMEMBER": f"{target.remember}u", "RING_ID": zlib.crc32(of.encode()) & 0xFFFF}
     for i, origin in enumerate(target.slots):
         defines[f"SLOT_{i}"] = f"0x{origin:08X}u"
     defines |= {key: _literal(value) for key, value in target.values.get("define", {}).items()}
@@ -250,6 +271,7 @@ def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> Boa
             slots=() if why_no_saves else tuple((o, target.slot_bytes) for o in target.slots),
             why_no_saves=why_no_saves,
             slots_flash_bytes=target.slots_flash_bytes,
+            remember=target.remember,
         ),
         compile=compile_facts(target, files),
     )

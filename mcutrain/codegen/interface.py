@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mcutrain import data
 from mcutrain.errors import McutrainError
+from mcutrain.memplan.latent import DEEPEST
 
 DEFAULT_PREFIX = "mct"
 MOST_CHARACTERS = 24
@@ -18,16 +19,20 @@ class Interface:
 
     class_names: in the order of the outputs, or none. normalization: of pixels, where the input's
     parameters do not tell. latent: a tensor's name, or auto, that steps may begin with, too (see
-    mcutrain.memplan.find_latent); None for the input alone. Raises McutrainError for a prefix that
-    is no name, or that mct_ owns.
+    mcutrain.memplan.find_latent); None for the input alone. remember: latents in the ring that a
+    board's firmware trains on again; 0: none; with some the latent is auto if it is not said.
+    Raises McutrainError for a prefix that is no name, or that mct_ owns.
     """
 
     prefix: str = DEFAULT_PREFIX
     class_names: tuple[str, ...] = ()
     normalization: data.Normalization | None = None
     latent: str | None = None
+    remember: int = 0
 
     def __post_init__(self) -> None:
+        if self.remember < 0:
+            raise McutrainError(f"remember = {self.remember}: give 0 or more latents")
         if not re.fullmatch(rf"[a-z][a-z0-9_]{{0,{MOST_CHARACTERS - 1}}}", self.prefix):
             raise McutrainError(
                 f"the prefix {self.prefix!r} cannot begin C names: use lower-case letters, digits "
@@ -38,6 +43,11 @@ class Interface:
                 f"the prefix {self.prefix!r} begins as the names that all models share: use one "
                 "without mct_"
             )
+
+    @property
+    def wanted_latent(self) -> str | None:
+        """The latent's name, or auto; None for the input alone."""
+        return DEEPEST if self.remember and self.latent is None else self.latent
 
     def check_classes(self, classes: int, has_labels: bool) -> None:
         """Raises McutrainError unless there is a name for each of the model's classes."""

@@ -38,7 +38,7 @@ from mcutrain.codegen.program import Program, headers_of, sources_of
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
-from mcutrain.memplan import TrainingPlan, find_latent, to_csv
+from mcutrain.memplan import Latent, TrainingPlan, find_latent, to_csv
 from mcutrain.target import Target
 
 TEMPLATES = (
@@ -128,14 +128,17 @@ def generate(
             "a board's firmware has one model, under the names that it knows: "
             "leave out the prefix, or the board to get a library"
         )
-    if target is not None and interface.latent is not None:
+    if target is None and interface.remember:
         raise McutrainError(
-            "a board's firmware takes samples over its serial line, no latents: leave out the "
-            "latent, or the board to get a library"
+            "a board's firmware remembers latents in the slots of its flash: give a board, or "
+            "leave out what is to be remembered"
         )
     if plan.training.is_tail:
         _check_tail(interface)
-    latent = None if interface.latent is None else find_latent(plan, interface.latent)
+    if target is not None:
+        target = firmware.with_latents(target, plan, interface)
+    wanted = interface.wanted_latent
+    latent = None if wanted is None else find_latent(plan, wanted)
     program = Program(plan, interface.prefix, latent)
     found = firmware_files(program, "portable" if target is None else target.isa)
     if target is None:  # a board's samples come from its host, which varies them
@@ -154,7 +157,7 @@ def generate(
         files |= {name: render(f"{Path(name).name}.j2", values) for name in BUILD_SYSTEMS}
         files[EXAMPLE] = render("example.c.j2", values)
     else:
-        made, board = _board_files(plan, scheme, target, values, files)
+        made, board = _board_files(plan, scheme, target, values, files, latent)
         files |= made
         facts = replace(facts, board=board)
     files["plan.csv"] = to_csv(plan.arena)
@@ -180,9 +183,10 @@ def _board_files(
     target: Target,
     values: dict[str, Any],
     files: Mapping[str, str],
+    latent: Latent | None,
 ) -> tuple[dict[str, str], BoardDescription]:
     """What is written for one board, and what the manifest says of it."""
-    values |= firmware.board_values(target, plan, scheme)
+    values |= firmware.board_values(target, plan, scheme, latent)
     values["firmware_bytes"] = target.firmware_bytes()
     made = {"mct_board_config.h": render("mct_board_config.h.j2", values)}
     if not target.is_hosted:

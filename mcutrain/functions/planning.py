@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
-from mcutrain.codegen import Interface
+from mcutrain.codegen import Interface, with_latents
 from mcutrain.data import Normalization, names_in_model
 from mcutrain.formats import write
 from mcutrain.ir.graph import Graph, TensorType
@@ -174,6 +174,7 @@ def generate(
     class_names: Sequence[str] | None = None,
     normalization: Normalization | None = None,
     latent: str | None = None,
+    remember: int = 0,
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
@@ -183,7 +184,9 @@ def generate(
     prefix: what the library's names begin with. class_names: for the program; by default
     those in the metadata of a .tflite file, if they name the classes that are left. normalization:
     of its pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what
-    a tail begins with; see mcutrain.memplan.find_latent.
+    a tail begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a
+    board's firmware keeps in its slots and trains on again; with some, the latent is auto if it is
+    not said.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -208,7 +211,9 @@ def generate(
         latent=latent or "auto" if is_tail else "auto",
     )
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
-    interface = Interface(prefix, names, normalization, None if is_tail else latent)
+    interface = Interface(prefix, names, normalization, None if is_tail else latent, remember)
+    if target is not None:
+        target = with_latents(target, step.plan, interface)
     return write_project(step, target, interface, Path(output))
 
 

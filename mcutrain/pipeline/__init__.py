@@ -99,8 +99,8 @@ class TrainingStep(Shown):
 
     def firmware(self, target: Target, interface: codegen.Interface | None = None) -> Project:
         """The C project of a board's firmware. Raises PlanError if it does not fit."""
-        check_board(self.plan, target)
         names = interface or codegen.Interface()
+        check_board(self.plan, codegen.with_latents(target, self.plan, names))
         return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)
 
     def _recipe(self) -> dict[str, Any] | None:

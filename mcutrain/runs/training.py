@@ -435,11 +435,15 @@ def prepare_samples(
 
 
 def board_lessons(
-    course: Course, tests: int, reconstruction: Reconstruction | None = None
+    course: Course,
+    tests: int,
+    reconstruction: Reconstruction | None = None,
+    latents: bool = False,
 ) -> Lessons:
     """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
 
-    reconstruction: of a network that reproduces its input; None for a classifier.
+    reconstruction: of a network that reproduces its input; None for a classifier. latents: the
+    course's samples are latents that the firmware takes besides samples.
     """
     test = course.samples.split.test
     has_classes = reconstruction is None
@@ -457,7 +461,9 @@ def board_lessons(
         return course.samples.test(index, index + 1)[0].tobytes(), label
 
     scores = None if reconstruction is None else _scores(reconstruction, test)
-    return Lessons(course.total, sample_at, rate_at, tests, test_at, scores)
+    settings = course.settings
+    ring = (settings.replay, settings.remember if settings.replay else 0)
+    return Lessons(course.total, sample_at, rate_at, tests, test_at, scores, *ring, latents)
 
 
 def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:

@@ -2,7 +2,7 @@
 
 from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulation.compiled import CompiledSimulator
-from mcutrain.simulation.folder import simulator_of_folder
+from mcutrain.simulation.folder import latents_of_folder, simulator_of_folder
 from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
 from mcutrain.simulation.range_test import (
     FEWEST_STEPS,
@@ -49,6 +49,7 @@ __all__ = [
     "bad_sign",
     "check_can_build",
     "find_compiler",
+    "latents_of_folder",
     "loss_sign",
     "rate_of_checkpoint",
     "simulator_of_folder",

@@ -81,6 +81,13 @@ class LibrarySimulator:
         self._infer(len(samples), pointer(samples), pointer(y))
         return y
 
+    def latents(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """The latents of samples, int8 [n, *shape], by C that was generated with one."""
+        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), self.sizes.input_bytes)
+        found = np.zeros((len(samples), *shape), np.int8)
+        self._library.mct_host_front(len(samples), pointer(samples), pointer(found))
+        return found
+
     def save(self) -> bytes:
         """The trained state with header and checksum, as mct_state_save writes it."""
         buffer = ctypes.create_string_buffer(self.saved_bytes)

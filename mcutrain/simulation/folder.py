@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from mcutrain_host.manifest import Manifest
@@ -10,6 +11,17 @@ from mcutrain.codegen import Project, portable_files
 from mcutrain.errors import BuildError
 from mcutrain.simulation.build import build_library
 from mcutrain.simulation.compiled import LibrarySimulator, Sizes
+from mcutrain.simulation.latent import LatentSamples
+from mcutrain.simulation.run import Samples
+
+
+def latents_of_folder(samples: Samples, folder: Path, manifest: Manifest) -> LatentSamples:
+    """Samples as what the front in `folder` makes of them. Raises BuildError, as below."""
+    assert manifest.latent is not None, "the C computes a front"
+    made = simulator_of_folder(folder, manifest, 1)
+    shape = manifest.latent.shape[1:]
+    values = {f.name: getattr(samples, f.name) for f in fields(Samples)}
+    return LatentSamples(**values, front=lambda x: made.latents(x, shape), shape=shape)
 
 
 def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibrarySimulator:

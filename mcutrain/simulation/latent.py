@@ -17,7 +17,7 @@ from mcutrain.ir.digest import arrays_digest, graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import Latent, TrainingPlan, front, tail
-from mcutrain.simulation.compiled import CompiledSimulator, pointer
+from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.kept_latents import keep_latents, kept_latents, read_latents
 from mcutrain.simulation.reference import PlannedReference
 from mcutrain.simulation.run import Samples
@@ -37,7 +37,7 @@ class LatentSimulator(CompiledSimulator):
     ) -> None:
         self.latent = latent
         super().__init__(plan, seed=seed, project=project, **options)
-        self._sample_bytes, self.input_bytes = self.input_bytes, latent.size_bytes
+        self.input_bytes = latent.size_bytes
         self._train = self._library.mct_host_train_latents
         self._infer = self._library.mct_host_infer_latents
         self._train.restype, self._infer.restype = ctypes.c_int32, None
@@ -49,10 +49,7 @@ class LatentSimulator(CompiledSimulator):
 
     def front(self, x: Array) -> Array:
         """The latents of samples, int8 [n, …]."""
-        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), self._sample_bytes)
-        found = np.zeros((len(samples), *self.latent.type.shape[1:]), np.int8)
-        self._library.mct_host_front(len(samples), pointer(samples), pointer(found))
-        return found
+        return self.latents(x, self.latent.type.shape[1:])
 
 
 class LatentReference(PlannedReference):
@@ -78,12 +75,12 @@ class LatentSamples(Samples):
 
     Where every epoch varies the samples each is computed anew. front: makes the latents of samples,
     int8 [n, …]. shape: of a latent, without the batch. network: that the front computes; latents
-    that are all known are kept under its digest.
+    that are all known are kept under its digest; None: they are not kept.
     """
 
     front: Callable[[Array], Array] = field(kw_only=True)
     shape: tuple[int, ...] = field(kw_only=True)
-    network: Graph = field(kw_only=True)
+    network: Graph | None = field(kw_only=True, default=None)
 
     @staticmethod
     def of(samples: Samples, simulator: LatentSimulator | LatentReference) -> LatentSamples:
@@ -126,19 +123,21 @@ class LatentSamples(Samples):
     def _latents(self, x: Array, codes: Callable[[Array], Array], varied: str) -> _Latents:
         """Of samples. codes: the model's inputs of those at some indices. varied: how, as words."""
         read = f"{self.scale} {self.zero_point} {self.normalization} {varied}"
-        path = kept_latents(graph_digest(self.network), arrays_digest(x), read)
+        path = None
+        if self.network is not None:
+            path = kept_latents(graph_digest(self.network), arrays_digest(x), read)
         shape = (len(x), *self.shape)
         return _Latents(path, shape, lambda index: self.front(codes(index)))
 
 
 class _Latents:
-    """Of some samples. path: where they are, or will be kept. compute: makes those at indices."""
+    """Of some samples. path: where they are or will be kept; None: nowhere. compute: makes some."""
 
     def __init__(
-        self, path: Path, shape: tuple[int, ...], compute: Callable[[Array], Array]
+        self, path: Path | None, shape: tuple[int, ...], compute: Callable[[Array], Array]
     ) -> None:
         self._path, self._compute = path, compute
-        kept = read_latents(path, shape)
+        kept = None if path is None else read_latents(path, shape)
         self._values = np.zeros(shape, np.int8) if kept is None else kept
         self._is_known = np.full(len(self._values), kept is not None)
 
@@ -148,7 +147,7 @@ class _Latents:
         if len(new):
             self._values[new] = self._compute(new)
             self._is_known[new] = True
-            if self._is_known.all():
+            if self._path is not None and self._is_known.all():
                 keep_latents(self._path, self._values)
         found: Array = self._values[index]
         return found

@@ -15,6 +15,7 @@ from mcutrain_host.errors import BuildError
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain import demo
+from mcutrain.codegen import Interface
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import load_target
@@ -49,18 +50,20 @@ def built(
     compiler: str | None = None,
     optimize: str = "-O3",
     step: TrainingStep | None = None,
+    interface: Interface | None = None,
 ) -> Path:
     """A folder with the project and its ELF; other test processes wait for the one that builds it.
 
     Raises BuildError if there is no such compiler here.
     """
     step = step or training_step()
-    folder = root / f"{board}-{compiler}{optimize}-{step.graph.name}-{step.scheme.name}"
+    kind = f"-{interface.latent}-{interface.remember}" if interface else ""
+    folder = root / f"{board}-{compiler}{optimize}-{step.graph.name}-{step.scheme.name}{kind}"
     with (root / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "built").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            step.firmware(load_target(board)).write(folder)
+            step.firmware(load_target(board), interface).write(folder)
             build(folder, compiler, optimize)
             (folder / "built").touch()
     return folder

@@ -80,10 +80,19 @@ class Record:
 
 
 def taught(
-    device: Device, count: int, save_every: int, state: Path, of: Lessons | None = None
+    device: Device,
+    count: int,
+    save_every: int,
+    state: Path,
+    of: Lessons | None = None,
+    ring: tuple[int, int] = (0, 0),
 ) -> Record:
-    """Train the first `count` lessons, the demo's unless said, from the initial weights."""
+    """Train the first `count` lessons, the demo's unless said, from the initial weights.
+
+    ring: remembered samples that are replayed after each, and how many are remembered.
+    """
     x, y = of or lessons()
+    replay, remember = ring
     record = Record()
     settings = Settings(
         firmware=device.identify().firmware,
@@ -93,11 +102,13 @@ def taught(
         reconnect_seconds=30.0,
     )
     plan = trainer.Lessons(
-        total=count,
-        sample_at=lambda i: (x[i].tobytes(), int(y[i])),
+        total=count * (1 + replay),
+        sample_at=lambda i: (x[i // (1 + replay)].tobytes(), int(y[i // (1 + replay)])),
         rate_at=lambda i: Rate(RATE.mult_q31, RATE.shift),
         tests=0,
         test_at=lambda i: (b"", 0),
+        replay=replay,
+        remember=remember,
     )
     Training(device, plan, settings, record, record).run()
     return record

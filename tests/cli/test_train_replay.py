@@ -1,0 +1,126 @@
+"""`train --replay` on a board that remembers ends with the state of `simulate --replay`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcutrain.demo import IMAGES, MODEL
+from tests.cli.conftest import Run
+from tests.cli.test_train import Board
+
+MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
+SCHEME = ("--scheme", "last:2")
+DATA = ("--data", str(IMAGES), "--samples", "30", "--test-samples", "10")
+FLAGS = (*DATA, "--epochs", "2", "--lr", "0.03", "--replay", "2")
+REMEMBER = 7
+TOTAL = 30 * 2 * 3
+
+
+def done(*command: object) -> str:
+    ran = subprocess.run([*MCUTRAIN, *map(str, command)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ring") / "project"
+    flags = (*SCHEME, "--board", "native", "--remember", REMEMBER, "-o", folder)
+    done("generate", MODEL, *flags)
+    done("build", folder, "-O", "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def simulated() -> dict[str, Any]:
+    flags = (*SCHEME, *FLAGS, "--remember", REMEMBER, "--json")
+    return json.loads(done("simulate", MODEL, *flags))
+
+
+@pytest.fixture
+def board(project: Path, tmp_path: Path) -> Iterator[Board]:
+    made = Board(project, tmp_path)
+    yield made
+    made.cut_power()
+
+
+@pytest.fixture
+def folder(project: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(project, tmp_path / "project")
+
+
+def lines(folder: Path, event: str) -> list[dict[str, Any]]:
+    found = map(json.loads, (folder / "train.jsonl").read_text().splitlines())
+    return [line for line in found if line["event"] == event]
+
+
+def test_a_board_that_remembers_ends_with_the_simulations_bits(
+    run: Run, board: Board, folder: Path, simulated: dict[str, Any]
+) -> None:
+    found = run("train", folder, *FLAGS, "--port", board.url, "--json").json
+    assert found["state_sha256"] == simulated["state_sha256"]
+    assert found["accuracy"] == simulated["accuracy"]
+    assert (found["steps"], found["samples_offered"]) == (TOTAL, 60)
+    steps = lines(folder, "step")
+    assert [step.get("is_replay", False) for step in steps] == [False, True, True] * 60
+    (last,) = lines(folder, "finished")
+    assert last["samples_offered"] == 60
+    assert last["slots_erased"] == found["slots_erased"] > 0
+    watched = run("monitor", "--port", board.url, "--once").out
+    assert f"{REMEMBER} of 60, room for {REMEMBER}" in watched
+
+
+def test_a_run_with_replays_goes_on_after_a_power_cut_to_the_same_bits(
+    run: Run, board: Board, folder: Path, simulated: dict[str, Any], tmp_path: Path
+) -> None:
+    short = (*FLAGS, "--port", board.url, "--save-every", 20, "--json")
+    process = subprocess.Popen(
+        [*MCUTRAIN, "train", folder, *map(str, short)], stdout=subprocess.PIPE, text=True
+    )
+    log = folder / "train.jsonl"
+    while process.poll() is None and (not log.exists() or log.read_text().count('"step"') < 50):
+        pass
+    board.cut_power()
+    process.communicate()
+    board.start()
+    found = run("train", folder, *short).json
+    assert found["state_sha256"] == simulated["state_sha256"]
+    assert (
+        hashlib.sha256((folder / "trained.mcts").read_bytes()).hexdigest() == found["state_sha256"]
+    )
+
+
+def test_a_project_without_a_ring_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    run("generate", MODEL, *SCHEME, "--board", "native", "-o", other)
+    said = run("train", other, *FLAGS, "--port", "nowhere").sentence
+    assert said.endswith("remembers no samples to replay: generate it with --remember N")
+
+
+def test_what_a_board_remembers_of_another_run_is_said(
+    run: Run, board: Board, folder: Path
+) -> None:
+    plain = (*DATA, "--epochs", 1, "--lr", "0.03", "--port", board.url)
+    assert run("train", folder, *plain, "--json").json["steps"] == 30
+    found = run("train", folder, *FLAGS, "--port", board.url)
+    assert found.code == 0
+    assert "remembered      7 of 80 samples; a slot was erased" in found.out
+    assert "offered 30 samples to remember, and this run had 10 before position 30" in found.err
+
+
+def test_a_ring_needs_a_board_and_its_slots(run: Run, tmp_path: Path) -> None:
+    command = ("generate", MODEL, *SCHEME, "--remember", 5, "-o", tmp_path / "p")
+    assert "give a board, or leave out" in run(*command).sentence
+    off = run(*command, "--board", "nucleo-f446re", "--slots", "off").sentence
+    assert "cannot remember latents: the program has the flash of its slots" in off
+    many = run(*command[:-3], 5_000, *command[-2:], "--board", "nucleo-f446re").sentence
+    assert "bytes fit beside saved states of" in many
