@@ -191,14 +191,18 @@ def with_latents(target: Target, plan: TrainingPlan, interface: Interface) -> Ta
     """The board as its firmware uses it. Raises PlanError, TargetError."""
     if interface.wanted_latent is None:
         return target
-    if plan.training.is_tail and interface.remember:
+    training = plan.training
+    if training.is_tail and interface.remember and any(s.is_fed for s in plan.segments):
         raise TargetError(
-            "the firmware of a tail remembers no latents: leave out what is to be remembered, or "
-            "generate the whole network"
+            "a tail that takes its latents row by row remembers none: plan it with --stream off"
         )
-    latent = find_latent(plan, interface.wanted_latent)
+    latent_bytes = (
+        training.forward.tensors[training.x].type.size_bytes
+        if training.is_tail
+        else find_latent(plan, interface.wanted_latent).size_bytes
+    )
     saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
-    return target.with_latents(latent.size_bytes, interface.remember, saved_bytes)
+    return target.with_latents(latent_bytes, interface.remember, saved_bytes)
 
 
 def board_values(
@@ -218,7 +222,7 @@ def board_values(
         "SLOT_ERASE_BYTES": PAGE_BYTES if target.is_hosted else target.erase_bytes,
     }
     if target.remember:
-        of = f"{target.remember} {'' if latent is None else latent.tensor}"
+        of = f"{target.remember} {plan.training.x if latent is None else latent.tensor}"
         defines |= {"REMEMBER": f"{target.remember}u", "RING_ID": zlib.crc32(of.encode()) & 0xFFFF}
     for i, origin in enumerate(target.slots):
         defines[f"SLOT_{i}"] = f"0x{origin:08X}u"

@@ -138,7 +138,8 @@ def generate(
     if target is not None:
         target = firmware.with_latents(target, plan, interface)
     wanted = interface.wanted_latent
-    latent = None if wanted is None else find_latent(plan, wanted)
+    is_tail = plan.training.is_tail
+    latent = None if wanted is None or is_tail else find_latent(plan, wanted)
     program = Program(plan, interface.prefix, latent)
     found = firmware_files(program, "portable" if target is None else target.isa)
     if target is None:  # a board's samples come from its host, which varies them
@@ -245,6 +246,7 @@ def template_values(
         "prefix": interface.prefix,
         "PREFIX": interface.prefix.upper(),
         "class_names": [string(name) for name in interface.class_names],
+        "remembers_input": training.is_tail and interface.remember > 0,
         "begins_with": comment(training.x) if training.is_tail else None,
         "pixels": "" if training.is_tail else _pixels(x, interface.normalization),
         "pixel_codes": codes,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.demo import IMAGES, MODEL
 from tests.cli.conftest import Run
@@ -77,6 +78,26 @@ def test_a_board_that_remembers_ends_with_the_simulations_bits(
     assert last["slots_erased"] == found["slots_erased"] > 0
     watched = run("monitor", "--port", board.url, "--once").out
     assert f"{REMEMBER} of 60, room for {REMEMBER}" in watched
+
+
+def test_a_tail_remembers_the_latents_that_it_is_given(
+    run: Run, simulated: dict[str, Any], tmp_path: Path
+) -> None:
+    """Of another model hash, so the header of its state differs."""
+    tail, whole = tmp_path / "tail", tmp_path / "whole.mcts"
+    flags = (*SCHEME, "--part", "tail", "--board", "native", "--remember", REMEMBER, "-o", tail)
+    assert run("generate", MODEL, *flags).code == 0
+    assert run("build", tail, "-O", "1").code == 0
+    made = Board(tail, tmp_path)
+    try:
+        found = run("train", tail, *FLAGS, "--model", MODEL, "--port", made.url, "--json").json
+    finally:
+        made.cut_power()
+    assert found["samples_offered"] == 60
+    ring = ("--remember", REMEMBER, "--save-state", whole, "--json")
+    again = run("simulate", MODEL, *SCHEME, *FLAGS, *ring).json
+    assert again["state_sha256"] == simulated["state_sha256"]
+    assert (tail / "trained.mcts").read_bytes()[HEADER_BYTES:] == whole.read_bytes()[HEADER_BYTES:]
 
 
 def test_a_run_with_replays_goes_on_after_a_power_cut_to_the_same_bits(
