@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
 from mcutrain.codegen import Interface, generate
 from mcutrain.memplan import TrainingPlan, find_latent, plan_training
+from mcutrain.pipeline import prepare
 from mcutrain.simulation import (
     CompiledSimulator,
     LatentReference,
@@ -97,6 +98,24 @@ def test_steps_from_the_latent_have_the_gate_too() -> None:
     x, labels = inputs_of(plan, STEPS)
     whole.train(x, labels, networks.rates(STEPS))
     assert compiled.save() == whole.save()
+
+
+def test_a_tail_has_the_gate_of_the_whole() -> None:
+    plans = [
+        prepare(networks.modern_network(), LAST, part=part, gate=1).plan
+        for part in ("whole", "tail")
+    ]
+    whole, x = PlannedReference(plans[0], 7), inputs_of(plans[0], STEPS)[0]
+    tail, compiled = simulators(plans[1])
+    latents = LatentReference(plans[0], find_latent(plans[0])).front(x)
+    labels, rates = inputs_of(plans[0], STEPS)[1], networks.rates(STEPS)
+    whole.train(x, labels, rates)
+    for made in (tail, compiled):
+        made.train(latents, labels, rates)
+        np.testing.assert_array_equal(made.infer(latents), whole.infer(x))
+    assert compiled.save() == tail.save()
+    assert compiled.gate == (whole.mean_q19, whole.skipped)
+    assert whole.skipped > 3
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
