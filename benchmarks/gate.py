@@ -61,6 +61,7 @@ class Found:
     """Of one run. learnt, seen: steps that were learnt, and computed at all, of `steps`."""
 
     accuracy: float
+    rate: float | None
     learnt: int
     seen: int
     steps: int
@@ -73,7 +74,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained on what. classes: of a new head."""
+    """What is trained on what. classes: of a new head. rate: None is to be found."""
 
     name: str
     model: Graph
@@ -82,6 +83,7 @@ class Case:
     epochs: int
     board: str
     classes: int | None = None
+    rate: float | None = None
 
     def step(self, alpha: float | None, seed: int) -> TrainingStep:
         """The planned step."""
@@ -91,7 +93,8 @@ class Case:
 
     def run(self, alpha: float | None, seed: int) -> tuple[TrainingStep, Run]:
         """A run that has not begun, at the rate that its trials find."""
-        step, settings = self.step(alpha, seed), RunSettings(self.epochs, seed=seed, test_every=0)
+        step = self.step(alpha, seed)
+        settings = RunSettings(self.epochs, self.rate, seed=seed, test_every=0)
         made = fastest_simulator(step, self.split, settings)
         return step, prepare_run(step, self.split, settings, simulator=lambda: made)
 
@@ -102,7 +105,8 @@ class Case:
         skipped = sum(epoch.skipped or 0 for epoch in state.epochs)
         accuracy = state.epochs[-1].test_accuracy
         assert accuracy is not None
-        return Found(100 * accuracy, run.total - skipped, run.total, run.total)
+        rate, learnt = run.settings.learning_rate, run.total - skipped
+        return Found(100 * accuracy, rate, learnt, run.total, run.total)
 
     def drawn(self, share: float, seed: int) -> Found:
         """Without a gate; of the steps this share, at random."""
@@ -116,7 +120,7 @@ class Case:
             x = run.samples.train(index[taken], epoch, seed)
             run.simulator.train(x, self.split.train.y[index[taken]], rates)
             position, learnt = position + len(index), learnt + len(taken)
-        return Found(100 * run.evaluate(), learnt, learnt, run.total)
+        return Found(100 * run.evaluate(), run.settings.learning_rate, learnt, learnt, run.total)
 
     @cached_property
     def instructions(self) -> Instructions:
@@ -140,6 +144,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=2000, help="of CIFAR-10")
     parser.add_argument("--epochs", type=int, default=2, help="of CIFAR-10")
+    parser.add_argument("--lr", type=float, help="of CIFAR-10, instead of --lr auto")
     parser.add_argument("--board", default="stm32f746g-disco")
     parser.add_argument("--cases", nargs="+", default=["demo", "cifar"])
     arguments = parser.parse_args()
@@ -161,15 +166,15 @@ def cifar_case(arguments: argparse.Namespace) -> Case:
     split = data.Split(split.train.subset(arguments.samples), split.test)
     graph = pipeline.load(shared / MODEL)
     board, epochs = arguments.board, arguments.epochs
-    return Case("cifar", graph, "mcunet-5fps-49kb", split, epochs, board, 10)
+    return Case("cifar", graph, "mcunet-5fps-49kb", split, epochs, board, 10, arguments.lr)
 
 
 def table_of(case: Case, seeds: Sequence[int]) -> Table:
     """Of all rows."""
     cost = case.instructions
     table = Table(
-        "steps", "learnt", "top-1 %", "to the first", "M instructions", "total G", "from latent",
-        "total G",
+        "steps", "rates", "learnt", "top-1 %", "to the first", "M instructions", "total G",
+        "from latent", "total G",
         title=f"{case.name}: {case.scheme}, {case.epochs} epochs of {len(case.split.train):,}, "
         f"{len(seeds)} seeds, {case.board}: {cost.whole / 1e6:.2f} M a step, "
         f"{cost.skipped / 1e6:.2f} M skipped, {cost.front / 1e6:.2f} M before the latent",
@@ -210,6 +215,7 @@ def _cells(case: Case, found: Sequence[Found], first: Sequence[Found]) -> list[s
     tail = np.mean([total(f, False) for f in found])
     steps = np.mean([f.steps for f in found])
     return [
+        ", ".join(f"{f.rate:g}" for f in found),
         f"{np.mean([f.learnt / f.steps for f in found]):.1%}",
         _with_error(accuracy),
         "" if found is first else _with_error(change, "+"),
