@@ -307,7 +307,7 @@ static mct_outcome mct_train_sample_now(mct_protocol *p, mct_body body) {
 }
 
 #ifdef MCT_REMEMBER
-static mct_outcome mct_replay(mct_protocol *p, mct_body body) {
+static mct_outcome mct_replay_now(mct_protocol *p, mct_body body) {
     if (body.count != 4 && body.count != 12) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
@@ -624,7 +624,7 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
 #endif
 #ifdef MCT_REMEMBER
     case MCT_COMMAND_REPLAY:
-        return mct_replay(p, body);
+        return mct_replay_now(p, body);
 #endif
     default:
         return mct_refuse(MCT_ANSWER_COMMAND);

@@ -9,7 +9,7 @@
 #include "mct_store.h"
 
 #define MCT_LOG_BYTES 32u /* of an entry's header */
-#define MCT_LOG_CRC 4u    /* of the header from here + 4 on */
+#define MCT_LOG_CRC 4u    /* of the first page from here + 4 on */
 #define MCT_LOG_SUM 8u    /* of a latent: the CRC-32 of its bytes */
 #define MCT_LOG_KIND 12u
 #define MCT_LOG_SLOT 14u   /* of a latent, in the ring */
@@ -19,7 +19,6 @@
 #define MCT_LOG_FROM 24u /* with this page begin the latents since the state before */
 #define MCT_LOG_RING 26u /* MCT_RING_ID: of how many slots, and of what */
 #define MCT_LOG_ERASED 28u
-#define MCT_LOG_EMPTIED 14u /* 1: no latent before them counts */
 
 #define MCT_LOG_STATE 1u
 #define MCT_LOG_LATENT 2u
@@ -45,39 +44,40 @@ bool mct_store_exists(void) {
 
 /* ---- reading ---- */
 
-static bool mct_log_is(const uint8_t *entry, uint32_t kind) {
-    return memcmp(entry, "MCTL", 4) == 0 && mct_get16(entry + MCT_LOG_KIND) == kind &&
-           mct_crc32(0, entry + MCT_LOG_SUM, MCT_LOG_BYTES - MCT_LOG_SUM) ==
-               mct_get32(entry + MCT_LOG_CRC);
+/* What a page begins, as far as its first bytes tell; 0: no entry. Since the first page of an entry
+ * is written last, all pages of one that begins so were written, if not all of the first. */
+static uint32_t mct_log_kind(int32_t slot, uint32_t page) {
+    const uint8_t *entry = mct_log_page(slot, page);
+    const uint32_t kind = memcmp(entry, "MCTL", 4) == 0 ? mct_get16(entry + MCT_LOG_KIND) : 0;
+    const bool is_state = kind == MCT_LOG_STATE && page + MCT_STATE_PAGES <= MCT_SLOT_PAGES;
+    const bool is_latent = kind == MCT_LOG_LATENT && page + MCT_LATENT_PAGES <= MCT_SLOT_PAGES;
+    return is_state || is_latent ? kind : 0;
 }
 
-/* Whether an entry is a state of this model, whole. */
-static bool mct_log_is_state(mct_store *store, const uint8_t *entry, uint32_t room) {
-    if (room < MCT_STATE_PAGES || !mct_log_is(entry, MCT_LOG_STATE)) {
-        return false;
-    }
-    const mct_status status = mct_state_verify(entry + MCT_LOG_BYTES, MCT_SAVED_BYTES);
+static uint32_t mct_log_pages(uint32_t kind) {
+    return kind == MCT_LOG_STATE ? MCT_STATE_PAGES : kind == MCT_LOG_LATENT ? MCT_LATENT_PAGES : 1u;
+}
+
+/* Whether the first page of an entry was written to its end, and with it the entry. */
+static bool mct_log_is_sound(int32_t slot, uint32_t page) {
+    const uint8_t *entry = mct_log_page(slot, page);
+    return mct_crc32(0, entry + MCT_LOG_SUM, MCT_PAGE_BYTES - MCT_LOG_SUM) ==
+           mct_get32(entry + MCT_LOG_CRC);
+}
+
+/* Whether a state of this model is there, undamaged. */
+static bool mct_log_is_state(mct_store *store, int32_t slot, uint32_t page) {
+    const uint8_t *saved = mct_log_page(slot, page) + MCT_LOG_BYTES;
+    const mct_status status = mct_state_verify(saved, MCT_SAVED_BYTES);
     store->foreign |= status == MCT_ERROR_MODEL;
-    return status == MCT_OK;
+    return status == MCT_OK && mct_log_is_sound(slot, page);
 }
 
-/* Whether it is a latent that was written to its end. */
-static bool mct_log_is_latent(const uint8_t *entry, uint32_t room) {
-    return room >= MCT_LATENT_PAGES && mct_log_is(entry, MCT_LOG_LATENT) &&
-           mct_get16(entry + MCT_LOG_SLOT) < MCT_REMEMBER &&
+/* The same of a latent. */
+static bool mct_log_is_latent(int32_t slot, uint32_t page) {
+    const uint8_t *entry = mct_log_page(slot, page);
+    return mct_log_is_sound(slot, page) &&
            mct_crc32(0, entry + MCT_LOG_BYTES, MCT_LATENT_BYTES) == mct_get32(entry + MCT_LOG_SUM);
-}
-
-/* The page of the next state from a page on, or MCT_SLOT_PAGES. */
-static uint32_t mct_log_state(mct_store *store, int32_t slot, uint32_t page) {
-    while (page < MCT_SLOT_PAGES) {
-        const uint8_t *entry = mct_log_page(slot, page);
-        if (mct_log_is_state(store, entry, MCT_SLOT_PAGES - page)) {
-            return page;
-        }
-        page += mct_log_is_latent(entry, MCT_SLOT_PAGES - page) ? MCT_LATENT_PAGES : 1u;
-    }
-    return MCT_SLOT_PAGES;
 }
 
 static void mct_log_clear(mct_store *store) {
@@ -86,21 +86,39 @@ static void mct_log_clear(mct_store *store) {
     }
 }
 
-void mct_store_start(mct_store *store) {
-    memset(store, 0, sizeof *store);
+/* Takes note of the newest state in both slots, or of the newest before the one that is noted: of
+ * equal numbers one is torn, and the last is looked at first. Returns whether there is one. */
+static bool mct_log_look(mct_store *store) {
+    const int32_t last_slot = store->slot;
+    const uint32_t last_page = store->record, last_number = store->number;
     store->slot = -1;
-    mct_log_clear(store);
     for (int32_t slot = 0; slot < 2; slot++) {
-        uint32_t page = mct_log_state(store, slot, 0);
-        while (page < MCT_SLOT_PAGES) {
+        uint32_t kind;
+        for (uint32_t page = 0; page < MCT_SLOT_PAGES; page += mct_log_pages(kind)) {
+            kind = mct_log_kind(slot, page);
             const uint32_t number = mct_get32(mct_log_page(slot, page) + MCT_LOG_NUMBER);
-            if (store->slot < 0 || (int32_t)(number - store->number) > 0) {
+            const int32_t later = (int32_t)(number - last_number);
+            const bool is_before = slot < last_slot || (slot == last_slot && page < last_page);
+            const bool is_older = last_slot < 0 || later < 0 || (later == 0 && is_before);
+            const bool is_newest = store->slot < 0 || (int32_t)(number - store->number) >= 0;
+            if (kind == MCT_LOG_STATE && is_older && is_newest) {
                 store->slot = (int16_t)slot;
                 store->record = (uint16_t)page;
                 store->number = number;
             }
-            page = mct_log_state(store, slot, page + MCT_STATE_PAGES);
         }
+    }
+    return store->slot >= 0;
+}
+
+void mct_store_start(mct_store *store) {
+    memset(store, 0, sizeof *store);
+    store->slot = -1;
+    mct_log_clear(store);
+    while (mct_log_look(store) && !mct_log_is_state(store, store->slot, store->record)) {
+    }
+    if (store->slot < 0) {
+        store->number = 0;
     }
 }
 
@@ -108,17 +126,38 @@ void mct_store_start(mct_store *store) {
 static void mct_log_take(mct_store *store, uint32_t page, uint32_t state) {
     const uint8_t *header = mct_log_page(store->slot, state);
     const uint32_t from = mct_get16(header + MCT_LOG_FROM);
-    if (mct_get16(header + MCT_LOG_EMPTIED) != 0) {
-        mct_log_clear(store);
-    }
     page = page < from ? from : page;
     while (page < state) {
-        const uint8_t *entry = mct_log_page(store->slot, page);
-        const bool sound = mct_log_is_latent(entry, state - page);
-        if (sound) {
-            store->remembered[mct_get16(entry + MCT_LOG_SLOT)] = (uint16_t)page;
+        const uint32_t kind = mct_log_kind(store->slot, page);
+        const uint32_t place = mct_get16(mct_log_page(store->slot, page) + MCT_LOG_SLOT);
+        if (kind == MCT_LOG_LATENT && place < MCT_REMEMBER) {
+            store->remembered[place] = (uint16_t)page;
         }
-        page += sound ? MCT_LATENT_PAGES : 1u;
+        page += mct_log_pages(kind);
+    }
+}
+
+/* What the ring held at the newest state. What is damaged is not there. */
+static void mct_log_take_all(mct_store *store) {
+    uint32_t begin = 0, kind;
+    bool changed = false; /* the ring, since `begin` */
+    for (uint32_t page = 0; page <= store->record; page += mct_log_pages(kind)) {
+        kind = mct_log_kind(store->slot, page);
+        changed |= kind == MCT_LOG_LATENT;
+        if (kind == MCT_LOG_STATE) {
+            if (changed && mct_log_is_sound(store->slot, page)) {
+                mct_log_take(store, begin, page);
+                begin = page + MCT_STATE_PAGES;
+                changed = false;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
+        const uint16_t page = store->remembered[i];
+        const bool is_older = i >= store->seen; /* of a ring that was emptied since */
+        if (page != MCT_NO_PAGE && (is_older || !mct_log_is_latent(store->slot, page))) {
+            store->remembered[i] = MCT_NO_PAGE;
+        }
     }
 }
 
@@ -141,16 +180,10 @@ bool mct_store_load(mct_store *store) {
     if (mct_state_load(newest + MCT_LOG_BYTES, MCT_SAVED_BYTES) != MCT_OK) {
         return false;
     }
-    mct_log_clear(store);
-    for (uint32_t page = 0; page <= store->record;) {
-        const uint32_t state = mct_log_state(store, store->slot, page);
-        mct_log_take(store, page, state);
-        page = state + MCT_STATE_PAGES;
-    }
     store->seen = mct_get32(newest + MCT_LOG_SEEN);
     store->erased = mct_get32(newest + MCT_LOG_ERASED);
+    mct_log_take_all(store);
     store->from = store->end = mct_log_end(store->slot);
-    store->emptied = false;
     if (mct_get16(newest + MCT_LOG_RING) != MCT_RING_ID) {
         mct_store_forget(store); /* another firmware's ring, of the same model */
     }
@@ -188,16 +221,15 @@ static bool mct_log_append(int32_t slot, uint32_t at, uint32_t pages, const int8
     memset(page, 0xFF, MCT_PAGE_BYTES);
     memcpy(page, "MCTL", 4);
     memcpy(page + MCT_LOG_SUM, header, MCT_LOG_BYTES - MCT_LOG_SUM);
-    mct_put32(page + MCT_LOG_CRC, mct_crc32(0, page + MCT_LOG_SUM, MCT_LOG_BYTES - MCT_LOG_SUM));
     mct_log_read(latent, 0, MCT_PAGE_BYTES - MCT_LOG_BYTES, page + MCT_LOG_BYTES);
+    mct_put32(page + MCT_LOG_CRC, mct_crc32(0, page + MCT_LOG_SUM, MCT_PAGE_BYTES - MCT_LOG_SUM));
     return mct_log_write(slot, at, page);
 }
 
 static bool mct_log_append_state(const mct_store *store, int32_t slot, uint32_t at, uint32_t from,
-                                 bool emptied, uint8_t *page) {
+                                 uint8_t *page) {
     uint8_t header[MCT_LOG_BYTES] = {0};
     mct_put16(header + MCT_LOG_KIND, MCT_LOG_STATE);
-    mct_put16(header + MCT_LOG_EMPTIED, emptied);
     mct_put32(header + MCT_LOG_NUMBER, store->number + 1u);
     mct_put32(header + MCT_LOG_SEEN, store->seen);
     mct_put16(header + MCT_LOG_FROM, (uint16_t)from);
@@ -210,7 +242,6 @@ static void mct_log_saved(mct_store *store, uint32_t at) {
     store->record = (uint16_t)at;
     store->number++;
     store->from = store->end = at + MCT_STATE_PAGES;
-    store->emptied = false;
 }
 
 /* All that counts goes to the other slot, and the state behind it; until that is there, this slot
@@ -229,7 +260,7 @@ static bool mct_log_move(mct_store *store, uint8_t *page) {
             }
         }
     }
-    if (!mct_log_append_state(store, slot, at, 0, true, page)) {
+    if (!mct_log_append_state(store, slot, at, 0, page)) {
         return false;
     }
     uint32_t moved = 0;
@@ -255,7 +286,7 @@ bool mct_store_save(mct_store *store, uint8_t *page) {
     }
     const uint32_t at = store->end;
     store->end += MCT_STATE_PAGES; /* what fails here is passed over */
-    if (!mct_log_append_state(store, store->slot, at, store->from, store->emptied, page)) {
+    if (!mct_log_append_state(store, store->slot, at, store->from, page)) {
         return false;
     }
     mct_log_saved(store, at);
@@ -268,7 +299,6 @@ void mct_store_forget(mct_store *store) {
     mct_log_clear(store);
     store->seen = 0;
     store->from = store->end;
-    store->emptied = true;
 }
 
 bool mct_store_offer(mct_store *store, const int8_t *latent, int32_t label, uint8_t *page) {

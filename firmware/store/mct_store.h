@@ -25,7 +25,6 @@ typedef struct {
     bool foreign;    /* a slot holds a state of another model or scheme */
     bool saved;      /* since the start */
 #ifdef MCT_REMEMBER
-    bool emptied;    /* the ring, since the newest state */
     uint32_t seen;   /* samples that were offered to the ring */
     uint32_t erased; /* how often a slot was */
     uint32_t end;    /* page of the slot where the next entry goes */

@@ -9,46 +9,47 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcutrain.simulation.replay import with_replays
+from mcutrain.simulation.replay import NOWHERE, slots_of_offers, slots_of_replays, with_replays
 from tests.protocol.device import WITH_RING, Answer, FakeDevice, compile_c
 
-LATENT_BYTES, STATE_BYTES, CLASSES = 300, 600, 10
-SAMPLE, TRAIN, STATISTICS, SAVE, RESTORE, RESET, LATENT, REPLAY = 2, 4, 7, 10, 11, 12, 14, 15
-OK, OFFSET, SAMPLE_INCOMPLETE, POSITION, FORGOTTEN = 0, 22, 23, 25, 33
+STATE_BYTES, CLASSES = 600, 10
+SAMPLE, TRAIN, STATISTICS, WRITE_STATE, SAVE, RESTORE, RESET = 2, 4, 7, 9, 10, 11, 12
+LATENT, REPLAY = 14, 15
+OK, LENGTH, OFFSET, SAMPLE_INCOMPLETE, POSITION, RATE_MISSING, FORGOTTEN = 0, 19, 22, 23, 25, 26, 33
 RATE = (1 << 30).to_bytes(4, "little") + bytes(4)
 REMEMBER = 4
-GEOMETRIES = {"narrow": 16 * 256, "wider": 29 * 256}
-"""Bytes of a slot: the ring takes 8 pages, a state 3."""
+GEOMETRIES = {"narrow": (16 * 256, 300), "wider": (29 * 256, 300), "long": (38 * 256, 1300)}
+"""Bytes of a slot and of a latent: a state takes 3 pages, the ring four times 2, or 6."""
 SAVE_EVERY = 7
 
 
 @pytest.fixture(scope="session")
 def libraries(c_compilers, tmp_path_factory):
     made = {}
-    for name, slot_bytes in GEOMETRIES.items():
+    for name, (slot_bytes, latent_bytes) in GEOMETRIES.items():
         path = tmp_path_factory.mktemp("ring") / "device.so"
-        defines = (
-            f"-DMCT_SLOT_BYTES={slot_bytes}",
-            f"-DMCT_REMEMBER={REMEMBER}",
-            "-DMCT_RING_ID=1",
-        )
+        sizes = {"SLOT_BYTES": slot_bytes, "LATENT_BYTES": latent_bytes, "REMEMBER": REMEMBER}
+        defines = [f"-DMCT_{key}={value}" for key, value in {**sizes, "RING_ID": 1}.items()]
         compile_c(c_compilers[0], path, "-shared", "-fPIC", *defines, sources=WITH_RING)
         made[name] = ctypes.CDLL(str(path))
     return made
 
 
-def latent(number: int) -> bytes:
-    return np.random.default_rng(number).bytes(LATENT_BYTES)
+def latent(number: int, size: int) -> bytes:
+    return np.random.default_rng(number).bytes(size)
 
 
 class Host:
     """Trains as `mcutrain train --replay` does: what a step takes follows from its position."""
 
-    def __init__(self, library: ctypes.CDLL, samples: int, replay: int) -> None:
-        self.device = FakeDevice(library)
+    def __init__(
+        self, libraries: dict[str, ctypes.CDLL], geometry: str, samples: int, replay: int
+    ) -> None:
+        self.device = FakeDevice(libraries[geometry])
+        self.latent_bytes = GEOMETRIES[geometry][1]
         self.replay, self.total = replay, samples * (1 + replay)
         self.order = with_replays(np.arange(samples), replay, REMEMBER)
-        self.labels: list[int] = []
+        self.saves_at_once = False
         self.begin()
 
     def begin(self) -> int:
@@ -75,9 +76,11 @@ class Host:
             assert int.from_bytes(done.body[24:28], "little") == int(self.order[position]) % CLASSES
             return True
         number = position // (1 + self.replay)
-        sent = self.ask(LATENT, bytes(4) + latent(number))
-        if sent is None:
-            return False
+        content = latent(number, self.latent_bytes)
+        for offset in range(0, len(content), 500):
+            piece = content[offset : offset + 500]
+            if self.ask(LATENT, offset.to_bytes(4, "little") + piece) is None:
+                return False
         done = self.ask(TRAIN, (number % CLASSES).to_bytes(4, "little") + at + RATE)
         assert done is None or done.status == OK
         return done is not None
@@ -89,7 +92,22 @@ class Host:
             done = self.step(position)
             if done and (position + 1) % SAVE_EVERY == 0:
                 done = self.ask(SAVE) is not None
-            position = position + 1 if done else self.begin()
+            position = position + 1 if done else self.again()
+
+    def again(self) -> int:
+        """After a power cut: what is saved now is there after the next one. Returns the position.
+
+        It may stand behind what the cut has torn, in the same slot or the other one.
+        """
+        position = self.begin()
+        saved = self.ask(SAVE) if self.saves_at_once else None
+        if saved is not None:
+            assert saved.status == OK
+            self.device.c.fake_begin()
+            assert self.begin() == position
+            number = self.device.identify(self.session).body[56:60]
+            assert number == saved.body[:4]
+        return position
 
 
 def _request(command: int, sequence: int, body: bytes, session: int) -> bytes:
@@ -98,14 +116,14 @@ def _request(command: int, sequence: int, body: bytes, session: int) -> bytes:
     return frame(command, sequence, body, session)
 
 
-def expected(samples: int, replay: int) -> bytes:
+def expected(geometry: str, samples: int, replay: int) -> bytes:
     """The state of the fake model, by numpy."""
     state = np.zeros(STATE_BYTES, np.uint8)
     order = with_replays(np.arange(samples), replay, REMEMBER)
     for number in order:
-        x = np.frombuffer(latent(int(number)), np.uint8)
+        x = np.frombuffer(latent(int(number), GEOMETRIES[geometry][1]), np.uint8)
         with np.errstate(over="ignore"):
-            new = state * np.uint8(31) + np.resize(x[np.arange(STATE_BYTES) % LATENT_BYTES], 600)
+            new = state * np.uint8(31) + x[np.arange(STATE_BYTES) % len(x)]
             state[8:] = (new + np.uint8(int(number) % CLASSES))[8:]
     state[:4] = (1, 0, 0, 0)
     state[4:8] = np.frombuffer(len(order).to_bytes(4, "little"), np.uint8)
@@ -115,17 +133,21 @@ def expected(samples: int, replay: int) -> bytes:
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("replay", [0, 1, 3])
 def test_a_board_replays_what_the_simulation_replays(libraries, geometry, replay):
-    host = Host(libraries[geometry], 40, replay)
+    host = Host(libraries, geometry, 40, replay)
     host.train()
-    assert host.device.state()[24:] == expected(40, replay)
+    assert host.device.state()[24:] == expected(geometry, 40, replay)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_a_power_cut_in_any_operation_of_the_flash_changes_no_bit(libraries, geometry):
+@pytest.mark.parametrize("saves_at_once", [False, True])
+def test_a_power_cut_in_any_operation_of_the_flash_changes_no_bit(
+    libraries, geometry, saves_at_once
+):
     """One cut in each run: whole pages that were being written or erased are left by half."""
-    whole, cuts = expected(24, 1), 0
+    whole, cuts = expected(geometry, 24, 1), 0
     while True:
-        host = Host(libraries[geometry], 24, 1)
+        host = Host(libraries, geometry, 24, 1)
+        host.saves_at_once = saves_at_once
         host.device.c.fake_cut_after(cuts)
         host.train()
         assert host.device.state()[24:] == whole, cuts
@@ -139,17 +161,179 @@ def test_a_power_cut_in_any_operation_of_the_flash_changes_no_bit(libraries, geo
 @given(cuts=st.lists(st.integers(0, 60), max_size=12), replay=st.integers(0, 3))
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_many_power_cuts_change_no_bit(libraries, geometry, cuts, replay):
-    host = Host(libraries[geometry], 30, replay)
+    host = Host(libraries, geometry, 30, replay)
     host.device.c.fake_cuts(len(cuts), (ctypes.c_int32 * len(cuts))(*cuts))
     host.train()
-    assert host.device.state()[24:] == expected(30, replay)
+    assert host.device.state()[24:] == expected(geometry, 30, replay)
 
 
 def test_300_power_cuts_in_one_run_change_no_bit(libraries):
     rng = np.random.default_rng(0)
     cuts = rng.integers(0, 6, 300).tolist()
-    host = Host(libraries["wider"], 600, 1)
+    host = Host(libraries, "wider", 600, 1)
     host.device.c.fake_cuts(len(cuts), (ctypes.c_int32 * len(cuts))(*cuts))
     host.train()
     assert host.device.c.fake_operations_left() == -1, "all cuts were made"
-    assert host.device.state()[24:] == expected(600, 1)
+    assert host.device.state()[24:] == expected("wider", 600, 1)
+
+
+@pytest.mark.parametrize("byte", [0, 5, 9, 12, 14, 21, 40, 255, 256, 300, 331])
+def test_a_latent_that_is_damaged_is_never_trained_on(libraries, byte):
+    """The ring holds one; what would replay it is refused."""
+    host = Host(libraries, "narrow", 1, 0)
+    host.train()
+    assert host.ask(SAVE).status == OK
+    replay = (1).to_bytes(4, "little") + RATE
+    entry = _first_latent(host.device)
+    for flipped, status in ((0, OK), (0x10, FORGOTTEN)):
+        host.device.c.fake_flip_flash(entry + byte, flipped)
+        host.device.c.fake_begin()
+        assert host.begin() == 1
+        assert host.ask(REPLAY, replay).status == status
+        host.device.c.fake_begin()
+        assert host.device.state()[24:] == expected("narrow", 1, 0)
+
+
+def _first_latent(device: FakeDevice) -> int:
+    """Where its entry lies in slot 0."""
+    for offset in range(0, GEOMETRIES["narrow"][0], 256):
+        if device.c.fake_flash(offset + 12) == 2 and device.c.fake_flash(offset) == ord("M"):
+            return offset
+    raise AssertionError("none is there")
+
+
+def test_requests_of_latents_and_replays_that_cannot_be_are_refused(libraries):
+    host = Host(libraries, "narrow", 4, 0)
+    at = (0).to_bytes(4, "little")
+    assert host.ask(REPLAY, at + RATE).status == FORGOTTEN
+    assert host.ask(REPLAY, at).status == RATE_MISSING
+    assert host.ask(REPLAY, at + b"x").status == LENGTH
+    piece = latent(0, 300)
+    assert host.ask(LATENT, bytes(4)).status == LENGTH
+    assert host.ask(LATENT, bytes(4) + piece + b"x").status == OFFSET
+    assert host.ask(LATENT, bytes(4) + piece[:100]).status == OK
+    assert host.ask(TRAIN, bytes(4) + at + RATE).status == SAMPLE_INCOMPLETE
+    assert host.ask(SAMPLE, (100).to_bytes(4, "little") + piece).status == OFFSET, "a sample's"
+    assert host.ask(LATENT, (100).to_bytes(4, "little") + piece[100:]).status == OFFSET
+    assert host.ask(LATENT, bytes(4) + piece).status == OK
+    assert host.ask(TRAIN, bytes(4) + at + RATE).status == OK
+    assert host.ask(REPLAY, at + RATE).status == POSITION
+    assert host.ask(REPLAY, (1).to_bytes(4, "little") + RATE).status == OK
+    counted = host.ask(STATISTICS)
+    assert int.from_bytes(counted.body[52:56], "little") == 1
+    assert host.ask(RESET, b"\0" + at).status == OK
+    assert host.ask(REPLAY, at + RATE).status == FORGOTTEN
+
+
+class Model:
+    """What a device is to be: weights, and a ring of values; both as they were at the last save."""
+
+    def __init__(self) -> None:
+        self.reset()
+        self.kept = self.now()
+
+    def reset(self) -> None:
+        self.state = np.zeros(STATE_BYTES, np.uint8)
+        self.position = self.seen = 0
+        self.ring: list[int] = []
+
+    def now(self) -> tuple[np.ndarray, int, int, list[int]]:
+        return self.state, self.position, self.seen, [*self.ring]
+
+    def restore(self) -> None:
+        self.state, self.position, self.seen, ring = self.kept
+        self.ring = [*ring]
+
+    def learn(self, number: int) -> None:
+        x = np.frombuffer(latent(number, 300), np.uint8)
+        new = self.state * np.uint8(31) + x[np.arange(STATE_BYTES) % 300]
+        self.state = new + np.uint8(number % CLASSES)
+        self.position += 1
+
+    def train(self, number: int) -> None:
+        slot = int(slots_of_offers(self.seen, 1, REMEMBER)[0])
+        self.seen += 1
+        if slot == len(self.ring):
+            self.ring.append(number)
+        elif slot != NOWHERE:
+            self.ring[slot] = number
+        self.learn(number)
+
+    def replay(self) -> bool:
+        if not self.ring:
+            return False
+        slot = slots_of_replays(np.array([self.position]), np.array([self.seen]), REMEMBER)
+        self.learn(self.ring[int(slot[0])])
+        return True
+
+    def is_in(self, device: FakeDevice) -> bool:
+        saved = device.state()[24:]
+        position = int.from_bytes(saved[4:8], "little")
+        return (saved[8:], position) == (self.state[8:].tobytes(), self.position)
+
+
+class Both:
+    """The device, and what it is to be: each action is done by both."""
+
+    def __init__(self, host: Host) -> None:
+        self.host, self.model, self.has_saved = host, Model(), False
+        self.first = host.device.state()
+
+    def at(self) -> bytes:
+        return self.model.position.to_bytes(4, "little")
+
+    def train(self, number: int) -> None:
+        before, save = self.model.now(), self._save_number()
+        assert self.host.ask(LATENT, bytes(4) + latent(number, 300)).status == OK
+        label = (number % CLASSES).to_bytes(4, "little")
+        assert self.host.ask(TRAIN, label + self.at() + RATE).status == OK
+        self.model.train(number)
+        if self._save_number() != save:  # a slot was full
+            self.model.kept, self.has_saved = before, True
+
+    def replay(self, number: int) -> None:
+        at = self.at()
+        done = self.model.replay()
+        assert self.host.ask(REPLAY, at + RATE).status == (OK if done else FORGOTTEN)
+
+    def save(self, number: int) -> None:
+        assert self.host.ask(SAVE).status == OK
+        self.model.kept, self.has_saved = self.model.now(), True
+
+    def power(self, number: int) -> None:
+        self.host.device.c.fake_begin()
+        self.host.begin()
+        self.model.restore()
+
+    def restore(self, number: int) -> None:
+        if self.has_saved:
+            assert self.host.ask(RESTORE).status == OK
+            self.model.restore()
+
+    def reset(self, number: int) -> None:
+        assert self.host.ask(RESET, b"\0" + (1).to_bytes(4, "little")).status == OK
+        self.model.reset()
+
+    def write(self, number: int) -> None:
+        """The state of the begin."""
+        for offset in range(0, len(self.first), 500):
+            piece = self.first[offset : offset + 500]
+            assert self.host.ask(WRITE_STATE, offset.to_bytes(4, "little") + piece).status == OK
+        self.model.reset()
+
+    def _save_number(self) -> bytes:
+        return self.host.ask(STATISTICS).body[48:52]
+
+
+ACTIONS = ("train", "train", "train", "replay", "save", "power", "restore", "reset", "write")
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions=st.lists(st.sampled_from(ACTIONS), min_size=10, max_size=120))
+@pytest.mark.parametrize("geometry", ["narrow", "wider"])
+def test_a_future_that_did_not_happen_is_forgotten(libraries, geometry, actions):
+    """Every sample is new, so what was remembered after the last save never comes again."""
+    both = Both(Host(libraries, geometry, 1, 0))
+    for number, action in enumerate(actions):
+        getattr(both, action)(number)
+        assert both.model.is_in(both.host.device), (number, action)

@@ -195,6 +195,10 @@ uint32_t fake_most_erased(void) {
     return most;
 }
 
+uint32_t fake_flash(uint32_t offset) {
+    return slots[offset / MCT_SLOT_BYTES][offset % MCT_SLOT_BYTES];
+}
+
 void fake_flip_flash(uint32_t offset, uint8_t bits) {
     slots[offset / MCT_SLOT_BYTES][offset % MCT_SLOT_BYTES] ^= bits;
 }

@@ -21,7 +21,8 @@ void fake_read_state(uint8_t *saved);
 int32_t fake_train_once(void);
 int32_t fake_save(void); /* 1 done, 0 failed, -1 the power failed */
 uint32_t fake_saved_bytes(void);
-uint32_t fake_most_erased(void); /* how often the unit was that was erased most */
+uint32_t fake_most_erased(void);      /* how often the unit was that was erased most */
+uint32_t fake_flash(uint32_t offset); /* the byte there */
 void fake_flip_flash(uint32_t offset, uint8_t bits);
 
 #endif

@@ -53,7 +53,7 @@ int8_t *mct_latent(void) {
 
 const int8_t *mct_front(void) {
     for (int32_t i = 0; i < MCT_LATENT_BYTES; i++) {
-        latent_place[i] = (int8_t)(input[i] ^ input[i + MCT_LATENT_BYTES]);
+        latent_place[i] = (int8_t)(input[i % MCT_INPUT_BYTES] ^ 1);
     }
     return latent_place;
 }

@@ -29,7 +29,9 @@ uint32_t mct_position(void);
 uint32_t mct_saturations(void);
 
 #ifdef MCT_REMEMBER
+#ifndef MCT_LATENT_BYTES
 #define MCT_LATENT_BYTES 300
+#endif
 int8_t *mct_latent(void);
 const int8_t *mct_front(void);
 const int8_t *mct_infer_latent(const int8_t *latent);
