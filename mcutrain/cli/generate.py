@@ -78,8 +78,9 @@ def generate(
         typer.Option(
             min=0,
             metavar="N",
-            help="A ring of N latents in the slots of a board's flash, of all samples so far drawn "
-            "alike, for `train --replay`; with --latent auto if nothing else is said.",
+            help="A ring of N latents, of all samples so far drawn alike: in the slots of a "
+            "board's flash, for `train --replay`, or in a library's memory. With --latent auto if "
+            "nothing else is said.",
         ),
     ] = 0,
     json: options.Json = False,
@@ -94,7 +95,7 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.codegen import Interface, with_latents
+    from mcutrain.codegen import Interface, ring_bytes, with_latents
     from mcutrain.data import read_names
     from mcutrain.functions.planning import board_facts, names_in_file, write_project
     from mcutrain.pipeline import load
@@ -146,6 +147,7 @@ def generate(
             "bytes. What makes them, with the same flags: --part front."
         )
     if target is None:
+        _tell_ring(ring_bytes(step.plan, interface), remember)
         header = output / "src" / f"{prefix}_model.h"
         show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
         show(f"    make -C {shlex.quote(str(output))}")
@@ -189,3 +191,8 @@ def _write_front(
         show(f"  {name:8}int8 {shape}, scale {kind.scale:.9g}, zero point {kind.zero_point}")
     if found.other_bits:
         say(f"mcutrain: note: {found.other_bits}")
+
+
+def _tell_ring(size_bytes: int, remember: int) -> None:
+    if size_bytes:
+        show(f"{size_bytes:,} bytes of SRAM besides, for the ring of {remember:,} latents.")

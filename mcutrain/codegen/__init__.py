@@ -8,7 +8,7 @@ from mcutrain.codegen.firmware import (
     with_latents,
 )
 from mcutrain.codegen.interface import Interface
-from mcutrain.codegen.project import Project, generate, state_tensors
+from mcutrain.codegen.project import Project, generate, ring_bytes, state_tensors
 
 __all__ = [
     "SAVED_HEADER_BYTES",
@@ -18,6 +18,7 @@ __all__ = [
     "isa_bodies",
     "isa_includes",
     "portable_files",
+    "ring_bytes",
     "state_tensors",
     "with_latents",
 ]

@@ -24,6 +24,7 @@ APP_SOURCES = (
     "protocol/mct_protocol.c",
     "store/mct_store.c",
 )
+RING_HEADER = "runtime/mct_reservoir.h"
 RING_SOURCE = "store/mct_log.c"
 """In the place of the last, where latents are remembered."""
 SOURCE_FOLDER = "src"
@@ -139,9 +140,10 @@ def _places(folders: tuple[str, ...]) -> dict[str, str]:
     }
 
 
-def library_files() -> dict[str, str]:
-    """What a program of one's own may call beside the model."""
-    return {name: firmware_text(name) for name in LIBRARY_SOURCES}
+def library_files(has_ring: bool = False) -> dict[str, str]:
+    """What a program of one's own may call beside the model. has_ring: of latents in its memory."""
+    names = (*LIBRARY_SOURCES, *((RING_HEADER,) if has_ring else ()))
+    return {name: firmware_text(name) for name in names}
 
 
 def board_files(target: Target) -> dict[str, str]:

@@ -19,9 +19,9 @@ class Interface:
 
     class_names: in the order of the outputs, or none. normalization: of pixels, where the input's
     parameters do not tell. latent: a tensor's name, or auto, that steps may begin with, too (see
-    mcutrain.memplan.find_latent); None for the input alone. remember: latents in the ring that a
-    board's firmware trains on again; 0: none; with some the latent is auto if it is not said.
-    Raises McutrainError for a prefix that is no name, or that mct_ owns.
+    mcutrain.memplan.find_latent); None for the input alone. remember: latents in the ring of a
+    library, or of a board's firmware, which trains on them again; 0: none; with some the latent is
+    auto if it is not said. Raises McutrainError for a prefix that is no name, or that mct_ owns.
     """
 
     prefix: str = DEFAULT_PREFIX

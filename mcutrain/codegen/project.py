@@ -128,11 +128,6 @@ def generate(
             "a board's firmware has one model, under the names that it knows: "
             "leave out the prefix, or the board to get a library"
         )
-    if target is None and interface.remember:
-        raise McutrainError(
-            "a board's firmware remembers latents in the slots of its flash: give a board, or "
-            "leave out what is to be remembered"
-        )
     if plan.training.is_tail:
         _check_tail(interface)
     if target is not None:
@@ -143,12 +138,16 @@ def generate(
     program = Program(plan, interface.prefix, latent)
     found = firmware_files(program, "portable" if target is None else target.isa)
     if target is None:  # a board's samples come from its host, which varies them
-        found |= firmware.with_includes(firmware.library_files())
+        more = firmware.library_files(bool(interface.remember))
+        found |= firmware.with_includes(more)
     else:
         found |= firmware.with_includes(firmware.board_files(target))
     files = {firmware.place_of(name): text for name, text in found.items()}
     values = template_values(plan, program, scheme, interface)
     values["is_library"] = target is None
+    values["ring"] = None
+    if target is None and interface.remember:
+        values["ring"] = {"slots": interface.remember, "bytes": ring_bytes(plan, interface)}
     for name in [*TEMPLATES, *(n for n, needed in OPTIONAL.items() if values[needed])]:
         place = f"{firmware.SOURCE_FOLDER}/{interface.prefix}{name.removeprefix('mct')}"
         files[place] = render(f"{name}.j2", values)
@@ -165,6 +164,16 @@ def generate(
     files["graph.txt"] = dump(plan.training.graph)
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
+
+
+def ring_bytes(plan: TrainingPlan, interface: Interface) -> int:
+    """Of the ring of latents in a library's memory; 0 if there is none."""
+    if interface.remember == 0 or interface.wanted_latent is None:
+        return 0
+    training = plan.training
+    x = training.forward.tensors[training.x].type
+    latent = x if training.is_tail else find_latent(plan, interface.wanted_latent).type
+    return -(-(4 + interface.remember * (4 + latent.size_bytes)) // 4) * 4
 
 
 def _check_tail(interface: Interface) -> None:

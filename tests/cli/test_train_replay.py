@@ -138,9 +138,13 @@ def test_what_a_board_remembers_of_another_run_is_said(
     assert "offered 30 samples to remember, and this run had 10 before position 30" in found.err
 
 
-def test_a_ring_needs_a_board_and_its_slots(run: Run, tmp_path: Path) -> None:
+def test_a_ring_lies_in_a_librarys_memory_or_in_a_boards_slots(run: Run, tmp_path: Path) -> None:
     command = ("generate", MODEL, *SCHEME, "--remember", 5, "-o", tmp_path / "p")
-    assert "give a board, or leave out" in run(*command).sentence
+    made = run(*command)
+    assert made.code == 0
+    (line,) = (line for line in made.out.splitlines() if "for the ring of 5 latents." in line)
+    header = (tmp_path / "p" / "src" / "mct_model.h").read_text()
+    assert f"#define MCT_RING_BYTES {line.split()[0].replace(',', '')}\n" in header
     off = run(*command, "--board", "nucleo-f446re", "--slots", "off").sentence
     assert "cannot remember latents: the program has the flash of its slots" in off
     many = run(*command[:-3], 5_000, *command[-2:], "--board", "nucleo-f446re").sentence

@@ -1,5 +1,6 @@
 """Replay trains on what a reservoir of samples remembers; the order follows from counts alone."""
 
+import ctypes
 import math
 from collections import Counter
 from typing import Any
@@ -9,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcutrain.codegen import Interface
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import DataError
-from mcutrain.simulation import Course, RunSettings, Samples
+from mcutrain.memplan import find_latent
+from mcutrain.pipeline import prepare
+from mcutrain.simulation import CompiledSimulator, Course, RunSettings, Samples
 from mcutrain.simulation.replay import (
     NOWHERE,
     OFFER_KEY,
@@ -20,8 +24,11 @@ from mcutrain.simulation.replay import (
     slots_of_replays,
     with_replays,
 )
+from tests.simulation.networks import rates, residual_network, samples
 
 MASK = 0xFFFFFFFF
+LABEL, SIZE = 1, 2
+"""Of mct_status."""
 
 
 def drawn(number: int, key: int, bound: int) -> int:
@@ -145,3 +152,36 @@ def test_numbers_that_are_none_are_refused(settings: dict[str, int]) -> None:
 def test_samples_that_vary_are_not_replayed() -> None:
     with pytest.raises(DataError, match=r"replayed as it was, .* leave out the aug"):
         course(replay=1, flip=True)
+
+
+def test_a_library_with_a_ring_in_memory_ends_with_the_bits_of_the_simulation() -> None:
+    """And goes on from a ring and a state that were kept; mct_reset empties the ring."""
+    step = prepare(residual_network(), "head")
+    project = step.library(Interface(remember=5))
+    x, y = samples(step.graph, 20, 4)
+    rate = rates(1)[0]
+    expected = step.simulator(7)
+    order = with_replays(np.arange(20), 2, 5)
+    expected.train(x[order], y[order], [rate] * len(order))
+    made = CompiledSimulator(step.plan, seed=7, project=project)
+    library, packed = made._library, ctypes.c_int64(rate.mult_q31 | rate.shift << 32)
+    library.mct_front.restype = library.mct_ring_bytes.restype = ctypes.c_void_p
+    result = (ctypes.c_int32 * 2)()
+    assert library.mct_replay(packed, result) == SIZE, "nothing is remembered yet"
+    for i in range(20):
+        if i == 11:
+            ring_bytes = 4 + 5 * 4 + 5 * find_latent(step.plan).size_bytes
+            ring = ctypes.string_at(library.mct_ring_bytes(), -(-ring_bytes // 4) * 4)
+            saved = made.save()
+            made.reset(3)
+            assert library.mct_replay(packed, result) == SIZE
+            made.load(saved)
+            ctypes.memmove(library.mct_ring_bytes(), ring, len(ring))
+        assert library.mct_feed(0, x[i].tobytes(), x[i].size) == 0
+        latent = ctypes.c_void_p(library.mct_front())
+        assert library.mct_remember(latent, 4) == LABEL
+        assert library.mct_remember(latent, int(y[i])) == 0
+        assert library.mct_train_latent(latent, int(y[i]), packed, result) == 0
+        for _ in range(2):
+            assert library.mct_replay(packed, result) == 0
+    assert made.save() == expected.save()
