@@ -192,6 +192,24 @@ def _with(part: training.datasets.Dataset, x: np.ndarray) -> training.datasets.D
     return type(part)(x, part.y, part.names)
 
 
+def test_the_c_of_a_tail_speaks_of_latents_and_of_no_sensor(behind: TrainingStep) -> None:
+    files = generate(behind.plan, "").files
+    header, example = (" ".join(files[n].split()) for n in ("src/mct_model.h", "example/main.c"))
+    assert "Takes a latent as MCT_INPUT_BYTES real numbers" in header
+    assert "what the model was trained on" not in header
+    assert f"A sample is a latent, {behind.plan.training.x}, that" in example.replace(" * ", " ")
+    assert "Sensors" not in example
+
+
+def test_a_library_with_a_latent_says_at_its_top_how_to_keep_it(whole: TrainingStep) -> None:
+    def top(interface: Interface) -> str:
+        text = generate(whole.plan, "", interface=interface).files["src/mct_model.h"]
+        return text.partition("#ifndef")[0]
+
+    assert "mct_front gives the latent of the sample" in top(Interface(latent="auto"))
+    assert "mct_front" not in top(Interface())
+
+
 def test_a_tail_needs_no_functions_for_latents_and_no_pixels(behind: TrainingStep) -> None:
     with pytest.raises(McutrainError, match="a tail takes nothing but latents"):
         generate(behind.plan, "", interface=Interface(latent="auto"))
