@@ -209,6 +209,7 @@ def _course(
     model: whose front makes latents of samples, for a project that takes those.
     """
     from mcutrain.data import ModelInput
+    from mcutrain.errors import DataError
     from mcutrain.runs.fronts import front_of_tail, input_of
     from mcutrain.runs.training import check_latents, prepare_samples
     from mcutrain.simulation import Course, LatentSamples
@@ -218,8 +219,17 @@ def _course(
     front = None if model is None else front_of_tail(manifest, model, project.folder)
     x = manifest.input if front is None else input_of(front)
     shape, scale, zero_point = x.shape[1:], x.scale, x.zero_point
-    split = source.read(ModelInput(shape, scale, zero_point))
-    if manifest.begins_with and front is None:
+    takes_latents = bool(manifest.begins_with) and front is None
+    try:
+        split = source.read(ModelInput(shape, scale, zero_point))
+    except DataError as error:
+        if not takes_latents:
+            raise
+        raise DataError(
+            f"{error}; {project.folder} is a tail and takes latents of that shape: where the data "
+            "are samples, train with --model, whose front makes latents of them"
+        ) from error
+    if takes_latents:
         check_latents(split, settings, manifest.begins_with)
     if not has_labels:
         split = split.without_labels()

@@ -11,7 +11,7 @@ from mcutrain_host.errors import HostError
 from mcutrain_host.saved import HEADER_BYTES, SavedState
 
 from mcutrain.codegen.program import Program
-from mcutrain.errors import StateError, UnsupportedError
+from mcutrain.errors import PlanError, StateError, UnsupportedError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ir.verify import proven
@@ -28,21 +28,30 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
     """The step that was trained; what a new head began from does not matter.
 
     What is computed row by row in a whole step does not matter either. Nothing is here, since a
-    tail's latent may have been chosen so.
+    tail's latent may have been chosen so. Raises StateError where the original is another model
+    than the one whose tail was trained.
     """
-    return prepare(
-        original,
-        recipe.scheme,
-        classes=recipe.classes,
-        gradient_dtype=recipe.gradient_dtype,
-        accumulate=recipe.accumulate,
-        loss=recipe.loss,
-        added=recipe.added,
-        part="tail" if recipe.latent else "whole",
-        latent=recipe.latent or "auto",
-        stream="off",
-        gate=recipe.gate,
-    )
+    try:
+        return prepare(
+            original,
+            recipe.scheme,
+            classes=recipe.classes,
+            gradient_dtype=recipe.gradient_dtype,
+            accumulate=recipe.accumulate,
+            loss=recipe.loss,
+            added=recipe.added,
+            part="tail" if recipe.latent else "whole",
+            latent=recipe.latent or "auto",
+            stream="off",
+            gate=recipe.gate,
+        )
+    except PlanError as error:
+        if not recipe.latent:
+            raise
+        raise StateError(
+            f"the tail that was trained begins with {recipe.latent!r}, which is no place to cut "
+            "this model: give the file that its project was generated from"
+        ) from error
 
 
 def trained_graph(

@@ -133,9 +133,20 @@ def test_what_is_no_tail_of_the_model_is_a_sentence(
     hashes = [line for line in (*text.split("\n"), *found.split("\n")) if '"model_hash"' in line]
     (tmp_path / "other" / "manifest.json").write_text(text.replace(*hashes), encoding="utf-8")
     assert "is no tail of" in run("latents", "other", MODEL, *latents).sentence
+    foreign = found.replace("block7/add", "another/add")
+    (tmp_path / "other" / "manifest.json").write_text(foreign, encoding="utf-8")
+    sentence = run("latents", "other", MODEL, *latents).sentence
+    assert "begins with 'another/add', which is no place to cut this model" in sentence
+    assert not (tmp_path / "l.npz").exists()
     train = ("train", project, "--port", port, "--state", "state", "--log", "log", *FEW)
     pixels = run(*train, "--data", IMAGES)
     assert "a tail begins with block7/add, but the data is uint8" in pixels.sentence
+    folder = tmp_path / "images" / "coat"
+    folder.mkdir(parents=True)
+    (folder / "one.png").write_bytes(b"")
+    read = run(*train, "--data", tmp_path / "images").sentence
+    assert "is a tail and takes latents of that shape" in read
+    assert "train with --model, whose front" in read
     assert not (tmp_path / "state").exists()
     assert run("latents", project, MODEL, *latents, "--samples", 4).code == 0
     flipped = run(*train[:-8], "--data", "l.npz", "--lr", "0.03", "--flip")
