@@ -14,7 +14,7 @@ static uint8_t slots[2][MCT_SLOT_BYTES];
 static uint32_t erasures[2][MCT_SLOT_BYTES / MCT_SLOT_ERASE_BYTES];
 static uint8_t sent[1 << 16];
 static uint32_t sent_count, restarts;
-static int32_t operations_left = -1;
+static int32_t operations_left = -1, good_operations = -1;
 static int32_t later_cuts[512];
 static uint32_t later_count, later_next;
 static jmp_buf power;
@@ -62,6 +62,11 @@ static bool fails(void) {
     return true;
 }
 
+/* Whether the flash reports an error in this operation, which then is done by half. */
+static bool refuses(void) {
+    return good_operations >= 0 && good_operations-- == 0;
+}
+
 const uint8_t *mct_board_slot(int32_t slot) {
     return slots[slot];
 }
@@ -71,12 +76,15 @@ bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
         offset + count > MCT_SLOT_BYTES) {
         abort();
     }
-    const bool cut = fails();
-    for (uint32_t i = offset; i < offset + count; i += cut ? 3 : 1) {
+    const bool cut = fails(), refused = refuses();
+    for (uint32_t i = offset; i < offset + count; i += cut || refused ? 3 : 1) {
         slots[slot][i] = 0xFF;
     }
     if (cut) {
         longjmp(power, 2);
+    }
+    if (refused) {
+        return false;
     }
     for (uint32_t i = offset; i < offset + count; i += MCT_SLOT_ERASE_BYTES) {
         erasures[slot][i / MCT_SLOT_ERASE_BYTES]++;
@@ -85,8 +93,8 @@ bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
 }
 
 bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count) {
-    const bool cut = fails();
-    for (uint32_t i = 0; i < (cut ? count / 3 : count); i++) {
+    const bool cut = fails(), refused = refuses();
+    for (uint32_t i = 0; i < (cut || refused ? count / 3 : count); i++) {
         if (offset % MCT_PAGE_BYTES != 0 || slots[slot][offset + i] != 0xFF) {
             abort(); /* flash that was not erased, or half a page */
         }
@@ -95,7 +103,7 @@ bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, u
     if (cut) {
         longjmp(power, 2);
     }
-    return true;
+    return !refused;
 }
 
 /* ---- what the tests call ---- */
@@ -108,7 +116,7 @@ void fake_begin(void) {
 void fake_erase_flash(void) {
     memset(slots, 0xFF, sizeof slots);
     memset(erasures, 0, sizeof erasures);
-    operations_left = -1;
+    operations_left = good_operations = -1;
     later_count = later_next = 0;
     restarts = 0;
     fake_steps = 0;
@@ -136,6 +144,14 @@ void fake_cuts(uint32_t count, const int32_t *operations) {
     if (count > 0) {
         operations_left = later_cuts[later_next++];
     }
+}
+
+void fake_refuse_after(int32_t operations) {
+    good_operations = operations;
+}
+
+int32_t fake_good_operations(void) {
+    return good_operations;
 }
 
 int32_t fake_operations_left(void) {

@@ -12,8 +12,10 @@ void fake_erase_flash(void);                             /* as it leaves the fac
 void fake_receive(const uint8_t *bytes, uint32_t count); /* into the protocol */
 void fake_cut_after(int32_t operations); /* the power fails in that flash operation */
 void fake_cuts(uint32_t count, const int32_t *operations); /* one after the other; 512 at most */
-int32_t fake_operations_left(void);                        /* before a cut; -1: none comes */
-uint32_t fake_trained(void); /* calls of mct_train since the last reset */
+void fake_refuse_after(int32_t operations); /* the flash reports an error in that one */
+int32_t fake_good_operations(void);         /* before it does; -1: it does not */
+int32_t fake_operations_left(void);         /* before a cut; -1: none comes */
+uint32_t fake_trained(void);                /* calls of mct_train since the last reset */
 uint32_t fake_position(void);
 uint32_t fake_restarts(void);
 uint32_t fake_sent(uint8_t *to, uint32_t space); /* takes what the device has sent */
