@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,11 @@ from mcutrain.cli import options
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
 from mcutrain.cli.plan import FORGETS
 from mcutrain.cli.samples import Mean, Std, normalization
+
+if TYPE_CHECKING:
+    from mcutrain.codegen import Interface
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.target import Target
 
 
 def generate(
@@ -95,7 +100,7 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.codegen import Interface, ring_bytes, with_latents
+    from mcutrain.codegen import Interface, ring_bytes
     from mcutrain.data import read_names
     from mcutrain.functions.planning import board_facts, names_in_file, write_project
     from mcutrain.pipeline import load
@@ -119,8 +124,7 @@ def generate(
     interface = Interface(
         prefix, names, normalization(mean, std), None if is_tail else latent, remember
     )
-    if target is not None:
-        target = with_latents(target, step.plan, interface)
+    target = _with_latents(target, step, interface)
     with writing(output):
         found = write_project(step, target, interface, output)
     sizes = found.files
@@ -163,6 +167,20 @@ def generate(
         show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(output))}")
+
+
+def _with_latents(target: Target | None, step: TrainingStep, interface: Interface) -> Target | None:
+    """The board as its firmware uses it. Raises PlanError where there is nothing to remember."""
+    from mcutrain.codegen import with_latents
+    from mcutrain.errors import PlanError
+    from mcutrain.memplan import find_latent
+
+    if interface.remember and not step.plan.training.is_tail:
+        try:
+            find_latent(step.plan, interface.latent or options.AUTO)
+        except PlanError as error:
+            raise PlanError(f"--remember keeps latents, and {error}; or leave it out") from error
+    return None if target is None else with_latents(target, step.plan, interface)
 
 
 def _write_front(

@@ -77,16 +77,18 @@ Replay = Annotated[
     int,
     typer.Option(
         min=0,
+        max=1000,
         metavar="R",
         help="After each sample, train on R remembered ones again: an old task is not forgotten.",
     ),
 ]
 Remember = Annotated[
-    int,
+    int | None,
     typer.Option(
         min=1,
         metavar="N",
-        help="How many samples --replay remembers, of all so far drawn alike.",
+        help="How many samples --replay remembers, of all so far drawn alike; 200 by default.",
+        show_default=False,
     ),
 ]
 TrainingSamples = Annotated[
@@ -246,11 +248,16 @@ class ReplayFlags:
     """Flags of training on remembered samples again."""
 
     replay: Replay = 0
-    remember: Remember = 200
+    remember: Remember = None
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them. Raises DataError if they do not go together."""
-        found = replace(settings, replay=self.replay, remember=self.remember)
+        if self.remember is not None and not self.replay:
+            raise typer.BadParameter(
+                "is how many samples --replay remembers: give that, too", param_hint="--remember"
+            )
+        remember = settings.remember if self.remember is None else self.remember
+        found = replace(settings, replay=self.replay, remember=remember)
         found.check()
         return found
 

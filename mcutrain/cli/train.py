@@ -230,7 +230,7 @@ def _course(
             "are samples, train with --model, whose front makes latents of them"
         ) from error
     if takes_latents:
-        check_latents(split, settings, manifest.begins_with)
+        check_latents(split, settings, manifest.begins_with, shape)
     if not has_labels:
         split = split.without_labels()
     elif added := tuple((manifest.recipe or {}).get("added", ())):
@@ -565,10 +565,10 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
         show(skipped_line(skipped, outcome.position))
     ring = ring_facts(outcome.statistics)
     if ring:
-        offered = ring["samples_offered"]
+        offered, erased = ring["samples_offered"], ring["slots_erased"]
         show(
             f"remembered      {min(offered, identity.remember):,} of {offered:,} samples; a slot "
-            f"was erased {ring['slots_erased']:,} times"
+            f"was erased {'once' if erased == 1 else f'{erased:,} times'}"
         )
     stack = outcome.statistics.stack_used_bytes
     used = f", {stack:,} of the stack's {identity.stack_bytes:,} used" if stack else ""

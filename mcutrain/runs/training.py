@@ -275,7 +275,7 @@ def prepare_run(
     """
     x = input_type(step)
     if step.plan.training.is_tail:
-        check_latents(split, settings, step.plan.training.x)
+        check_latents(split, settings, step.plan.training.x, x.shape[1:])
     has_labels = step.plan.training.has_labels
     samples = prepare_samples(
         split if has_labels else split.without_labels(),
@@ -311,17 +311,21 @@ def prepare_run(
     )
 
 
-def check_latents(split: datasets.Split, settings: RunSettings, name: str) -> None:
-    """Raise DataError for data that a tail does not take. name: of its latent."""
+def check_latents(
+    split: datasets.Split, settings: RunSettings, name: str, shape: tuple[int, ...]
+) -> None:
+    """Raise DataError for data that a tail does not take. name, shape: of its latent."""
     if settings.varies_samples:
         raise DataError(
             f"augmentation varies samples, but the data of a tail are latents, {name}: leave it "
             "out, or train with --model, whose front then takes the varied samples"
         )
-    if split.train.x.dtype != np.int8:
+    x = split.train.x
+    if x.dtype != np.int8 or not datasets.is_same_shape(x.shape[1:], shape):
         raise DataError(
-            f"a tail begins with {name}, but the data is {split.train.x.dtype}: give int8 latents, "
-            "which `mcutrain latents` makes of samples, or train with --model, whose front does"
+            f"a tail begins with {name}, int8 {shape}, but the data is {x.dtype} {x.shape[1:]}: "
+            "give latents, which `mcutrain latents` makes of samples, or train with --model, whose "
+            "front does"
         )
 
 

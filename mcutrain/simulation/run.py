@@ -95,8 +95,8 @@ class RunSettings:
             )
         if self.replay > 0 and self.varies_samples:
             raise DataError(
-                "a remembered sample is replayed as it was, but here every epoch varies the "
-                "samples: leave out the augmentation, or the replay"
+                "a remembered sample is replayed as it was, but here epochs vary the samples: "
+                "leave out the augmentation, or the replay"
             )
 
     def tests_after(self, epoch: int) -> bool:

@@ -115,7 +115,7 @@ def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
         raise StateError(
             f"{where} was trained with another model, or with other flags than these: "
             f"--scheme {step.scheme.name}, {step.plan.training.classes} classes, "
-            f"{step.plan.training.accumulate} samples per update{_gate(step)}; give those of the "
+            f"--accumulate {step.plan.training.accumulate}{_gate(step)}; give those of the "
             "training, and the version of mcutrain that it was made with"
         )
 

@@ -75,7 +75,7 @@ def test_a_project_keeps_its_gate_and_its_state_is_exported(run: Run, model: Pat
     Path("project/trained.mcts").write_bytes(saved)
     export = ("export", model, "--state", "project/trained.mcts", "-o", "trained.tflite")
     sentence = run(*export, "--scheme", "bias:2").sentence
-    assert "1 samples per update, no gate; give those of the training" in sentence
+    assert "--accumulate 1, no gate; give those of the training" in sentence
     assert run(*export, "--scheme", "bias:2", "--gate", 0.5).code == 0
 
 

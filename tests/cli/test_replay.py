@@ -47,4 +47,11 @@ def test_a_checkpoint_within_a_group_of_replays_goes_on_to_the_same_bits(
 def test_simulate_refuses_to_replay_varied_samples_before_it_reads_any(run: Run) -> None:
     command = ("simulate", MODEL, "--data", IMAGES, "--lr", 0.03, "--flip", "--replay", 1)
     said = run(*command).sentence
-    assert said.startswith("a remembered sample is replayed as it was, but here every epoch varies")
+    assert said.startswith("a remembered sample is replayed as it was, but here epochs vary the ")
+
+
+def test_what_is_remembered_without_a_replay_is_not_ignored(run: Run) -> None:
+    outcome = run("simulate", MODEL, "--data", IMAGES, "--remember", 5)
+    assert outcome.code == 2
+    said = " ".join(outcome.err.replace("│", " ").split())
+    assert "is how many samples --replay remembers: give that, too" in said

@@ -106,6 +106,7 @@ def test_a_plan_of_a_tail_says_what_it_takes(run: Run) -> None:
         (("--part", "front", "-o", "f.onnx", "--board", "native"), "a model file, for no board"),
         (("--part", "tail", "-o", "p", "--latent", "no"), "cannot begin with 'no': give one of "),
         (("--part", "tail", "-o", "p", "--mean", "0", "--std", "1"), "mean and std are of pixels"),
+        (("--remember", "4", "-o", "p", "--scheme", "full"), "--remember keeps latents, and no "),
         (("--part", "tail", "-o", "p", "--scheme", "full"), "can begin behind the input"),
     ],
 )
@@ -140,7 +141,10 @@ def test_what_is_no_tail_of_the_model_is_a_sentence(
     assert not (tmp_path / "l.npz").exists()
     train = ("train", project, "--port", port, "--state", "state", "--log", "log", *FEW)
     pixels = run(*train, "--data", IMAGES)
-    assert "a tail begins with block7/add, but the data is uint8" in pixels.sentence
+    assert (
+        "a tail begins with block7/add, int8 (4, 4, 64), but the data is uint8 (28, 28"
+        in pixels.sentence
+    )
     folder = tmp_path / "images" / "coat"
     folder.mkdir(parents=True)
     (folder / "one.png").write_bytes(b"")

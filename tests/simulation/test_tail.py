@@ -184,8 +184,10 @@ def test_a_run_takes_latents_as_data(whole: TrainingStep, behind: TrainingStep) 
     with pytest.raises(DataError, match="augmentation varies samples"):
         training.train(behind, given_latents, RunSettings(flip=True))
     pixels = split.each(lambda part: _with(part, (part.x.astype(np.int16) + 128).astype(np.uint8)))
-    with pytest.raises(DataError, match="give int8 latents"):
+    with pytest.raises(DataError, match=r"block7/add, int8 \(4, 4, 64\), but the data is uint8"):
         training.train(behind, pixels, wanted)
+    with pytest.raises(DataError, match=r"the data is int8 \(28, 28, 1\): give latents"):
+        training.train(behind, split, wanted)
 
 
 def _with(part: training.datasets.Dataset, x: np.ndarray) -> training.datasets.Dataset:
