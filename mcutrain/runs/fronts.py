@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from mcutrain_host.manifest import Manifest
 
+from mcutrain import pipeline
 from mcutrain.codegen.program import Program
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.memplan import find_latent
-from mcutrain.pipeline import load
 from mcutrain.pipeline.recipe import of_dict
 from mcutrain.simulation import LatentSimulator, Samples
 from mcutrain.trained import step_of
@@ -36,7 +36,7 @@ def front_of_tail(manifest: Manifest, model: Path, where: Path) -> LatentSimulat
     if manifest.recipe is None:
         raise McutrainError(f"{where} does not say how it was made: generate it anew")
     recipe = of_dict(manifest.recipe, str(where))
-    graph = load(model)
+    graph = pipeline.load(model)
     tail = step_of(graph, recipe)
     if Program(tail.plan).model_hash != manifest.model_hash:
         raise McutrainError(

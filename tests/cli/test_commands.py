@@ -243,16 +243,6 @@ def test_a_latent_that_cannot_be_is_a_sentence(
     assert sentence in outcome.err
 
 
-def test_a_board_takes_no_latents_and_nothing_is_written(
-    run: Run, model: Path, tmp_path: Path
-) -> None:
-    flags = ("--board", "rpi-pico", "--latent", "auto", "-o", "project")
-    outcome = run("generate", model, *flags)
-    assert outcome.code == 2
-    assert "leave out the latent, or the board to get a library" in outcome.err
-    assert not (tmp_path / "project").exists()
-
-
 def test_a_seed_decides_the_state(run: Run, model: Path, images: Path) -> None:
     def state(seed: int) -> str:
         flags = ("--data", images, *FEW, "--seed", seed, "--json")
