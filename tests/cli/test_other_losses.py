@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from mcutrain_host.manifest import BoardProject
 
-from mcutrain import pipeline
+from mcutrain import formats
 from mcutrain.cli import options
 from mcutrain.data import Dataset, Split
 from mcutrain.ir.graph import Graph
@@ -28,13 +28,13 @@ OLD = 4
 
 @pytest.fixture(autouse=True)
 def _models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graphs in the place of files."""
+    """Graphs in the place of files, for modules that are imported here first as for others."""
     graphs = {"autoencoder": dense(), "classifier": residual_network(classes=OLD)}
 
     def load(path: Path) -> Graph:
         return graphs[str(path)]
 
-    monkeypatch.setattr(pipeline, "load", load)
+    monkeypatch.setattr(formats, "load", load)
 
 
 @pytest.fixture
