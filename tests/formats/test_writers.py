@@ -22,7 +22,7 @@ from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.spatial import Window
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
-from tests.formats.oracle import needs_interpreter, run_reference
+from tests.formats.oracle import PACKAGE, ROUNDS_ONCE, needs_interpreter, run_reference
 from tests.formats.tflite_elementwise_models import ELEMENTWISE_AND_SHAPES
 from tests.formats.tflite_models import SINGLE_OPERATORS
 from tests.trained.networks import Layers, classifier, onnx_classifier
@@ -81,6 +81,8 @@ def test_an_operator_comes_back_from_a_tflite_file(operator, data, tmp_path_fact
 @settings(FEW, max_examples=4)
 @given(data=st.data())
 def test_the_interpreter_agrees_on_original_and_export(operator, data, tmp_path_factory):
+    if operator == "fully_connected_per_channel" and not ROUNDS_ONCE:
+        pytest.skip(f"{PACKAGE} does not know scales per channel here: its results vary")
     content = data.draw(OPERATORS[operator])
     graph = loaded(tmp_path_factory, content)
     path = tmp_path_factory.mktemp("out") / "out.tflite"
