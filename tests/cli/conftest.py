@@ -1,13 +1,17 @@
 """The command line as a user calls it, on the network and images of the demo."""
 
 import json
+import shutil
+import socket
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcutrain_host.manifest import BoardProject
 
 from mcutrain.cli import main
 from mcutrain.demo import IMAGES, MODEL
@@ -66,3 +70,38 @@ def model() -> Path:
 @pytest.fixture(scope="session")
 def images() -> Path:
     return IMAGES
+
+
+class Board:
+    """The native firmware as a process; its slots are a file."""
+
+    def __init__(self, project: Path, folder: Path) -> None:
+        self.program, self.slots = BoardProject.read(project).elf, folder / "slots"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.tcp = free.getsockname()[1]
+        self.url = f"socket://127.0.0.1:{self.tcp}"
+        self.start()
+
+    def start(self) -> None:
+        command = [self.program, "--port", f"tcp:{self.tcp}", "--state", self.slots]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"port {self.url}\n"
+
+    def cut_power(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture
+def board(project: Path, tmp_path: Path) -> Iterator[Board]:
+    made = Board(project, tmp_path)
+    yield made
+    made.cut_power()
+
+
+@pytest.fixture
+def folder(project: Path, tmp_path: Path) -> Path:
+    """The project, as a copy that a run may write to."""
+    return shutil.copytree(project, tmp_path / "project")

@@ -12,8 +12,8 @@ from mcutrain_host.saved import skipped_samples
 
 from mcutrain.pipeline import prepare
 from mcutrain.pipeline.recipe import of_json
-from tests.cli.conftest import Run
-from tests.cli.test_train import MCUTRAIN, Board, events
+from tests.cli.conftest import Board, Run
+from tests.cli.test_train import MCUTRAIN, events
 
 FEW = ("--samples", 40, "--test-samples", 4, "--epochs", 2, "--lr", "0.03", "--gate", 1)
 STEPS = 80

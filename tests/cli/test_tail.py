@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,7 @@ from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.pipeline import load
-from tests.cli.conftest import Run
-from tests.cli.test_train import Board
+from tests.cli.conftest import Board, Run
 
 SCHEME = "last:2"
 FEW = ("--samples", 20, "--test-samples", 10, "--epochs", 2, "--lr", "0.03")
@@ -31,10 +29,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def port(project: Path, tmp_path: Path) -> Iterator[str]:
-    board = Board(project, tmp_path)
-    yield board.url
-    board.cut_power()
+def port(board: Board) -> str:
+    return board.url
 
 
 @pytest.mark.parametrize("varied", [(), ("--flip",)])

@@ -7,11 +7,10 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from mcutrain_host.protocol import Rate
 from mcutrain import data as datasets
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.simulation import FEWEST_STEPS
-from tests.cli.conftest import Outcome, Run
+from tests.cli.conftest import Board, Outcome, Run
 from tests.host.fake_device import Noise
 from tests.host.serve import behind
 
@@ -59,41 +58,6 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return state.read_bytes(), json.loads(done.stdout)
-
-
-class Board:
-    """The native firmware as a process; its slots are a file."""
-
-    def __init__(self, project: Path, folder: Path) -> None:
-        self.program, self.slots = BoardProject.read(project).elf, folder / "slots"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.tcp = free.getsockname()[1]
-        self.url = f"socket://127.0.0.1:{self.tcp}"
-        self.start()
-
-    def start(self) -> None:
-        command = [self.program, "--port", f"tcp:{self.tcp}", "--state", self.slots]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == f"port {self.url}\n"
-
-    def cut_power(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
-
-
-@pytest.fixture
-def board(project: Path, tmp_path: Path) -> Iterator[Board]:
-    made = Board(project, tmp_path)
-    yield made
-    made.cut_power()
-
-
-@pytest.fixture
-def folder(project: Path, tmp_path: Path) -> Path:
-    """The project, as a copy that a run may write to."""
-    return shutil.copytree(project, tmp_path / "project")
 
 
 def started(folder: Path, *flags: object, limit_bytes: int | None = None) -> subprocess.Popen[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,7 @@ import pytest
 from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.demo import IMAGES, MODEL
-from tests.cli.conftest import Run
-from tests.cli.test_train import Board
+from tests.cli.conftest import Board, Run
 
 MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
 SCHEME = ("--scheme", "last:2")
@@ -45,18 +42,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def simulated() -> dict[str, Any]:
     flags = (*SCHEME, *FLAGS, "--remember", REMEMBER, "--json")
     return json.loads(done("simulate", MODEL, *flags))
-
-
-@pytest.fixture
-def board(project: Path, tmp_path: Path) -> Iterator[Board]:
-    made = Board(project, tmp_path)
-    yield made
-    made.cut_power()
-
-
-@pytest.fixture
-def folder(project: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(project, tmp_path / "project")
 
 
 def lines(folder: Path, event: str) -> list[dict[str, Any]]:
