@@ -248,6 +248,21 @@ class Manifest:
         return json.dumps(table(self), indent=2) + "\n"
 
     @staticmethod
+    def of_folder(folder: Path, flags: str) -> Manifest:
+        """Of a generated project. flags: of `mcutrain generate`, for a sentence.
+
+        Raises ProjectError.
+        """
+        restore_folder(folder)
+        try:
+            return Manifest.read(folder / FILE)
+        except OSError as error:
+            raise ProjectError(
+                f"{folder} is no generated project: it has no {FILE}; "
+                f"`mcutrain generate MODEL {flags} -o DIR` makes one"
+            ) from error
+
+    @staticmethod
     def read(path: Path) -> Manifest:
         """From manifest.json. Raises OSError, and ProjectError for what is no manifest."""
         try:
@@ -270,14 +285,7 @@ class BoardProject:
     @staticmethod
     def read(folder: Path) -> BoardProject:
         """Read DIR/manifest.json. Raises ProjectError."""
-        restore_folder(folder)
-        try:
-            manifest = Manifest.read(folder / FILE)
-        except OSError as error:
-            raise ProjectError(
-                f"{folder} is no generated project: it has no {FILE}; "
-                "`mcutrain generate MODEL --board B -o DIR` makes one"
-            ) from error
+        manifest = Manifest.of_folder(folder, "--board B")
         if manifest.board is None:
             raise ProjectError(
                 f"{folder} was generated without a board: generate it anew with --board"

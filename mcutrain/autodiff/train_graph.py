@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import Split
-from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.graph import Graph, Node, TensorType
 
 Array = npt.NDArray[Any]
 
@@ -60,6 +60,11 @@ class TrainGraph:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
         object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
         object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
+
+    @property
+    def input_type(self) -> TensorType:
+        """Of x: a sample, or a tail's latent."""
+        return self.forward.tensors[self.x].type
 
     @property
     def loss_step(self) -> int:

@@ -53,26 +53,19 @@ def latents(
 
     Example: `mcutrain latents project model.tflite --data images/ -o latents.npz`
     """
-    from mcutrain_host.manifest import FILE, Manifest
+    from mcutrain_host.manifest import Manifest
 
     from mcutrain.data import ModelInput
-    from mcutrain.errors import McutrainError
-    from mcutrain.runs.fronts import front_of_tail, input_of, latents_of
+    from mcutrain.runs.fronts import front_of_tail, latents_of
     from mcutrain.runs.training import prepare_samples
     from mcutrain.simulation import RunSettings
 
     if output.suffix != ".npz":
         raise typer.BadParameter(f"{output} must end with .npz", param_hint="--output")
     check_writable(output)
-    try:
-        manifest = Manifest.read(project / FILE)
-    except OSError as error:
-        raise McutrainError(
-            f"{project} is no generated project: it has no {FILE}; "
-            "`mcutrain generate MODEL --part tail -o DIR` makes one"
-        ) from error
+    manifest = Manifest.of_folder(project, "--part tail")
     front = front_of_tail(manifest, model, project)
-    x = input_of(front)
+    x = front.plan.training.input_type
     source = reading.source(data, samples, test_samples, seed)
     split = source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point))
     prepared = prepare_samples(

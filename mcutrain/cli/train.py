@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mcutrain.simulation import (
         Course,
         FoundRate,
+        LatentSimulator,
         Reconstruction,
         RunSettings,
         Samples,
@@ -210,14 +211,13 @@ def _course(
     """
     from mcutrain.data import ModelInput
     from mcutrain.errors import DataError
-    from mcutrain.runs.fronts import front_of_tail, input_of
     from mcutrain.runs.training import check_latents, prepare_samples
     from mcutrain.simulation import Course, LatentSamples
 
     manifest = project.manifest
     has_labels = manifest.has_labels
-    front = None if model is None else front_of_tail(manifest, model, project.folder)
-    x = manifest.input if front is None else input_of(front)
+    front = None if model is None else _front(project, model)
+    x = manifest.input if front is None else front.plan.training.input_type
     shape, scale, zero_point = x.shape[1:], x.scale, x.zero_point
     takes_latents = bool(manifest.begins_with) and front is None
     try:
@@ -251,6 +251,12 @@ def _course(
     with searching() as report:
         found = _search(project, samples, settings).found(report)
     return Course(samples, replace(settings, learning_rate=found.rate)), found
+
+
+def _front(project: BoardProject, model: Path) -> LatentSimulator:
+    from mcutrain.runs.fronts import front_of_tail
+
+    return front_of_tail(project.manifest, model, project.folder)
 
 
 def _replaying(project: BoardProject, settings: RunSettings, replay: int) -> RunSettings:

@@ -199,7 +199,7 @@ def with_latents(target: Target, plan: TrainingPlan, interface: Interface) -> Ta
             "a tail that takes its latents row by row remembers none: plan it with --stream off"
         )
     latent_bytes = (
-        training.forward.tensors[training.x].type.size_bytes
+        training.input_type.size_bytes
         if training.is_tail
         else find_latent(plan, interface.wanted_latent).size_bytes
     )

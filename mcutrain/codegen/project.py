@@ -171,7 +171,7 @@ def ring_bytes(plan: TrainingPlan, interface: Interface) -> int:
     if interface.remember == 0 or interface.wanted_latent is None:
         return 0
     training = plan.training
-    x = training.forward.tensors[training.x].type
+    x = training.input_type
     latent = x if training.is_tail else find_latent(plan, interface.wanted_latent).type
     return -(-(4 + interface.remember * (4 + latent.size_bytes)) // 4) * 4
 
@@ -246,7 +246,7 @@ def template_values(
 ) -> dict[str, Any]:
     """All that the templates may refer to."""
     training = plan.training
-    x = training.forward.tensors[training.x].type
+    x = training.input_type
     output = training.forward.outputs[0]
     y = training.forward.tensors[output].type
     shape = (*(1,) * (4 - len(x.shape)), *x.shape[1:])
@@ -414,7 +414,7 @@ def manifest(
 ) -> Manifest:
     """What host tools need to know of the project, but for its board."""
     training = plan.training
-    x = training.forward.tensors[training.x].type
+    x = training.input_type
     y = training.forward.tensors[training.forward.outputs[0]].type
     return Manifest(
         format=FORMAT,

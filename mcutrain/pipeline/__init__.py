@@ -60,8 +60,7 @@ class TrainingStep(Shown):
     @property
     def input_type(self) -> TensorType:
         """Of what a step begins with: a sample, or a tail's latent."""
-        training = self.plan.training
-        return training.forward.tensors[training.x].type
+        return self.plan.training.input_type
 
     def summary(self) -> str:
         """In a line."""

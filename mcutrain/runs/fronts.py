@@ -13,7 +13,6 @@ from mcutrain import pipeline
 from mcutrain.codegen.program import Program
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import McutrainError
-from mcutrain.ir.graph import TensorType
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline.recipe import of_dict
 from mcutrain.simulation import LatentSimulator, Samples
@@ -45,12 +44,6 @@ def front_of_tail(manifest: Manifest, model: Path, where: Path) -> LatentSimulat
         )
     whole = step_of(graph, replace(recipe, latent=""))
     return whole.latent_simulator(find_latent(whole.plan, recipe.latent))
-
-
-def input_of(front: LatentSimulator) -> TensorType:
-    """The type of the samples that a front takes."""
-    training = front.plan.training
-    return training.forward.tensors[training.x].type
 
 
 def latents_of(

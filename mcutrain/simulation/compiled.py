@@ -127,7 +127,7 @@ class CompiledSimulator(LibrarySimulator):
         training = plan.training
         tensors = training.forward.tensors
         sizes = Sizes(
-            tensors[training.x].type.size_bytes,
+            training.input_type.size_bytes,
             tensors[training.forward.outputs[0]].type.size_bytes,
             plan.state_bytes,
             training.classes,

@@ -60,7 +60,7 @@ class ReferenceSimulator:
         forward = self.training.forward
         known = (*self.training.parameters, self.training.output_exponent)
         state = {name: self.state[name] for name in known if name is not None}
-        shape = forward.tensors[self.training.x].type.shape
+        shape = self.training.input_type.shape
         outputs = [
             interpret(forward, {self.training.x: sample.reshape(shape), **state}) for sample in x
         ]
