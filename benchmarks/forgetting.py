@@ -35,6 +35,7 @@ from rich.table import Table
 
 from mcutrain import data, pipeline
 from mcutrain.memplan import find_latent
+from mcutrain.runs.fronts import latents_of
 from mcutrain.runs.training import model_input, prepare_run
 from mcutrain.simulation import LatentSimulator, RunSettings
 from mcutrain.simulation.rates import LearningRate
@@ -178,16 +179,9 @@ def _computed(
     step: pipeline.TrainingStep, split: data.Split
 ) -> tuple[LatentSimulator, tuple[Array, ...]]:
     simulator = step.latent_simulator(find_latent(step.plan))
-    samples = prepare_run(step, split, RunSettings(learning_rate=1.0)).samples.whole()
-    front = simulator.front
-    whole = samples.split
-    parts = [
-        np.concatenate(
-            [front(samples.quantized(p.x[i : i + CHUNK])) for i in range(0, len(p), CHUNK)]
-        )
-        for p in (whole.train, whole.test)
-    ]
-    return simulator, (parts[0], whole.train.y, parts[1], whole.test.y)
+    samples = prepare_run(step, split, RunSettings(learning_rate=1.0)).samples
+    found = latents_of(samples, simulator)
+    return simulator, (found.train.x, found.train.y, found.test.x, found.test.y)
 
 
 def _lessons(simulator: LatentSimulator, parts: tuple[Array, ...], trial: Trial) -> Lessons:

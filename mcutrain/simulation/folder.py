@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 from mcutrain_host.manifest import Manifest
@@ -20,8 +19,7 @@ def latents_of_folder(samples: Samples, folder: Path, manifest: Manifest) -> Lat
     assert manifest.latent is not None, "the C computes a front"
     made = simulator_of_folder(folder, manifest, 1)
     shape = manifest.latent.shape[1:]
-    values = {f.name: getattr(samples, f.name) for f in fields(Samples)}
-    return LatentSamples(**values, front=lambda x: made.latents(x, shape), shape=shape)
+    return LatentSamples.by(samples, lambda x: made.latents(x, shape), shape)
 
 
 def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibrarySimulator:

@@ -85,9 +85,19 @@ class LatentSamples(Samples):
     @staticmethod
     def of(samples: Samples, simulator: LatentSimulator | LatentReference) -> LatentSamples:
         """Of samples."""
+        shape = simulator.latent.type.shape[1:]
+        return LatentSamples.by(samples, simulator.front, shape, simulator.network)
+
+    @staticmethod
+    def by(
+        samples: Samples,
+        front: Callable[[Array], Array],
+        shape: tuple[int, ...],
+        network: Graph | None = None,
+    ) -> LatentSamples:
+        """The same by any front."""
         values = {f.name: getattr(samples, f.name) for f in fields(Samples)}
-        shape, network = simulator.latent.type.shape[1:], simulator.network
-        return LatentSamples(**values, front=simulator.front, shape=shape, network=network)
+        return LatentSamples(**values, front=front, shape=shape, network=network)
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The latents of the training samples `index`."""
