@@ -25,9 +25,11 @@ from mcutrain.runs import training
 from mcutrain.simulation import (
     CompiledSimulator,
     LatentReference,
+    LatentSamples,
     LatentSimulator,
     PlannedReference,
     RunSettings,
+    Samples,
     kept_latents,
 )
 from mcutrain.sparse import UpdateScheme
@@ -218,6 +220,31 @@ def test_latents_of_something_else_are_not_taken(
         found = training.train(other, samples, SETTINGS, latent=latent)
         assert found.saved == training.train(other, samples, SETTINGS, latent="off").saved
         assert sum(fronts) in (len(samples.train), len(samples.train) + len(samples.test))
+
+
+def test_latents_of_samples_that_are_read_otherwise_are_not_taken(
+    step: TrainingStep, fronts: list[int], kept: Path
+) -> None:
+    """Same front and pixels, but another mean, std, scale or zero point of what it takes."""
+    graph = step.graph
+    x = np.random.default_rng(0).integers(0, 256, (24, *graph.tensors["x"].type.shape[1:]), "u1")
+    split = split_of(graph).each(lambda part: replace(part, x=x[: len(part)]))
+    begin = Samples.prepare(split, x.shape[1:], 0.02, -3, SETTINGS, data.Normalization((0,), (1,)))
+    made = step.latent_simulator(find_latent(step.plan))
+    others = [
+        begin,
+        replace(begin, normalization=data.Normalization((0.5,), (1,))),
+        replace(begin, normalization=data.Normalization((0,), (0.5,))),
+        replace(begin, scale=0.01),
+        replace(begin, zero_point=-4),
+    ]
+    for samples in others:
+        fronts.clear()
+        found = LatentSamples.of(samples, made)
+        train, test = found.train(np.arange(16), 0, 0), found.test(0, 8)
+        assert sum(fronts) == 24
+        np.testing.assert_array_equal(train, made.front(samples.train(np.arange(16), 0, 0)))
+        np.testing.assert_array_equal(test, made.front(samples.test(0, 8)))
 
 
 def test_kept_latents_are_bounded_and_the_oldest_go_first(
