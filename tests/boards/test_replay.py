@@ -10,10 +10,12 @@ from mcutrain_host.client import Device
 from mcutrain_host.errors import RefusedError
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Rate, RingStatistics, Status
+from mcutrain_host.saved import skipped_samples
 
 from mcutrain.codegen import Interface
 from mcutrain.errors import TargetError
 from mcutrain.memplan import find_latent
+from mcutrain.pipeline import prepare
 from mcutrain.simulation import LatentSimulator
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import load_target
@@ -21,6 +23,7 @@ from tests.boards.projects import RATE, SEED, built, quick_lessons, quick_step
 from tests.boards.stress import taught, with_power_cuts
 from tests.boards.test_faults import CUTS_PER_RUN, IS_STRESS, MOST_INSTRUCTIONS
 from tests.boards.test_same_bits import on_unicorn
+from tests.simulation.networks import residual_network
 
 BOARDS = ("rpi-pico", "nucleo-f446re", "stm32f746g-disco", "nucleo-f303re")
 LATENT = Interface(latent="auto")
@@ -114,6 +117,28 @@ def test_a_board_replays_with_the_bits_of_the_simulation(projects_root: Path, bo
     assert counted.offered == NEW
     assert counted.slots_erased >= 1
     assert counted.stack_used_bytes < device.identity.stack_bytes
+
+
+def test_a_gate_skips_remembered_samples_too_with_the_bits_of_the_simulation(tmp_path: Path):
+    """In numpy, in C from samples and from latents, and on a board; the board remembers latents."""
+    step, (x, y), index = prepare(residual_network(), "head", gate=1), quick_lessons(), order()
+    latent = find_latent(step.plan)
+    simulators = [step.reference(SEED), step.simulator(SEED), step.latent_simulator(latent, SEED)]
+    for simulator in simulators[1:]:
+        begin = simulator.front(x) if isinstance(simulator, LatentSimulator) else x
+        simulator.train(begin[index], y[index], [RATE] * len(index))
+    skipped = []
+    for i in index:
+        simulators[0].train(x[i : i + 1], y[i : i + 1], [RATE])
+        skipped.append(simulators[0].skipped - sum(skipped))
+    assert 3 < sum(skipped[:: 1 + REPLAY]) < NEW - 3
+    assert 3 < sum(skipped) - sum(skipped[:: 1 + REPLAY]) < len(index) - NEW - 3
+    device = on_unicorn(built(tmp_path, "nucleo-f446re", step=step, interface=RING))
+    device.reset(SEED)
+    train(device, 0, len(index))
+    states = [simulator.save() for simulator in simulators]
+    assert states == [device.read_state()] * 3
+    assert skipped_samples(states[0], step.plan.gate_offset) == sum(skipped)
 
 
 def test_what_a_board_remembers_goes_with_its_weights(projects_root: Path):
