@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -108,8 +109,17 @@ def generate(
 
     if part == "front":
         flags = step_flags.options(scheme, no_qas)
-        if board is not None:
-            raise typer.BadParameter("a front is a model file, for no board", param_hint="--board")
+        _check_front(
+            {
+                "--board": board is not None,
+                "--slots": slots != "on",
+                "--prefix": prefix != "mct",
+                "--class-names": class_names is not None,
+                "--mean": mean is not None,
+                "--std": std is not None,
+                "--remember": remember > 0,
+            }
+        )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
         return
     target = target_of(board, slots)
@@ -148,7 +158,7 @@ def generate(
     if is_tail:
         show(
             f"It takes latents for samples: {step.plan.training.x}, {step.input_type.size_bytes:,} "
-            "bytes. What makes them, with the same flags: --part front."
+            "bytes. What makes them, with the same flags of the step: --part front."
         )
     if target is None:
         _tell_ring(ring_bytes(step.plan, interface), remember)
@@ -181,6 +191,15 @@ def _with_latents(target: Target | None, step: TrainingStep, interface: Interfac
         except PlanError as error:
             raise PlanError(f"--remember keeps latents, and {error}; or leave it out") from error
     return None if target is None else with_latents(target, step.plan, interface)
+
+
+def _check_front(given: Mapping[str, bool]) -> None:
+    """Raise typer.BadParameter for a flag of a project. given: by flag, whether it is there."""
+    for flag in (name for name, is_there in given.items() if is_there):
+        kind = "for no board" if flag in ("--board", "--slots") else "not a project"
+        raise typer.BadParameter(
+            f"a front is a model file, {kind}: leave this out", param_hint=flag
+        )
 
 
 def _write_front(

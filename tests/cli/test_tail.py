@@ -100,6 +100,17 @@ def test_a_plan_of_a_tail_says_what_it_takes(run: Run) -> None:
     [
         (("--part", "front", "-o", "front"), "front must end with .tflite or .onnx"),
         (("--part", "front", "-o", "f.onnx", "--board", "native"), "a model file, for no board"),
+        (("--part", "front", "-o", "f.onnx", "--slots", "off"), "a model file, for no board"),
+        *(
+            (("--part", "front", "-o", "f.onnx", *flag), f"for {flag[0]}: a front is a model file,")
+            for flag in (
+                ("--remember", "4"),
+                ("--prefix", "my"),
+                ("--class-names", "a,b"),
+                ("--mean", "0", "--std", "1"),
+                ("--std", "1"),
+            )
+        ),
         (("--part", "tail", "-o", "p", "--latent", "no"), "cannot begin with 'no': give one of "),
         (("--part", "tail", "-o", "p", "--mean", "0", "--std", "1"), "mean and std are of pixels"),
         (("--remember", "4", "-o", "p", "--scheme", "full"), "--remember keeps latents, and no "),
