@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
+from mcutrain.autodiff.elastic import ElasticTensor
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import split_parameters
@@ -32,11 +33,16 @@ LossFactory = Callable[[tuple[float, ...], str, bool, int], LossOp]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """gradient_dtype: int8 or int16. accumulate: samples per update. gate: what it learns from."""
+    """How it learns.
+
+    gradient_dtype: int8 or int16. accumulate: samples per update. gate: what it learns from.
+    elastic: tensors can be left out while it runs.
+    """
 
     gradient_dtype: str = "int8"
     accumulate: int = 1
     gate: Gate | None = None
+    elastic: bool = False
 
 
 def differentiate(
@@ -92,6 +98,8 @@ class _Builder:
         self.masks: dict[str, str] = {}
         self.node_names = {node.name for node in graph.nodes}
         self.current = ""
+        self.head = ""
+        self.elastic: list[ElasticTensor] = []
         self.salts = 0
         self.wanted = self._reachable()
         self.step = self._input("step", training.STEP)
@@ -150,9 +158,7 @@ class _Builder:
         assert isinstance(op, training.ParameterGradientOp)
         bits = update.residual_bits if parameter.type.dtype == "int8" else 0
         bits -= update.difference_shift or 0
-        rates = update.rate
-        if update.channels and len(rates) > 1 and op.rate_axis == -1:
-            rates = tuple(rates[c] for c in update.channels)  # the rate varies along them
+        rates = _of_trained(update.rate, update, op)
         rule = training.UpdateRule(
             tuple(r * dy.scale * 2.0**bits for r in rates), bits, self.salt()
         )
@@ -160,6 +166,16 @@ class _Builder:
         if bits > 0:
             residual = training.initial_residual(int(np.prod(op.trained)), bits)
             state.append(self._add_state(f"{parameter.name}.residual", residual))
+        self.elastic.append(
+            ElasticTensor(
+                name=state[0],
+                residual=state[1] if bits > 0 else None,
+                rate=_of_trained(self.updates[parameter.name].rate, update, op),
+                rate_axis=op.rate_axis,
+                bits=bits,
+                is_always_trained=self.current == self.head,
+            )
+        )
         if self.options.accumulate == 1:
             with_rule = replace(op, rule=rule)
             read = (self.step, dy.name, dy.exponent, *inputs, *state)
@@ -182,7 +198,7 @@ class _Builder:
                 with _named(node.name):
                     op = node.op.as_sums()
                 (sums,) = self._add(op, node.inputs, "sums")
-                self.logits = sums
+                self.logits, self.head = sums, self.nodes[-1].name
                 return
             self.nodes.append(node)
         raise SchemeError(f"the model has no node {head!r} to take the logits from")
@@ -300,6 +316,7 @@ class _Builder:
             prediction=self.prediction,
             accumulate=self.options.accumulate,
             gate=self.options.gate,
+            elastic=tuple(self.elastic) if self.options.elastic else (),
             classes=self.tensors[self.logits].type.elements if self.has_labels else 1,
             has_labels=self.has_labels,
             output_exponent=self.following.exponent if self.following else None,
@@ -406,6 +423,15 @@ class _Builder:
             op = GradientSum(stage, shape, (first.scale, other.scale))
             first = self._add_gradient(op, (first.name, first.exponent, other.name, other.exponent))
         return first
+
+
+def _of_trained(
+    rates: tuple[float, ...], update: ParameterUpdate, op: training.ParameterGradientOp
+) -> tuple[float, ...]:
+    """The rates of the trained columns, if they vary along them."""
+    if update.channels and len(rates) > 1 and op.rate_axis == -1:
+        return tuple(rates[c] for c in update.channels)
+    return rates
 
 
 def _with_fitting_sums(training: TrainGraph) -> TrainGraph:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy.typing as npt
 
+from mcutrain.autodiff.elastic import ElasticTensor, served
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import Split
 from mcutrain.ir.graph import Graph, Node, TensorType
@@ -35,6 +37,8 @@ class TrainGraph:
         tensor says, so that they hold the logits however large they become; None if it is not.
     gate: which samples the nodes behind the loss run for; None for all. A skipped one leaves the
         state as it was, but for random numbers, counters, the gate's words and output_exponent.
+    elastic: trained tensors, nearest to the loss first, of which a step updates those that the
+        state selects; empty if it updates all, always.
     """
 
     graph: Graph
@@ -55,6 +59,7 @@ class TrainGraph:
     is_tail: bool = False
     split: Mapping[str, Split] = field(default_factory=dict)
     gate: Gate | None = None
+    elastic: tuple[ElasticTensor, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
@@ -71,6 +76,12 @@ class TrainGraph:
         """Which of the nodes computes the loss; those behind it are the backward pass."""
         nodes = enumerate(self.graph.nodes)
         return next(step for step, node in nodes if self.loss in node.outputs)
+
+    @cached_property
+    def served(self) -> Mapping[str, frozenset[int]]:
+        """By node behind the loss, or of an update: which elastic tensors need it."""
+        nodes = (*self.graph.nodes[self.loss_step + 1 :], *self.apply)
+        return served(nodes, self.elastic, self.updated)
 
     @property
     def loss_exponent(self) -> str:

@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import groupby
 
 import numpy as np
 
+from mcutrain.autodiff.elastic import words
 from mcutrain.codegen.c_text import CTYPES, comment, identifier
 from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.ir.graph import Graph, Node, Tensor
@@ -23,10 +25,11 @@ from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
 
 @dataclass(frozen=True)
 class Call:
-    """One statement and what it computes."""
+    """One statement and what it computes. condition: in C, on which it does; empty: always."""
 
     comment: str
     code: str
+    condition: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Program:
 
         nodes = self.training.graph.nodes
         loss = self.training.loss_step
+        self._always = {i for i, t in enumerate(self.training.elastic) if t.is_always_trained}
         self.segments = tuple(
             self._segment(segment, number) for number, segment in enumerate(plan.segments)
         )
@@ -125,6 +129,8 @@ class Program:
         digest.update(repr(sorted(self.plan.state_offsets.items())).encode())
         if self.training.gate is not None:
             digest.update(repr(self.training.gate).encode())
+        if self.training.elastic:
+            digest.update(repr(self.training.elastic).encode())
         for name, tensor in sorted(self.training.graph.tensors.items()):
             if tensor.data is not None:
                 digest.update(name.encode() + np.ascontiguousarray(tensor.data).tobytes())
@@ -247,7 +253,17 @@ class Program:
         code = self._declarations.call(call, partial(self._operand, graph, node), node.name)
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
         text = comment(f"{node.name}: {outputs}")
-        return Call(text, code)
+        return Call(text, code, self._condition(node))
+
+    def _condition(self, node: Node) -> str:
+        """Whether one of the elastic tensors that need a node is selected, in C."""
+        if not self.training.elastic:
+            return ""
+        tensors = self.training.served.get(node.name)
+        if tensors is None or tensors & self._always:
+            return ""
+        masks = enumerate(words(tensors, len(self.training.elastic)))
+        return " || ".join(f"SELECTED({i}, 0x{mask:08x}u)" for i, mask in masks if mask)
 
     def _operand(self, graph: Graph, node: Node, operand: Operand) -> str:
         if operand.kind == "scratch":
@@ -281,6 +297,12 @@ class Program:
                 {"offset": offset, "name": c_name, "bytes": value.nbytes, "tensor": comment(name)}
             )
         return tuple(entries)
+
+
+def by_condition(calls: Iterable[Call]) -> tuple[tuple[str, tuple[Call, ...]], ...]:
+    """Calls in order, those together that follow one another on the same condition."""
+    groups = groupby(calls, key=lambda call: call.condition)
+    return tuple((condition, tuple(group)) for condition, group in groups)
 
 
 def segment_name(number: int) -> str:

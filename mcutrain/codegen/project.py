@@ -31,10 +31,11 @@ from mcutrain_host.manifest import (
 )
 
 from mcutrain import data
+from mcutrain.autodiff.elastic import words
 from mcutrain.codegen import firmware
 from mcutrain.codegen.c_text import CTYPES, broken, comment, lines, paragraph, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
-from mcutrain.codegen.program import Program, headers_of, sources_of
+from mcutrain.codegen.program import Program, by_condition, headers_of, sources_of
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
@@ -223,6 +224,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters["broken"] = broken
+    environment.filters["by_condition"] = by_condition
     environment.filters["lines"] = lines
     environment.filters["paragraph"] = paragraph
     environment.filters["prefixed"] = lambda text, prefix: prefix + text
@@ -295,6 +297,7 @@ def template_values(
         "loss": program.loss,
         "backward": program.backward,
         "gate": _gate(program),
+        "elastic": _elastic(plan),
         "apply": program.apply,
         "constants": [
             _constant(name, tensor.data, tensor) for name, tensor in program.constants.values()
@@ -376,6 +379,25 @@ def _gate(program: Program) -> dict[str, Any] | None:
         "alpha_q16": gate.alpha_q16,
         "place": f"STATE(mct_gate, {plan.gate_offset})",
         "loss_exponent": exponent,
+    }
+
+
+def _elastic(plan: TrainingPlan) -> dict[str, Any] | None:
+    """The trained tensors by their bits, and where the state says which are trained now."""
+    tensors = plan.training.elastic
+    if not tensors:
+        return None
+    return {
+        "names": [comment(t.name) for t in tensors],
+        "words": len(words((), len(tensors))),
+        "all": [f"0x{word:08x}u" for word in words(range(len(tensors)), len(tensors))],
+        "always": [
+            f"0x{word:08x}u"
+            for word in words(
+                (i for i, t in enumerate(tensors) if t.is_always_trained), len(tensors)
+            )
+        ],
+        "place": f"STATE(uint32_t, {plan.selection_offset})",
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.autodiff.elastic import words
 from mcutrain.autodiff.gate import STATE_BYTES as GATE_BYTES
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
@@ -40,8 +41,8 @@ class TrainingPlan:
     training: the scheduled graph. arena: where every buffer lies; its steps are the nodes of the
     graph, then those of `apply`. buffer_of: tensor → buffer. state_offsets: state tensor → first
     byte behind the header. tail: the nodes that only inference runs, from the head on; their
-    buffers are counted at the head's step. segments: nodes that are computed row by row. A gate's
-    words are the last of the state.
+    buffers are counted at the head's step. segments: nodes that are computed row by row. The last
+    words of the state are the selection of elastic tensors, and then a gate's.
     """
 
     training: TrainGraph
@@ -72,6 +73,14 @@ class TrainingPlan:
     def gate_offset(self) -> int | None:
         """The first byte of the gate's words in the state; None without a gate."""
         return None if self.training.gate is None else self.state_bytes - GATE_BYTES
+
+    @property
+    def selection_offset(self) -> int | None:
+        """The first byte of which elastic tensors are selected; None if none is elastic."""
+        if not self.training.elastic:
+            return None
+        gate_bytes = 0 if self.training.gate is None else GATE_BYTES
+        return self.state_bytes - gate_bytes - selection_bytes(self.training)
 
     def scratch_of(self, node: str) -> int | None:
         """The offset of a node's scratch, if it has any."""
@@ -343,7 +352,7 @@ def _tail_buffers(
 def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     """Offsets of the state tensors behind the header, four-byte values first, no gaps; all bytes.
 
-    What a gate keeps comes last.
+    What is selected of elastic tensors follows, and what a gate keeps.
     """
     offsets: dict[str, int] = {}
     position = STATE_HEADER_BYTES
@@ -352,7 +361,12 @@ def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
         offsets[name] = position
         position += int(np.asarray(value).nbytes)
     gate_bytes = 0 if training.gate is None else GATE_BYTES
-    return offsets, align_up(position, 4) + gate_bytes
+    return offsets, align_up(position, 4) + selection_bytes(training) + gate_bytes
+
+
+def selection_bytes(training: TrainGraph) -> int:
+    """Of the words that select elastic tensors."""
+    return 4 * len(words((), len(training.elastic)))
 
 
 def constant_sizes(training: TrainGraph) -> dict[str, int]:

@@ -149,6 +149,7 @@ def prepare(
     loss: str = "cross-entropy",
     added: Sequence[str] = (),
     gate: float | None = None,
+    elastic: bool = False,
     stream: Stream = "auto",
     part: Part = "whole",
     latent: str = "auto",
@@ -165,6 +166,7 @@ def prepare(
     the front smallest. added: names of classes that the classifier learns in addition to its
     own, which stay as they are (see mcutrain.quant.add_classes). gate: a step learns only from a
     sample with a loss above so many times the mean of late ones, such as 0.8; None from all.
+    elastic: what the scheme trains can be left out while it runs, tensor by tensor.
     part: tail leaves out what lies before the latent, and takes latents for samples, which somebody
     else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. report: called
     during a search for a smaller arena, which can take 20 seconds, with the nodes so far and the
@@ -185,7 +187,8 @@ def prepare(
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
     passing = None if gate is None else Gate.of(gate)
-    options, loss = TrainOptions(gradient_dtype, accumulate, passing), choose_loss(graph, loss)
+    options = TrainOptions(gradient_dtype, accumulate, passing, elastic)
+    loss = choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
     align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
     if part == "tail":
@@ -193,7 +196,9 @@ def prepare(
         cut = find_latent(whole, latent)
         training, begin = tail(whole.training, cut), cut.tensor
     plan = plan_training(training, align_bytes, stream=stream, report=report)
-    recipe = Recipe(chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin, gate)
+    recipe = Recipe(
+        chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin, gate, elastic
+    )
     return TrainingStep(graph, chosen, plan, order, recipe)
 
 

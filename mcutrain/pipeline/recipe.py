@@ -20,7 +20,7 @@ class Recipe:
 
     classes: of a new head, None for the model's own. added: names of classes that the model's own
     head got in addition. latent: what a tail begins with; empty for a step of the whole network.
-    gate: alpha of mcutrain.autodiff.Gate.
+    gate: alpha of mcutrain.autodiff.Gate. elastic: tensors could be left out.
     """
 
     scheme: UpdateScheme
@@ -31,6 +31,7 @@ class Recipe:
     added: tuple[str, ...] = ()
     latent: str = ""
     gate: float | None = None
+    elastic: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -55,6 +56,7 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         numbers = [n for n in (recipe.classes, recipe.accumulate) if n is not None]
         is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
         is_sound = is_sound and isinstance(recipe.latent, str)
+        is_sound = is_sound and isinstance(recipe.elastic, bool)
         if recipe.gate is not None:
             Gate.of(recipe.gate)
         if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:

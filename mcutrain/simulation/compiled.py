@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.autodiff.elastic import selection_of, words
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.errors import DataError, StateError
 from mcutrain.memplan import TrainingPlan
@@ -134,6 +135,16 @@ class CompiledSimulator(LibrarySimulator):
         )
         super().__init__(build_library(self.project, compiler, portable, extra_flags), sizes, seed)
 
+    def select(self, tensors: Sequence[int]) -> None:
+        """Train these of the elastic tensors, by index, and those that always are."""
+        chosen = words(tensors, len(self.plan.training.elastic))
+        self._library.mct_select((ctypes.c_uint32 * len(chosen))(*chosen))
+
+    @property
+    def selected(self) -> tuple[int, ...]:
+        """The elastic tensors that are trained."""
+        return selected_tensors(self.plan, self._raw())
+
     @property
     def state(self) -> dict[str, Array]:
         """Every state tensor by name."""
@@ -172,6 +183,14 @@ def gate_words(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, int]:
     mean_q19 = np.frombuffer(raw, "<i4", 1, plan.gate_offset)
     skipped = np.frombuffer(raw, "<u4", 1, plan.gate_offset + 4)
     return int(mean_q19[0]), int(skipped[0])
+
+
+def selected_tensors(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
+    """Of state bytes (without the saved header): the elastic tensors that are trained."""
+    if plan.selection_offset is None:
+        return ()
+    count = len(words((), len(plan.training.elastic)))
+    return selection_of(np.frombuffer(raw, "<u4", count, plan.selection_offset).tolist())
 
 
 def pointer(array: Array) -> ctypes.c_void_p:

@@ -12,14 +12,21 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff import Gate, TrainGraph
+from mcutrain.autodiff.elastic import words
 from mcutrain.autodiff.gate import followed
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
 from mcutrain.errors import StateError
+from mcutrain.ir.graph import Node
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.bounds import BIAS_LIMIT
-from mcutrain.simulation.compiled import STATUS_TEXT, gate_words, unpack_state
+from mcutrain.simulation.compiled import (
+    STATUS_TEXT,
+    gate_words,
+    selected_tensors,
+    unpack_state,
+)
 from mcutrain.simulation.rates import LearningRate
 
 Array = npt.NDArray[Any]
@@ -29,7 +36,7 @@ class ReferenceSimulator:
     """Holds the state of one training run and steps it, slowly and exactly.
 
     state: every state tensor by name. key, update, sample: the header of the state. mean_q19,
-    skipped: what a gate keeps.
+    skipped: what a gate keeps. selected: indices of the elastic tensors that are trained.
     """
 
     def __init__(self, training: TrainGraph, seed: int = 1) -> None:
@@ -42,7 +49,13 @@ class ReferenceSimulator:
         self.update = 0
         self.sample = 0
         self.mean_q19 = self.skipped = 0
+        self.selected: tuple[int, ...] = tuple(range(len(self.training.elastic)))
         self.state: dict[str, Array] = {k: np.array(v) for k, v in self.training.state.items()}
+
+    def select(self, tensors: Sequence[int]) -> None:
+        """Train these of the elastic tensors, by index, and those that always are."""
+        always = (i for i, t in enumerate(self.training.elastic) if t.is_always_trained)
+        self.selected = tuple(sorted({*tensors, *always}))
 
     def train(
         self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
@@ -90,7 +103,8 @@ class ReferenceSimulator:
     def _learn(self, inputs: Mapping[str, Array], step: Array) -> dict[str, Array]:
         """The whole step, and the updates if it is the last of its group."""
         training = self.training
-        results = interpret(training.graph, {**inputs, training.step: step}, self._kept())
+        graph = replace(training.graph, nodes=self._running(training.graph.nodes))
+        results = interpret(graph, {**inputs, training.step: step}, self._kept(graph.nodes))
         self._take_over(results)
         if step[2] == training.accumulate - 1:
             self._apply(results, step)
@@ -122,9 +136,16 @@ class ReferenceSimulator:
             self.state[training.output_exponent] = results[followed_by]
         return results
 
-    def _kept(self) -> set[str]:
+    def _running(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """Those of them that are not there for tensors alone that are left out."""
+        if not self.training.elastic:
+            return tuple(nodes)
+        served, selected = self.training.served, set(self.selected)
+        return tuple(n for n in nodes if n.name not in served or served[n.name] & selected)
+
+    def _kept(self, nodes: Sequence[Node]) -> set[str]:
         """What must survive a step: results, updated state, what the apply nodes read."""
-        computed = {name for node in self.training.graph.nodes for name in node.outputs}
+        computed = {name for node in nodes for name in node.outputs}
         return computed.intersection(
             [self.training.loss, self.training.prediction, *self.training.updated.values()]
         )
@@ -137,7 +158,7 @@ class ReferenceSimulator:
     def _apply(self, results: Mapping[str, Array], step: Array) -> None:
         values = {**self.state, **results, self.training.step: step}
         applied: dict[str, Array] = {}
-        for node in self.training.apply:
+        for node in self._running(self.training.apply):
             outputs = node.op.reference(*(values[name] for name in node.inputs))
             applied.update(zip(node.outputs, outputs, strict=True))
         self._take_over(applied)
@@ -157,6 +178,10 @@ class PlannedReference(ReferenceSimulator):
         raw[:12] = np.array([self.key, self.update, self.sample], "<u4").tobytes()
         if self.plan.gate_offset is not None:
             raw[self.plan.gate_offset :] = np.array([self.mean_q19, self.skipped], "<u4").tobytes()
+        if self.plan.selection_offset is not None:
+            first = self.plan.selection_offset
+            selected = np.array(words(self.selected, len(self.training.elastic)), "<u4")
+            raw[first : first + selected.nbytes] = selected.tobytes()
         for name, offset in self.plan.state_offsets.items():
             value = np.asarray(self.state[name], np.asarray(self.training.state[name]).dtype)
             raw[offset : offset + value.nbytes] = value.tobytes()
@@ -174,6 +199,7 @@ class PlannedReference(ReferenceSimulator):
         self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
         if self.plan.gate_offset is not None:
             self.mean_q19, self.skipped = gate_words(self.plan, raw)
+        self.selected = selected_tensors(self.plan, raw)
         self.state = state
 
     def _header(self, raw: bytes | bytearray) -> bytes:

@@ -44,6 +44,7 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
             latent=recipe.latent or "auto",
             stream="off",
             gate=recipe.gate,
+            elastic=recipe.elastic,
         )
     except PlanError as error:
         if not recipe.latent:
@@ -115,14 +116,16 @@ def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
         raise StateError(
             f"{where} was trained with another model, or with other flags than these: "
             f"--scheme {step.scheme.name}, {step.plan.training.classes} classes, "
-            f"--accumulate {step.plan.training.accumulate}{_gate(step)}; give those of the "
+            f"--accumulate {step.plan.training.accumulate}{_options(step)}; give those of the "
             "training, and the version of mcutrain that it was made with"
         )
 
 
-def _gate(step: TrainingStep) -> str:
+def _options(step: TrainingStep) -> str:
+    """And what else the state's layout depends on."""
     gate = step.plan.training.gate
-    return ", no gate" if gate is None else f", gate {gate.alpha:g}"
+    elastic = ", elastic" if step.plan.training.elastic else ""
+    return (", no gate" if gate is None else f", gate {gate.alpha:g}") + elastic
 
 
 def with_original_tail(graph: Graph, original: Graph) -> Graph:

@@ -84,11 +84,11 @@ def draw_scheme(s: Source, layers: int) -> UpdateScheme:
     )
 
 
-def draw_training(s: Source) -> TrainGraph:
+def draw_training(s: Source, elastic: bool = False) -> TrainGraph:
     graph = networks.draw_network(s)
     layers = sum(n.op.macs(graph.types(n.inputs), graph.types(n.outputs)) > 0 for n in graph.nodes)
     layers -= 1
-    options = TrainOptions(s.choice(("int8", "int16")), s.choice((1, 1, 3)))
+    options = TrainOptions(s.choice(("int8", "int16")), s.choice((1, 1, 3)), elastic=elastic)
     return networks.training_graph(graph, draw_scheme(s, layers), options)
 
 

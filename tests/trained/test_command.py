@@ -130,5 +130,5 @@ def test_diff_names_a_file_that_is_none(run: Run, model: Path, tmp_path: Path):
 
 def test_a_recipe_is_kept_in_full():
     scheme = UpdateScheme("mine", None, {"3": 0.25}, 2, 8, 4, False, {"3": [0.5, 1.5]})
-    recipe = Recipe(scheme, 7, "int16", 5, "mse", ("up", "down"), gate=0.8)
+    recipe = Recipe(scheme, 7, "int16", 5, "mse", ("up", "down"), gate=0.8, elastic=True)
     assert of_json(recipe.to_json(), "it") == recipe

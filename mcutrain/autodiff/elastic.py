@@ -1,0 +1,69 @@
+"""Which nodes of a training step serve which trained tensor, so that tensors can be left out.
+
+As in "ElasticTrainer: Speeding Up On-Device Training with Runtime Elastic Tensor Selection"
+(MobiSys 2023) a step updates only the tensors that are selected at the moment. The gradient is
+passed back no further than they need it. Every node that runs computes the same bits as if all did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mcutrain.ir.graph import Node
+
+WORD_BITS = 32
+
+
+@dataclass(frozen=True)
+class ElasticTensor:
+    """A trained tensor that a step may leave out.
+
+    name: of its state. residual: the state with its residual bits, if it has some. rate: what the
+    learning rate is multiplied by, one factor or one for each channel, which rate_axis counts.
+    bits: behind the point of the stored number; negative if it stands for a larger unit.
+    is_always_trained: of the last layer.
+    """
+
+    name: str
+    residual: str | None
+    rate: tuple[float, ...]
+    rate_axis: int
+    bits: int
+    is_always_trained: bool
+
+
+def served(
+    nodes: Iterable[Node], tensors: Iterable[ElasticTensor], updated: Mapping[str, str]
+) -> dict[str, frozenset[int]]:
+    """By node: the indices of the tensors whose update needs what it computes.
+
+    nodes: of the backward pass and of updates, in execution order. updated: state → its new value.
+    """
+    made = {updated[t.name]: i for i, t in enumerate(tensors)}
+    wanted: dict[str, frozenset[int]] = {name: frozenset({i}) for name, i in made.items()}
+    found: dict[str, frozenset[int]] = {}
+    for node in reversed(list(nodes)):
+        found[node.name] = frozenset().union(*(wanted.get(n, frozenset()) for n in node.outputs))
+        for name in node.inputs:
+            wanted[name] = wanted.get(name, frozenset()) | found[node.name]
+    return found
+
+
+def words(selection: Iterable[int], count: int) -> tuple[int, ...]:
+    """A selection of `count` tensors as the state keeps it: a bit each, 32 in a word."""
+    chosen = set(selection)
+    return tuple(
+        sum(1 << i - first for i in range(first, min(first + WORD_BITS, count)) if i in chosen)
+        for first in range(0, count, WORD_BITS)
+    )
+
+
+def selection_of(values: Iterable[int]) -> tuple[int, ...]:
+    """What words say, sorted."""
+    return tuple(
+        WORD_BITS * place + bit
+        for place, word in enumerate(values)
+        for bit in range(WORD_BITS)
+        if word >> bit & 1
+    )

@@ -1,0 +1,145 @@
+"""Elastic steps: what is left out keeps its bits, and so does all that is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
+from mcutrain.autodiff.elastic import selection_of, words
+from mcutrain.memplan import TrainingPlan, plan_training
+from mcutrain.simulation import CompiledSimulator, PlannedReference
+from tests.ops.drawing import Source, drawn
+from tests.simulation import networks
+from tests.simulation.test_training_steps import QUICK, draw_training
+
+ELASTIC = TrainOptions(elastic=True)
+Selections = tuple[tuple[int, ...], ...]
+
+
+def draw_elastic(s: Source) -> tuple[TrainGraph, Selections]:
+    training = draw_training(s, elastic=True)
+    count = len(training.elastic)
+    return training, tuple(s.subset(count) for _ in range(4))
+
+
+def simulators(plan: TrainingPlan) -> tuple[PlannedReference, CompiledSimulator]:
+    return PlannedReference(plan, 7), CompiledSimulator(plan, seed=7, extra_flags=QUICK)
+
+
+def assert_same_bits(plan: TrainingPlan, selections: Selections) -> None:
+    """Of all selections, one after the other, each for an update or two."""
+    reference, compiled = simulators(plan)
+    each = 2 * plan.training.accumulate
+    steps = each * len(selections)
+    x, labels = networks.samples(plan.training.forward, steps, plan.training.classes)
+    rates = networks.rates(steps)
+    for i, chosen in enumerate(selections):
+        for simulator in (reference, compiled):
+            simulator.select(chosen)
+        here = slice(each * i, each * (i + 1))
+        expected = reference.train(x[here], labels[here], rates[here])
+        found = compiled.train(x[here], labels[here], rates[here])
+        assert [list(v) for v in found] == [list(v) for v in expected]
+        assert compiled.save() == reference.save()
+        assert compiled.selected == reference.selected
+    again = PlannedReference(plan)
+    again.load(compiled.save())
+    assert again.selected == reference.selected
+
+
+@settings(max_examples=8)
+@given(case=drawn(draw_elastic))
+def test_c_and_numpy_leave_out_the_same_of_drawn_networks(
+    case: tuple[TrainGraph, Selections],
+) -> None:
+    training, selections = case
+    assert_same_bits(plan_training(training, align_bytes=8), selections)
+
+
+def test_the_gate_leaves_the_selection() -> None:
+    options = TrainOptions(gate=Gate.of(1), elastic=True)
+    plan = plan_training(networks.training_graph(networks.modern_network(), None, options), 8)
+    count = len(plan.training.elastic)
+    assert_same_bits(plan, (range(3), range(count), (count - 1,), (0, 2, 5)))
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    "network", [networks.residual_network, networks.modern_network, networks.shortcuts_network]
+)
+def test_each_tensor_alone_learns_what_it_learns_with_all(network: Any, accumulate: int) -> None:
+    """The rest of the state stays, but for the exponents on the way, and the loss's."""
+    options = TrainOptions("int8", accumulate, elastic=True)
+    training = networks.training_graph(network(), None, options)
+    plain = networks.training_graph(network(), None, replace(options, elastic=False))
+    x, labels = networks.samples(training.forward, accumulate, training.classes)
+    rates = networks.rates(accumulate)
+    full = PlannedReference(plan_training(plain, 8), 7)
+    full.train(x, labels, rates)
+    plan = plan_training(training, 8)
+    assert [t.is_always_trained for t in training.elastic[:3]] == [True, True, False]
+    for i, tensor in enumerate(training.elastic):
+        alone = PlannedReference(plan, 7)
+        alone.select([i])
+        assert alone.selected == tuple(sorted({0, 1, i}))
+        alone.train(x, labels, rates)
+        trained = [training.elastic[k] for k in alone.selected]
+        names = {n for t in trained for n in (t.name, t.residual, _sum(t.name)) if n is not None}
+        for name, value in training.state.items():
+            if name in names:
+                np.testing.assert_array_equal(alone.state[name], full.state[name], tensor.name)
+            elif "exponent" not in name:
+                np.testing.assert_array_equal(alone.state[name], value, tensor.name)
+            else:
+                same = [np.array_equal(alone.state[name], v) for v in (value, full.state[name])]
+                assert any(same), (tensor.name, name)
+
+
+def _sum(name: str) -> str:
+    """Of accumulated gradients."""
+    return f"{name}.sum"
+
+
+def test_a_tensor_near_the_loss_runs_few_nodes() -> None:
+    training = networks.training_graph(networks.residual_network(), None, ELASTIC)
+    needed = [
+        {n for n, tensors in training.served.items() if i in tensors}
+        for i in range(len(training.elastic))
+    ]
+    assert len(needed[0]) == len(needed[1]) == 1  # the head's: an update each
+    assert all(len(a) <= len(b) for a, b in zip(needed[2::2], needed[4::2], strict=False))
+    last = {n.name for n in training.graph.nodes[training.loss_step + 1 :]}
+    others = {name for n in needed for name in n if ".update" in name}
+    passed_on = {n for n in last - others if "weight" not in n}
+    assert needed[-1] >= passed_on
+
+
+def test_an_elastic_step_with_all_tensors_is_the_plain_one() -> None:
+    network = networks.modern_network()
+    plans = [
+        plan_training(networks.training_graph(network, None, TrainOptions(elastic=e)), 8)
+        for e in (False, True)
+    ]
+    assert plans[0].arena.offsets == plans[1].arena.offsets
+    assert plans[1].state_bytes == plans[0].state_bytes + 4
+    x, labels = networks.samples(network, 6, 4)
+    states = []
+    for plan in plans:
+        compiled = simulators(plan)[1]
+        compiled.train(x, labels, networks.rates(6))
+        states.append(compiled.state)
+    assert networks.states_differ(*states) == []
+
+
+@given(st.sets(st.integers(0, 69)))
+def test_words_say_the_selection(chosen: set[int]) -> None:
+    found = words(chosen, 70)
+    assert len(found) == 3
+    assert selection_of(found) == tuple(sorted(chosen))
+    assert words(range(70), 70) == (2**32 - 1, 2**32 - 1, 63)
