@@ -18,7 +18,8 @@ typedef enum {
     MCT_ERROR_FORMAT = 3,   /* no saved state, or of another version of mcutrain */
     MCT_ERROR_MODEL = 4,    /* of another model or scheme */
     MCT_ERROR_CHECKSUM = 5, /* damaged */
-    MCT_ERROR_RANGE = 6, /* a bias is beyond what sums allow; training never makes such a state */
+    MCT_ERROR_RANGE = 6,  /* a bias is beyond what sums allow; training never makes such a state */
+    MCT_ERROR_BUDGET = 7, /* too little time for what is always trained; see mct_elastic.h */
 } mct_status;
 
 /* "MCTS", version, model hash (8 bytes), state bytes, CRC-32 of all before it and of the state;

@@ -156,6 +156,12 @@ class ElasticProblem:
             words[k // 32] |= 1 << k % 32
         return tuple(words)
 
+    @property
+    def scratch_bytes(self) -> int:
+        """MCT_ELASTIC_SCRATCH_BYTES: what the C needs to choose."""
+        places = UNITS + 2
+        return 6 * places + max(len(self.update_times) * UNITS // 8, 4 * places)
+
     @cached_property
     def _table(self) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
         tensors: list[int] = []
@@ -222,7 +228,7 @@ class _Search:
             if self.time(reach, chosen) <= self.left:
                 break
         else:
-            chosen = self.fitting(reach)  # very many tensors of less than half a unit
+            chosen = set()  # very many tensors of less than half a unit
         return self.improved(reach, chosen)
 
     @property
@@ -280,33 +286,43 @@ class _Search:
                 units -= self.units(self.problem.update_times[k])
         return chosen
 
-    def fitting(self, reach: int) -> set[int]:
-        """Each tensor for which there is time in its turn."""
-        chosen: set[int] = set()
-        for k in self.tensors(reach):
-            if self.importance[k] > 0 and self.time(reach, {*chosen, k}) <= self.left:
-                chosen.add(k)
-        return chosen
-
     def improved(self, reach: int, chosen: set[int]) -> set[int]:
-        """Use what rounding left: tensors come, alone or for another one, while importance grows.
-
-        The exchange that gains most is first; of equals the one of the first tensor that comes,
-        without another one that goes, then for the first that does.
-        """
-        tensors, times = self.tensors(reach), self.problem.update_times
+        """Use the time that rounding left."""
+        chosen = self.with_more(reach, chosen)
         for _ in range(EXCHANGES):
-            spare = self.left - self.time(reach, chosen)
-            gain, coming, going = 0, -1, -1
-            for k in (k for k in tensors if k not in chosen):
-                for out in (-1, *(k for k in tensors if k in chosen)):
-                    freed, lost = (times[out], self.importance[out]) if out >= 0 else (0, 0)
-                    if times[k] <= spare + freed and self.importance[k] - lost > gain:
-                        gain, coming, going = self.importance[k] - lost, k, out
-            if gain == 0:
+            exchanged = self.exchanged(reach, chosen)
+            if exchanged == chosen:
                 break
-            chosen = (chosen | {coming}) - {going}
+            chosen = self.with_more(reach, exchanged)
         return chosen
+
+    def with_more(self, reach: int, chosen: set[int]) -> set[int]:
+        """And what there is still time for, the most important first, of equals the first."""
+        times, importance = self.problem.update_times, self.importance
+        spare = self.left - self.time(reach, chosen)
+        rest = [k for k in self.tensors(reach) if k not in chosen and importance[k] > 0]
+        found = set(chosen)
+        for k in sorted(rest, key=lambda k: -importance[k]):
+            if times[k] <= spare:
+                found.add(k)
+                spare -= times[k]
+        return found
+
+    def exchanged(self, reach: int, chosen: set[int]) -> set[int]:
+        """One tensor in the place of another so that it gains most, as long as one gains.
+
+        Of equals the first that comes, then the first that goes.
+        """
+        tensors = self.tensors(reach)
+        times, importance = self.problem.update_times, self.importance
+        spare = self.left - self.time(reach, chosen)
+        inside = [k for k in tensors if k in chosen]
+        gain, coming, going = 0, -1, -1
+        for k in (k for k in tensors if k not in chosen):
+            for out in inside if importance[k] > gain else ():
+                if times[k] <= spare + times[out] and importance[k] - importance[out] > gain:
+                    gain, coming, going = importance[k] - importance[out], k, out
+        return (chosen | {coming}) - {going} if gain else chosen
 
     def tensors(self, reach: int) -> Sequence[int]:
         """Of a reach, but for those always trained, in the order of `reach_tensors`."""

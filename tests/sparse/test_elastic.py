@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mcutrain.errors import ArgumentError
+from mcutrain.simulation.build import SANITIZE, WARNINGS
 from mcutrain.sparse.elastic import (
+    MOST_REACHES,
     SPARE_UNITS,
     UNITS,
     ElasticProblem,
@@ -19,8 +23,13 @@ from mcutrain.sparse.elastic import (
     budget,
     choose,
 )
+from mcutrain.target import FIRMWARE
 
-EXACT, ROUNDED = 1000, 300
+EXACT, ROUNDED, LARGE = 1000, 300, 60
+HARNESS = Path(__file__).with_name("elastic_harness.c")
+RUNTIME = FIRMWARE / "runtime"
+OK, BUDGET = 0, 7
+"""mct_status."""
 STEPS = UNITS - SPARE_UNITS
 SHAPES = ("chain", "residual", "branches")
 Sets = tuple[frozenset[int], ...]
@@ -120,6 +129,125 @@ def rounded_cases() -> tuple[Case, ...]:
     return tuple(cases(ROUNDED, lambda draw, unit: draw.randint(0, 100 * unit)))
 
 
+@cache
+def halved_cases() -> tuple[Case, ...]:
+    """Times between two units, and little importance: roundings and ties decide."""
+    found = cases(ROUNDED, lambda draw, unit: unit * draw.randint(0, 160) // 2)
+    return tuple(replace(c, importance=tuple(i % 3 for i in c.importance)) for c in found)
+
+
+@cache
+def large_cases() -> tuple[Case, ...]:
+    """More tensors than all sets of which could be tried, of a chain with some branches."""
+    draw = random.Random(1)
+    found = []
+    for number in range(LARGE):
+        count = draw.choice((2, 31, 33, 64, 84, 100))
+        chain = [frozenset(range(k // 2)) for k in range(count)]
+        branch = [frozenset({*range(k // 3), 500 + k % 3}) for k in range(count) if number % 4 == 0]
+        needs = (*chain, *branch[::7])
+        most = draw.choice((3, 1000, 2**31 // len(needs)))
+        case = Case(
+            needs,
+            tuple(int(draw.randint(0, most) * draw.random()) for _ in range(504)),
+            tuple(int(draw.randint(0, most) * draw.random() ** 2) for _ in needs),
+            (0, 1),
+            tuple(draw.randint(0, (2**31 - 1) // len(needs)) for _ in needs),
+            0,
+        )
+        whole = case.problem.backward_time - case.problem.least_time
+        found.append(replace(case, left=draw.randint(0, whole)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The harness with mct_elastic.c, of one compiler."""
+
+    file: Path
+
+    @staticmethod
+    def make(command: Sequence[str], flags: Sequence[str], file: Path) -> Program:
+        """Raises AssertionError for a warning."""
+        sources = [str(HARNESS), str(RUNTIME / "mct_elastic.c")]
+        arguments = ["-std=c11", *WARNINGS, *flags, f"-I{RUNTIME}", *sources, "-o", str(file)]
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return Program(file)
+
+    def budgets(self, questions: Sequence[tuple[int, int, int]]) -> list[int]:
+        """mct_elastic_budget of each."""
+        words = [number for question in questions for number in question]
+        return self.run("budget", [len(questions), *words])
+
+    def chosen(self, cases: Sequence[Choice]) -> list[tuple[int, tuple[int, ...]]]:
+        """mct_elastic_choose of each: the status, and the tensors."""
+        words = [len(cases), *(word for case in cases for word in case.words)]
+        answers = iter(self.run("choose", words))
+        found = []
+        for case in cases:
+            status, scratch_bytes = next(answers), next(answers)
+            assert scratch_bytes == case.problem.scratch_bytes
+            bits = [next(answers) for _ in case.problem.always_words]
+            every = range(32 * len(bits))
+            found.append((status, tuple(k for k in every if bits[k // 32] >> k % 32 & 1)))
+        assert not list(answers)
+        return found
+
+    def run(self, what: str, words: Sequence[int]) -> list[int]:
+        sent = np.array(words, np.uint32).tobytes()
+        done = subprocess.run([self.file, what], input=sent, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr.decode()[:4000]
+        return [int(word) for word in np.frombuffer(done.stdout, np.uint32)]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What choose is asked."""
+
+    problem: ElasticProblem
+    importance: tuple[int, ...]
+    budget: int
+
+    @property
+    def words(self) -> list[int]:
+        """As the harness reads them."""
+        p = self.problem
+        counts = [len(p.update_times), len(p.reaches), len(p.reach_tensors), self.budget]
+        rows = [number for row in p.reach_rows for number in row]
+        tables = [*p.update_times, *self.importance, *p.always_words, *rows, *p.reach_tensors]
+        return counts + tables
+
+    @property
+    def answer(self) -> tuple[int, tuple[int, ...]]:
+        """What C has to say."""
+        if self.budget < self.problem.least_time:
+            return BUDGET, self.problem.always
+        return OK, choose(self.problem, self.importance, self.budget)
+
+
+@pytest.fixture(scope="module")
+def programs(
+    c_compilers: list[tuple[str, ...]],
+    sanitizing: dict[str, tuple[str, ...]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> list[Program]:
+    """Of every compiler, and with sanitizers."""
+    folder = tmp_path_factory.mktemp("elastic")
+    plain = [(command, ("-O2",)) for command in c_compilers]
+    checked = [(command, ("-O1", *SANITIZE)) for command in sanitizing.values()]
+    return [
+        Program.make(command, flags, folder / f"{i}")
+        for i, (command, flags) in enumerate((*plain, *checked))
+    ]
+
+
+def assert_c_chooses_alike(programs: Sequence[Program], choices: Sequence[Choice]) -> None:
+    expected = [choice.answer for choice in choices]
+    for program in programs:
+        assert program.chosen(choices) == expected
+
+
 # ------------------------------------------------------------------------------------------- tests
 
 
@@ -199,6 +327,13 @@ def test_many_tensors_of_less_than_half_a_unit_still_fit() -> None:
     assert count in chosen
 
 
+def test_what_rounding_leaves_is_filled_with_the_most_important_then_the_first() -> None:
+    """Of 200 tensors of a unit and a half, counted as two, 128 are in 256 units and 168 in 252."""
+    even = ElasticProblem.of([frozenset()] * 200, [], [3] * 200, [])
+    assert choose(even, [1] * 200, 504) == tuple(range(168))
+    assert choose(even, [1] * 150 + [2] * 50, 504) == (*range(118), *range(150, 200))
+
+
 def test_of_equals_the_cheaper_reach_and_what_does_without_the_later_are_taken() -> None:
     needs = [frozenset[int](), frozenset({0}), frozenset({0}), frozenset({0, 1})]
     problem = ElasticProblem.of(needs, [5, 5], [1, 10, 10, 5], [0])
@@ -252,3 +387,52 @@ def test_the_budget_is_the_share_of_the_step_without_the_forward_pass() -> None:
     for wrong in ((-1, 1, 1), (65537, 1, 1), (1, -1, 1), (1, 1, 2**32)):
         with pytest.raises(ArgumentError, match=r"give 0 to 1|at least 0"):
             budget(*wrong)
+
+
+def test_c_chooses_the_same(programs: list[Program]) -> None:
+    cases = (*exact_cases(), *rounded_cases(), *halved_cases(), *large_cases())
+    assert_c_chooses_alike(programs, [Choice(c.problem, c.importance, c.budget) for c in cases])
+
+
+def test_c_chooses_the_same_at_the_limits_of_what_numbers_may_be(programs: list[Program]) -> None:
+    top, many = 2**31 - 1, 700
+    chain = [frozenset(range(k)) for k in range(4)]
+    wide = ElasticProblem.of(chain, [top, 0, 0], [top, 0, 1, 0], [0])
+    alone = ElasticProblem.of([frozenset()], [], [top], [])
+    small = ElasticProblem.of([frozenset()] * (many + 1), [], [5] + [198] * many, [0])
+    free = ElasticProblem.of([frozenset()] * 40, [], [0] * 40, [39])
+    branches = ElasticProblem.of([frozenset({k}) for k in range(10)], [1] * 10, [1] * 10, [])
+    even = ElasticProblem.of([frozenset()] * 200, [], [3] * 200, [])
+    choices = [
+        *(Choice(even, tuple(i % m for i in range(200)), b) for m in (2, 3, 5) for b in (503, 504)),
+        *(Choice(wide, i, b) for i in wide_importances(top) for b in budgets_about(wide)),
+        *(Choice(alone, (i,), b) for i in (0, 1, top) for b in (0, top - 1, top, 2**32 - 1)),
+        *(Choice(small, (0, *range(1, many), 0), b) for b in (4, 5, 60_000, 100_005, 2**32 - 1)),
+        *(Choice(free, tuple(range(40)), b) for b in (0, 1, 2**32 - 1)),
+        *(Choice(branches, tuple(range(1, 11)), b) for b in range(22)),
+    ]
+    assert len(branches.reaches) == MOST_REACHES
+    assert_c_chooses_alike(programs, choices)
+
+
+def wide_importances(top: int) -> list[tuple[int, ...]]:
+    return [(0, 0, 0, 0), (top, 0, 0, 0), (0, top, 0, 0), (0, 1, 1, top - 2), (1, 0, top - 1, 0)]
+
+
+def budgets_about(problem: ElasticProblem) -> list[int]:
+    edges = (0, problem.least_time, problem.backward_time, 2**32 - 1)
+    near = {edge + step for edge in edges for step in (-257, -1, 0, 1, 252, 253, 257)}
+    return sorted(budget for budget in near if 0 <= budget < 2**32)
+
+
+def test_c_computes_the_same_budget(programs: list[Program]) -> None:
+    draw = random.Random(2)
+    most = 2**32 - 1
+    times = [0, 1, 2**31, most, *(draw.randint(0, most) for _ in range(8))]
+    shares = [0, 1, 32768, 65535, 65536, *(draw.randint(0, 65536) for _ in range(8))]
+    questions = [(s, f, b) for s in shares for f in times for b in times]
+    expected = [budget(*question) for question in questions]
+    assert any(expected)
+    for program in programs:
+        assert program.budgets(questions) == expected
+        assert program.budgets([(65537, 7, 9), (most, most, most)]) == [9, most]
