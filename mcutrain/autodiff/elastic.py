@@ -7,12 +7,16 @@ passed back no further than they need it. Every node that runs computes the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mcutrain.ir.graph import Node
 
 WORD_BITS = 32
+FACTOR_BITS = 16
+FREE_BITS = 17
+"""Products of two moves have 30 bits and factors 16: of so many bits of a count none overflows."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,35 @@ class ElasticTensor:
     rate_axis: int
     bits: int
     is_always_trained: bool
+
+
+@dataclass(frozen=True)
+class ImportanceScales:
+    """What turns moves of a tensor's stored numbers into their importance.
+
+    factors: 1 / rate of each channel, or one for all: factor / 2^16 * 2^exponent, where sums of a
+    channel lose dropped_bits. Number i of `count` is of channel i // inner % len(factors).
+    """
+
+    factors: tuple[int, ...]
+    exponent: int
+    dropped_bits: int
+    inner: int
+    count: int
+
+
+def importance_of(tensor: ElasticTensor, shape: tuple[int, ...]) -> ImportanceScales:
+    """Of a tensor of this shape, so that no sum overflows int64."""
+    real = [4.0**-tensor.bits / rate if rate > 0 else 0.0 for rate in tensor.rate]
+    exponent = math.frexp(max(real))[1]
+    scaled = (round(math.ldexp(value, FACTOR_BITS - exponent)) for value in real)
+    factors = tuple(min(value, 2**FACTOR_BITS - 1) for value in scaled)
+    count = math.prod(shape)
+    dropped = max(count.bit_length() - FREE_BITS, 0)
+    inner = count
+    if len(factors) > 1:
+        inner = math.prod(shape[tensor.rate_axis % len(shape) + 1 :])
+    return ImportanceScales(factors, exponent + dropped, dropped, inner, count)
 
 
 def served(

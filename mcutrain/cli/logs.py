@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcutrain.cli.training import decision_facts
+
 if TYPE_CHECKING:
     from mcutrain_host.log import Log, Logs
 
@@ -84,7 +86,7 @@ class _Taking:
 
     def __init__(self, step: TrainingStep, run: Run, log: Log) -> None:
         self.step, self.run, self.log = step, run, log
-        self.tested = self.begun = 0
+        self.tested = self.begun = self.told = 0
         self.is_connected = False
 
     def trained(self, progress: Progress) -> None:
@@ -93,6 +95,7 @@ class _Taking:
         first = progress.trained - len(progress.steps.losses_q16)
         self._connect(first)
         self._tests()
+        self._selections()
         losses, labels = progress.steps.losses_q16.tolist(), progress.steps.labels.tolist()
         predictions = progress.steps.predictions.tolist()
         for i, rate in enumerate(progress.steps.rates):
@@ -128,6 +131,8 @@ class _Taking:
         if self.is_connected:
             return
         self.is_connected, self.begun = True, position
+        decisions = self.run.state.decisions
+        self.told = sum(decision.step < position for decision in decisions)
         count = self.run.course.epoch_steps
         self.tested = max(position - 1, 0) // count  # epochs whose tests an earlier run logged
         facts = {
@@ -143,6 +148,13 @@ class _Taking:
         state = self.run.state
         if position == 0 and state.before is not None:
             self._evaluated(0, state.before, state.loss_before, state.auc_before)
+
+    def _selections(self) -> None:
+        """What was selected since the last call."""
+        for decision in self.run.state.decisions[self.told :]:
+            facts = decision_facts(decision, self.step.plan.training.elastic)
+            self.log.write("selected", decision.step, facts)
+        self.told = len(self.run.state.decisions)
 
     def _tests(self) -> None:
         """Those of the epochs that ended since the last call."""

@@ -229,6 +229,7 @@ class StepOptions:
     part: Literal["whole", "tail"] = "whole"
     latent: str = AUTO
     gate: float | None = None
+    elastic: bool = False
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -251,6 +252,7 @@ class StepOptions:
                 loss=self.loss,
                 added=self.added,
                 gate=self.gate,
+                elastic=self.elastic,
                 stream=self.stream,
                 part=self.part,
                 latent=self.latent,
@@ -272,6 +274,7 @@ class StepOptions:
             self.loss,
             self.added,
             gate=self.gate,
+            elastic=self.elastic,
         )
 
     def _scheme(self) -> UpdateScheme:

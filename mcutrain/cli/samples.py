@@ -137,6 +137,34 @@ Std = Annotated[
     str | None,
     typer.Option(parser=parse_numbers, metavar="S,…", help="See --mean.", show_default=False),
 ]
+Elastic = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Update only the tensors that lately helped most, so that a step takes this share of "
+        "its time in the mean, such as 0.7. Without, all that the scheme names.",
+        show_default=False,
+    ),
+]
+Every = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="STEPS",
+        help="From one choice of --elastic to the next, of which a tenth train everything to see "
+        "what helps; by default an epoch's.",
+        show_default=False,
+    ),
+]
+TimesOf = Annotated[
+    str | None,
+    typer.Option(
+        "--board",
+        metavar="BOARD",
+        help="Whose time --elastic shares out; by default that of a Cortex-M4 or M7.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -241,6 +269,32 @@ class ScheduledLearningFlags(LearningFlags):
     def settings(self, seed: int) -> RunSettings:
         """Of a run."""
         return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
+
+
+@dataclass(frozen=True)
+class ElasticFlags:
+    """Flags of training what helps most."""
+
+    elastic: Elastic = None
+    every: Every = 0
+    board: TimesOf = None
+
+    def of(self, settings: RunSettings) -> RunSettings:
+        """The settings with them."""
+        from mcutrain.errors import DataError
+
+        for flag, is_given in (("--every", self.every), ("--board", self.board)):
+            if is_given and self.elastic is None:
+                raise DataError(f"{flag} is of a run with --elastic SHARE: give that, too")
+        return replace(settings, elastic=self.elastic, every=self.every)
+
+    @property
+    def isa(self) -> str:
+        """Of the chip whose time counts."""
+        from mcutrain.cost.instructions import USUAL_ISA
+        from mcutrain.target import load_target
+
+        return USUAL_ISA if self.board is None else load_target(self.board).isa
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,12 @@ from mcutrain.cli.output import (
     show_json,
 )
 from mcutrain.cli.training import (
+    decision_facts,
     rate_hint,
     rate_line,
     score_lines,
     searching,
+    selection_lines,
     skipped_line,
     watching,
 )
@@ -45,6 +47,7 @@ def simulate(
     step_flags: options.StepFlags,
     learning: inputs.ScheduledLearningFlags,
     replaying: inputs.ReplayFlags,
+    selecting: inputs.ElasticFlags,
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
@@ -101,7 +104,10 @@ def simulate(
     if tensorboard is not None:
         check_tensorboard(tensorboard)
     settings = replaying.of(replace(learning.settings(seed), test_every=test_every))
+    settings = selecting.of(settings)
+    isa = selecting.isa
     flags = step_flags.options(scheme, no_qas)
+    flags = replace(flags, elastic=settings.elastic is not None)
     source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log):
         if path is not None:
@@ -109,7 +115,7 @@ def simulate(
     step, split = _load(model, source, flags, classes, settings)
     if not json:
         say(_headline(step, split))
-    backend = _Backend(reference, portable, latent)
+    backend = _Backend(reference, portable, latent, isa)
     run, found = _prepare(step, split, continued(settings, checkpoint), source, backend)
     if not json and learning.lr is None:
         say(rate_line(run.settings.learning_rate, found, run.samples.split))
@@ -137,6 +143,7 @@ class _Backend:
     reference: bool
     portable: bool
     latent: str
+    isa: str
 
 
 def _load(
@@ -197,6 +204,7 @@ def _prepare(
             settings,
             simulator=simulator,
             normalization=source.normalization,
+            isa=backend.isa,
             report=report,
             found=found.append,
         )
@@ -239,12 +247,21 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "step_us": result.step_us,
         "latent": result.latent or None,
         "skipped": result.skipped,
+        "selections": _selections(step, result),
         "arena_bytes": result.arena_bytes,
         "state_bytes": result.state_bytes,
         "sram_bytes": result.sram_bytes,
         "saturated_biases": result.saturated_biases,
         "state_sha256": hashlib.sha256(result.saved).hexdigest(),
     }
+
+
+def _selections(step: TrainingStep, result: SimulationResult) -> list[dict[str, Any]] | None:
+    """What was trained from which step on, by name; None if everything was, always."""
+    tensors = step.plan.training.elastic
+    if not tensors:
+        return None
+    return [decision_facts(decision, tensors) for decision in result.decisions]
 
 
 def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
@@ -287,3 +304,5 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
         show(f"                from {result.latent} on, which was computed once for each sample")
     if result.skipped is not None:
         show(skipped_line(result.skipped, result.steps))
+    for line in selection_lines(result.decisions, step.plan.training.elastic):
+        show(line)

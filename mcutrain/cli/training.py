@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcutrain.cli.output import err, percent, training_bar
 
 if TYPE_CHECKING:
+    from mcutrain.autodiff.elastic import ElasticTensor
     from mcutrain.data import Split
     from mcutrain.runs.training import Watch
-    from mcutrain.simulation import EpochResult, FoundRate, Progress, Run
+    from mcutrain.simulation import Decision, EpochResult, FoundRate, Progress, Run
 
 SMOOTHING = 0.005
 """Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
@@ -119,6 +120,33 @@ def skipped_line(skipped: int, steps: int) -> str:
         f"skipped         {skipped:,} of {steps:,} steps, {percent(skipped / max(steps, 1))}: "
         "their loss did not pass the gate"
     )
+
+
+def selection_lines(
+    decisions: Sequence[Decision], tensors: Sequence[ElasticTensor]
+) -> Iterator[str]:
+    """What an elastic run trained, a line for each selection."""
+    title = "trained"
+    for decision in decisions:
+        facts = decision_facts(decision, tensors)
+        most = sorted(facts["importance"].items(), key=lambda item: -item[1])[:3]
+        because = ", ".join(f"{name} {percent(share)}" for name, share in most if share > 0)
+        yield (
+            f"{title:16}{len(decision.tensors)} of {len(tensors)} tensors from step "
+            f"{decision.step + 1:,} on" + (f"; what helped: {because}" if because else "")
+        )
+        title = ""
+
+
+def decision_facts(decision: Decision, tensors: Sequence[ElasticTensor]) -> dict[str, Any]:
+    """A selection by the tensors' names. importance: of each, as a share of all."""
+    total = max(sum(decision.importance), 1)
+    named = zip(tensors, decision.importance, strict=True)
+    return {
+        "step": decision.step,
+        "tensors": [tensors[i].name for i in decision.tensors],
+        "importance": {tensor.name: value / total for tensor, value in named},
+    }
 
 
 def score_lines(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[str]:

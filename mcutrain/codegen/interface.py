@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mcutrain import data
 from mcutrain.errors import McutrainError
 from mcutrain.memplan.latent import DEEPEST
+from mcutrain.sparse.elastic import ElasticTimes
 
 DEFAULT_PREFIX = "mct"
 MOST_CHARACTERS = 24
@@ -21,7 +22,9 @@ class Interface:
     parameters do not tell. latent: a tensor's name, or auto, that steps may begin with, too (see
     mcutrain.memplan.find_latent); None for the input alone. remember: latents in the ring of a
     library, or of a board's firmware, which trains on them again; 0: none; with some the latent is
-    auto if it is not said. Raises McutrainError for a prefix that is no name, or that mct_ owns.
+    auto if it is not said. elastic: by which the program selects the tensors of an elastic step;
+    None: whoever calls it does. Raises McutrainError for a prefix that is no name, or that mct_
+    owns.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -29,6 +32,7 @@ class Interface:
     normalization: data.Normalization | None = None
     latent: str | None = None
     remember: int = 0
+    elastic: ElasticTimes | None = None
 
     def __post_init__(self) -> None:
         if self.remember < 0:

@@ -31,7 +31,7 @@ from mcutrain_host.manifest import (
 )
 
 from mcutrain import data
-from mcutrain.autodiff.elastic import words
+from mcutrain.autodiff.elastic import importance_of, words
 from mcutrain.codegen import firmware
 from mcutrain.codegen.c_text import CTYPES, broken, comment, lines, paragraph, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
@@ -40,6 +40,7 @@ from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, to_csv
+from mcutrain.sparse.elastic import UNITS, ElasticTimes
 from mcutrain.target import Target
 
 TEMPLATES = (
@@ -55,6 +56,7 @@ OPTIONAL = {"mct_class_names.c": "class_names", "mct_pixel_codes.c": "pixel_code
 BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
 EXAMPLE = "example/main.c"
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
+SELECTION_SOURCES = ("runtime/mct_elastic.c", "runtime/mct_importance.c", "runtime/mct_selection.h")
 KEPT_FILES = ("trained.mcts", "train.jsonl")
 """What `mcutrain train` leaves in a project: it outlives the project that it came from."""
 RUNTIME_HEADERS = ("mct_fixedpoint", "mct_quantize", "mct_types")
@@ -137,7 +139,8 @@ def generate(
     is_tail = plan.training.is_tail
     latent = None if wanted is None or is_tail else find_latent(plan, wanted)
     program = Program(plan, interface.prefix, latent)
-    found = firmware_files(program, "portable" if target is None else target.isa)
+    isa = "portable" if target is None else target.isa
+    found = firmware_files(program, isa, interface.elastic is not None)
     if target is None:  # a board's samples come from its host, which varies them
         more = firmware.library_files(bool(interface.remember))
         found |= firmware.with_includes(more)
@@ -231,11 +234,17 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def firmware_files(program: Program, isa: str = "portable") -> dict[str, str]:
-    """The runtime and the kernels that are used, with all that they include."""
+def firmware_files(
+    program: Program, isa: str = "portable", selects: bool = False
+) -> dict[str, str]:
+    """The runtime and the kernels that are used, with all that they include.
+
+    selects: the project decides which tensors are trained.
+    """
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
     names += ["runtime/mct_stream.c"] if program.segments else []
     names += ["runtime/mct_gate.h"] if program.training.gate else []
+    names += SELECTION_SOURCES if selects else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
     files = {name: firmware.firmware_text(name) for name in names}
@@ -297,7 +306,7 @@ def template_values(
         "loss": program.loss,
         "backward": program.backward,
         "gate": _gate(program),
-        "elastic": _elastic(plan),
+        "elastic": _elastic(plan, interface.elastic),
         "apply": program.apply,
         "constants": [
             _constant(name, tensor.data, tensor) for name, tensor in program.constants.values()
@@ -382,8 +391,11 @@ def _gate(program: Program) -> dict[str, Any] | None:
     }
 
 
-def _elastic(plan: TrainingPlan) -> dict[str, Any] | None:
-    """The trained tensors by their bits, and where the state says which are trained now."""
+def _elastic(plan: TrainingPlan, times: ElasticTimes | None) -> dict[str, Any] | None:
+    """The trained tensors by their bits, and where the state says which are trained now.
+
+    times: of what can be left out; None if the project does not decide it.
+    """
     tensors = plan.training.elastic
     if not tensors:
         return None
@@ -398,7 +410,51 @@ def _elastic(plan: TrainingPlan) -> dict[str, Any] | None:
             )
         ],
         "place": f"STATE(uint32_t, {plan.selection_offset})",
+        "tensors": None,
+        **({} if times is None else _selecting(plan, times)),
     }
+
+
+def _selecting(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
+    """What the project decides by which tensors are trained.
+
+    Raises McutrainError for an arena that is too small to do it in.
+    """
+    needs = selecting_bytes(len(plan.training.elastic))
+    if plan.arena_bytes < needs:
+        raise McutrainError(
+            f"the choice of tensors computes in {needs:,} bytes of the arena, and this one has "
+            f"{plan.arena_bytes:,}: train so small a network without --elastic"
+        )
+    factors: list[int] = []
+    rows = []
+    for tensor in plan.training.elastic:
+        found = importance_of(tensor, np.asarray(plan.training.state[tensor.name]).shape)
+        size_bytes = np.asarray(plan.training.state[tensor.name]).itemsize
+        residual = 0 if tensor.residual is None else plan.state_offsets[tensor.residual]
+        places = (plan.state_offsets[tensor.name], residual)
+        sizes = (found.count, len(found.factors), found.inner, found.exponent, size_bytes)
+        bits = (0 if tensor.residual is None else tensor.bits, found.dropped_bits)
+        numbers = ", ".join(map(str, (*places, *sizes, *bits)))
+        rows.append((f"factors + {len(factors)}, {numbers}", comment(tensor.name)))
+        factors += found.factors
+    problem = times.problem
+    return {
+        "tensors": rows,
+        "factors": list(lines(np.array(factors))),
+        "forward_time": times.forward,
+        "backward_time": problem.backward_time,
+        "unit": comment(times.unit),
+        "update_times": list(lines(np.array(problem.update_times))),
+        "reach_tensors": list(lines(np.array(problem.reach_tensors))),
+        "reaches": [", ".join(map(str, row)) for row in problem.reach_rows],
+    }
+
+
+def selecting_bytes(tensors: int) -> int:
+    """In the arena: MCT_ELASTIC_SCRATCH_BYTES, importances, and the numbers they are made of."""
+    places = UNITS + 2
+    return 12 * tensors + 6 * places + max(tensors * (UNITS // 8), 4 * places)
 
 
 def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:

@@ -28,6 +28,8 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 COSTS = FIRMWARE / "costs"
+USUAL_ISA = "dsp"
+"""Of the chips that most train on: Cortex-M4 and M7."""
 OTHER = "other"
 """Whose terms stand for a function that was never measured; they are rather too high."""
 ENGINE_INSTRUCTIONS = 700

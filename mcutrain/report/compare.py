@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcutrain.cost.instructions import estimate
+from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.cost.schemes import cost_model
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, prepare
@@ -23,8 +23,6 @@ from mcutrain.target import Target
 
 LAST = 6
 """Layers that `last k` trains where no limit says otherwise."""
-USUAL_ISA = "dsp"
-"""Whose instructions are estimated where no board is given: a Cortex-M4 or M7."""
 
 
 @dataclass(frozen=True)

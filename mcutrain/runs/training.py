@@ -18,7 +18,9 @@ from mcutrain_host.trainer import Lessons, Scores
 from mcutrain import data as datasets
 from mcutrain.arguments import Count, PathLike, Positive, Seed, checked, warn
 from mcutrain.codegen import state_tensors
-from mcutrain.errors import DataError
+from mcutrain.cost.elastic import estimated_times
+from mcutrain.cost.instructions import USUAL_ISA
+from mcutrain.errors import ArgumentError, DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import find_latent, latents, saves_much
 from mcutrain.pipeline import TrainingStep
@@ -27,6 +29,7 @@ from mcutrain.simulation import (
     FEWEST_STEPS,
     CompiledSimulator,
     Course,
+    Decision,
     EpochResult,
     FoundRate,
     LatentReference,
@@ -39,6 +42,7 @@ from mcutrain.simulation import (
     Samples,
     Search,
     Simulator,
+    TensorSelector,
     bad_sign,
     loss_sign,
     rate_of_checkpoint,
@@ -61,7 +65,8 @@ class SimulationResult(Shown):
     learning_rate: the run's, given or found. latent: what the steps began with, if not with the
     samples; `seconds` are those of the steps. saturated_biases: how many stand at an end of the 16
     bits of their difference to the model's, where the scheme keeps that (bias_bits = 16). skipped:
-    steps whose samples the gate kept from being learnt; None without a gate.
+    steps whose samples the gate kept from being learnt; None without a gate. decisions: what an
+    elastic run selected.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them. recipe: how the step was made, as
@@ -85,6 +90,7 @@ class SimulationResult(Shown):
     saturated_biases: int = 0
     latent: str = ""
     skipped: int | None = None
+    decisions: tuple[Decision, ...] = ()
 
     def summary(self) -> str:
         """In a line."""
@@ -100,11 +106,12 @@ class SimulationResult(Shown):
 
     def to_dict(self) -> Record:
         """All of it but the saved state, of which there is the SHA-256."""
-        left_out = ("saved", "recipe", "epochs")
+        left_out = ("saved", "recipe", "epochs", "decisions")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         return {
             **values,
             "epochs": self.records(),
+            "decisions": [asdict(decision) for decision in self.decisions],
             "sram_bytes": self.sram_bytes,
             "step_us": self.step_us,
             "state_sha256": hashlib.sha256(self.saved).hexdigest(),
@@ -261,6 +268,7 @@ def prepare_run(
     *,
     simulator: Callable[[], Simulator] | None = None,
     normalization: datasets.Normalization | None = None,
+    isa: str = USUAL_ISA,
     report: Callable[[int, int], None] = lambda done, of: None,
     found: Callable[[FoundRate], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
@@ -269,11 +277,12 @@ def prepare_run(
 
     Finds the learning rate if the settings have none. simulator: makes what computes; None is the
     compiled C; one that takes latents gets those of the samples. normalization: what the model was
-    trained on, if its input parameters do not tell (see mcutrain.data.quantize_input). report: as
-    Watch.searching. found: called with the rate, if one had to be found. note: as prepare_samples
-    has it.
+    trained on, if its input parameters do not tell (see mcutrain.data.quantize_input). isa: of the
+    chip on which tensors take the time that an elastic run goes by. report: as Watch.searching.
+    found: called with the rate, if one had to be found. note: as prepare_samples has it.
     """
     x = input_type(step)
+    selector = selector_of(step, settings, len(split.train), isa)
     if step.plan.training.is_tail:
         check_latents(split, settings, step.plan.training.x, x.shape[1:])
     has_labels = step.plan.training.has_labels
@@ -308,6 +317,31 @@ def prepare_run(
         recipe=recipe,
         reconstruction=compared,
         gate_offset=step.plan.gate_offset,
+        selector=selector,
+    )
+
+
+def selector_of(
+    step: TrainingStep, settings: RunSettings, samples: int, isa: str = USUAL_ISA
+) -> TensorSelector | None:
+    """What an elastic run trains; None for other runs. samples: in an epoch.
+
+    Raises ArgumentError if the step cannot leave anything out, and as TensorSelector does.
+    """
+    if settings.elastic is None:
+        return None
+    training = step.plan.training
+    if not training.elastic:
+        raise ArgumentError(
+            "this step trains all of its tensors, always: prepare one with elastic, or leave out "
+            "the share of it that is to be taken"
+        )
+    if not 0 < settings.elastic <= 1:
+        raise ArgumentError(f"elastic = {settings.elastic:g}: give a share of a step, such as 0.7")
+    group = training.accumulate
+    every = settings.every or -(-samples * (1 + settings.replay) // group) * group
+    return TensorSelector(
+        step.plan, estimated_times(step.plan, isa), round(settings.elastic * 65536), every
     )
 
 
@@ -549,4 +583,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
         latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
         skipped=_skipped(step, state.saved),
+        decisions=state.decisions,
     )

@@ -2,6 +2,7 @@
 
 from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulation.compiled import CompiledSimulator
+from mcutrain.simulation.elastic import Decision, TensorSelector
 from mcutrain.simulation.folder import latents_of_folder, simulator_of_folder
 from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
 from mcutrain.simulation.range_test import (
@@ -30,6 +31,7 @@ __all__ = [
     "CompiledSimulator",
     "Compiler",
     "Course",
+    "Decision",
     "EpochResult",
     "FoundRate",
     "LatentReference",
@@ -44,6 +46,7 @@ __all__ = [
     "Samples",
     "Search",
     "Simulator",
+    "TensorSelector",
     "Tested",
     "area_under_roc",
     "bad_sign",

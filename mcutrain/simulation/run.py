@@ -21,6 +21,7 @@ from mcutrain_host.saved import skipped_samples
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
 from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
+from mcutrain.simulation.elastic import Decision, TensorSelector
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
 from mcutrain.simulation.replay import with_replays
@@ -52,7 +53,9 @@ class RunSettings:
     replay: remembered samples that follow each new one, out of at most `remember`, see
     mcutrain.simulation.replay; an epoch has then 1 + replay steps for each training sample.
     versions: in how many ways at most a sample is varied, the same again after so many epochs, so
-    that latents of them can be kept; 0: otherwise in each epoch.
+    that latents of them can be kept; 0: otherwise in each epoch. elastic: the share of a whole
+    step's time that a step may take in the mean, see mcutrain.simulation.elastic; None: all is
+    trained. every: steps from one selection of tensors to the next; 0: an epoch.
     """
 
     epochs: int = 4
@@ -67,6 +70,8 @@ class RunSettings:
     replay: int = 0
     remember: int = 200
     versions: int = 0
+    elastic: float | None = None
+    every: int = 0
 
     @property
     def varies_samples(self) -> bool:
@@ -92,6 +97,11 @@ class RunSettings:
             raise DataError(
                 f"versions = {self.versions} is of samples that are varied, 1 or more: give an "
                 "augmentation, too, or leave it out"
+            )
+        if self.elastic is None and self.every != 0:
+            raise DataError(
+                f"every = {self.every} steps tensors are selected for an elastic run: give the "
+                "share of a step that it may take, too (elastic)"
             )
         if self.replay > 0 and self.varies_samples:
             raise DataError(
@@ -154,7 +164,8 @@ class EpochResult:
 class RunState:
     """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
 
-    before, loss_before, auc_before: of the test before the first step.
+    before, loss_before, auc_before: of the test before the first step. looks: states that the next
+    selection of tensors compares, so far. decisions: the selections that were made.
     """
 
     saved: bytes
@@ -166,6 +177,8 @@ class RunState:
     loss_before: float | None = None
     auc_before: float | None = None
     epochs: tuple[EpochResult, ...] = ()
+    looks: tuple[bytes, ...] = ()
+    decisions: tuple[Decision, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -332,6 +345,8 @@ class Course:
             del settings["replay"], settings["remember"]
         if not self.settings.versions:
             del settings["versions"]
+        if self.settings.elastic is None:
+            del settings["elastic"], settings["every"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
         return found.hexdigest()
@@ -365,7 +380,8 @@ class Run:
     chunk: samples per call of the simulator: how long an interruption may take.
     recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
     reconstruction: of a network that reproduces its input; None for a classifier. gate_offset: of
-    what a gate keeps in the state; None without one.
+    what a gate keeps in the state; None without one. selector: of elastic tensors, which are all
+    trained without one.
     """
 
     simulator: Simulator
@@ -376,6 +392,7 @@ class Run:
     recipe: str = ""
     reconstruction: Reconstruction | None = None
     gate_offset: int | None = None
+    selector: TensorSelector | None = None
     course: Course = field(init=False)
     state: RunState = field(init=False)
 
@@ -456,12 +473,14 @@ class Run:
             "loss_before": self.state.loss_before,
             "auc_before": self.state.auc_before,
             "epochs": [asdict(e) for e in self.state.epochs],
+            "decisions": [asdict(d) for d in self.state.decisions],
             "identity": self._identity,
             "learning_rate": self.settings.learning_rate,
         }
         saved = np.frombuffer(self.state.saved, np.uint8)
         texts = [np.array(text) for text in (json.dumps(counts), self.recipe)]
-        np.savez_compressed(buffer, saved=saved, counts=texts[0], recipe=texts[1])
+        looks = np.array([np.frombuffer(look, np.uint8) for look in self.state.looks], np.uint8)
+        np.savez_compressed(buffer, saved=saved, counts=texts[0], recipe=texts[1], looks=looks)
         try:
             write_whole(path, buffer.getvalue())
         except OSError as error:
@@ -474,10 +493,13 @@ class Run:
             with np.load(content, allow_pickle=False) as file:
                 counts = json.loads(str(file["counts"]))
                 saved = file["saved"].astype(np.uint8).tobytes()
+                looks = file.get("looks", ())
+                kept = tuple(look.astype(np.uint8).tobytes() for look in looks)
             epochs = tuple(EpochResult(**e) for e in counts["epochs"])
             identity = counts.pop("identity")
             counts.pop("learning_rate", None)
-            state = RunState(saved, **{**counts, "epochs": epochs})
+            decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
+            state = RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
         except Exception as error:
             raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
         if identity != self._identity:
@@ -491,7 +513,27 @@ class Run:
     def _chunks(self) -> Iterator[tuple[Array, int]]:
         """The rest of the run, in pieces that end with the epochs."""
         while self.state.trained < self.total:
-            yield self.course.indices(self.state.trained, self.chunk)
+            count = self.chunk
+            if self.selector is not None:
+                self._select(self.selector)
+                count = min(count, self.selector.steps_to_next(self.state.trained))
+            yield self.course.indices(self.state.trained, count)
+
+    def _select(self, selector: TensorSelector) -> None:
+        """Looks at the state, or selects what is trained from here on, if it is time to."""
+        step, looks = self.state.trained, self.state.looks
+        place = step % selector.every
+        if place == 0:
+            self.simulator.select(selector.all)  # type: ignore[attr-defined]
+            looks = (self.simulator.save(),)
+        elif place == selector.look and len(looks) == 1:
+            looks = (*looks, self.simulator.save())
+        elif place == 2 * selector.look and len(looks) == 2:
+            found = selector.choose(step, (*looks, self.simulator.save()))
+            self.simulator.select(found.tensors)  # type: ignore[attr-defined]
+            self.state = replace(self.state, decisions=(*self.state.decisions, found))
+            looks = ()
+        self.state = replace(self.state, saved=self.simulator.save(), looks=looks)
 
     def _step(self, index: Array, epoch: int) -> tuple[Steps, float]:
         """Train on the samples `index`; and how many seconds it took."""
@@ -545,6 +587,7 @@ class Run:
     @cached_property
     def _identity(self) -> str:
         """What a checkpoint must agree with."""
-        digest = hashlib.sha256((self.fingerprint + self.course.digest).encode())
+        selector = "" if self.selector is None else repr((self.selector.times, self.selector.every))
+        digest = hashlib.sha256((self.fingerprint + self.course.digest + selector).encode())
         digest.update(content_of(self.samples.split.test))
         return digest.hexdigest()

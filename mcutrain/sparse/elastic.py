@@ -177,6 +177,15 @@ class ElasticProblem:
         return tuple(tensors), tuple(rows)
 
 
+@dataclass(frozen=True)
+class ElasticTimes:
+    """Of an elastic step. forward: of all that always runs, up to the loss. unit: of all times."""
+
+    forward: int
+    problem: ElasticProblem
+    unit: str = "instructions"
+
+
 def choose(problem: ElasticProblem, importance: Sequence[int], budget: int) -> tuple[int, ...]:
     """The tensors to train, sorted: the most important together whose backward pass fits.
 

@@ -288,10 +288,10 @@ def _head(s: Source, net: Network, y: str) -> Graph:
     return net.graph(y)
 
 
-def residual_network(seed: int = 1, classes: int = 4, prefix: str = "") -> Graph:
+def residual_network(seed: int = 1, classes: int = 4, prefix: str = "", size: int = 8) -> Graph:
     """One of every kind of layer in a row; 11 layers with weights before the head would be many,
     6 are enough."""
-    net = Network((8, 8, 3), seed, prefix)
+    net = Network((size, size, 3), seed, prefix)
     y = net.conv(net.x, 6, same(3, 2), relu=True)
     y = net.depthwise(y, same(3), relu=True)
     first = net.conv(y, 5)

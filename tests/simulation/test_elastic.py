@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
 from mcutrain.autodiff.elastic import selection_of, words
+from mcutrain.codegen import Interface, generate
+from mcutrain.cost.elastic import elastic_times
+from mcutrain.cost.instructions import estimate
+from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.simulation import CompiledSimulator, PlannedReference
+from mcutrain.simulation.elastic import TensorSelector
+from mcutrain.sparse.elastic import ElasticTimes
 from tests.ops.drawing import Source, drawn
 from tests.simulation import networks
 from tests.simulation.test_training_steps import QUICK, draw_training
@@ -143,3 +149,80 @@ def test_words_say_the_selection(chosen: set[int]) -> None:
     assert len(found) == 3
     assert selection_of(found) == tuple(sorted(chosen))
     assert words(range(70), 70) == (2**32 - 1, 2**32 - 1, 63)
+
+
+def residual() -> Graph:
+    """Large enough to select in its arena."""
+    return networks.residual_network(size=24)
+
+
+def branches() -> Graph:
+    """Two ways with weights, so that neither needs the other one's gradient."""
+    net = networks.Network((20, 20, 3), 2)
+    first = net.conv(net.x, 6, networks.same(3, 2), relu=True)
+    long = net.conv(net.depthwise(net.conv(first, 8, relu=True), networks.same(3)), 6)
+    y = net.add(long, net.conv(net.conv(first, 6, relu=True), 6))
+    y = net.mean(y)
+    return net.graph(net.reshape(net.conv(y, 4, rounds_once=True), (1, 4)))
+
+
+def times_of(plan: TrainingPlan) -> ElasticTimes:
+    """Of the instruction model."""
+    return elastic_times(plan.training, estimate(plan.training, "dsp", plan.segments))
+
+
+def selecting(plan: TrainingPlan, seed: int = 7) -> CompiledSimulator:
+    """A program that selects by itself, too."""
+    project = generate(plan, "", interface=Interface(elastic=times_of(plan)))
+    return CompiledSimulator(plan, seed=seed, project=project, extra_flags=QUICK)
+
+
+def reselect(
+    simulator: CompiledSimulator, share_q16: int, every: int, before: bytes, between: bytes
+) -> int:
+    """mct_reselect."""
+    found: int = simulator._library.mct_reselect(share_q16, every, before, between)
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ELASTIC,
+        TrainOptions("int16", 2, elastic=True),
+        TrainOptions(gate=Gate.of(0.5), elastic=True),
+    ],
+    ids=["int8", "int16, 2 samples", "gate"],
+)
+@pytest.mark.parametrize("network", [residual, branches])
+@pytest.mark.parametrize("share", [0.75, 0.9])
+def test_c_and_python_select_the_same(network: Any, options: TrainOptions, share: float) -> None:
+    plan = plan_training(networks.training_graph(network(), None, options), 8)
+    times, group = times_of(plan), options.accumulate
+    selector = TensorSelector(plan, times, round(share * 65536), 120 * group)
+    look = 6 * group
+    assert selector.look == look
+    x, labels = networks.samples(plan.training.forward, 2, plan.training.classes)
+    x, labels = np.concatenate([x] * look), np.tile(labels, look)
+    rates = networks.rates(2 * look)
+    reference, compiled = PlannedReference(plan, 7), selecting(plan)
+    for _ in range(4 // group):  # the gradients' exponents settle
+        compiled.train(x, labels, rates)
+    reference.load(compiled.save())
+    states = []
+    for first in (0, look):
+        here = slice(first, first + look)
+        states.append(reference.save())
+        assert compiled.save() == states[-1]
+        for simulator in (reference, compiled):
+            simulator.train(x[here], labels[here], rates[here])
+    found = selector.choose(2 * look, (*states, reference.save()))
+    reference.select(found.tensors)
+    assert 2 < len(found.tensors) < len(plan.training.elastic)
+    assert sum(found.importance) > 2**25
+    assert reselect(compiled, selector.share_q16, selector.every, *states) == 0
+    assert compiled.save() == reference.save()
+    before = compiled.save()
+    assert reselect(compiled, 6554, selector.every, *states) != 0
+    assert reselect(compiled, selector.share_q16, 2 * group, *states) != 0
+    assert compiled.save() == before

@@ -1,0 +1,110 @@
+"""--elastic: what commands say of the tensors that are trained, and that all choose the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+FEW = ("--samples", 60, "--test-samples", 4, "--epochs", 2, "--lr", "0.03", "--scheme", "last:6")
+ELASTIC = (*FEW, "--elastic", "0.8", "--every", 40)
+
+
+@pytest.fixture
+def flags(model: Path, images: Path) -> tuple[object, ...]:
+    return ("simulate", model, "--data", images)
+
+
+def test_ways_to_compute_train_the_same_tensors_and_say_which(
+    run: Run, flags: tuple[object, ...], tmp_path: Path
+) -> None:
+    ways = (["--reference"], ["--portable", "--latent", "off"], ["--log", "log.jsonl"])
+    found = [run(*flags, *ELASTIC, *way, "--json").json for way in ways]
+    assert len({facts["state_sha256"] for facts in found}) == 1
+    selections = found[0]["selections"]
+    assert all(facts["selections"] == selections for facts in found)
+    assert [s["step"] for s in selections] == [4, 44, 84]
+    for selection in selections:
+        assert sum(selection["importance"].values()) == pytest.approx(1)
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    logged = [e for e in events if e["event"] == "selected"]
+    assert [(e["position"], e["tensors"]) for e in logged] == [
+        (s["step"], s["tensors"]) for s in selections
+    ]
+    said = run(*flags, *ELASTIC).out
+    assert f"{len(selections[0]['tensors'])} of " in said
+    assert "from step 5 on; what helped: " in said
+
+
+def test_an_interrupted_run_chooses_the_same(
+    run: Run, flags: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mcutrain.runs import training
+    from mcutrain.simulation import Progress
+
+    expected = run(*flags, *ELASTIC, "--json").json
+    finish = training.finish
+
+    def stopped_at(step: int) -> None:
+        def finish_and_stop(*given: object) -> object:
+            others = given[:-1]
+
+            def stop(progress: Progress) -> None:
+                if progress.trained >= step:
+                    raise KeyboardInterrupt
+
+            return finish(*others, training.Watch(stop))  # type: ignore[arg-type]
+
+        monkeypatch.setattr(training, "finish", finish_and_stop)
+        assert run(*flags, *ELASTIC, "--checkpoint", "run.npz").code == 130
+        monkeypatch.setattr(training, "finish", finish)
+
+    for step in (2, 4, 42, 90):  # within each window, before a choice, and after one
+        stopped_at(step)
+    found = run(*flags, *ELASTIC, "--checkpoint", "run.npz", "--json").json
+    assert found["state_sha256"] == expected["state_sha256"]
+    assert found["selections"] == expected["selections"]
+    other = ["--elastic", "0.8", "--every", 30]
+    assert "belongs to another" in run(*flags, *FEW, *other, "--checkpoint", "run.npz").err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--elastic", "0.05"], "a step cannot take a share of 0.05 of its time: give 0."),
+        (["--elastic", "0"], "elastic = 0: give a share of a step"),
+        (["--elastic", "1.5"], "elastic = 1.5: give a share of a step"),
+        (["--elastic", "nan"], "elastic = nan: give a share of a step"),
+        (["--elastic", "0.8", "--every", "2"], "selected every 2 steps: give a number, 3 or more"),
+        (
+            ["--elastic", "0.8", "--every", "21", "--accumulate", "2"],
+            "selected every 21 steps: give a multiple of the 2 samples of an update, 6 or more",
+        ),
+        (["--every", "20"], "--every is of a run with --elastic SHARE"),
+        (["--board", "rpi-pico"], "--board is of a run with --elastic SHARE"),
+        (["--elastic", "0.8", "--board", "rpi-pic"], "there is no board 'rpi-pic'"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(
+    run: Run, flags: tuple[object, ...], given: list[str], said: str
+) -> None:
+    found = run(*flags, *FEW, *given)
+    assert found.code == 2
+    assert said in " ".join(found.err.split())
+
+
+def test_the_chips_time_decides(run: Run, flags: tuple[object, ...]) -> None:
+    found = [
+        run(*flags, *ELASTIC, *board, "--json").json
+        for board in ([], ["--board", "nucleo-f446re"], ["--board", "rpi-pico"])
+    ]
+    assert found[0] == {**found[1], "step_us": found[0]["step_us"], "epochs": found[0]["epochs"]}
+    assert found[0]["selections"][0]["importance"] == found[2]["selections"][0]["importance"]
+
+
+def test_a_run_without_it_says_nothing_of_tensors(run: Run, flags: tuple[object, ...]) -> None:
+    assert run(*flags, *FEW, "--json").json["selections"] is None
+    assert "trained  " not in run(*flags, *FEW).out
