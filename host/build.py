@@ -38,6 +38,12 @@ SLOTS_OFF = (
 )
 
 
+RING_TOO_LARGE = (
+    "the board's flash for code beside the slots that keep the trained state and {:,} latents: "
+    "generate the project anew with a smaller --remember, or build with `--optimize s`"
+)
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """A compiler for a board, with the flags it needs for it."""
@@ -174,6 +180,14 @@ def _run(
         raise BuildError(f"{what}: {_message(done.stderr, memory)}")
 
 
+def _flash_advice(missing: int, memory: BoardMemory) -> str:
+    """What gives the program so many bytes of the slots' flash; empty if nothing does."""
+    if missing <= memory.ring_flash_bytes:
+        return RING_TOO_LARGE.format(memory.remember)
+    is_enough = not memory.remember and missing <= memory.slots_flash_bytes
+    return SLOTS_OFF if is_enough else ""
+
+
 def _message(text: str, memory: BoardMemory | None) -> str:
     """What went wrong: missing memory in our words, anything else in the compiler's."""
     for region, advice in TOO_SMALL.items():
@@ -181,8 +195,9 @@ def _message(text: str, memory: BoardMemory | None) -> str:
         found = re.findall(pattern, text)
         if found:
             missing = max(map(int, found))  # lld says it anew of each section that is too many
-            extra = memory.slots_flash_bytes if memory and region == "FLASH" else 0
-            return f"{missing} bytes too many for {SLOTS_OFF if missing <= extra else advice}"
+            if memory and region == "FLASH":
+                advice = _flash_advice(missing, memory) or advice
+            return f"{missing} bytes too many for {advice}"
     lines = [line.strip() for line in text.splitlines()]
     errors = [line for line in lines if "error" in line] or lines or ["no message"]
     return errors[0]

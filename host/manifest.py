@@ -86,8 +86,9 @@ class BoardMemory:
 
     slots: [origin, bytes] of each place that keeps the state; none if it does not fit, or where
     why_no_saves says so: then a trained state does not outlive a power cut. slots_flash_bytes: that
-    the program would gain if the slots were given up. remember: latents that they hold, besides. A
-    board with an operating system has no regions.
+    the program would gain if the slots were given up. remember: latents that they hold, besides;
+    ring_flash_bytes: what the program would gain if these fitted the board's own slots. A board
+    with an operating system has no regions.
     """
 
     vectors: Region | None = None
@@ -102,6 +103,7 @@ class BoardMemory:
     why_no_saves: str = ""
     slots_flash_bytes: int = 0
     remember: int = 0
+    ring_flash_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

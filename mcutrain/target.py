@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -34,6 +36,8 @@ PROTOCOL_LATENT_BYTES = 688
 """The same of firmware that takes latents."""
 PROTOCOL_RING_BYTES = 704
 """The same with a ring of latents, without the two bytes for each that it remembers."""
+RING_PLACE_BYTES = 2
+"""Of SRAM for each: where it lies in the slot."""
 LOG_HEADER_BYTES = 32
 """MCT_LOG_BYTES of store/mct_log.c: before each state and latent."""
 RAM_ALIGN_BYTES = 8
@@ -57,8 +61,9 @@ class Target:
     cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
     hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
     map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
-    its slots hold a ring, see `with_latents`. uart, flashing, emulation, output: the tables of that
-    name, [flash] and [emulate].
+    its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are the
+    board's own, if for a ring they are larger. uart, flashing, emulation, output: the tables of
+    that name, [flash] and [emulate].
     """
 
     name: str
@@ -84,6 +89,7 @@ class Target:
     slot_regions: tuple[Region, ...] = ()
     latent_bytes: int = 0
     remember: int = 0
+    own_flash: Region | None = None
 
     @property
     def is_hosted(self) -> bool:
@@ -120,29 +126,104 @@ class Target:
     def protocol_bytes(self) -> int:
         """Of the firmware's protocol and store, which keeps two bytes for each latent."""
         if self.remember:
-            ring = _align(2 * self.remember, 4)
+            ring = _align(RING_PLACE_BYTES * self.remember, 4)
             return _align(PROTOCOL_RING_BYTES + ring, RAM_ALIGN_BYTES)
         return PROTOCOL_LATENT_BYTES if self.latent_bytes else PROTOCOL_BYTES
 
-    def with_latents(self, latent_bytes: int, remember: int, saved_bytes: int) -> Target:
+    def with_latents(
+        self, latent_bytes: int, remember: int, saved_bytes: int, program_bytes: int = 0
+    ) -> Target:
         """The same board with firmware that takes latents, and remembers some in its slots.
 
-        Raises TargetError if they do not fit there beside the saved state.
+        The slots are the board's own if that many fit, else as large as they need. program_bytes:
+        that these leave at least. Raises TargetError if the latents do not fit beside the saved
+        state.
         """
+        board = self
         if remember and not self.is_hosted:
-            free = self.slot_bytes - 2 * _entry_bytes(saved_bytes)
-            most = min(free // _entry_bytes(latent_bytes) - 1, 65_535) if self.slots else 0
-            if not self.slots:
-                why = "the program has the flash of its slots" if "slots" in self.values else ""
-                why = why or "it has no flash for saved states"
-                raise TargetError(f"{self.name} cannot remember latents: {why}")
-            if remember > most:
-                raise TargetError(
-                    f"a slot of {self.name} has {self.slot_bytes:,} bytes, in which "
-                    f"{max(most, 0):,} latents of {latent_bytes:,} bytes fit beside saved states "
-                    f"of {saved_bytes:,}: remember no more, or another board"
-                )
-        return replace(self, latent_bytes=latent_bytes, remember=remember)
+            board = self._with_ring(latent_bytes, remember, saved_bytes, program_bytes)
+        return replace(board, latent_bytes=latent_bytes, remember=remember)
+
+    def _with_ring(
+        self, latent_bytes: int, remember: int, saved_bytes: int, program_bytes: int
+    ) -> Target:
+        if not self.slots:
+            why = "the program has the flash of its slots" if "slots" in self.values else ""
+            why = why or "it has no flash for saved states"
+            raise TargetError(f"{self.name} cannot remember latents: {why}")
+        found = self
+        for board in (self, *self._with_larger_slots(program_bytes)):
+            found = board
+            free = board.slot_bytes - 2 * _entry_bytes(saved_bytes)
+            most = min(free // _entry_bytes(latent_bytes) - 1, 65_535)
+            if remember <= most:
+                return board
+        has = "can have" if found.own_flash else "has"
+        raise TargetError(
+            f"a slot of {self.name} {has} {found.slot_bytes:,} bytes, in which {max(most, 0):,} "
+            f"latents of {latent_bytes:,} bytes fit beside saved states of {saved_bytes:,}: "
+            "remember no more, or another board"
+        )
+
+    def _with_larger_slots(self, program_bytes: int) -> Iterator[Target]:
+        """The same board with ever larger slots, which end where the flash ends."""
+        whole = self.without_slots().flash
+        assert whole is not None, "a board with slots is a chip"
+        bounds, size = self._erase_bounds(whole), self.slot_bytes
+        for first in range(len(bounds) - 3, 0, -1):
+            flash = Region(whole.origin, bounds[first] - whole.origin)
+            second = _middle(bounds, first)
+            smaller = min(bounds[second] - bounds[first], bounds[-1] - bounds[second])
+            if flash.size_bytes < program_bytes:
+                return
+            if smaller > size:
+                size = smaller
+                yield self._with_slots(bounds, first, second, flash)
+
+    def _erase_bounds(self, whole: Region) -> list[int]:
+        """Where what is erased at once begins, and where the last of it ends.
+
+        None where slots and program make no whole, or the file does not say which sectors it has.
+        """
+        own = (*self.slot_regions, *((self.vectors,) if self.vectors else ()))
+        sizes: tuple[int, ...] = self.flashing.sectors
+        if not sizes and "sectors" not in self.values["slots"]:
+            sizes = (self.erase_bytes,) * (whole.size_bytes // self.erase_bytes)
+        is_whole = all(_is_inside(region, whole) for region in own)
+        if not is_whole or sum(sizes) != whole.size_bytes:
+            return []
+        return [whole.origin, *(whole.origin + end for end in accumulate(sizes))]
+
+    def _with_slots(self, bounds: list[int], first: int, second: int, flash: Region) -> Target:
+        """Slots that begin with these units of erasing; the second ends with the last."""
+        regions = tuple(
+            Region(bounds[i], bounds[j] - bounds[i])
+            for i, j in ((first, second), (second, len(bounds) - 1))
+        )
+        size = min(region.size_bytes for region in regions)
+        values = dict(self.values)
+        if "sectors" in values["slots"]:  # the driver erases them by number
+            numbers = {"SLOT_0_SECTOR": first, "SLOT_0_SECTORS": second - first}
+            numbers |= {"SLOT_1_SECTOR": second, "SLOT_1_SECTORS": len(bounds) - 1 - second}
+            values["define"] = {**values["define"], **numbers}
+        return replace(
+            self,
+            values=values,
+            flash=flash,
+            own_flash=self.own_flash or self.flash,
+            vectors=None,
+            slots=tuple(region.origin for region in regions),
+            slot_bytes=size,
+            erase_bytes=size if self.erase_bytes == self.slot_bytes else self.erase_bytes,
+            slot_regions=regions,
+        )
+
+    @property
+    def ring_flash_bytes(self) -> int:
+        """What the program would gain if the ring fitted the board's own slots."""
+        if self.own_flash is None or self.flash is None:
+            return 0
+        return self.own_flash.size_bytes - self.flash.size_bytes
 
     def slot_bytes_of(self, saved_bytes: int) -> int:
         """Of each slot, as the firmware has it; 0 where nothing is saved."""
@@ -314,6 +395,19 @@ def _slot_regions(slots: Mapping[str, Any], sizes: tuple[int, ...]) -> tuple[Reg
         size = size or int(slots["bytes"])
         regions.append(Region(int(origin), size))
     return tuple(regions)
+
+
+def _is_inside(region: Region, whole: Region) -> bool:
+    end, last = region.origin + region.size_bytes, whole.origin + whole.size_bytes
+    return whole.origin <= region.origin and end <= last
+
+
+def _middle(bounds: list[int], first: int) -> int:
+    """The bound behind that one which leaves most on its smaller side of the rest; the first of
+    equals."""
+    half = bisect_left(bounds, (bounds[first] + bounds[-1]) / 2, first + 1, len(bounds) - 1)
+    around = (max(half - 1, first + 1), min(half, len(bounds) - 2))
+    return max(around, key=lambda i: min(bounds[i] - bounds[first], bounds[-1] - bounds[i]))
 
 
 def _joined(regions: Iterable[Region], around: Region) -> Region:

@@ -189,8 +189,11 @@ def compile_facts(target: Target, files: Iterable[str]) -> Compilation:
     )
 
 
-def with_latents(target: Target, plan: TrainingPlan, interface: Interface) -> Target:
-    """The board as its firmware uses it. Raises PlanError, TargetError."""
+def with_latents(
+    target: Target, plan: TrainingPlan, interface: Interface, program_bytes: int = 0
+) -> Target:
+    """The board as its firmware uses it. program_bytes: that slots for a ring leave in flash; at
+    least the constants. Raises PlanError, TargetError."""
     if interface.wanted_latent is None:
         return target
     training = plan.training
@@ -204,7 +207,8 @@ def with_latents(target: Target, plan: TrainingPlan, interface: Interface) -> Ta
         else find_latent(plan, interface.wanted_latent).size_bytes
     )
     saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
-    return target.with_latents(latent_bytes, interface.remember, saved_bytes)
+    program_bytes = max(program_bytes, plan.constant_bytes)
+    return target.with_latents(latent_bytes, interface.remember, saved_bytes, program_bytes)
 
 
 def board_values(
@@ -225,6 +229,7 @@ def board_values(
     }
     if target.remember:
         of = f"{target.remember} {plan.training.x if latent is None else latent.tensor}"
+        of += f" {target.slots[0]}" if target.own_flash else ""  # pages count from there
         defines |= {"REMEMBER": f"{target.remember}u", "RING_ID": zlib.crc32(of.encode()) & 0xFFFF}
     for i, origin in enumerate(target.slots):
         defines[f"SLOT_{i}"] = f"0x{origin:08X}u"
@@ -278,6 +283,7 @@ def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> Boa
             why_no_saves=why_no_saves,
             slots_flash_bytes=target.slots_flash_bytes,
             remember=target.remember,
+            ring_flash_bytes=target.ring_flash_bytes,
         ),
         compile=compile_facts(target, files),
     )

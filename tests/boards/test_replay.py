@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from mcutrain_host.build import build
 from mcutrain_host.client import Device
-from mcutrain_host.errors import RefusedError
+from mcutrain_host.errors import BuildError, RefusedError
 from mcutrain_host.manifest import BoardProject
+from mcutrain_host.memory import linked_memory
 from mcutrain_host.protocol import Rate, RingStatistics, Status
 from mcutrain_host.saved import skipped_samples
+from mcutrain_host.virtual.board import DirectLink, load_machine
+from mcutrain_host.virtual.link import LoopbackLink
 
 from mcutrain.codegen import Interface
+from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 from mcutrain.errors import TargetError
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import prepare
 from mcutrain.simulation import LatentSimulator
 from mcutrain.simulation.replay import with_replays
-from mcutrain.target import load_target
+from mcutrain.target import LOG_HEADER_BYTES, PAGE_BYTES, Target, load_target
 from tests.boards.projects import RATE, SEED, built, quick_lessons, quick_step
 from tests.boards.stress import taught, with_power_cuts
 from tests.boards.test_faults import CUTS_PER_RUN, IS_STRESS, MOST_INSTRUCTIONS
 from tests.boards.test_same_bits import on_unicorn
+from tests.firmware.elf import Section, sections
 from tests.simulation.networks import residual_network
 
 BOARDS = ("rpi-pico", "nucleo-f446re", "stm32f746g-disco", "nucleo-f303re")
@@ -82,15 +90,22 @@ def test_latents_and_samples_over_the_line_give_the_same_bits(projects_root: Pat
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
-def train(device: Device, first: int, last: int, send_latents: bool = True) -> None:
+def train(
+    device: Device,
+    first: int,
+    last: int,
+    remember: int = RING.remember,
+    send_latents: bool = True,
+) -> None:
     """The steps of a run with replays, as `mcutrain train` does them."""
+    order = with_replays(np.arange(NEW), REPLAY, remember)
     x, y = quick_lessons()
     front = latents().front(x) if send_latents else x
     send = device.send_latent if send_latents else device.send_sample
     for position in range(first, last):
         if position % (1 + REPLAY):
             step = device.replay(position, SENT_RATE)
-            assert step.label == y[order()[position]]
+            assert step.label == y[order[position]]
         else:
             new = position // (1 + REPLAY)
             send(front[new].tobytes())
@@ -182,13 +197,135 @@ def test_power_cuts_while_a_ring_is_written_change_no_bit(
     print(f"{board}: {done} power cuts in {seed} runs")
 
 
+def fit(board: Target) -> int:
+    """Latents that a board's slots hold beside quick_step's state."""
+    saved, pages = (
+        quick_step().plan.state_bytes + SAVED_HEADER_BYTES,
+        board.slot_bytes // PAGE_BYTES,
+    )
+    return pages - 2 * -(-(saved + LOG_HEADER_BYTES) // PAGE_BYTES) - 1
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_ring_that_the_boards_own_slots_have_no_room_for_gets_larger_ones(
+    projects_root: Path, board: str
+):
+    """Also a slot that is full is left for the other, and power cuts change no bit."""
+    own = load_target(board)
+    ring = Interface(remember=fit(own) + 1)
+    folder = built(projects_root, board, step=quick_step(), interface=ring)
+    memory = BoardProject.read(folder).board.memory
+    (first, size), (second, _) = memory.slots
+    assert size > own.slot_bytes
+    assert memory.flash.origin + memory.flash.bytes == first
+    assert first + size <= second
+    program = [at + s.size for at, s in places(folder) if at < memory.ram.origin]
+    assert max(program) <= first
+    device = on_unicorn(folder)
+    assert device.identity.remember == ring.remember
+    device.reset(SEED)
+    train(device, 0, 31, ring.remember)
+    device.save()
+    machine = device.link.machine
+    machine.write(first + size - 1, b"\0")  # this slot is full
+    machine.power_cut()
+    machine.power_on()
+    assert device.identify().position == 31
+    device.save()
+    assert device.statistics().slots_erased == 2
+    train(device, 31, 43, ring.remember)
+    machine.power_cut()
+    machine.power_on()
+    assert device.identify().position == 31
+    assert device.identity.offered == 11
+    total = NEW * (1 + REPLAY)
+    train(device, 31, total, ring.remember)
+    order = with_replays(np.arange(NEW), REPLAY, ring.remember)
+    assert device.read_state() == simulated(order)
+
+
+def places(folder: Path) -> list[tuple[int, Section]]:
+    found = sections(BoardProject.read(folder).elf)
+    return [(s.address, s) for s in found.values() if s.address]
+
+
+def test_what_a_ring_left_in_the_boards_own_slots_is_no_ring_of_larger_ones(projects_root: Path):
+    """Their pages count from elsewhere. The state may be restored, or not."""
+    small, large = (
+        Interface(remember=remember) for remember in (6, fit(load_target("nucleo-f303re")) + 1)
+    )
+    step = quick_step()
+    before = on_unicorn(built(projects_root, "nucleo-f303re", step=step, interface=small))
+    before.reset(SEED)
+    train(before, 0, 9)
+    before.save()
+    folder = built(projects_root, "nucleo-f303re", step=step, interface=large)
+    machine = load_machine(folder, LoopbackLink())
+    own = load_target("nucleo-f303re")
+    for slot in own.slots:
+        at = slot - own.flash.origin
+        machine.write(slot, bytes(before.link.machine.chip.flash.bytes[at : at + own.slot_bytes]))
+    device = Device(DirectLink(machine))
+    assert device.identify().position in (0, 9)
+    assert device.identity.offered == 0
+    device.reset(SEED)
+    device.save()
+    train(device, 0, NEW * (1 + REPLAY), large.remember)
+    order = with_replays(np.arange(NEW), REPLAY, large.remember)
+    assert device.read_state() == simulated(order)
+
+
 def test_a_ring_that_no_slot_has_room_for_is_refused():
     target, step = load_target("nucleo-f303re"), quick_step()
-    with pytest.raises(TargetError, match=r"in which 189 latents of 5 bytes fit beside saved"):
-        step.firmware(target, Interface(remember=1_000))
-    step.firmware(target, Interface(remember=189))
+    too_many = r"can have [\d,]+ bytes, in which ([\d,]+) latents of 5 bytes fit beside saved"
+    with pytest.raises(TargetError, match=too_many) as refused:
+        step.firmware(target, Interface(remember=2_000))
+    most = int(re.search(too_many, str(refused.value))[1].replace(",", ""))
+    project = step.firmware(target, Interface(remember=most))
+    with pytest.raises(TargetError, match=too_many):
+        step.firmware(target, Interface(remember=most + 1))
+    memory = json.loads(project.files["manifest.json"])["board"]["memory"]
+    assert memory["flash"]["bytes"] >= step.plan.constant_bytes
     with pytest.raises(TargetError, match="cannot remember latents: the program has the flash of"):
         step.firmware(target.without_slots(), RING)
+
+
+def test_a_ring_that_fits_leaves_the_boards_slots_where_they_are():
+    target, step = load_target("nucleo-f303re"), quick_step()
+    assert fit(target) == 189
+    ids = []
+    for board in (target, target.with_latents(5, 190, 100)):
+        config = step.firmware(board, RING).files["mct_board_config.h"]
+        ids += [line for line in config.split("\n") if "MCT_RING_ID" in line]
+    assert ids[0] != ids[1]
+    for remember, is_larger in ((189, False), (190, True)):
+        files = step.firmware(target, Interface(remember=remember)).files
+        memory = json.loads(files["manifest.json"])["board"]["memory"]
+        own = [[origin, target.slot_bytes] for origin in target.slots]
+        assert (memory["slots"] != own) == is_larger
+        assert memory.get("ring_flash_bytes", 0) == (2 * 2048 if is_larger else 0)
+
+
+def test_a_program_that_slots_for_a_ring_leave_no_room_is_told_so(tmp_path: Path):
+    ring = Interface(remember=fit(load_target("nucleo-f303re")) + 30)
+    quick_step().firmware(load_target("nucleo-f303re"), ring).write(tmp_path)
+    script, manifest = tmp_path / "memory.ld", tmp_path / "manifest.json"
+    gained = json.loads(manifest.read_text())["board"]["memory"]["ring_flash_bytes"]
+    text = script.read_text()
+
+    def refusal(missing_bytes: int) -> str:
+        length = str(linked - missing_bytes)
+        script.write_text(re.sub(r"(FLASH .*LENGTH = )\d+", rf"\g<1>{length}", text))
+        with pytest.raises(BuildError, match=f"{missing_bytes} bytes too many for the") as caught:
+            build(tmp_path, optimize="-O1")
+        return str(caught.value)
+
+    build(tmp_path, optimize="-O1")
+    linked = linked_memory(tmp_path).flash_bytes
+    few, many = (refusal(missing) for missing in (gained, gained + 4))
+    assert "and 219 latents: generate the project anew with a smaller --remember" in few
+    assert "--remember" not in many
+    assert "--slots" not in few + many
 
 
 @pytest.mark.parametrize("remember", [4, 5, 6, 7])

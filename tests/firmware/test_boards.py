@@ -1,9 +1,10 @@
 """Every board.toml agrees with itself and with the reference manual of its chip."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 
+from mcutrain.errors import TargetError
 from mcutrain.target import FIRMWARE, board_names, load_target
 
 KB = 1024
@@ -131,6 +132,72 @@ def test_slots_say_what_is_erased_at_once_and_how_often(board):
     assert board.slot_bytes % board.erase_bytes == 0
     assert board.erase_bytes % 256 == 0
     assert (board.erasures is None) == board.name.startswith("mps2")  # whose slots are in RAM
+
+
+@pytest.mark.parametrize("board", CHIPS, ids=named)
+def test_slots_that_a_ring_needs_larger_take_no_byte_of_the_program(board):
+    """Whole units of erasing, up to the end of the flash; ever larger, and never larger at once."""
+    whole, found = board.without_slots().flash, larger(board)
+    assert found
+    sizes = board.flashing.sectors or (board.erase_bytes,) * (whole.size_bytes // board.erase_bytes)
+    bounds = [whole.origin, *(whole.origin + end for end in accumulate(sizes))]
+    assert bounds[-1] == whole.origin + whole.size_bytes
+    before = board
+    for other in found:
+        first, second = (bounds.index(origin) for origin in other.slots)
+        assert 0 < first < second
+        assert (other.flash.origin, other.vectors) == (whole.origin, None)
+        assert whole.origin + other.flash.size_bytes == other.slots[0]
+        assert other.slots[0] + other.slot_bytes <= other.slots[1]
+        assert other.slots[1] + other.slot_bytes <= bounds[-1]
+        assert other.slot_bytes > before.slot_bytes
+        assert other.ring_flash_bytes == board.flash.size_bytes - other.flash.size_bytes
+        assert other.without_slots().flash == whole
+        if board.name in (b.name for b in ERASED_BY_NUMBER):
+            define = other.values["define"]
+            numbers = [define[f"SLOT_{i}_SECTOR{s}"] for i in (0, 1) for s in ("", "S")]
+            assert numbers == [first, second - first, second, len(sizes) - second]
+            assert other.erase_bytes == other.slot_bytes
+        elif board.erase_bytes < board.slot_bytes:
+            assert other.slot_bytes % board.erase_bytes == 0
+            assert other.erase_bytes == board.erase_bytes
+        before = other
+
+
+def larger(board):
+    """Every layout of slots that is larger than the board's own, by the sizes of one byte more."""
+    found, size = [], board.slot_bytes
+    while True:
+        try:
+            found.append(board.with_latents(1, size // 256 - 2, 4))
+        except TargetError:
+            return found
+        size = found[-1].slot_bytes
+
+
+@pytest.mark.parametrize(
+    ("board", "program_kb", "slot_kb"),
+    [
+        ("nucleo-f446re", 65, 128),
+        ("nucleo-f446re", 64, 192),
+        ("stm32f746g-disco", 513, 96),
+        ("stm32f746g-disco", 512, 256),
+        ("stm32f746g-disco", 128, 384),
+        ("netduinoplus2", 512, 256),
+        ("nucleo-f303re", 100, 206),
+        ("rpi-pico", 600, 724),
+        ("mps2-an386", 2048, 1024),
+    ],
+)
+def test_how_large_slots_can_be_beside_a_program(board, program_kb, slot_kb):
+    with pytest.raises(TargetError, match=f" {slot_kb * KB:,} bytes, in which "):
+        load_target(board).with_latents(1, 65_536, 4, program_kb * KB)
+
+
+def test_a_ring_that_fits_the_boards_own_slots_moves_none_of_them():
+    for board in CHIPS:
+        other = board.with_latents(1, board.slot_bytes // 256 - 3, 4)
+        assert (other.slots, other.flash, other.values) == (board.slots, board.flash, board.values)
 
 
 def test_saves_go_round_through_both_slots():
