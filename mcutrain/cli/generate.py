@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,11 +14,6 @@ from mcutrain.cli import options
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
 from mcutrain.cli.plan import FORGETS
 from mcutrain.cli.samples import Mean, Std, normalization
-
-if TYPE_CHECKING:
-    from mcutrain.codegen import Interface
-    from mcutrain.pipeline import TrainingStep
-    from mcutrain.target import Target
 
 
 def generate(
@@ -79,16 +74,7 @@ def generate(
             show_default=False,
         ),
     ] = None,
-    remember: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="A ring of N latents, of all samples so far drawn alike: in the slots of a "
-            "board's flash, for `train --replay`, or in a library's memory. With --latent auto if "
-            "nothing else is said.",
-        ),
-    ] = 0,
+    remember: options.Remember = 0,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
@@ -101,9 +87,9 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.codegen import Interface, ring_bytes
+    from mcutrain.codegen import Interface
     from mcutrain.data import read_names
-    from mcutrain.functions.planning import board_facts, names_in_file, write_project
+    from mcutrain.functions.planning import board_facts, names_in_file, on_board, write_project
     from mcutrain.pipeline import load
     from mcutrain.target import target_of
 
@@ -134,7 +120,7 @@ def generate(
     interface = Interface(
         prefix, names, normalization(mean, std), None if is_tail else latent, remember
     )
-    target = _with_latents(target, step, interface)
+    target = on_board(target, step, interface)
     with writing(output):
         found = write_project(step, target, interface, output)
     sizes = found.files
@@ -160,8 +146,10 @@ def generate(
             f"It takes latents for samples: {step.plan.training.x}, {step.input_type.size_bytes:,} "
             "bytes. What makes them, with the same flags of the step: --part front."
         )
+    ring = "" if found.plan.ring is None else found.plan.ring.summary()
     if target is None:
-        _tell_ring(ring_bytes(step.plan, interface), remember)
+        if ring:
+            show(ring)
         header = output / "src" / f"{prefix}_model.h"
         show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
         show(f"    make -C {shlex.quote(str(output))}")
@@ -172,25 +160,13 @@ def generate(
             f"With stack and firmware {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
             f"{target.title}."
         )
+    if ring:
+        show(ring)
     why_no_saves = board_facts(step, target)["why_no_saves"]
     if why_no_saves:
         show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(output))}")
-
-
-def _with_latents(target: Target | None, step: TrainingStep, interface: Interface) -> Target | None:
-    """The board as its firmware uses it. Raises PlanError where there is nothing to remember."""
-    from mcutrain.codegen import with_latents
-    from mcutrain.errors import PlanError
-    from mcutrain.memplan import find_latent
-
-    if interface.remember and not step.plan.training.is_tail:
-        try:
-            find_latent(step.plan, interface.latent or options.AUTO)
-        except PlanError as error:
-            raise PlanError(f"--remember keeps latents, and {error}; or leave it out") from error
-    return None if target is None else with_latents(target, step.plan, interface)
 
 
 def _check_front(given: Mapping[str, bool]) -> None:
@@ -228,8 +204,3 @@ def _write_front(
         show(f"  {name:8}int8 {shape}, scale {kind.scale:.9g}, zero point {kind.zero_point}")
     if found.other_bits:
         say(f"mcutrain: note: {found.other_bits}")
-
-
-def _tell_ring(size_bytes: int, remember: int) -> None:
-    if size_bytes:
-        show(f"{size_bytes:,} bytes of SRAM besides, for the ring of {remember:,} latents.")

@@ -169,6 +169,16 @@ Begin = Annotated[
         help="Which tensor a tail begins with; auto leaves out as much as can be.",
     ),
 ]
+Remember = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="A ring of N latents, of all samples so far drawn alike: in the slots of a board's "
+        "flash, which are as large as it needs, for `train --replay`, or in a library's memory. "
+        "With --latent auto if nothing else is said.",
+    ),
+]
 NoQas = Annotated[
     bool, typer.Option("--no-qas", help="Leave out quantization-aware scaling (but in the head).")
 ]

@@ -37,6 +37,7 @@ def plan(
     slots: options.Slots = "on",
     part: options.Part = "whole",
     latent: options.Begin = options.AUTO,
+    remember: options.Remember = 0,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -57,19 +58,20 @@ def plan(
     from mcutrain.target import target_of
 
     target = target_of(board, slots)
-    if part == "whole" and latent != options.AUTO:
+    if part == "whole" and latent != options.AUTO and not remember:
         raise typer.BadParameter(
-            "names what a tail begins with: give --part tail, too", param_hint="--latent"
+            "names what a tail begins with, or what --remember keeps: give one of these, too",
+            param_hint="--latent",
         )
     flags = replace(step_flags.options(scheme), part=part, latent=latent)
     step = flags.prepare(load(model), options.new_classes(classes))
-    found = planned(step, sram=sram, board=target)
+    found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena).encode())
     if json:
         show_json({"file": str(model), **found.to_dict()})
         return
-    _print(step, found.to_dict())
+    _print(step, found.to_dict(), "" if found.ring is None else found.ring.summary())
     if picture:
         show()
         show(drawing(step.plan.arena, notes=rows_kept(step.plan)).rstrip())
@@ -86,7 +88,7 @@ def against_bound(found: dict[str, Any]) -> str:
     return f"{text}; a smaller one was neither found nor excluded"
 
 
-def _print(step: TrainingStep, found: dict[str, Any]) -> None:
+def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
     from mcutrain.memplan import find_latent
 
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
@@ -129,6 +131,8 @@ def _print(step: TrainingStep, found: dict[str, Any]) -> None:
             f"  {'saves':16}{board['saves']:>10,}     until the slots have borne the "
             f"{board['erasures']:,} erasures that the flash of {board['name']} is specified for"
         )
+    if ring:
+        show(ring)
     show(
         f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
         "Alive then:"

@@ -3,31 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
-from mcutrain.codegen import Interface, with_latents
+from mcutrain.codegen import Interface, ring_bytes, with_latents
+from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.memory import flash_bytes
 from mcutrain.data import Normalization, names_in_model
+from mcutrain.errors import PlanError
 from mcutrain.formats import write
 from mcutrain.ir.graph import Graph, TensorType
-from mcutrain.memplan import Stream, check_board, check_budget, latents, state_parts
+from mcutrain.memplan import (
+    Stream,
+    check_board,
+    check_budget,
+    find_latent,
+    latents,
+    state_parts,
+)
 from mcutrain.pipeline import Part, TrainingStep, front_of, load, prepare
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
-from mcutrain.target import Slots, Target, target_of
+from mcutrain.target import RING_PLACE_BYTES, Slots, Target, target_of
 
 Model = Graph | TrainingStep | PathLike
 Scheme = UpdateScheme | PathLike
 
 
+@dataclass(frozen=True)
+class Ring:
+    """Of latents that are remembered.
+
+    sram_bytes: of a library's memory; on a board of what the firmware takes. slot_bytes,
+    program_bytes: of each of the two slots that hold it in flash, and what they leave there; None
+    for a library.
+    """
+
+    latents: int
+    latent_bytes: int
+    sram_bytes: int
+    slot_bytes: int | None = None
+    program_bytes: int | None = None
+
+    def summary(self) -> str:
+        """In a sentence."""
+        of = f"ring of {self.latents:,} latents"
+        if self.program_bytes is None:
+            return f"{self.sram_bytes:,} bytes of SRAM besides, for the {of}."
+        return (
+            f"The {of} takes {self.sram_bytes:,} bytes of the SRAM and, with the state, two slots "
+            f"of {self.slot_bytes:,} bytes of flash, which leave {self.program_bytes:,} to the "
+            "program."
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class Planned(Shown):
-    """The memory of a training step, and of a board's firmware that runs it (board: if given)."""
+    """The memory of a training step, and of a board's firmware that runs it (board: if given).
+
+    ring: of latents, where some are remembered.
+    """
 
     step: TrainingStep
     board: Target | None = None
+    ring: Ring | None = None
 
     @property
     def arena_bytes(self) -> int:
@@ -73,7 +114,8 @@ class Planned(Shown):
     def to_dict(self) -> Record:
         """As `mcutrain plan --json` prints it, without the file's name."""
         on_board = {} if self.board is None else {"board": board_facts(self.step, self.board)}
-        return {**facts(self.step), **on_board}
+        ring = None if self.ring is None else asdict(self.ring)
+        return {**facts(self.step), "ring": ring, **on_board}
 
 
 @checked
@@ -94,16 +136,18 @@ def plan(
     sram: Count | None = None,
     board: PathLike | Target | None = None,
     slots: Slots = "on",
+    remember: int = 0,
 ) -> Planned:
     """What a training step of a model needs in SRAM, byte by byte.
 
     model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
     scheme … latent: as `prepare` takes them. sram: bytes that arena and state may take. board: a
     board's name or folder, whose firmware and stack count, too. slots: "off" gives the flash that
-    would keep the trained state to the program.
+    would keep the trained state to the program. remember: latents in a ring, as `generate` takes
+    it.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
-    TargetError, ArgumentError.
+    TargetError, ArgumentError; McutrainError if `remember` is negative.
 
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
@@ -122,11 +166,14 @@ def plan(
         part=part,
         latent=latent,
     )
+    is_named = latent != "auto" and not step.plan.training.is_tail
+    interface = Interface(remember=remember, latent=latent if is_named else None)
+    target = on_board(target, step, interface) if remember else target
     if sram is not None:
         check_budget(step.plan, sram)
     if target is not None:
         check_board(step.plan, target)
-    return Planned(step, target)
+    return Planned(step, target, ring_of(step, target, interface))
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,8 +195,9 @@ class Generated(Shown):
 
     def to_dict(self) -> Record:
         """As `mcutrain generate --json` prints it."""
-        plan = facts(self.plan.step)
-        return {"folder": str(self.folder), "files": self.files, "plan": plan}
+        plan, ring = facts(self.plan.step), self.plan.ring
+        more = {} if ring is None else {"ring": asdict(ring)}
+        return {"folder": str(self.folder), "files": self.files, "plan": plan, **more}
 
 
 @checked
@@ -212,9 +260,24 @@ def generate(
     )
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
     interface = Interface(prefix, names, normalization, None if is_tail else latent, remember)
-    if target is not None:
-        target = with_latents(target, step.plan, interface)
-    return write_project(step, target, interface, Path(output))
+    return write_project(step, on_board(target, step, interface), interface, Path(output))
+
+
+def on_board(target: Target | None, step: TrainingStep, interface: Interface) -> Target | None:
+    """A board as the step's firmware uses it: with slots that hold what is to be remembered.
+
+    Raises PlanError where there is nothing to remember, TargetError if it does not fit.
+    """
+    if interface.remember and not step.plan.training.is_tail:
+        try:
+            find_latent(step.plan, interface.latent or "auto")
+        except PlanError as error:
+            raise PlanError(f"--remember keeps latents, and {error}; or leave it out") from error
+    if target is None:
+        return None
+    code = code_sizes(target.isa)
+    program_bytes = 0 if code is None else flash_bytes(step.plan.training, code)
+    return with_latents(target, step.plan, interface, program_bytes)
 
 
 @dataclass(frozen=True)
@@ -266,7 +329,25 @@ def write_project(
     project = step.library(interface) if target is None else step.firmware(target, interface)
     project.write(folder)
     sizes = {name: len(text.encode()) for name, text in project.files.items()}
-    return Generated(folder, sizes, Planned(step, target))
+    return Generated(folder, sizes, Planned(step, target, ring_of(step, target, interface)))
+
+
+def ring_of(step: TrainingStep, target: Target | None, interface: Interface) -> Ring | None:
+    """The ring of a step's project; None if it has none, or in a file.
+
+    target: as `on_board` has it.
+    """
+    wanted, is_tail = interface.wanted_latent, step.plan.training.is_tail
+    if not interface.remember or wanted is None:
+        return None
+    latent = step.input_type if is_tail else find_latent(step.plan, wanted).type
+    found = Ring(interface.remember, latent.size_bytes, ring_bytes(step.plan, interface))
+    if target is None:
+        return found
+    in_sram = replace(found, sram_bytes=RING_PLACE_BYTES * interface.remember)
+    if target.flash is None:
+        return None
+    return replace(in_sram, slot_bytes=target.slot_bytes, program_bytes=target.flash.size_bytes)
 
 
 def facts(step: TrainingStep) -> dict[str, Any]:

@@ -4,7 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+from mcutrain_host.manifest import FILE, BoardProject, Manifest
+
 from mcutrain.demo import IMAGES, MODEL
+from mcutrain.errors import McutrainError
+from mcutrain.functions.planning import plan as plan_of
 from mcutrain.pipeline import prepare
 from mcutrain.runs import training
 from tests.cli.conftest import Run
@@ -55,3 +60,57 @@ def test_what_is_remembered_without_a_replay_is_not_ignored(run: Run) -> None:
     assert outcome.code == 2
     said = " ".join(outcome.err.replace("│", " ").split())
     assert "is how many samples --replay remembers: give that, too" in said
+
+
+@pytest.mark.parametrize("board", [(), ("--board", "rpi-pico"), ("--board", "native")])
+@pytest.mark.parametrize("remember", [3, 500])
+def test_plan_and_generate_say_the_same_of_a_ring(
+    run: Run, board: tuple[str, ...], remember: int
+) -> None:
+    """On the board its slots' own 192 KB hold the one, and not the other."""
+    flags = (MODEL, "--scheme", "last:2", *board)
+    ring = ("--remember", remember)
+    lines = [
+        {line for line in out.splitlines() if f"ring of {remember} latents" in line}
+        for out in (run("plan", *flags, *ring).out, run("generate", *flags, *ring, "-o", "p").out)
+    ]
+    assert lines[0] == lines[1]
+    planned, made = (
+        run(*command, "--json").json
+        for command in (("plan", *flags, *ring), ("generate", *flags, *ring, "-o", "p"))
+    )
+    without = run("plan", *flags, "--json").json
+    assert without.pop("ring") is None
+    found = planned.pop("ring")
+    assert found == made.get("ring")
+    manifest = BoardProject.read(Path("p")).manifest if board else Manifest.read(Path("p") / FILE)
+    if board and found:
+        (line,) = lines[0]
+        memory = manifest.board.memory
+        assert found["sram_bytes"] == 2 * remember
+        assert [found["slot_bytes"]] * 2 == [size for _, size in memory.slots]
+        assert found["program_bytes"] == memory.flash.bytes
+        assert (found["slot_bytes"] > 0x30000) == (remember == 500)
+        assert f"{found['slot_bytes']:,} bytes of flash, which leave " in line
+        more = planned["board"]["sram_bytes"] - without["board"]["sram_bytes"]
+        assert 0 < more - found["sram_bytes"] <= 24 + 7
+        assert planned["board"]["saves"] <= without["board"]["saves"]
+    elif found:
+        (line,) = lines[0]
+        assert line.startswith(f"{found['sram_bytes']:,} bytes of SRAM besides, ")
+        assert planned == without
+    else:
+        assert board[1] == "native"
+
+
+def test_a_ring_that_cannot_be_is_a_sentence_of_plan_too(run: Run) -> None:
+    plan = ("plan", MODEL, "--scheme", "last:2", "--remember")
+    assert run(*plan, -1).code == 2
+    assert "latents of 1,024 bytes fit beside" in run(*plan, 900, "--board", "rpi-pico").sentence
+    assert "--remember keeps latents, and no " in run(*plan[:3], "full", *plan[4:], 3).sentence
+    off = run(*plan, 3, "--board", "rpi-pico", "--slots", "off").sentence
+    assert "cannot remember latents: the program has the flash of its slots" in off
+    named = run(*plan, 3, "--latent", "block3/depthwise", "--json").json["ring"]
+    assert named["latent_bytes"] > 1_024
+    with pytest.raises(McutrainError, match="remember = -1: give 0 or more"):
+        plan_of(MODEL, "last:2", remember=-1)
