@@ -193,8 +193,9 @@ static bool exchange(const search *s, const mct_elastic_reach *reach, uint32_t *
 /* Uses the time that rounding left. */
 static void improve(const search *s, const mct_elastic_reach *reach, uint32_t spare) {
     add(s, reach, &spare);
-    for (uint32_t i = 0; i < MCT_ELASTIC_EXCHANGES && exchange(s, reach, &spare); i++) {
-        add(s, reach, &spare);
+    uint32_t exchanges = 0;
+    while (exchanges < MCT_ELASTIC_EXCHANGES && exchange(s, reach, &spare)) {
+        exchanges++;
     }
 }
 

@@ -297,13 +297,10 @@ class _Search:
 
     def improved(self, reach: int, chosen: set[int]) -> set[int]:
         """Use the time that rounding left."""
-        chosen = self.with_more(reach, chosen)
+        found = self.with_more(reach, chosen)
         for _ in range(EXCHANGES):
-            exchanged = self.exchanged(reach, chosen)
-            if exchanged == chosen:
-                break
-            chosen = self.with_more(reach, exchanged)
-        return chosen
+            found = self.exchanged(reach, found)
+        return found
 
     def with_more(self, reach: int, chosen: set[int]) -> set[int]:
         """And what there is still time for, the most important first, of equals the first."""

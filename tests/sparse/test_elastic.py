@@ -25,7 +25,7 @@ from mcutrain.sparse.elastic import (
 )
 from mcutrain.target import FIRMWARE
 
-EXACT, ROUNDED, LARGE = 1000, 300, 60
+EXACT, ROUNDED, LARGE = 1000, 300, 80
 HARNESS = Path(__file__).with_name("elastic_harness.c")
 RUNTIME = FIRMWARE / "runtime"
 OK, BUDGET = 0, 7
@@ -138,7 +138,10 @@ def halved_cases() -> tuple[Case, ...]:
 
 @cache
 def large_cases() -> tuple[Case, ...]:
-    """More tensors than all sets of which could be tried, of a chain with some branches."""
+    """More tensors than all sets of which could be tried, of a chain with some branches.
+
+    Some with small times and importances: then roundings and ties decide.
+    """
     draw = random.Random(1)
     found = []
     for number in range(LARGE):
@@ -146,13 +149,14 @@ def large_cases() -> tuple[Case, ...]:
         chain = [frozenset(range(k // 2)) for k in range(count)]
         branch = [frozenset({*range(k // 3), 500 + k % 3}) for k in range(count) if number % 4 == 0]
         needs = (*chain, *branch[::7])
-        most = draw.choice((3, 1000, 2**31 // len(needs)))
+        worth = draw.choice((3, 40, (2**31 - 1) // len(needs)))
+        most = draw.choice((12, 20, 1000, 2**31 // len(needs)))
         case = Case(
             needs,
             tuple(int(draw.randint(0, most) * draw.random()) for _ in range(504)),
             tuple(int(draw.randint(0, most) * draw.random() ** 2) for _ in needs),
             (0, 1),
-            tuple(draw.randint(0, (2**31 - 1) // len(needs)) for _ in needs),
+            tuple(draw.randint(0, worth) for _ in needs),
             0,
         )
         whole = case.problem.backward_time - case.problem.least_time
@@ -224,6 +228,21 @@ class Choice:
         if self.budget < self.problem.least_time:
             return BUDGET, self.problem.always
         return OK, choose(self.problem, self.importance, self.budget)
+
+
+def exchanging_choices() -> list[Choice]:
+    """Halves of units, and about as important as they take time: exchanges decide."""
+    draw = random.Random(3)
+    found = []
+    for number in range(12):
+        count, unit, fine = 150, (10, 50, 1000)[number % 3], (1, 100)[number % 2]
+        times = [
+            (2 * draw.randint(0, 4) + 1) * unit // 2 + draw.randint(-1, 1) for _ in range(count)
+        ]
+        worth = tuple(fine * (10 * t // unit) + draw.randint(0, 9 * fine) for t in times)
+        problem = ElasticProblem.of([frozenset()] * count, [], times, [])
+        found.append(Choice(problem, worth, unit * STEPS))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -391,7 +410,8 @@ def test_the_budget_is_the_share_of_the_step_without_the_forward_pass() -> None:
 
 def test_c_chooses_the_same(programs: list[Program]) -> None:
     cases = (*exact_cases(), *rounded_cases(), *halved_cases(), *large_cases())
-    assert_c_chooses_alike(programs, [Choice(c.problem, c.importance, c.budget) for c in cases])
+    choices = [Choice(c.problem, c.importance, c.budget) for c in cases]
+    assert_c_chooses_alike(programs, [*choices, *exchanging_choices()])
 
 
 def test_c_chooses_the_same_at_the_limits_of_what_numbers_may_be(programs: list[Program]) -> None:
@@ -404,7 +424,11 @@ def test_c_chooses_the_same_at_the_limits_of_what_numbers_may_be(programs: list[
     branches = ElasticProblem.of([frozenset({k}) for k in range(10)], [1] * 10, [1] * 10, [])
     even = ElasticProblem.of([frozenset()] * 200, [], [3] * 200, [])
     choices = [
-        *(Choice(even, tuple(i % m for i in range(200)), b) for m in (2, 3, 5) for b in (503, 504)),
+        *(
+            Choice(even, tuple(1 + i % m for i in range(200)), b)
+            for m in (1, 3)
+            for b in (301, 504)
+        ),
         *(Choice(wide, i, b) for i in wide_importances(top) for b in budgets_about(wide)),
         *(Choice(alone, (i,), b) for i in (0, 1, top) for b in (0, top - 1, top, 2**32 - 1)),
         *(Choice(small, (0, *range(1, many), 0), b) for b in (4, 5, 60_000, 100_005, 2**32 - 1)),
