@@ -36,6 +36,7 @@ from mcutrain_host.protocol import (
     Reset,
     RingStatistics,
     Saved,
+    Selecting,
     Statistics,
     Status,
     Step,
@@ -144,6 +145,10 @@ class Device:
         step = self._ask(Command.REPLAY, body + (rate.pack() if rate else b""), Replayed.parse)
         self._check(Command.REPLAY, "position", step.position, position + 1)
         return step
+
+    def select(self, selecting: Selecting) -> Saved:
+        """What is due at the board's position, for its choice of what to train."""
+        return self._ask(Command.SELECT, selecting.pack(), Saved.parse)
 
     def evaluate(self, label: int, index: int) -> Evaluation:
         """Run the network on the sample and count whether it is right. index: 0 begins anew."""

@@ -67,6 +67,21 @@ class StateTensor:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Of an elastic step. tensors: trained ones by the bits of the words at `offset` of the state.
+
+    forward_time, backward_time: of a step in which all are trained, if the program chooses by
+    itself which ones are; 0 if not. least_time: of the backward pass for the last layer alone.
+    """
+
+    tensors: tuple[str, ...]
+    offset: int
+    forward_time: int = 0
+    backward_time: int = 0
+    least_time: int = 0
+
+
 @dataclass(frozen=True)
 class Region:
     """A range of a chip's addresses."""
@@ -234,6 +249,7 @@ class Manifest:
     latent: LatentTensor | None = None
     begins_with: str = ""
     gate: GateWords | None = None
+    elastic: Selection | None = None
     recipe: Mapping[str, Any] | None = None
     board: BoardDescription | None = None
 

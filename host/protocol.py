@@ -43,6 +43,7 @@ class Command(IntEnum):
     READ_OUTPUT = 0x0D
     LATENT = 0x0E
     REPLAY = 0x0F
+    SELECT = 0x10
 
 
 LONG_COMMANDS = frozenset(
@@ -52,6 +53,7 @@ LONG_COMMANDS = frozenset(
         Command.REPLAY,
         Command.EVALUATE,
         Command.SAVE,
+        Command.SELECT,
         Command.RESTORE,
         Command.WRITE_STATE,
     }
@@ -82,6 +84,8 @@ class Status(IntEnum):
     STATE_INCOMPLETE = 31
     UNSUPPORTED = 32
     FORGOTTEN = 33
+    SHARE = 34
+    NOT_KEPT = 35
 
 
 MEANING = {
@@ -102,6 +106,10 @@ MEANING = {
     Status.FLASH: "its flash could not be erased or written",
     Status.STATE_INCOMPLETE: "its state was written only in part; restore, reset or write it whole",
     Status.UNSUPPORTED: "this board cannot do that",
+    Status.SHARE: "in that share of a step not even the last layer can be trained, or it cannot be "
+    "chosen so often what is",
+    Status.NOT_KEPT: "the states by which it chooses what to train are no longer in its flash; "
+    "--fresh begins anew",
     Status.FORGOTTEN: "it remembers no sample to replay; --fresh begins anew",
 }
 
@@ -128,6 +136,7 @@ class IdentityFlags(IntFlag):
     HAS_SLOTS = 4
     SAVED_REFUSED = 8
     TAKES_LATENTS = 16
+    SELECTS = 32
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,35 @@ class Rate:
     def pack(self) -> bytes:
         """As SET_RATE and TRAIN have it."""
         return struct.pack("<ii", self.mult_q31, self.shift)
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """When a board chooses which tensors it trains, and for which share of a step's time.
+
+    share_q16: 65,536 is a whole step. every: steps of a period. look: of each of the two windows at
+    its begin, in which all are trained (firmware/runtime/mct_selection.h).
+    """
+
+    share_q16: int
+    every: int
+    look: int
+
+    def is_due(self, position: int) -> bool:
+        """Whether there is something to do before the step of a position."""
+        return position % self.every in (0, self.look, 2 * self.look)
+
+    def chooses(self, position: int) -> bool:
+        """Whether that is the choice itself."""
+        return position % self.every == 2 * self.look
+
+    def is_looking(self, position: int) -> bool:
+        """Whether the board must keep the states that it saved for the next choice."""
+        return position % self.every <= 2 * self.look
+
+    def pack(self) -> bytes:
+        """As SELECT has it."""
+        return struct.pack("<II", self.share_q16, self.every)
 
 
 class MalformedResponseError(ValueError):
@@ -340,6 +378,11 @@ class Identity:
     def has_slots(self) -> bool:
         """Whether the board can save."""
         return bool(self.flags & IdentityFlags.HAS_SLOTS)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it chooses by itself which tensors it trains."""
+        return bool(self.flags & IdentityFlags.SELECTS)
 
     @property
     def refused_saved(self) -> bool:

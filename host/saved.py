@@ -14,7 +14,7 @@ from mcutrain_host.errors import ModelMismatchError, StateFileError
 from mcutrain_host.files import write_whole
 
 if TYPE_CHECKING:
-    from mcutrain_host.manifest import StateTensor
+    from mcutrain_host.manifest import Selection, StateTensor
 
 MAGIC = b"MCTS"
 VERSION = 1
@@ -71,6 +71,12 @@ def skipped_samples(raw: bytes, gate_offset: int) -> int:
     """How many samples a gate has kept from being learnt. gate_offset: GateWords.offset."""
     (found,) = struct.unpack_from("<I", raw, HEADER_BYTES + gate_offset + 4)
     return int(found)
+
+
+def selected_tensors(raw: bytes, selection: Selection) -> tuple[str, ...]:
+    """Of an elastic step: the tensors that are trained. raw: a sound saved state."""
+    words = raw[HEADER_BYTES + selection.offset :]
+    return tuple(name for i, name in enumerate(selection.tensors) if words[i // 8] >> i % 8 & 1)
 
 
 def read(path: Path, model_hash: int) -> SavedState:

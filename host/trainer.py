@@ -26,18 +26,19 @@ from mcutrain_host.errors import (
     StateFileError,
 )
 from mcutrain_host.log import Log
-from mcutrain_host.manifest import GateWords
+from mcutrain_host.manifest import GateWords, Selection
 from mcutrain_host.protocol import (
     Firmware,
     Identity,
     Rate,
     RingStatistics,
     Saved,
+    Selecting,
     Statistics,
     Step,
 )
 from mcutrain_host.pull import check_firmware, read_state
-from mcutrain_host.saved import SavedState, skipped_samples
+from mcutrain_host.saved import SavedState, selected_tensors, skipped_samples
 
 ACCURACY = "accuracy"
 RETRY_SECONDS = 0.5
@@ -67,7 +68,8 @@ class Lessons:
     sample_at, test_at: the input's bytes and the label. total: steps of the whole run. scores: of a
     network without classes, whose labels are all 0. replay: remembered samples that the board
     trains on after each new one, out of at most `remember`. latents: the bytes are of latents in
-    the place of samples.
+    the place of samples. selecting: when the board chooses which tensors it trains; None: it trains
+    those that it did.
     """
 
     total: int
@@ -79,6 +81,7 @@ class Lessons:
     replay: int = 0
     remember: int = 0
     latents: bool = False
+    selecting: Selecting | None = None
 
     def is_replay(self, position: int) -> bool:
         """Whether the step there takes a sample that the board remembers."""
@@ -104,7 +107,7 @@ class Settings:
     firmware: the project's. seed: of the rounding, for RESET. state: the file that the trained
     state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
-    that is gone. facts: about the run, for the log. gate: as the manifest has it.
+    that is gone. facts: about the run, for the log. gate, elastic: as the manifest has it.
     """
 
     firmware: Firmware
@@ -116,6 +119,7 @@ class Settings:
     reconnect_seconds: float = 0.0
     facts: Mapping[str, Any] | None = None
     gate: GateWords | None = None
+    elastic: Selection | None = None
 
 
 class Watch(Protocol):
@@ -245,7 +249,7 @@ class Training:
         self.position = self.saved_position = self._bring(self._begin)
         if not self.identity.has_slots:
             self.watch.say(self._forgetful())
-        self._check_ring()
+        self._check_lessons()
         self._write_log(
             "connected",
             {
@@ -262,13 +266,21 @@ class Training:
         )
         self.watch.connected(self.identity, self.position)
 
-    def _check_ring(self) -> None:
-        """Say where the board remembers something else than this run so far. Raises HostError."""
+    def _check_lessons(self) -> None:
+        """Say where the board remembers something else than this run so far.
+
+        Raises HostError for lessons that it cannot learn.
+        """
         lessons, identity = self.lessons, self.identity
         if lessons.latents and not identity.latent_bytes:
             raise HostError(
                 f"the board at {self.device.link.name} has firmware of this model that takes no "
                 "latents; flash the project's firmware"
+            )
+        if lessons.selecting is not None and not (identity.selects and identity.has_slots):
+            raise HostError(
+                f"the board at {self.device.link.name} cannot choose what it trains: that needs "
+                "firmware of --elastic, and slots that keep its state"
             )
         if not lessons.replay:
             return
@@ -474,12 +486,33 @@ class Training:
     def _train_rest(self) -> None:
         while self.position < self.lessons.total and not self.stop():
             started = time.monotonic()
+            self._select()
             step, label, rate = self._step()
             self._train_seconds += time.monotonic() - started
             self._take(step, label, rate)
             every = self.settings.save_every
-            if every and self.position % every == 0 and self.position < self.lessons.total:
+            is_time = every and self.position % every == 0 and self.position < self.lessons.total
+            if is_time and not self._is_looking:
                 self._save()
+
+    def _select(self) -> None:
+        """Have the board do what is due for its choice of what to train."""
+        selecting, elastic = self.lessons.selecting, self.settings.elastic
+        if selecting is None or elastic is None or not selecting.is_due(self.position):
+            return
+        saved = self.device.select(selecting)
+        if selecting.chooses(self.position):
+            raw = read_state(self.device, self.settings.firmware, position=self.position).raw
+            self._write_log("selected", {"tensors": selected_tensors(raw, elastic)})
+        else:
+            self._saved, self.saved_position = saved, saved.position
+
+    @property
+    def _is_looking(self) -> bool:
+        """Whether one more save might overwrite a state that the board's choice needs."""
+        selecting = self.lessons.selecting
+        is_over = self.position >= self.lessons.total
+        return selecting is not None and not is_over and selecting.is_looking(self.position)
 
     def _step(self) -> tuple[Step, int, Rate]:
         rate = self.lessons.rate_at(self.position)
@@ -539,7 +572,7 @@ class Training:
     def _keep(self) -> None:
         """In the board's flash and in the file. A refusal comes after the file is written."""
         refusal = None
-        if self.identity.has_slots:
+        if self.identity.has_slots and not self._is_looking:
             try:
                 self._save()
             except RefusedError as error:

@@ -106,6 +106,12 @@ static uint32_t mct_put_text(uint8_t *to, const char *text) {
 #define MCT_LATENT_FLAG 0u
 #endif
 
+#ifdef MCT_FORWARD_TIME
+#define MCT_SELECTS_FLAG 32u
+#else
+#define MCT_SELECTS_FLAG 0u
+#endif
+
 /* Slots of the ring, and samples that were offered to it. */
 #ifdef MCT_REMEMBER
 #define MCT_RING(p) MCT_REMEMBER, (p)->store.seen
@@ -122,7 +128,7 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
     }
     const uint32_t flags = p->restored | (p->incomplete ? 0u : 2u) |
                            (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u) |
-                           MCT_LATENT_FLAG;
+                           MCT_LATENT_FLAG | MCT_SELECTS_FLAG;
     const uint32_t numbers[] = {
         mct_position(),         MCT_INPUT_BYTES, MCT_OUTPUT_BYTES,     MCT_CLASSES,
         MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES, MCT_STATE_BYTES,      MCT_SAVED_BYTES,
@@ -546,6 +552,74 @@ static mct_outcome mct_save(mct_protocol *p, mct_body body) {
     return mct_saved_number(p, body);
 }
 
+#ifdef MCT_FORWARD_TIME
+/* Trains all tensors from here on. */
+static void mct_select_all(void) {
+    uint32_t all[MCT_SELECTION_WORDS];
+    for (uint32_t i = 0; i < MCT_SELECTION_WORDS; i++) {
+        const uint32_t left = MCT_TENSORS - 32u * i;
+        all[i] = left >= 32u ? UINT32_MAX : (UINT32_C(1) << left) - 1u;
+    }
+    mct_select(all);
+}
+
+/* Whether the newest saved state is the present one: after a restart it may be, and one more save of it
+ * might take the place of the one before. */
+static bool mct_is_kept(const mct_protocol *p) {
+    uint8_t header[MCT_STATE_HEADER_BYTES]; /* with the checksum */
+    mct_state_read(0, sizeof header, header);
+    const uint8_t *saved = mct_store_newest(&p->store);
+    return saved != NULL && memcmp(saved, header, sizeof header) == 0;
+}
+
+/* Selects from the states that were saved at the windows' begins. */
+static mct_answer mct_select_now(const mct_protocol *p, uint32_t share_q16, uint32_t every) {
+    const uint32_t look = mct_selection_look(every, MCT_SAMPLES_PER_UPDATE);
+    const uint32_t position = mct_position();
+    const uint8_t *before = mct_store_find(&p->store, position - 2u * look);
+    const uint8_t *between = mct_store_find(&p->store, position - look);
+    if (before == NULL || between == NULL) {
+        return MCT_ANSWER_NOT_KEPT;
+    }
+    return mct_reselect(share_q16, every, before, between) == MCT_OK ? MCT_ANSWER_OK
+                                                                     : MCT_ANSWER_SHARE;
+}
+
+/* Does what is due at the position. The page is the body's space, which is read before. */
+static mct_outcome mct_select_at(mct_protocol *p, mct_body body) {
+    if (body.count != 8) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    const uint32_t share_q16 = mct_get32(body.bytes), every = mct_get32(body.bytes + 4);
+    if (!mct_store_exists()) {
+        return mct_refuse(MCT_ANSWER_UNSUPPORTED);
+    }
+    if (p->incomplete) {
+        return mct_refuse(MCT_ANSWER_STATE_INCOMPLETE);
+    }
+    if (!mct_selection_is_sound(every, MCT_SAMPLES_PER_UPDATE)) {
+        return mct_refuse(MCT_ANSWER_SHARE);
+    }
+    const mct_selection_due due = mct_selection_at(mct_position(), every, MCT_SAMPLES_PER_UPDATE);
+    if (due == MCT_SELECTION_STAYS) {
+        return mct_refuse_at(MCT_ANSWER_POSITION, body, mct_position());
+    }
+    mct_protocol_send_working(p);
+    mct_forget_sample(p);
+    if (due == MCT_SELECTION_ENDS) {
+        const mct_answer selected = mct_select_now(p, share_q16, every);
+        return selected == MCT_ANSWER_OK ? mct_saved_number(p, body) : mct_refuse(selected);
+    }
+    if (due == MCT_SELECTION_BEGINS) {
+        mct_select_all();
+    }
+    if (!mct_is_kept(p) && !mct_store_save(&p->store, body.bytes)) {
+        return mct_refuse(MCT_ANSWER_FLASH);
+    }
+    return mct_saved_number(p, body);
+}
+#endif
+
 static mct_outcome mct_restore(mct_protocol *p, mct_body body) {
     if (body.count != 0) {
         return mct_refuse(MCT_ANSWER_LENGTH);
@@ -625,6 +699,10 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
 #ifdef MCT_REMEMBER
     case MCT_COMMAND_REPLAY:
         return mct_replay_now(p, body);
+#endif
+#ifdef MCT_FORWARD_TIME
+    case MCT_COMMAND_SELECT:
+        return mct_select_at(p, body);
 #endif
     default:
         return mct_refuse(MCT_ANSWER_COMMAND);

@@ -32,6 +32,7 @@ typedef enum {
     MCT_COMMAND_READ_OUTPUT = 0x0D,
     MCT_COMMAND_LATENT = 0x0E,
     MCT_COMMAND_REPLAY = 0x0F,
+    MCT_COMMAND_SELECT = 0x10,
     MCT_RESPONSE = 0x80,
 } mct_command;
 
@@ -56,6 +57,8 @@ typedef enum {
     MCT_ANSWER_STATE_INCOMPLETE = 31,
     MCT_ANSWER_UNSUPPORTED = 32,
     MCT_ANSWER_FORGOTTEN = 33,
+    MCT_ANSWER_SHARE = 34,
+    MCT_ANSWER_NOT_KEPT = 35,
 } mct_answer;
 
 typedef enum {

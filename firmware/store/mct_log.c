@@ -111,6 +111,31 @@ static bool mct_log_look(mct_store *store) {
     return store->slot >= 0;
 }
 
+#ifdef MCT_FORWARD_TIME
+const uint8_t *mct_store_newest(const mct_store *store) {
+    return store->slot < 0 ? NULL : mct_log_page(store->slot, store->record) + MCT_LOG_BYTES;
+}
+
+const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
+    const uint8_t *found = NULL;
+    uint32_t least_age = UINT32_MAX, kind;
+    for (int32_t slot = 0; slot < 2; slot++) {
+        for (uint32_t page = 0; page < MCT_SLOT_PAGES; page += mct_log_pages(kind)) {
+            kind = mct_log_kind(slot, page);
+            const uint8_t *entry = mct_log_page(slot, page), *saved = entry + MCT_LOG_BYTES;
+            const uint32_t age = store->number - mct_get32(entry + MCT_LOG_NUMBER);
+            if (kind == MCT_LOG_STATE && age < least_age && mct_state_position(saved) == position &&
+                mct_log_is_sound(slot, page) &&
+                mct_state_verify(saved, MCT_SAVED_BYTES) == MCT_OK) {
+                found = saved;
+                least_age = age;
+            }
+        }
+    }
+    return found;
+}
+#endif
+
 void mct_store_start(mct_store *store) {
     memset(store, 0, sizeof *store);
     store->slot = -1;

@@ -74,6 +74,29 @@ bool mct_store_load(mct_store *store) {
     return mct_state_load(saved, MCT_SAVED_BYTES) == MCT_OK;
 }
 
+#ifdef MCT_FORWARD_TIME
+const uint8_t *mct_store_newest(const mct_store *store) {
+    return store->slot < 0 ? NULL : mct_store_record(store->slot, store->record) + MCT_PAGE_BYTES;
+}
+
+const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
+    const uint8_t *found = NULL;
+    uint32_t least_age = UINT32_MAX;
+    for (int32_t slot = 0; slot < 2; slot++) {
+        for (uint32_t record = 0; record < MCT_RECORDS; record++) {
+            const uint8_t *page = mct_store_record(slot, record), *saved = page + MCT_PAGE_BYTES;
+            const uint32_t number = mct_store_number(page), age = store->number - number;
+            if (number != 0 && age < least_age && mct_state_position(saved) == position &&
+                mct_state_verify(saved, MCT_SAVED_BYTES) == MCT_OK) {
+                found = saved;
+                least_age = age;
+            }
+        }
+    }
+    return found;
+}
+#endif
+
 static bool mct_store_write(int32_t slot, uint32_t offset, const uint8_t *page) {
     return mct_board_slot_write(slot, offset, page, MCT_PAGE_BYTES) &&
            memcmp(mct_board_slot(slot) + offset, page, MCT_PAGE_BYTES) == 0;
@@ -168,6 +191,19 @@ bool mct_store_save(mct_store *store, uint8_t *page) {
 bool mct_store_exists(void) {
     return false;
 }
+
+#ifdef MCT_FORWARD_TIME
+const uint8_t *mct_store_newest(const mct_store *store) {
+    (void)store;
+    return NULL;
+}
+
+const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
+    (void)store;
+    (void)position;
+    return NULL;
+}
+#endif
 
 void mct_store_start(mct_store *store) {
     *store = (mct_store){.slot = -1};

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "mct_board_config.h"
+#include "mct_model.h"
 
 typedef struct {
     int16_t slot;    /* that holds the newest valid state of this model, -1 if none does */
@@ -45,6 +46,12 @@ bool mct_store_save(mct_store *store, uint8_t *page);
 
 /* Whether this board has slots that are large enough. */
 bool mct_store_exists(void);
+
+#ifdef MCT_FORWARD_TIME
+/* The newest saved state, and the newest of a position, in flash; NULL if there is none. */
+const uint8_t *mct_store_newest(const mct_store *store);
+const uint8_t *mct_store_find(const mct_store *store, uint32_t position);
+#endif
 
 #ifdef MCT_REMEMBER
 /* Offers a latent to the ring, which remembers it or not. page: as mct_store_save; a full slot is

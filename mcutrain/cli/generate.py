@@ -74,6 +74,7 @@ def generate(
             show_default=False,
         ),
     ] = None,
+    elastic: options.IsElastic = False,
     remember: options.Remember = 0,
     json: options.Json = False,
 ) -> None:
@@ -89,7 +90,13 @@ def generate(
     """
     from mcutrain.codegen import Interface
     from mcutrain.data import read_names
-    from mcutrain.functions.planning import board_facts, names_in_file, on_board, write_project
+    from mcutrain.functions.planning import (
+        board_facts,
+        elastic_times,
+        names_in_file,
+        on_board,
+        write_project,
+    )
     from mcutrain.pipeline import load
     from mcutrain.target import target_of
 
@@ -104,6 +111,7 @@ def generate(
                 "--mean": mean is not None,
                 "--std": std is not None,
                 "--remember": remember > 0,
+                "--elastic": elastic,
             }
         )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
@@ -114,11 +122,17 @@ def generate(
         step_flags.options(scheme, no_qas),
         part="tail" if is_tail else "whole",
         latent=latent or options.AUTO,
+        elastic=elastic,
     )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
     interface = Interface(
-        prefix, names, normalization(mean, std), None if is_tail else latent, remember
+        prefix,
+        names,
+        normalization(mean, std),
+        None if is_tail else latent,
+        remember,
+        elastic_times(step, target),
     )
     target = on_board(target, step, interface)
     with writing(output):

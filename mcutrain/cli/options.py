@@ -137,6 +137,14 @@ Gate = Annotated[
         show_default=False,
     ),
 ]
+IsElastic = Annotated[
+    bool,
+    typer.Option(
+        "--elastic",
+        help="What the scheme trains can be left out while it runs, tensor by tensor, and the "
+        "program chooses what helps most in a share of the time: `train --elastic SHARE`.",
+    ),
+]
 GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
 Stream = Annotated[
     Literal["auto", "off", "max"],

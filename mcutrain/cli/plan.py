@@ -38,6 +38,7 @@ def plan(
     part: options.Part = "whole",
     latent: options.Begin = options.AUTO,
     remember: options.Remember = 0,
+    elastic: options.IsElastic = False,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -63,7 +64,7 @@ def plan(
             "names what a tail begins with, or what --remember keeps: give one of these, too",
             param_hint="--latent",
         )
-    flags = replace(step_flags.options(scheme), part=part, latent=latent)
+    flags = replace(step_flags.options(scheme), part=part, latent=latent, elastic=elastic)
     step = flags.prepare(load(model), options.new_classes(classes))
     found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
     if csv is not None:
@@ -122,6 +123,12 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
     if found["gate"] is not None:
         show(
             f"  {'gate':16}learns from a sample if its loss > {found['gate']:g} · mean of late ones"
+        )
+    if found["elastic"] is not None:
+        count, least = len(found["elastic"]["tensors"]), found["elastic"]["least_share"]
+        show(
+            f"  {'elastic':16}{count:>10,}     tensors, of which any but the last layer's can be "
+            f"left out; a step takes {round(100 * least)} % of its instructions without them"
         )
     board = found.get("board")
     if board is not None and board["why_no_saves"]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from mcutrain_host.manifest import BoardProject
-    from mcutrain_host.protocol import Identity, Step
+    from mcutrain_host.protocol import Identity, Selecting, Step
     from mcutrain_host.trainer import Lessons, Outcome, Settings
 
     from mcutrain.simulation import (
@@ -67,6 +67,8 @@ def train(
     *,
     learning: inputs.ScheduledLearningFlags,
     replay: inputs.Replay = 0,
+    elastic: inputs.Elastic = None,
+    every: inputs.Every = 0,
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: Annotated[
@@ -159,6 +161,8 @@ def train(
         check_tensorboard(tensorboard)
     project = BoardProject.read(folder)
     settings = _replaying(project, learning.settings(seed), replay)
+    settings = inputs.ElasticFlags(elastic, every).of(settings)
+    _check_elastic(project, settings)
     source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
@@ -167,7 +171,8 @@ def train(
     if found is not None and not json:
         say(rate_line(found.rate, found, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
-    lessons = board_lessons(course, tests, _reconstruction(project), sends_latents)
+    selecting = _selecting(project, course)
+    lessons = board_lessons(course, tests, _reconstruction(project), sends_latents, selecting)
     how = Settings(
         firmware=project.firmware,
         seed=seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
@@ -178,6 +183,7 @@ def train(
         reconnect_seconds=reconnect,
         facts={"course": course.digest, "settings": asdict(course.settings)},
         gate=project.manifest.gate,
+        elastic=project.manifest.elastic,
     )
     where = _Where(boards.find_port(project, port), boards.find_baud(project, baud), patience, log)
     outcome, loss = _run(where, lessons, how, tensorboard, json)
@@ -272,6 +278,37 @@ def _replaying(project: BoardProject, settings: RunSettings, replay: int) -> Run
     found = replace(settings, replay=replay, remember=remember) if replay else settings
     found.check()
     return found
+
+
+def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
+    """Raise ProjectError where firmware and run do not go together."""
+    from mcutrain_host.errors import ProjectError
+
+    found = project.manifest.elastic
+    if settings.elastic is not None and (found is None or not found.backward_time):
+        raise ProjectError(
+            f"the firmware of {project.folder} trains all that its scheme names: generate it with "
+            "--elastic, to choose while it runs"
+        )
+    why = project.board.memory.why_no_saves
+    if settings.elastic is not None and why:
+        raise ProjectError(
+            f"the board chooses by states that it saves, and it saves nothing: {why}; train "
+            "without --elastic"
+        )
+
+
+def _selecting(project: BoardProject, course: Course) -> Selecting | None:
+    """When the board chooses what it trains; None if it does not. Raises ArgumentError."""
+    from mcutrain_host.protocol import Selecting
+
+    times, settings = project.manifest.elastic, course.settings
+    if settings.elastic is None or times is None:
+        return None
+    samples = len(course.samples.split.train)
+    periods = settings.periods(samples, project.manifest.samples_per_update)
+    periods.check(times.forward_time, times.backward_time, times.least_time)
+    return Selecting(periods.share_q16, periods.every, periods.look)
 
 
 def _of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:

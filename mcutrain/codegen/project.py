@@ -27,6 +27,7 @@ from mcutrain_host.manifest import (
     GateWords,
     LatentTensor,
     Manifest,
+    Selection,
     StateTensor,
 )
 
@@ -362,6 +363,21 @@ def _gate_facts(plan: TrainingPlan) -> GateWords | None:
     return None if gate is None or offset is None else GateWords(alpha=gate.alpha, offset=offset)
 
 
+def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> Selection | None:
+    offset = plan.selection_offset
+    if offset is None:
+        return None
+    found = Selection(tensors=tuple(t.name for t in plan.training.elastic), offset=offset)
+    if times is None:
+        return found
+    return replace(
+        found,
+        forward_time=times.forward,
+        backward_time=times.problem.backward_time,
+        least_time=times.problem.least_time,
+    )
+
+
 def _latent(program: Program) -> dict[str, Any] | None:
     """What steps may begin with: its place, bytes and meaning."""
     latent = program.latent
@@ -516,5 +532,6 @@ def manifest(
         latent=_latent_facts(program),
         begins_with=training.x if training.is_tail else "",
         gate=_gate_facts(plan),
+        elastic=_selection_facts(plan, interface.elastic),
         recipe=recipe,
     )

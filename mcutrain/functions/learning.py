@@ -79,6 +79,8 @@ def simulate(
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
     gate: float | None = None,
+    elastic: float | None = None,
+    every: Annotated[int, Within(0)] = 0,
     checkpoint: PathLike | None = None,
     latent: str = "auto",
     watch: Watch | None = None,
@@ -93,7 +95,9 @@ def simulate(
     names of classes that the model's head learns in addition. learning_rate: per sample; without,
     one is found by short trials, and the result names it. samples, test_samples: so many of each
     part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
-    gate: as `prepare` takes it. checkpoint: a file to continue from if it exists, and to save to.
+    gate: as `prepare` takes it. elastic: the share of a step's time on a Cortex-M4 or M7 that the
+    mean step may take, 0 to 1: then only the tensors that helped most are trained, and chosen anew
+    `every` steps, 0: an epoch's. checkpoint: a file to continue from if it exists, and to save to.
     latent: as `train` takes it.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
@@ -103,6 +107,7 @@ def simulate(
     """
     check_can_build()
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
+    settings = replace(settings, elastic=elastic, every=every)
     graph = _graph(model)
     split = load_data(
         graph,
@@ -126,6 +131,7 @@ def simulate(
         loss=loss_name,
         added=added,
         gate=gate,
+        elastic=elastic is not None,
     )
     return train(
         step,

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface, ring_bytes, with_latents
+from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.data import Normalization, names_in_model
 from mcutrain.errors import PlanError
@@ -26,6 +28,7 @@ from mcutrain.memplan import (
 from mcutrain.pipeline import Part, TrainingStep, front_of, load, prepare
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
+from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.target import RING_PLACE_BYTES, Slots, Target, target_of
 
 Model = Graph | TrainingStep | PathLike
@@ -130,6 +133,7 @@ def plan(
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
     gate: float | None = None,
+    elastic: bool = False,
     stream: Stream = "auto",
     part: Part = "whole",
     latent: str = "auto",
@@ -162,6 +166,7 @@ def plan(
         gradient_dtype=gradient_dtype,
         qas=qas,
         gate=gate,
+        elastic=elastic,
         stream=stream,
         part=part,
         latent=latent,
@@ -216,6 +221,7 @@ def generate(
     gradient_dtype: Literal["int8", "int16"] = "int8",
     qas: bool = True,
     gate: float | None = None,
+    elastic: bool = False,
     stream: Stream = "auto",
     part: Part = "whole",
     prefix: str = "mct",
@@ -254,12 +260,14 @@ def generate(
         gradient_dtype=gradient_dtype,
         qas=qas,
         gate=gate,
+        elastic=elastic,
         stream=stream,
         part=part,
         latent=latent or "auto" if is_tail else "auto",
     )
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
-    interface = Interface(prefix, names, normalization, None if is_tail else latent, remember)
+    begin, times = None if is_tail else latent, elastic_times(step, target)
+    interface = Interface(prefix, names, normalization, begin, remember, times)
     return write_project(step, on_board(target, step, interface), interface, Path(output))
 
 
@@ -350,6 +358,16 @@ def ring_of(step: TrainingStep, target: Target | None, interface: Interface) -> 
     return replace(in_sram, slot_bytes=target.slot_bytes, program_bytes=target.flash.size_bytes)
 
 
+def elastic_times(step: TrainingStep, target: Target | None) -> ElasticTimes | None:
+    """By which a program selects what it trains, on a board or on a Cortex-M4 or M7.
+
+    None if the step trains all, always.
+    """
+    if not step.plan.training.elastic:
+        return None
+    return estimated_times(step.plan, USUAL_ISA if target is None else target.isa)
+
+
 def facts(step: TrainingStep) -> dict[str, Any]:
     """What a plan says, for JSON."""
     found, arena = step.plan, step.plan.arena
@@ -385,6 +403,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
             for latent in latents(found)
         ],
         "gate": None if found.training.gate is None else found.training.gate.alpha,
+        "elastic": _elastic_facts(step),
         "steps": len(found.nodes),
         "peak_step": arena.peak_step,
         "peak_node": found.nodes[arena.peak_step].name,
@@ -392,6 +411,19 @@ def facts(step: TrainingStep) -> dict[str, Any]:
             {"name": b.name, "bytes": b.size_bytes}
             for b in sorted(live, key=lambda b: (-b.size_bytes, b.name))
         ],
+    }
+
+
+def _elastic_facts(step: TrainingStep) -> dict[str, Any] | None:
+    """What can be left out, and what takes which part of a step on a Cortex-M4 or M7."""
+    times = elastic_times(step, None)
+    if times is None:
+        return None
+    whole = times.forward + times.problem.backward_time
+    return {
+        "tensors": [tensor.name for tensor in step.plan.training.elastic],
+        "step_instructions": whole,
+        "least_share": (times.forward + times.problem.least_time) / whole,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.protocol import Rate
+from mcutrain_host.protocol import Rate, Selecting
 from mcutrain_host.saved import saturated_biases, skipped_samples
 from mcutrain_host.trainer import Lessons, Scores
 
@@ -336,13 +336,8 @@ def selector_of(
             "this step trains all of its tensors, always: prepare one with elastic, or leave out "
             "the share of it that is to be taken"
         )
-    if not 0 < settings.elastic <= 1:
-        raise ArgumentError(f"elastic = {settings.elastic:g}: give a share of a step, such as 0.7")
-    group = training.accumulate
-    every = settings.every or -(-samples * (1 + settings.replay) // group) * group
-    return TensorSelector(
-        step.plan, estimated_times(step.plan, isa), round(settings.elastic * 65536), every
-    )
+    periods = settings.periods(samples, training.accumulate)
+    return TensorSelector(step.plan, estimated_times(step.plan, isa), periods)
 
 
 def check_latents(
@@ -477,11 +472,13 @@ def board_lessons(
     tests: int,
     reconstruction: Reconstruction | None = None,
     latents: bool = False,
+    selecting: Selecting | None = None,
 ) -> Lessons:
     """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
 
     reconstruction: of a network that reproduces its input; None for a classifier. latents: the
-    course's samples are latents that the firmware takes besides samples.
+    course's samples are latents that the firmware takes besides samples. selecting: when the board
+    chooses what it trains.
     """
     test = course.samples.split.test
     has_classes = reconstruction is None
@@ -501,7 +498,9 @@ def board_lessons(
     scores = None if reconstruction is None else _scores(reconstruction, test)
     settings = course.settings
     ring = (settings.replay, settings.remember if settings.replay else 0)
-    return Lessons(course.total, sample_at, rate_at, tests, test_at, scores, *ring, latents)
+    return Lessons(
+        course.total, sample_at, rate_at, tests, test_at, scores, *ring, latents, selecting
+    )
 
 
 def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:

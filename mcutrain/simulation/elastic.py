@@ -51,50 +51,36 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class TensorSelector:
-    """When and how a run decides anew which tensors are trained.
+class Periods:
+    """When a run decides anew which tensors are trained, and for which share of a step's time.
 
     A period of `every` steps begins with two windows in which all are. Then those are chosen that
     helped most and with which the mean step of the period takes a share of the time of a whole one.
+    firmware/runtime/mct_selection.h is the same in C.
 
-    times: of the plan's elastic tensors, and of a step's other nodes. share_q16: 65,536 is a whole
-    step. every: a multiple of the samples of an update.
+    share_q16: 65,536 is a whole step. samples_per_update: `every` is a multiple of that.
 
-    Raises ArgumentError for a share in which not even the last layer can be trained.
+    Raises ArgumentError for periods that there cannot be.
     """
 
-    plan: TrainingPlan
-    times: ElasticTimes
     share_q16: int
     every: int
+    samples_per_update: int = 1
 
     def __post_init__(self) -> None:
-        group = self.plan.training.accumulate
+        group = self.samples_per_update
         if self.every % group or not 2 * self.look < self.every < MOST_EVERY:
-            of_group = (
-                f"a multiple of the {group} samples of an update" if group > 1 else "a number"
-            )
+            kind = f"a multiple of the {group} samples of an update" if group > 1 else "a number"
             raise ArgumentError(
-                f"tensors cannot be selected every {self.every:,} steps: give {of_group}, "
+                f"tensors cannot be selected every {self.every:,} steps: give {kind}, "
                 f"{3 * group} or more, below {MOST_EVERY:,}"
-            )
-        if self.share_q16 > ONE_Q16 or self.budget < self.times.problem.least_time:
-            raise ArgumentError(
-                f"a step cannot take a share of {self.share_q16 / ONE_Q16:.3g} of its time: give "
-                f"{math.ceil(1000 * self._least_share) / 1000:g} to 1; forward, loss, the last "
-                f"layer and the {2 * self.look} steps of {self.every} in which everything is "
-                "trained take so much"
             )
 
     @property
     def look(self) -> int:
-        """Steps of each window."""
-        return look_of(self.every, self.plan.training.accumulate)
-
-    @property
-    def all(self) -> range:
-        """Every tensor."""
-        return range(len(self.plan.training.elastic))
+        """Steps of each window: of whole updates."""
+        group = self.samples_per_update
+        return -(-self.every // (LOOKS * group)) * group
 
     def steps_to_next(self, step: int) -> int:
         """Until there is something to look at, or to select."""
@@ -102,37 +88,65 @@ class TensorSelector:
         ends = (self.look, 2 * self.look, self.every)
         return next(end for end in ends if end > place) - place
 
-    @property
-    def budget(self) -> int:
+    def budget(self, forward_time: int, backward_time: int) -> int:
         """Time for the backward pass of a step with a selection."""
-        return budget(
-            selected_share(self.share_q16, self.every, self.look),
-            self.times.forward,
-            self.times.problem.backward_time,
+        looks = 2 * self.look
+        share = max((self.every * self.share_q16 - looks * ONE_Q16) // (self.every - looks), 0)
+        return budget(share, forward_time, backward_time)
+
+    def check(self, forward_time: int, backward_time: int, least_time: int) -> None:
+        """Raise ArgumentError if not even the last layer can be trained in the share.
+
+        least_time: of the backward pass for the last layer alone.
+        """
+        if 0 < self.share_q16 <= ONE_Q16 and self.budget(forward_time, backward_time) >= least_time:
+            return
+        looks = 2 * self.look / self.every
+        least = (forward_time + least_time + 1) / (forward_time + backward_time)
+        share = looks + (1 - looks) * least + 2 / ONE_Q16
+        raise ArgumentError(
+            f"a step cannot take a share of {self.share_q16 / ONE_Q16:.3g} of its time: give "
+            f"{math.ceil(1000 * share) / 1000:g} to 1; forward, loss, the last layer and the "
+            f"{2 * self.look:,} steps of {self.every:,} in which everything is trained take so much"
         )
 
+
+def periods_of(share: float, every: int, samples_per_update: int, epoch_steps: int) -> Periods:
+    """Of a share as a real number. every: 0 stands for an epoch, of whole updates.
+
+    Raises ArgumentError.
+    """
+    if not 0 < share <= 1:
+        raise ArgumentError(f"elastic = {share:g}: give a share of a step, such as 0.7")
+    epoch = -(-epoch_steps // samples_per_update) * samples_per_update
+    return Periods(round(share * ONE_Q16), every or epoch, samples_per_update)
+
+
+@dataclass(frozen=True)
+class TensorSelector:
+    """Decides which tensors of a plan are trained. times: what they and the rest of a step take.
+
+    Raises ArgumentError for a share in which not even the last layer can be trained.
+    """
+
+    plan: TrainingPlan
+    times: ElasticTimes
+    periods: Periods
+
+    def __post_init__(self) -> None:
+        problem = self.times.problem
+        self.periods.check(self.times.forward, problem.backward_time, problem.least_time)
+
     @property
-    def _least_share(self) -> float:
-        """With which the last layer can be trained."""
-        whole = self.times.forward + self.times.problem.backward_time
-        least = (self.times.forward + self.times.problem.least_time + 1) / whole
-        looks = 2 * self.look / self.every
-        return looks + (1 - looks) * least + 2 / ONE_Q16
+    def all(self) -> range:
+        """Every tensor."""
+        return range(len(self.plan.training.elastic))
 
     def choose(self, step: int, states: Sequence[bytes]) -> Decision:
         """What to train from a step on. states: as `importance` takes them."""
         found = importance(self.plan, states)
-        return Decision(step, choose(self.times.problem, found, self.budget), found)
-
-
-def look_of(every: int, accumulate: int) -> int:
-    """Steps of each of the windows at the begin of a period: of whole updates."""
-    return -(-every // (LOOKS * accumulate)) * accumulate
-
-
-def selected_share(share_q16: int, every: int, look: int) -> int:
-    """Of a step's time, in steps with a selection, so that all of a period take share_q16."""
-    return max((every * share_q16 - 2 * look * ONE_Q16) // (every - 2 * look), 0)
+        time = self.periods.budget(self.times.forward, self.times.problem.backward_time)
+        return Decision(step, choose(self.times.problem, found, time), found)
 
 
 def importance(plan: TrainingPlan, states: Sequence[bytes]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from mcutrain_host.saved import skipped_samples
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
 from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
-from mcutrain.simulation.elastic import Decision, TensorSelector
+from mcutrain.simulation.elastic import Decision, Periods, TensorSelector, periods_of
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
 from mcutrain.simulation.replay import with_replays
@@ -108,6 +108,12 @@ class RunSettings:
                 "a remembered sample is replayed as it was, but here epochs vary the samples: "
                 "leave out the augmentation, or the replay"
             )
+
+    def periods(self, samples: int, samples_per_update: int) -> Periods:
+        """Of an elastic run. samples: in an epoch. Raises ArgumentError."""
+        assert self.elastic is not None, "the run is elastic"
+        epoch_steps = samples * (1 + self.replay)
+        return periods_of(self.elastic, self.every, samples_per_update, epoch_steps)
 
     def tests_after(self, epoch: int) -> bool:
         """Whether there is a test after an epoch, counted from 1; after the last always."""
@@ -516,19 +522,19 @@ class Run:
             count = self.chunk
             if self.selector is not None:
                 self._select(self.selector)
-                count = min(count, self.selector.steps_to_next(self.state.trained))
+                count = min(count, self.selector.periods.steps_to_next(self.state.trained))
             yield self.course.indices(self.state.trained, count)
 
     def _select(self, selector: TensorSelector) -> None:
         """Looks at the state, or selects what is trained from here on, if it is time to."""
         step, looks = self.state.trained, self.state.looks
-        place = step % selector.every
+        place = step % selector.periods.every
         if place == 0:
             self.simulator.select(selector.all)  # type: ignore[attr-defined]
             looks = (self.simulator.save(),)
-        elif place == selector.look and len(looks) == 1:
+        elif place == selector.periods.look and len(looks) == 1:
             looks = (*looks, self.simulator.save())
-        elif place == 2 * selector.look and len(looks) == 2:
+        elif place == 2 * selector.periods.look and len(looks) == 2:
             found = selector.choose(step, (*looks, self.simulator.save()))
             self.simulator.select(found.tensors)  # type: ignore[attr-defined]
             self.state = replace(self.state, decisions=(*self.state.decisions, found))
@@ -587,7 +593,9 @@ class Run:
     @cached_property
     def _identity(self) -> str:
         """What a checkpoint must agree with."""
-        selector = "" if self.selector is None else repr((self.selector.times, self.selector.every))
+        selector = (
+            "" if self.selector is None else repr((self.selector.times, self.selector.periods))
+        )
         digest = hashlib.sha256((self.fingerprint + self.course.digest + selector).encode())
         digest.update(content_of(self.samples.split.test))
         return digest.hexdigest()

@@ -10,7 +10,8 @@ from typing import Any
 
 from mcutrain_host import trainer
 from mcutrain_host.client import Device, Patience
-from mcutrain_host.protocol import Identity, Rate, Step
+from mcutrain_host.manifest import Selection
+from mcutrain_host.protocol import Identity, Rate, Selecting, Step
 from mcutrain_host.trainer import Settings, Training
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import FaultyLink, LinkFaults, LoopbackLink
@@ -86,10 +87,13 @@ def taught(
     state: Path,
     of: Lessons | None = None,
     ring: tuple[int, int] = (0, 0),
+    selecting: Selecting | None = None,
+    elastic: Selection | None = None,
 ) -> Record:
     """Train the first `count` lessons, the demo's unless said, from the initial weights.
 
-    ring: remembered samples that are replayed after each, and how many are remembered.
+    ring: remembered samples that are replayed after each, and how many are remembered. selecting,
+    elastic: of a board that chooses what it trains.
     """
     x, y = of or lessons()
     replay, remember = ring
@@ -100,6 +104,7 @@ def taught(
         state=state,
         save_every=save_every,
         reconnect_seconds=30.0,
+        elastic=elastic,
     )
     plan = trainer.Lessons(
         total=count * (1 + replay),
@@ -109,6 +114,7 @@ def taught(
         test_at=lambda i: (b"", 0),
         replay=replay,
         remember=remember,
+        selecting=selecting,
     )
     Training(device, plan, settings, record, record).run()
     return record

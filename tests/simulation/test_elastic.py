@@ -18,7 +18,7 @@ from mcutrain.cost.instructions import estimate
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.simulation import CompiledSimulator, PlannedReference
-from mcutrain.simulation.elastic import TensorSelector
+from mcutrain.simulation.elastic import Periods, TensorSelector
 from mcutrain.sparse.elastic import ElasticTimes
 from tests.ops.drawing import Source, drawn
 from tests.simulation import networks
@@ -199,9 +199,10 @@ def reselect(
 def test_c_and_python_select_the_same(network: Any, options: TrainOptions, share: float) -> None:
     plan = plan_training(networks.training_graph(network(), None, options), 8)
     times, group = times_of(plan), options.accumulate
-    selector = TensorSelector(plan, times, round(share * 65536), 120 * group)
+    periods = Periods(round(share * 65536), 120 * group, group)
+    selector = TensorSelector(plan, times, periods)
     look = 6 * group
-    assert selector.look == look
+    assert periods.look == look
     x, labels = networks.samples(plan.training.forward, 2, plan.training.classes)
     x, labels = np.concatenate([x] * look), np.tile(labels, look)
     rates = networks.rates(2 * look)
@@ -220,9 +221,9 @@ def test_c_and_python_select_the_same(network: Any, options: TrainOptions, share
     reference.select(found.tensors)
     assert 2 < len(found.tensors) < len(plan.training.elastic)
     assert sum(found.importance) > 2**25
-    assert reselect(compiled, selector.share_q16, selector.every, *states) == 0
+    assert reselect(compiled, periods.share_q16, periods.every, *states) == 0
     assert compiled.save() == reference.save()
     before = compiled.save()
-    assert reselect(compiled, 6554, selector.every, *states) != 0
-    assert reselect(compiled, selector.share_q16, 2 * group, *states) != 0
+    assert reselect(compiled, 6554, periods.every, *states) != 0
+    assert reselect(compiled, periods.share_q16, 2 * group, *states) != 0
     assert compiled.save() == before

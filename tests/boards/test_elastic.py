@@ -1,0 +1,170 @@
+"""Boards choose what they train, and choose what the simulation chooses."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from mcutrain_host.errors import RefusedError
+from mcutrain_host.manifest import BoardProject
+from mcutrain_host.protocol import Rate, Selecting, Status
+from mcutrain_host.saved import selected_tensors
+
+from mcutrain.codegen import Interface
+from mcutrain.cost.elastic import estimated_times
+from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.simulation.elastic import Decision, Periods, TensorSelector
+from mcutrain.simulation.replay import with_replays
+from mcutrain.target import load_target
+from tests.boards.projects import RATE, SEED, Lessons, built
+from tests.boards.stress import taught, with_power_cuts
+from tests.boards.test_faults import CUTS_PER_RUN, IS_STRESS
+from tests.boards.test_same_bits import on_unicorn
+from tests.simulation.networks import residual_network, samples
+
+BOARDS = ("rpi-pico", "nucleo-f446re", "stm32f746g-disco")
+CUTS = 200 if IS_STRESS else 12
+MOST_INSTRUCTIONS = {"nucleo-f446re": 8_000_000, "rpi-pico": 20_000_000}
+REPLAY, REMEMBER = 1, 5
+SENT_RATE = Rate(RATE.mult_q31, RATE.shift)
+
+
+@lru_cache(maxsize=1)
+def step() -> TrainingStep:
+    return prepare(residual_network(size=16), "last:4", elastic=True)
+
+
+@lru_cache(maxsize=1)
+def lessons() -> Lessons:
+    """So few that the network learns something."""
+    x, y = samples(step().graph, 6, 4)
+    return x[[i % 6 for i in range(300)]], y[[i % 6 for i in range(300)]]
+
+
+def interface(board: str, remember: int = 0) -> Interface:
+    times = estimated_times(step().plan, load_target(board).isa)
+    return Interface(remember=remember, elastic=times)
+
+
+def simulated(board: str, order: list[int], periods: Periods) -> tuple[bytes, list[Decision]]:
+    """After training on these lessons, by the choices of the board's times."""
+    x, y = lessons()
+    simulator = step().simulator(SEED)
+    times = estimated_times(step().plan, load_target(board).isa)
+    selector = TensorSelector(step().plan, times, periods)
+    decisions: list[Decision] = []
+    looks: list[bytes] = []
+    for position, i in enumerate(order):
+        place = position % periods.every
+        if place == 0:
+            simulator.select(selector.all)
+        if place in (0, periods.look):
+            looks.append(simulator.save())
+        elif place == 2 * periods.look:
+            decisions.append(selector.choose(position, (*looks, simulator.save())))
+            simulator.select(decisions[-1].tensors)
+            looks = []
+        simulator.train(x[i : i + 1], y[i : i + 1], [RATE])
+    return simulator.save(), decisions
+
+
+def selecting(periods: Periods) -> Selecting:
+    return Selecting(periods.share_q16, periods.every, periods.look)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_boards_choose_what_the_simulation_chooses(
+    projects_root: Path, tmp_path: Path, board: str
+) -> None:
+    """300 steps, in which it chooses twice."""
+    folder = built(projects_root, board, step=step(), interface=interface(board))
+    device = on_unicorn(folder)
+    periods = Periods(round(0.85 * 65536), 150)
+    state = tmp_path / "state.mcts"
+    project = BoardProject.read(folder)
+    record = taught(
+        device,
+        300,
+        save_every=70,
+        state=state,
+        of=lessons(),
+        selecting=selecting(periods),
+        elastic=project.manifest.elastic,
+    )
+    expected, decisions = simulated(board, list(range(300)), periods)
+    assert device.read_state() == expected == state.read_bytes()
+    names = [t.name for t in step().plan.training.elastic]
+    assert 2 < len(decisions[0].tensors) < len(names)
+    logged = [(at, facts["tensors"]) for event, at, facts in record.lines if event == "selected"]
+    assert logged == [(d.step, tuple(names[i] for i in d.tensors)) for d in decisions]
+    assert logged[-1][1] == selected_tensors(expected, project.manifest.elastic)
+    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+    assert project.manifest.elastic.backward_time > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600 if IS_STRESS else 600)
+@pytest.mark.parametrize("board", sorted(MOST_INSTRUCTIONS))
+@pytest.mark.parametrize("remember", [0, REMEMBER])
+def test_power_cuts_change_no_choice_and_no_bit(
+    projects_root: Path, tmp_path: Path, board: str, remember: int
+) -> None:
+    folder = built(projects_root, board, step=step(), interface=interface(board, remember))
+    elastic = BoardProject.read(folder).manifest.elastic
+    periods, replay = Periods(round(0.85 * 65536), 20), REPLAY if remember else 0
+    count = 60 // (1 + replay)
+    order = with_replays(list(range(count)), replay, REMEMBER).tolist()
+    expected, _ = simulated(board, order, periods)
+    done = seed = 0
+    while done < CUTS:
+        seed += 1
+        cuts = min(CUTS_PER_RUN, CUTS - done)
+        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board], seed)
+        state = tmp_path / f"{seed}.mcts"
+        taught(
+            device,
+            count,
+            save_every=3,
+            state=state,
+            of=lessons(),
+            ring=(replay, remember),
+            selecting=selecting(periods),
+            elastic=elastic,
+        )
+        done += link.cuts
+        link.machine.cut_at(None)
+        device.identify()  # the last cut may have come behind the last step
+        assert device.read_state() == expected == state.read_bytes()
+    print(f"{board}: {done} power cuts in {seed} runs")
+
+
+def test_a_board_refuses_what_is_not_due_or_not_there(projects_root: Path) -> None:
+    board = "nucleo-f446re"
+    device = on_unicorn(built(projects_root, board, step=step(), interface=interface(board)))
+    device.reset(SEED)
+
+    def refusal(share_q16: int, every: int) -> Status:
+        with pytest.raises(RefusedError) as refused:
+            device.select(Selecting(share_q16, every, 1))
+        return Status(refused.value.status)
+
+    assert device.identity.selects
+    assert refusal(60_000, 2) == refusal(60_000, 0) == refusal(60_000, 2**24) == Status.SHARE
+    x, y = lessons()
+    for position in range(4):
+        device.send_sample(x[position].tobytes())
+        device.train(int(y[position]), position, SENT_RATE)
+    assert refusal(60_000, 100) == Status.POSITION
+    assert refusal(60_000, 40) == Status.NOT_KEPT  # it looks at states of 0 and 2
+    assert device.select(Selecting(60_000, 4, 1)).position == 4
+    assert device.select(Selecting(60_000, 80, 4)).position == 4
+    assert device.restore().position == 4
+
+
+def test_firmware_that_trains_all_knows_no_choice(projects_root: Path) -> None:
+    device = on_unicorn(built(projects_root, "nucleo-f446re"))
+    assert not device.identity.selects
+    with pytest.raises(RefusedError) as refused:
+        device.select(Selecting(60_000, 100, 5))
+    assert refused.value.status == Status.COMMAND
