@@ -31,6 +31,7 @@ from mcutrain.cli import (
     operators,
     plan,
     ports,
+    profile,
     pull,
     quantize,
     report,
@@ -72,6 +73,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Training on this computer, and what to train": (
         simulate.simulate,
         plan.plan,
+        profile.profile,
         compare.compare,
         analyze.analyze,
         select.select,

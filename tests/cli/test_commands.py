@@ -27,7 +27,7 @@ from tests.cli.conftest import Run
 
 COMMANDS = (
     *("info", "verify", "simulate", "plan", "generate", "build", "flash", "train", "monitor"),
-    *("ports", "demo", "doctor", "analyze", "select", "compare", "report"),
+    *("ports", "demo", "doctor", "analyze", "select", "compare", "report", "profile"),
 )
 SPARSE = "10:0.5,22:0.5,bias:4"
 FORGETS = (

@@ -1,0 +1,91 @@
+"""mcutrain profile: every instruction is somebody's, and what is counted is what the board runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcutrain.cost.instructions import estimate
+from mcutrain.pipeline import load, prepare
+from tests.cli.conftest import Run
+
+SCHEME = "last:3"
+BOARD = ("--board", "nucleo-f446re")
+STEP_ERROR = 0.05
+"""Of the model on a whole step: what benchmarks/instruction_model.py promises."""
+
+needs_board = pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None or importlib.util.find_spec("unicorn") is None,
+    reason="counting needs a virtual board: apt install gcc-arm-none-eabi, and mcutrain[virtual]",
+)
+
+
+def profiled(run: Run, *arguments: object) -> Any:
+    return run("profile", *arguments, "--scheme", SCHEME, "--json").json
+
+
+def total(facts: Any) -> int:
+    return sum(facts[part] for part in ("forward", "backward", "update"))
+
+
+def test_all_that_the_model_estimates_is_of_one_pass(run: Run, model: Path) -> None:
+    facts = profiled(run, model)
+    step = prepare(load(model), SCHEME, elastic=True)
+    estimated = estimate(step.plan.training, "dsp", step.plan.segments)
+    assert total(facts) == sum(estimated.values())
+    assert {n["name"]: n["estimated"] for n in facts["nodes"]} == {
+        name: count for name, count in estimated.items() if count
+    }
+    loss = next(i for i, node in enumerate(facts["nodes"]) if node["name"] == "loss")
+    passes = [node["of"] for node in facts["nodes"]]
+    assert set(passes[: loss + 1]) == {"forward"}
+    assert set(passes[loss + 1 :]) == {"backward", "update"}
+    assert facts["model_error"] is None
+
+
+def test_tensors_take_what_their_nodes_take(run: Run, model: Path) -> None:
+    facts = profiled(run, model)
+    tensors = facts["tensors"]
+    assert [t["name"] for t in tensors if t["is_always_trained"]] == ["head/weight", "head/bias"]
+    for tensor in tensors:
+        own = [n["estimated"] for n in facts["nodes"] if n["tensor"] == tensor["name"]]
+        assert tensor["update"] == sum(own) > 0
+    assert [t["backward"] for t in tensors] == sorted(t["backward"] for t in tensors)
+    assert tensors[0]["backward"] == 0
+    assert tensors[-1]["backward"] == facts["backward"] > 0
+    assert sum(t["update"] for t in tensors) == facts["update"]
+
+
+@needs_board
+def test_counted_instructions_stand_beside_the_model_s(run: Run, model: Path) -> None:
+    facts = profiled(run, model, *BOARD, "--count")
+    counted = sum(node["counted"] for node in facts["nodes"])
+    estimated = sum(node["estimated"] for node in facts["nodes"])
+    assert total(facts) == counted
+    assert facts["model_error"] == estimated / counted - 1
+    assert 0 < abs(facts["model_error"]) < STEP_ERROR
+    own = {n["name"]: n["counted"] for n in facts["nodes"] if n["tensor"] == "head/weight"}
+    assert facts["tensors"][0]["update"] == sum(own.values())
+
+
+def test_a_profile_is_a_table_of_nodes_and_one_of_tensors(run: Run, model: Path) -> None:
+    facts = profiled(run, model, "--board", "rpi-pico")
+    said = run("profile", model, "--scheme", SCHEME, "--board", "rpi-pico").out
+    assert facts["isa"] == "portable"
+    assert "instructions of a step on rpi-pico" in said
+    for row in (*facts["nodes"], *facts["tensors"]):
+        assert row["name"] in said
+    assert f"In all {total(facts):,}: forward and loss {facts['forward']:,}" in said
+    assert "was counted" not in said
+
+
+def test_a_profile_without_a_chip_is_a_sentence(run: Run, model: Path) -> None:
+    host = run("profile", model, "--board", "raspberry-pi").sentence
+    assert host.startswith("raspberry-pi has no instruction model; name a microcontroller")
+    alone = run("profile", model, "--count")
+    assert alone.code == 2
+    assert "runs on a board: give --board, too" in alone.err
