@@ -69,7 +69,8 @@ class Lessons:
     network without classes, whose labels are all 0. replay: remembered samples that the board
     trains on after each new one, out of at most `remember`. latents: the bytes are of latents in
     the place of samples. selecting: when the board chooses which tensors it trains; None: it trains
-    those that it did.
+    those that it did. first: the position that the run begins at, where the board has learnt
+    something else before; `total` counts from 0 all the same.
     """
 
     total: int
@@ -82,14 +83,15 @@ class Lessons:
     remember: int = 0
     latents: bool = False
     selecting: Selecting | None = None
+    first: int = 0
 
     def is_replay(self, position: int) -> bool:
         """Whether the step there takes a sample that the board remembers."""
-        return position % (1 + self.replay) != 0
+        return (position - self.first) % (1 + self.replay) != 0
 
     def new_before(self, position: int) -> int:
-        """How many of the steps before a position took a new sample."""
-        return -(-position // (1 + self.replay))
+        """How many of the run's steps before a position took a new sample."""
+        return -(-(position - self.first) // (1 + self.replay))
 
 
 class Begin(Enum):
@@ -246,7 +248,7 @@ class Training:
             self.watch.say(
                 "the board holds a saved state of another model or scheme; saving replaces it"
             )
-        self.position = self.saved_position = self._bring(self._begin)
+        self.position = self.saved_position = self._checked(self._bring(self._begin))
         if not self.identity.has_slots:
             self.watch.say(self._forgetful())
         self._check_lessons()
@@ -292,7 +294,12 @@ class Training:
             )
         found, expected = self._statistics(), lessons.new_before(self.position)
         offered = found.offered if isinstance(found, RingStatistics) else 0
-        if offered != expected:
+        if lessons.first > 0 and offered <= expected:
+            self.watch.say(
+                f"the board was offered {offered - expected:,} samples to remember before position "
+                f"{lessons.first:,}: what it learnt then is not replayed"
+            )
+        elif lessons.first == 0 and offered != expected:
             self.watch.say(
                 f"the board was offered {offered:,} samples to remember, and this run had "
                 f"{expected:,} before position {self.position:,}: what it replays is not what a "
@@ -331,7 +338,19 @@ class Training:
                 f"{learnt:,} samples learnt"
             )
             return self._write(in_file)
-        return position if position > 0 else self.device.reset(settings.seed)
+        if position == 0 and self.lessons.first == 0:
+            return self.device.reset(settings.seed)
+        return position
+
+    def _checked(self, position: int) -> int:
+        """A position that the run has. Raises HostError."""
+        first = self.lessons.first
+        if position < first:
+            raise HostError(
+                f"the board at {self.device.link.name} has done {position:,} steps, and this run "
+                f"begins after {first:,}: finish the one before, or say --after {position}"
+            )
+        return position
 
     def _replace_saved(self, position: int) -> int:
         """Save, so that a restart does not bring back what an earlier run saved."""
@@ -377,7 +396,7 @@ class Training:
         """Find the board again, and go on from where it is. Raises what cannot be helped."""
         was = self.position
         self._reconnect(error)
-        self.position = self._bring(self._after_restart)
+        self.position = self._checked(self._bring(self._after_restart))
         self._write_log("restarted", {"was": was, "reason": str(error)})
         self.watch.say(f"{error}; going on from position {self.position:,}, was at {was:,}")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import SimulationResult, Watch
-    from mcutrain.simulation import FoundRate, Run, RunSettings, Simulator
+    from mcutrain.simulation import Finished, FoundRate, Run, RunSettings, Simulator
 
 
 def simulate(
@@ -59,6 +59,15 @@ def simulate(
         typer.Option(
             help="Written while training and at Ctrl-C; if it exists, the run continues from it, "
             "to the same bits as without the interruption.",
+            show_default=False,
+        ),
+    ] = None,
+    after: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Go on, with other data, from what the run of this checkpoint has learnt and "
+            "remembers; as `mcutrain train --after` on a board.",
             show_default=False,
         ),
     ] = None,
@@ -112,11 +121,12 @@ def simulate(
     for path in (save_state, checkpoint, log):
         if path is not None:
             check_writable(path)
+    before = None if after is None else _finished(after, settings)
     step, split = _load(model, source, flags, classes, settings)
     if not json:
         say(_headline(step, split))
     backend = _Backend(reference, portable, latent, isa)
-    run, found = _prepare(step, split, continued(settings, checkpoint), source, backend)
+    run, found = _prepare(step, split, continued(settings, checkpoint), source, backend, before)
     if not json and learning.lr is None:
         say(rate_line(run.settings.learning_rate, found, run.samples.split))
     with logged(step, run, log, tensorboard) as watch:
@@ -144,6 +154,15 @@ class _Backend:
     portable: bool
     latent: str
     isa: str
+
+
+def _finished(checkpoint: Path, settings: RunSettings) -> Finished:
+    """The run to go on from."""
+    from mcutrain.runs.training import check_after
+    from mcutrain.simulation import Finished
+
+    check_after(settings)
+    return Finished.read(checkpoint)
 
 
 def _load(
@@ -181,6 +200,7 @@ def _prepare(
     settings: RunSettings,
     source: inputs.DataSource,
     backend: _Backend,
+    after: Finished | None,
 ) -> tuple[Run, FoundRate | None]:
     """The run, and its rate if it was searched."""
     from mcutrain.memplan import find_latent
@@ -205,6 +225,7 @@ def _prepare(
             simulator=simulator,
             normalization=source.normalization,
             isa=backend.isa,
+            after=after,
             report=report,
             found=found.append,
         )
@@ -239,7 +260,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "scheme": step.scheme.name,
         "classes": step.plan.training.classes,
         "class_names": list(run.samples.split.names),
-        "training_samples": len(run.samples.split.train),
+        "training_samples": run.course.new_samples,
         "test_samples": len(run.samples.split.test),
         "settings": asdict(run.settings),
         **_scores(step, result),

@@ -120,6 +120,15 @@ def train(
         bool,
         typer.Option("--fresh", help="Begin anew, whatever the board has learnt."),
     ] = False,
+    after: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="STEPS",
+            help="Begin with other data where the board has done that many steps: it keeps what it "
+            "has learnt, and replays what it remembers. The same command continues.",
+        ),
+    ] = 0,
     reconnect: Annotated[
         float,
         typer.Option(
@@ -153,16 +162,22 @@ def train(
     from mcutrain_host.manifest import BoardProject
     from mcutrain_host.trainer import Begin, Settings
 
-    from mcutrain.runs.training import board_lessons, saturation_warning
+    from mcutrain.runs.training import board_lessons, check_after, saturation_warning
 
     if fresh and begin_from is not None:
         raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
+    if fresh and after:
+        raise typer.BadParameter(
+            "goes on from what the board has learnt: leave out --fresh", param_hint="--after"
+        )
     if tensorboard is not None:
         check_tensorboard(tensorboard)
     project = BoardProject.read(folder)
     settings = _replaying(project, learning.settings(seed), replay)
     settings = inputs.ElasticFlags(elastic, every).of(settings)
     _check_elastic(project, settings)
+    if after:
+        check_after(settings)
     source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
@@ -172,7 +187,9 @@ def train(
         say(rate_line(found.rate, found, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
     selecting = _selecting(project, course)
-    lessons = board_lessons(course, tests, _reconstruction(project), sends_latents, selecting)
+    lessons = board_lessons(
+        course, tests, _reconstruction(project), sends_latents, selecting, after
+    )
     how = Settings(
         firmware=project.firmware,
         seed=seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
@@ -482,8 +499,11 @@ class _Screen:
             f"{identity.board}: {identity.model}, scheme {identity.scheme}, "
             f"{identity.sram_bytes:,} bytes of SRAM; {first:,} of {self.lessons.total:,} steps done"
         )
-        if first > 0 and self.is_other_course:
-            self.say("they were done with other samples or settings; --fresh begins anew")
+        if first > self.lessons.first and self.is_other_course:
+            self.say(
+                "they were done with other samples or settings; --fresh begins anew, --after "
+                f"{first} begins with these where those end"
+            )
 
     def tested(self, done: int, of: int) -> None:
         """Show how far the test is."""

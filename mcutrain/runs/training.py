@@ -30,7 +30,9 @@ from mcutrain.simulation import (
     CompiledSimulator,
     Course,
     Decision,
+    Earlier,
     EpochResult,
+    Finished,
     FoundRate,
     LatentReference,
     LatentSamples,
@@ -269,6 +271,7 @@ def prepare_run(
     simulator: Callable[[], Simulator] | None = None,
     normalization: datasets.Normalization | None = None,
     isa: str = USUAL_ISA,
+    after: Finished | None = None,
     report: Callable[[int, int], None] = lambda done, of: None,
     found: Callable[[FoundRate], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
@@ -278,9 +281,12 @@ def prepare_run(
     Finds the learning rate if the settings have none. simulator: makes what computes; None is the
     compiled C; one that takes latents gets those of the samples. normalization: what the model was
     trained on, if its input parameters do not tell (see mcutrain.data.quantize_input). isa: of the
-    chip on which tensors take the time that an elastic run goes by. report: as Watch.searching.
+    chip on which tensors take the time that an elastic run goes by. after: a run that this one goes
+    on from, with what it has learnt and remembers. report: as Watch.searching.
     found: called with the rate, if one had to be found. note: as prepare_samples has it.
     """
+    if after is not None:
+        check_after(settings)
     x = input_type(step)
     selector = selector_of(step, settings, len(split.train), isa)
     if step.plan.training.is_tail:
@@ -296,7 +302,10 @@ def prepare_run(
         normalization=normalization,
         note=note,
     )
+    samples, earlier = after.added_to(samples, settings) if after else (samples, Earlier())
     made = simulator() if simulator else step.simulator(settings.seed + 1)
+    if after is not None:
+        made.load(after.saved)  # or a sentence
     if isinstance(made, TAKES_LATENTS):
         _check_fixed(settings)
         samples = LatentSamples.of(samples, made)
@@ -318,7 +327,19 @@ def prepare_run(
         reconstruction=compared,
         gate_offset=step.plan.gate_offset,
         selector=selector,
+        earlier=earlier,
     )
+
+
+def check_after(settings: RunSettings) -> None:
+    """Raise DataError for what a run that goes on from another one cannot have."""
+    if settings.learning_rate is None:
+        raise DataError(
+            "a learning rate is searched for the model as it comes, not for what a run before has "
+            "made of it: give --lr"
+        )
+    if settings.elastic is not None:
+        raise DataError("an elastic run begins anew: leave out --elastic, or --after")
 
 
 def selector_of(
@@ -473,22 +494,23 @@ def board_lessons(
     reconstruction: Reconstruction | None = None,
     latents: bool = False,
     selecting: Selecting | None = None,
+    after: int = 0,
 ) -> Lessons:
     """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
 
     reconstruction: of a network that reproduces its input; None for a classifier. latents: the
     course's samples are latents that the firmware takes besides samples. selecting: when the board
-    chooses what it trains.
+    chooses what it trains. after: steps that it has done before.
     """
     test = course.samples.split.test
     has_classes = reconstruction is None
 
     def sample_at(position: int) -> tuple[bytes, int]:
-        x, label = course.at(position)
+        x, label = course.at(position - after)
         return x.tobytes(), label
 
     def rate_at(position: int) -> Rate:
-        rate = course.rates.at(position)
+        rate = course.rates.at(position - after)
         return Rate(rate.mult_q31, rate.shift)
 
     def test_at(index: int) -> tuple[bytes, int]:
@@ -498,9 +520,8 @@ def board_lessons(
     scores = None if reconstruction is None else _scores(reconstruction, test)
     settings = course.settings
     ring = (settings.replay, settings.remember if settings.replay else 0)
-    return Lessons(
-        course.total, sample_at, rate_at, tests, test_at, scores, *ring, latents, selecting
-    )
+    facts = (course.total + after, sample_at, rate_at, tests, test_at, scores, *ring)
+    return Lessons(*facts, latents=latents, selecting=selecting, first=after)
 
 
 def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:
@@ -553,9 +574,11 @@ def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
 
 
-def _skipped(step: TrainingStep, saved: bytes) -> int | None:
+def _skipped(step: TrainingStep, saved: bytes, begin: bytes) -> int | None:
     offset = step.plan.gate_offset
-    return None if offset is None else skipped_samples(saved, offset)
+    if offset is None:
+        return None
+    return skipped_samples(saved, offset) - skipped_samples(begin, offset)
 
 
 def _result(step: TrainingStep, run: Run) -> SimulationResult:
@@ -581,6 +604,6 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
         latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
-        skipped=_skipped(step, state.saved),
+        skipped=_skipped(step, state.saved, run.begin),
         decisions=state.decisions,
     )

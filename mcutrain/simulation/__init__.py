@@ -15,9 +15,11 @@ from mcutrain.simulation.range_test import (
 )
 from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
+from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.run import (
     Course,
     EpochResult,
+    Finished,
     Progress,
     Run,
     RunSettings,
@@ -32,7 +34,9 @@ __all__ = [
     "Compiler",
     "Course",
     "Decision",
+    "Earlier",
     "EpochResult",
+    "Finished",
     "FoundRate",
     "LatentReference",
     "LatentSamples",

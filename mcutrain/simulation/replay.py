@@ -8,6 +8,7 @@ replays follows from its number alone; firmware/runtime/mct_reservoir.h is the s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,24 +37,52 @@ def slots_of_replays(steps: Array, seen: Array, remember: int) -> Array:
     return _below(np.asarray(steps, np.int64), REPLAY_KEY, np.minimum(seen, remember))
 
 
-def with_replays(new: Array, replay: int, remember: int) -> Array:
+@dataclass(frozen=True)
+class Earlier:
+    """What was before a run: steps, samples offered, and those remembered, by slot."""
+
+    steps: int = 0
+    offered: int = 0
+    ring: tuple[int, ...] = ()
+
+
+NOTHING = Earlier()
+
+
+def with_replays(new: Array, replay: int, remember: int, earlier: Earlier = NOTHING) -> Array:
     """Indices of samples in the order of training: each new one, then `replay` remembered ones.
 
-    new: indices of the samples that a run, begun with nothing remembered, has not replayed; each is
-    offered after its own step. replay >= 0, remember >= 1. Step p of the result is that of number
-    p.
+    new: indices of the samples that a run has not replayed; each is offered after its own step.
+    replay >= 0, remember >= 1. Step p of the result is that of number earlier.steps + p.
     """
     group = 1 + replay
     order = np.repeat(np.asarray(new), group)
-    steps = np.arange(len(order))
-    chosen = slots_of_replays(steps, steps // group + 1, remember)
-    ring = np.zeros(min(len(new), remember), order.dtype)
-    for number, slot in enumerate(slots_of_offers(0, len(new), remember)):
+    done = np.arange(len(order))
+    seen = earlier.offered + done // group + 1
+    chosen = slots_of_replays(earlier.steps + done, seen, remember)
+    ring = _ring(len(new), remember, order.dtype, earlier)
+    for number, slot in enumerate(slots_of_offers(earlier.offered, len(new), remember)):
         if slot != NOWHERE:
             ring[slot] = new[number]
         after = slice(number * group + 1, (number + 1) * group)
         order[after] = ring[chosen[after]]
     return order
+
+
+def remembered(new: Array, remember: int, earlier: Earlier = NOTHING) -> Array:
+    """Indices of the samples in the ring, by slot, when all the new ones were offered."""
+    ring = _ring(len(new), remember, np.asarray(new).dtype, earlier)
+    for number, slot in enumerate(slots_of_offers(earlier.offered, len(new), remember)):
+        if slot != NOWHERE:
+            ring[slot] = new[number]
+    return ring
+
+
+def _ring(new: int, remember: int, dtype: npt.DTypeLike, earlier: Earlier) -> Array:
+    """With room for what so many new samples may add."""
+    ring = np.zeros(min(earlier.offered + new, remember), dtype)
+    ring[: len(earlier.ring)] = earlier.ring
+    return ring
 
 
 def _below(number: Array, key: int, bound: Array) -> Array:

@@ -24,7 +24,7 @@ from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
 from mcutrain.simulation.elastic import Decision, Periods, TensorSelector, periods_of
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
-from mcutrain.simulation.replay import with_replays
+from mcutrain.simulation.replay import NOTHING, Earlier, remembered, with_replays
 
 Array = npt.NDArray[Any]
 
@@ -282,16 +282,22 @@ class Course:
 
     samples: Samples
     settings: RunSettings
+    earlier: Earlier = NOTHING
 
     def __post_init__(self) -> None:
-        if len(self.samples.split.train) == 0:
+        if self.new_samples <= 0:
             raise DataError("there is no training sample")
         self.settings.check()
 
     @property
+    def new_samples(self) -> int:
+        """Training samples of an epoch; behind them are those that an earlier run remembered."""
+        return len(self.samples.split.train) - len(self.earlier.ring)
+
+    @property
     def epoch_steps(self) -> int:
         """Training steps of an epoch."""
-        return len(self.samples.split.train) * (1 + self.settings.replay)
+        return self.new_samples * (1 + self.settings.replay)
 
     @property
     def total(self) -> int:
@@ -326,13 +332,26 @@ class Course:
         return step % (1 + self.settings.replay) != 0
 
     def _new(self, epoch: int) -> Array:
-        return _order(len(self.samples.split.train), epoch, self.settings.seed)
+        return _order(self.new_samples, epoch, self.settings.seed)
 
     @cached_property
     def _with_replays(self) -> Array:
         """The samples of all steps of the run."""
-        new = np.concatenate([self._new(epoch) for epoch in range(self.settings.epochs)])
-        return with_replays(new, self.settings.replay, self.settings.remember)
+        settings = self.settings
+        return with_replays(self._all_new, settings.replay, settings.remember, self.earlier)
+
+    def after(self, steps: int) -> Earlier:
+        """What that many steps of the run leave to the next; a ring only if it replays."""
+        if not self.settings.replay:
+            return Earlier(self.earlier.steps + steps)
+        new = self._all_new[: -(-steps // (1 + self.settings.replay))]
+        ring = remembered(new, self.settings.remember, self.earlier)
+        offered = self.earlier.offered + len(new)
+        return Earlier(self.earlier.steps + steps, offered, tuple(map(int, ring)))
+
+    @property
+    def _all_new(self) -> Array:
+        return np.concatenate([self._new(epoch) for epoch in range(self.settings.epochs)])
 
     def at(self, step: int) -> tuple[Array, int]:
         """The sample of a step as the model's int8 input, and its label."""
@@ -355,6 +374,8 @@ class Course:
             del settings["elastic"], settings["every"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
+        if self.earlier != NOTHING:
+            found.update(repr(self.earlier).encode())
         return found.hexdigest()
 
 
@@ -366,6 +387,63 @@ def rate_of_checkpoint(path: Path) -> float | None:
     except Exception:  # Run.resume says what is wrong with it
         return None
     return rate if isinstance(rate, float) else None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run, as its checkpoint has it, that another goes on from with other samples.
+
+    x, y: of those that it remembered, by slot, as it trained on them; out of at most `remember`.
+    """
+
+    saved: bytes
+    steps: int
+    offered: int
+    remember: int
+    x: Array
+    y: Array
+
+    @staticmethod
+    def read(path: Path) -> Finished:
+        """Of a checkpoint. Raises StateError."""
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+                left = json.loads(str(file["counts"]))["left"]
+                saved = file["saved"].astype(np.uint8).tobytes()
+                return Finished(saved, **left, x=file["ring_x"], y=file["ring_y"])
+        except Exception as error:
+            raise StateError(
+                f"{path} is no checkpoint of this version of mcutrain ({error}): give the "
+                "--checkpoint of the run to go on from"
+            ) from error
+
+    def added_to(self, samples: Samples, settings: RunSettings) -> tuple[Samples, Earlier]:
+        """Samples with the remembered ones behind them. Raises DataError if they do not fit."""
+        if not settings.replay:
+            return samples, Earlier(self.steps)
+        if self.remember != settings.remember:
+            raise DataError(
+                f"the run to go on from remembered {self.remember:,} samples, and this one replays "
+                f"of {settings.remember:,}: give --remember {self.remember}"
+                if self.remember
+                else "the run to go on from replayed nothing, so that what it remembered is not "
+                "known: give it --replay and --remember, too"
+            )
+        train = samples.split.train
+        if self.x.dtype != train.x.dtype or self.x.shape[1:] != train.x.shape[1:]:
+            raise DataError(
+                f"the run to go on from remembered samples of {self.x.dtype} {self.x.shape[1:]}, "
+                f"and the data is {train.x.dtype} {train.x.shape[1:]}: give data of one kind"
+            )
+        if self.y.max(initial=0) >= train.classes:
+            raise DataError(
+                f"the run to go on from remembered a sample of class {self.y.max()}, and the data "
+                f"names {train.classes}: name all classes, those without samples too"
+            )
+        x, y = np.concatenate([train.x, self.x]), np.concatenate([train.y, self.y])
+        ring = tuple(range(len(train), len(x)))
+        split = replace(samples.split, train=replace(train, x=x, y=y))
+        return replace(samples, split=split), Earlier(self.steps, self.offered, ring)
 
 
 def content_of(part: data.Dataset) -> bytes:
@@ -387,7 +465,7 @@ class Run:
     recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
     reconstruction: of a network that reproduces its input; None for a classifier. gate_offset: of
     what a gate keeps in the state; None without one. selector: of elastic tensors, which are all
-    trained without one.
+    trained without one. earlier: what was before, whose state the simulator has.
     """
 
     simulator: Simulator
@@ -399,12 +477,15 @@ class Run:
     reconstruction: Reconstruction | None = None
     gate_offset: int | None = None
     selector: TensorSelector | None = None
+    earlier: Earlier = NOTHING
     course: Course = field(init=False)
+    begin: bytes = field(init=False)
     state: RunState = field(init=False)
 
     def __post_init__(self) -> None:
-        self.course = Course(self.samples, self.settings)
-        self.state = RunState(self.simulator.save())
+        self.course = Course(self.samples, self.settings, self.earlier)
+        self.begin = self.simulator.save()
+        self.state = RunState(self.begin)
 
     @property
     def total(self) -> int:
@@ -470,7 +551,7 @@ class Run:
     def save(self, path: Path) -> None:
         """Write a checkpoint; the file is replaced as a whole or not at all. Raises StateError."""
         buffer = io.BytesIO()
-        counts = {
+        counts: dict[str, Any] = {
             "trained": self.state.trained,
             "correct": self.state.correct,
             "loss_q16": self.state.loss_q16,
@@ -483,10 +564,22 @@ class Run:
             "identity": self._identity,
             "learning_rate": self.settings.learning_rate,
         }
+        left = self.course.after(self.state.trained)
+        remember = self.settings.remember if self.settings.replay else 0
+        counts["left"] = {"steps": left.steps, "offered": left.offered, "remember": remember}
+        ring = self.samples.split.train.take(np.array(left.ring, np.int64)) if left.ring else None
         saved = np.frombuffer(self.state.saved, np.uint8)
         texts = [np.array(text) for text in (json.dumps(counts), self.recipe)]
         looks = np.array([np.frombuffer(look, np.uint8) for look in self.state.looks], np.uint8)
-        np.savez_compressed(buffer, saved=saved, counts=texts[0], recipe=texts[1], looks=looks)
+        np.savez_compressed(
+            buffer,
+            saved=saved,
+            counts=texts[0],
+            recipe=texts[1],
+            looks=looks,
+            ring_x=np.zeros(0, np.uint8) if ring is None else ring.x,
+            ring_y=np.zeros(0, np.int64) if ring is None else ring.y,
+        )
         try:
             write_whole(path, buffer.getvalue())
         except OSError as error:
@@ -504,6 +597,7 @@ class Run:
             epochs = tuple(EpochResult(**e) for e in counts["epochs"])
             identity = counts.pop("identity")
             counts.pop("learning_rate", None)
+            counts.pop("left", None)
             decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
             state = RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
         except Exception as error:
@@ -588,6 +682,7 @@ class Run:
         if self.gate_offset is None:
             return None
         before = sum(epoch.skipped or 0 for epoch in self.state.epochs)
+        before += skipped_samples(self.begin, self.gate_offset)
         return skipped_samples(self.state.saved, self.gate_offset) - before
 
     @cached_property
@@ -597,5 +692,7 @@ class Run:
             "" if self.selector is None else repr((self.selector.times, self.selector.periods))
         )
         digest = hashlib.sha256((self.fingerprint + self.course.digest + selector).encode())
+        if self.earlier != NOTHING:
+            digest.update(self.begin)
         digest.update(content_of(self.samples.split.test))
         return digest.hexdigest()

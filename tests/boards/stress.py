@@ -89,15 +89,21 @@ def taught(
     ring: tuple[int, int] = (0, 0),
     selecting: Selecting | None = None,
     elastic: Selection | None = None,
+    first: int = 0,
 ) -> Record:
     """Train the first `count` lessons, the demo's unless said, from the initial weights.
 
     ring: remembered samples that are replayed after each, and how many are remembered. selecting,
-    elastic: of a board that chooses what it trains.
+    elastic: of a board that chooses what it trains. first: steps that the board has done before,
+    from whose weights it goes on.
     """
     x, y = of or lessons()
     replay, remember = ring
     record = Record()
+
+    def sample(step: int) -> tuple[bytes, int]:
+        return x[step // (1 + replay)].tobytes(), int(y[step // (1 + replay)])
+
     settings = Settings(
         firmware=device.identify().firmware,
         seed=SEED,
@@ -107,14 +113,15 @@ def taught(
         elastic=elastic,
     )
     plan = trainer.Lessons(
-        total=count * (1 + replay),
-        sample_at=lambda i: (x[i // (1 + replay)].tobytes(), int(y[i // (1 + replay)])),
+        total=first + count * (1 + replay),
+        sample_at=lambda i: sample(i - first),
         rate_at=lambda i: Rate(RATE.mult_q31, RATE.shift),
         tests=0,
         test_at=lambda i: (b"", 0),
         replay=replay,
         remember=remember,
         selecting=selecting,
+        first=first,
     )
     Training(device, plan, settings, record, record).run()
     return record

@@ -24,7 +24,7 @@ from mcutrain.errors import TargetError
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import prepare
 from mcutrain.simulation import LatentSimulator
-from mcutrain.simulation.replay import with_replays
+from mcutrain.simulation.replay import Earlier, remembered, with_replays
 from mcutrain.target import LOG_HEADER_BYTES, PAGE_BYTES, Target, load_target
 from tests.boards.projects import RATE, SEED, built, quick_lessons, quick_step
 from tests.boards.stress import taught, with_power_cuts
@@ -132,6 +132,23 @@ def test_a_board_replays_with_the_bits_of_the_simulation(projects_root: Path, bo
     assert counted.offered == NEW
     assert counted.slots_erased >= 1
     assert counted.stack_used_bytes < device.identity.stack_bytes
+
+
+def test_a_chip_learns_other_samples_after_the_first_and_replays_those_too(
+    projects_root: Path, tmp_path: Path
+):
+    """Also after power cuts. The steps before are no multiple of what replays make one of."""
+    folder = built(projects_root, "nucleo-f446re", step=quick_step(), interface=RING)
+    device, _ = with_power_cuts(folder, 3, 3 * MOST_INSTRUCTIONS["nucleo-f446re"], seed=1)
+    x, y = quick_lessons()
+    state, remember = tmp_path / "state.mcts", RING.remember
+    taught(device, 11, 5, state, (x, y), (2, remember))
+    first = with_replays(np.arange(11), 2, remember)
+    ring = tuple(remembered(np.arange(11), remember))
+    earlier = Earlier(len(first), 11, ring)
+    taught(device, 9, 5, state, (x[11:], y[11:]), (1, remember), first=len(first))
+    then = with_replays(np.arange(11, NEW), 1, remember, earlier)
+    assert simulated(np.concatenate([first, then])) == state.read_bytes() == device.read_state()
 
 
 def test_a_gate_skips_remembered_samples_too_with_the_bits_of_the_simulation(tmp_path: Path):

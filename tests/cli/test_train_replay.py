@@ -65,6 +65,94 @@ def test_a_board_that_remembers_ends_with_the_simulations_bits(
     assert f"{REMEMBER} of 60, room for {REMEMBER}" in watched
 
 
+OTHER = ("--data", str(IMAGES), "--samples", "10", "--test-samples", "10", "--seed", "5")
+THEN = (*OTHER, "--epochs", "2", "--lr", "0.02", "--replay", "6")
+THEN_TOTAL = 10 * 2 * 7
+"""TOTAL is no multiple of 7: what is replayed counts from where this run begins."""
+
+
+def simulated_after(run: Run, *flags: object) -> dict[str, Any]:
+    """Of other samples, replayed otherwise, after the first run."""
+    ring = ("--remember", REMEMBER)
+    first = ("simulate", MODEL, *SCHEME, *FLAGS, *ring, "--checkpoint", "first.npz")
+    assert run(*first, "--json").code == 0
+    then = (*SCHEME, *THEN, *ring, "--after", "first.npz", "--save-state", "then.mcts", "--json")
+    return run("simulate", MODEL, *then, *flags).json
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_board_learns_other_data_after_the_first_with_the_simulations_bits(
+    run: Run, board: Board, folder: Path, is_cut: bool
+) -> None:
+    """It replays what it remembers of the first; also if the power fails between."""
+    expected = simulated_after(run)
+    on = ("--port", board.url, "--json")
+    assert run("train", folder, *FLAGS, *on).json["steps"] == TOTAL
+    then = ("train", folder, *THEN, "--after", TOTAL, "--save-every", 10, *on)
+    if is_cut:
+        process = subprocess.Popen([*MCUTRAIN, *map(str, then)], stdout=subprocess.PIPE)
+        log = folder / "train.jsonl"
+        while process.poll() is None and log.read_text().count('"step"') < TOTAL + 25:
+            pass
+        board.cut_power()
+        process.communicate()
+        board.start()
+    found = run(*then).json
+    assert found["steps"] == TOTAL + THEN_TOTAL
+    assert found["state_sha256"] == expected["state_sha256"]
+    assert found["accuracy"] == expected["accuracy"]
+    assert found["samples_offered"] == 60 + 20
+    steps = lines(folder, "step")[TOTAL:]
+    replays = [step.get("is_replay", False) for step in steps if step["position"] > TOTAL]
+    assert replays[:8] == [False, *[True] * 6, False]
+    again = run(*then)
+    assert again.json["steps_of_this_run"] == 0
+    assert "other samples" not in again.err
+
+
+def test_simulations_after_another_agree_and_can_be_gone_on_from(run: Run) -> None:
+    found = simulated_after(run)
+    assert simulated_after(run, "--reference")["state_sha256"] == found["state_sha256"]
+    last = simulated_after(run, "--latent", "off", "--checkpoint", "then.npz")
+    assert last["state_sha256"] == found["state_sha256"]
+    assert (last["training_samples"], last["steps"]) == (10, THEN_TOTAL)
+    ring = ("--remember", REMEMBER, "--json")
+    third = ("simulate", MODEL, *SCHEME, *FLAGS, *ring, "--after", "then.npz")
+    assert run(*third).json["state_sha256"] != run(*third[:-2]).json["state_sha256"]
+    plain = run("simulate", MODEL, *SCHEME, *THEN[:-2], "--after", "first.npz", "--json")
+    assert plain.json["steps"] == 20
+
+
+def test_what_cannot_come_after_another_run_is_a_sentence(
+    run: Run, board: Board, folder: Path, tmp_path: Path
+) -> None:
+    simulate = ("simulate", MODEL, *SCHEME, *OTHER, "--epochs", 1)
+    rate, ring = ("--lr", "0.02"), ("--replay", 1, "--remember", REMEMBER)
+    run(*simulate, *rate, *ring, "--checkpoint", "first.npz")
+    run(*simulate, *rate, "--checkpoint", "none.npz")
+    (tmp_path / "no.npz").write_bytes(b"no")
+    for flags, said in (
+        (("--after", "no.npz", *rate), "no.npz is no checkpoint of this version"),
+        (("--after", "first.npz"), "is searched for the model as it comes"),
+        (("--after", "first.npz", *rate, *ring[:3], 4), "give --remember 7"),
+        (("--after", "none.npz", *rate, *ring), "give it --replay and --remember, too"),
+        (("--after", "first.npz", *rate, "--elastic", "0.5"), "an elastic run begins anew"),
+    ):
+        assert said in run(*simulate, *flags).sentence
+    then = (*simulate, *rate, *ring, "--checkpoint", "then.npz", "--after")
+    assert run(*then, "first.npz").code == 0
+    run(*simulate, "--lr", "0.01", *ring, "--checkpoint", "other.npz")
+    assert "belongs to another model" in run(*then, "other.npz").sentence
+    train = ("train", folder, *THEN, "--port", board.url)
+    assert run(*train, "--fresh", "--after", 3).code == 2
+    early = run(*train, "--after", 60)
+    assert "has done 0 steps, and this run begins after 60: finish the one before" in early.sentence
+    found = run(*train[:2], *FLAGS, "--port", board.url, "--samples", 10, "--json")
+    assert found.json["steps"] == 60
+    other = run(*train)
+    assert "--after 60 begins with these where those end" in other.err
+
+
 def test_a_tail_remembers_the_latents_that_it_is_given(
     run: Run, simulated: dict[str, Any], tmp_path: Path
 ) -> None:

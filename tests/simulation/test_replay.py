@@ -20,6 +20,8 @@ from mcutrain.simulation.replay import (
     NOWHERE,
     OFFER_KEY,
     REPLAY_KEY,
+    Earlier,
+    remembered,
     slots_of_offers,
     slots_of_replays,
     with_replays,
@@ -82,6 +84,30 @@ def test_the_order_is_that_of_a_reservoir_of_values(
         for step in (device.train(value), *(device.replay() for _ in range(replay)))
     ]
     assert with_replays(np.array(new, int), replay, remember).tolist() == expected
+
+
+@given(
+    new=st.lists(st.integers(0, 10**6), max_size=60),
+    first=st.integers(0, 60),
+    replay=st.integers(0, 4),
+    remember=st.integers(1, 50),
+)
+def test_a_run_after_another_replays_as_if_both_were_one(
+    new: list[int], first: int, replay: int, remember: int
+) -> None:
+    whole = with_replays(np.array(new, int), replay, remember)
+    one, two = np.array(new[:first], int), np.array(new[first:], int)
+    steps = len(one) * (1 + replay)
+    ring = remembered(one, remember)
+    device = Device(remember)
+    for value in one:
+        device.offer(value)
+    assert ring.tolist() == device.ring
+    earlier = Earlier(steps, len(one), tuple(ring))
+    assert with_replays(two, replay, remember, earlier).tolist() == whole[steps:].tolist()
+    for value in two:
+        device.offer(value)
+    assert remembered(two, remember, earlier).tolist() == device.ring
 
 
 def test_all_samples_so_far_are_remembered_alike() -> None:
