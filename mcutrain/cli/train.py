@@ -337,7 +337,7 @@ def _of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:
     from mcutrain.simulation import latents_of_folder
 
     manifest = project.manifest
-    if manifest.latent is None or course.settings.varies_samples:
+    if manifest.latent is None:
         return course, False
     try:
         latents = latents_of_folder(course.samples, project.folder, manifest)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcutrain_host.client import Device
 from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.demo import IMAGES, MODEL
@@ -191,6 +192,19 @@ def test_a_run_with_replays_goes_on_after_a_power_cut_to_the_same_bits(
     assert (
         hashlib.sha256((folder / "trained.mcts").read_bytes()).hexdigest() == found["state_sha256"]
     )
+
+
+@pytest.mark.parametrize("versions", [2, 0])
+def test_latents_of_varied_samples_are_sent_too(
+    run: Run, board: Board, folder: Path, monkeypatch: pytest.MonkeyPatch, versions: int
+) -> None:
+    """With the bits of the samples: this computer varies them, and computes the front."""
+    varied = (*DATA, "--epochs", 3, "--lr", "0.03", "--flip", "--versions", versions, "--json")
+    expected = run("simulate", MODEL, *SCHEME, *varied, "--latent", "off").json
+    monkeypatch.delattr(Device, "send_sample")
+    found = run("train", folder, *varied, "--port", board.url).json
+    assert found["state_sha256"] == expected["state_sha256"]
+    assert found["accuracy"] == expected["accuracy"]
 
 
 def test_a_project_without_a_ring_says_what_to_do(run: Run, tmp_path: Path) -> None:
