@@ -186,15 +186,16 @@ static void mct_log_take_all(mct_store *store) {
     }
 }
 
-/* The first page behind all that was written, and behind one more: the power may have failed while
- * that one was written, and have left weak bits. */
+/* The first page behind all that was written, and behind two more: the power may have failed while
+ * the second of an entry's pages was written, which is the first in time, and have left weak bits
+ * that read as erased. */
 static uint32_t mct_log_end(int32_t slot) {
     const uint8_t *bytes = mct_board_slot(slot);
     uint32_t count = MCT_SLOT_BYTES;
     while (count > 0 && bytes[count - 1u] == 0xFF) {
         count--;
     }
-    return (count + MCT_PAGE_BYTES - 1u) / MCT_PAGE_BYTES + 1u;
+    return (count + MCT_PAGE_BYTES - 1u) / MCT_PAGE_BYTES + 2u;
 }
 
 bool mct_store_load(mct_store *store) {

@@ -159,6 +159,27 @@ def test_a_power_cut_in_any_operation_of_the_flash_changes_no_bit(
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("saves_at_once", [False, True])
+def test_what_a_power_cut_left_weak_is_erased_before_it_is_written(
+    libraries, geometry, saves_at_once
+):
+    """A page that was being written may read as erased now, and otherwise at the next start."""
+    whole, cuts = expected(geometry, 24, 1), 0
+    while True:
+        host = Host(libraries, geometry, 24, 1)
+        host.saves_at_once = saves_at_once
+        host.device.c.fake_leave_no_trace()
+        host.device.c.fake_cut_after(cuts)
+        host.train()
+        assert host.device.state()[24:] == whole, cuts
+        assert host.device.c.fake_weak_writes() == 0, cuts
+        if host.device.c.fake_operations_left() >= 0:
+            break  # there were fewer
+        cuts += 1
+    assert cuts > 40
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_an_error_of_the_flash_in_any_operation_changes_no_bit(libraries, geometry):
     """What was to be written is left by half, and refused; the host asks again."""
     whole, good = expected(geometry, 24, 1), 0
@@ -327,6 +348,17 @@ class Both:
         self.host.begin()
         self.model.restore()
 
+    def cut(self, number: int) -> None:
+        """The power fails while the device saves; what was learnt since is of a torn state."""
+        self.host.device.c.fake_cut_after(number % 8)
+        answer = self.host.ask(SAVE)
+        self.host.device.c.fake_cut_after(-1)
+        if answer is not None:
+            self.model.kept, self.has_saved = self.model.now(), True
+            return
+        self.host.begin()
+        self.model.restore()
+
     def restore(self, number: int) -> None:
         if self.has_saved:
             assert self.host.ask(RESTORE).status == OK
@@ -347,7 +379,7 @@ class Both:
         return self.host.ask(STATISTICS).body[48:52]
 
 
-ACTIONS = ("train", "train", "train", "replay", "save", "power", "restore", "reset", "write")
+ACTIONS = ("train", "train", "train", "replay", "save", "power", "cut", "restore", "reset", "write")
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -359,3 +391,21 @@ def test_a_future_that_did_not_happen_is_forgotten(libraries, geometry, actions)
     for number, action in enumerate(actions):
         getattr(both, action)(number)
         assert both.model.is_in(both.host.device), (number, action)
+
+
+@pytest.mark.parametrize("later", range(1, 9))
+@pytest.mark.parametrize("operation", range(3))
+def test_what_was_remembered_before_a_torn_state_is_forgotten(libraries, later, operation):
+    """The state after it is of another future, in which fewer samples were offered."""
+    both = Both(Host(libraries, "wider", 1, 0))
+    for number in range(5):
+        both.train(number)
+    both.save(0)
+    for number in range(5, 5 + later):
+        both.train(number)
+    both.cut(operation)
+    both.save(0)
+    both.power(0)
+    for _ in range(8):
+        both.replay(0)
+        assert both.model.is_in(both.host.device)

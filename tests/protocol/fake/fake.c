@@ -17,6 +17,9 @@ static uint32_t sent_count, restarts;
 static int32_t operations_left = -1, good_operations = -1;
 static int32_t later_cuts[512];
 static uint32_t later_count, later_next;
+static bool leaves_no_trace;
+static bool is_weak[2][MCT_SLOT_BYTES / MCT_PAGE_BYTES];
+static uint32_t weak_writes;
 static jmp_buf power;
 
 /* ---- board ---- */
@@ -89,12 +92,19 @@ bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
     for (uint32_t i = offset; i < offset + count; i += MCT_SLOT_ERASE_BYTES) {
         erasures[slot][i / MCT_SLOT_ERASE_BYTES]++;
     }
+    for (uint32_t i = offset; i < offset + count; i += MCT_PAGE_BYTES) {
+        is_weak[slot][i / MCT_PAGE_BYTES] = false;
+    }
     return true;
 }
 
 bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count) {
     const bool cut = fails(), refused = refuses();
-    for (uint32_t i = 0; i < (cut || refused ? count / 3 : count); i++) {
+    bool *const weak = &is_weak[slot][offset / MCT_PAGE_BYTES];
+    weak_writes += *weak ? 1u : 0u;
+    *weak |= cut && leaves_no_trace;
+    const uint32_t part = cut && leaves_no_trace ? 0 : count / 3;
+    for (uint32_t i = 0; i < (cut || refused ? part : count); i++) {
         if (offset % MCT_PAGE_BYTES != 0 || slots[slot][offset + i] != 0xFF) {
             abort(); /* flash that was not erased, or half a page */
         }
@@ -116,6 +126,9 @@ void fake_begin(void) {
 void fake_erase_flash(void) {
     memset(slots, 0xFF, sizeof slots);
     memset(erasures, 0, sizeof erasures);
+    memset(is_weak, 0, sizeof is_weak);
+    weak_writes = 0;
+    leaves_no_trace = false;
     operations_left = good_operations = -1;
     later_count = later_next = 0;
     restarts = 0;
@@ -144,6 +157,14 @@ void fake_cuts(uint32_t count, const int32_t *operations) {
     if (count > 0) {
         operations_left = later_cuts[later_next++];
     }
+}
+
+void fake_leave_no_trace(void) {
+    leaves_no_trace = true;
+}
+
+uint32_t fake_weak_writes(void) {
+    return weak_writes;
 }
 
 void fake_refuse_after(int32_t operations) {

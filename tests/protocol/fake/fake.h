@@ -12,6 +12,8 @@ void fake_erase_flash(void);                             /* as it leaves the fac
 void fake_receive(const uint8_t *bytes, uint32_t count); /* into the protocol */
 void fake_cut_after(int32_t operations); /* the power fails in that flash operation */
 void fake_cuts(uint32_t count, const int32_t *operations); /* one after the other; 512 at most */
+void fake_leave_no_trace(void);  /* cut writes: the page reads as erased, but its bits are weak */
+uint32_t fake_weak_writes(void); /* to such pages, before they were erased */
 void fake_refuse_after(int32_t operations); /* the flash reports an error in that one */
 int32_t fake_good_operations(void);         /* before it does; -1: it does not */
 int32_t fake_operations_left(void);         /* before a cut; -1: none comes */
