@@ -18,7 +18,7 @@ from mcutrain.cli.trials import watching_trials
 if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
-    from mcutrain.report.compare import Budget, PlannedRow
+    from mcutrain.report.compare import Budget, PlannedRow, Planner
     from mcutrain.report.content import Report
     from mcutrain.report.learning import Compared
     from mcutrain.runs.parallel import Lesson, Trial
@@ -62,6 +62,7 @@ def compare(
     gate: options.Gate = None,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each scheme.")] = 3,
     learning: inputs.ScheduledLearningFlags,
+    selecting: inputs.ShareFlags,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
     reading: inputs.ReadingFlags,
@@ -85,8 +86,8 @@ def compare(
 
     Example: `mcutrain compare model.tflite --data images/ --board nucleo-f446re -o comparison`
     """
-    from mcutrain.pipeline import load, prepare
-    from mcutrain.report.compare import Budget, with_results
+    from mcutrain.pipeline import load
+    from mcutrain.report.compare import Budget, Planner, elastic_of, elastic_rows, with_results
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
     from mcutrain.runs.parallel import Lesson
@@ -101,17 +102,20 @@ def compare(
     budget = Budget(target_of(board, slots), sram)
     source = reading.source(data, samples, test_samples, seed=0)
     settings = learning.settings(seed=0)
+    elastic = selecting.elastic_of
     graph = load(model)
     contributions = None if analysis is None else _analysis(analysis, graph)
     split = _read(graph, source)
     wanted = options.classes_for(graph, split, classes)
     chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
     with err.status("planning"), placing() as told:
-        candidates = _candidates(graph, wanted, budget, scheme or [], chosen)
-        steps = (
-            prepare(graph, c.scheme, classes=wanted, gate=gate, report=told) for c in candidates
-        )
-        rows = [budget.row(c, step) for c, step in zip(candidates, steps, strict=True)]
+        planner = Planner(graph, wanted, budget, settings, len(split.train), gate, told)
+        candidates, usual_ones = _candidates(graph, wanted, budget, scheme or [], chosen)
+        rows = planner.rows(candidates)
+        if elastic is not None:
+            more = elastic_rows(candidates, rows, usual_ones, elastic)
+            rows += planner.rows(more)
+            candidates += more
     lesson = Lesson(
         model,
         tuple(c.scheme for c in candidates),
@@ -120,18 +124,21 @@ def compare(
         settings,
         source.normalization,
         gate=gate,
+        elastic=elastic_of(candidates),
+        isa=budget.isa,
     )
     results = _train(lesson, rows, seeds, jobs or os.cpu_count() or 1)
     found = with_results(rows, results)
     for text in _saturations(rows, results):
         say(f"mcutrain: {text}")
     if output is not None:
-        report = _report(graph, wanted, gate, budget, candidates, found, results)
+        report = _report(planner, candidates, found, results)
         if chosen is not None and contributions is not None:
             report = with_selection(report, chosen, contributions)
         path = write(report, output)
     if json:
-        show_json(_facts(graph, settings, seeds, found))
+        shared = settings if elastic is None else elastic.of(settings)
+        show_json(_facts(graph, shared, seeds, found))
         return
     _print(found, budget)
     if output is not None:
@@ -152,18 +159,19 @@ def _candidates(
     budget: Budget,
     given: list[str],
     chosen: Selection | None,
-) -> list[PlannedRow]:
-    """The usual ones, those that were asked for, the selected one."""
+) -> tuple[list[PlannedRow], int]:
+    """The usual ones, those that were asked for, the selected one; and how many are usual."""
     from mcutrain.report.compare import PlannedRow, usual
     from mcutrain.sparse import parse_scheme
 
     found = usual(graph, classes, budget)
+    usual_ones = len(found)
     for text in given:
         scheme = parse_scheme(text)
         found.append(PlannedRow(scheme.name, scheme))
     if chosen is not None:
         found.append(PlannedRow("selected", chosen.scheme))
-    return found
+    return found, usual_ones
 
 
 def _analysis(path: Path, graph: Graph) -> Contributions:
@@ -212,29 +220,25 @@ def _saturations(rows: list[Compared], results: dict[Trial, SimulationResult]) -
 
 
 def _report(
-    graph: Graph,
-    classes: int | None,
-    gate: float | None,
-    budget: Budget,
+    planner: Planner,
     candidates: list[PlannedRow],
     rows: list[Compared],
     results: dict[Trial, SimulationResult],
 ) -> Report:
     """The comparison, and all about the best scheme that fits."""
-    from mcutrain.pipeline import prepare
     from mcutrain.report.collect import collect, command_line, curve_of
 
     fitting = [i for i, row in enumerate(rows) if row.fits is not False] or [0]
     best = max(fitting, key=lambda i: rows[i].accuracy)
     with placing() as told:
-        step = prepare(graph, candidates[best].scheme, classes=classes, gate=gate, report=told)
+        step = replace(planner, report=told).step(candidates[best])
     curves = [
         curve_of(rows[trial.scheme].name, result)
         for trial, result in results.items()
         if trial.seed == 0
     ]
     return replace(
-        collect(step, budget.target),
+        collect(step, planner.budget.target),
         comparison=tuple(rows),
         curves=tuple(curves),
         commands=(command_line(),),

@@ -13,6 +13,7 @@ from mcutrain.cli.output import count_bar, say
 
 if TYPE_CHECKING:
     from mcutrain.data import ModelInput, Normalization, Split
+    from mcutrain.runs import parallel
     from mcutrain.simulation import RunSettings
 
 Data = Annotated[
@@ -272,20 +273,37 @@ class ScheduledLearningFlags(LearningFlags):
 
 
 @dataclass(frozen=True)
-class ElasticFlags:
-    """Flags of training what helps most."""
+class ShareFlags:
+    """Flags of training what helps most in a share of the time."""
 
     elastic: Elastic = None
     every: Every = 0
+
+    @property
+    def elastic_of(self) -> parallel.Elastic | None:
+        """Of the rows of a comparison that are trained so."""
+        from mcutrain.runs.parallel import Elastic
+
+        self._check(("--every", self.every))
+        return None if self.elastic is None else Elastic(self.elastic, self.every)
+
+    def _check(self, *flags: tuple[str, object]) -> None:
+        from mcutrain.errors import DataError
+
+        for flag, is_given in flags:
+            if is_given and self.elastic is None:
+                raise DataError(f"{flag} is of a run with --elastic SHARE: give that, too")
+
+
+@dataclass(frozen=True)
+class ElasticFlags(ShareFlags):
+    """The same, and the board's whose time it is."""
+
     board: TimesOf = None
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""
-        from mcutrain.errors import DataError
-
-        for flag, is_given in (("--every", self.every), ("--board", self.board)):
-            if is_given and self.elastic is None:
-                raise DataError(f"{flag} is of a run with --elastic SHARE: give that, too")
+        self._check(("--every", self.every), ("--board", self.board))
         return replace(settings, elastic=self.elastic, every=self.every)
 
     @property

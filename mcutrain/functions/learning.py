@@ -25,13 +25,16 @@ from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
     Budget,
     PlannedRow,
+    Planner,
+    elastic_of,
+    elastic_rows,
     selected,
     trials,
     usual,
     with_results,
 )
 from mcutrain.report.learning import Compared, Curve
-from mcutrain.runs.parallel import Lesson, Standing, train_all
+from mcutrain.runs.parallel import Elastic, Lesson, Standing, train_all
 from mcutrain.runs.training import (
     SimulationResult,
     Watch,
@@ -256,6 +259,8 @@ def compare(
     board: PathLike | Target | None = None,
     slots: Slots = "on",
     gate: float | None = None,
+    elastic: float | None = None,
+    every: Annotated[int, Within(0)] = 0,
     sram: Count | None = None,
     analysis: Contributions | PathLike | None = None,
     classes: Classes = "auto",
@@ -279,9 +284,10 @@ def compare(
 
     model: the path of an int8 file, which every process reads. data … std: as `simulate` takes
     them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
-    slots: as `plan` takes it. gate: of each row, as `prepare` takes it.
-    analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per CPU by
-    default.
+    slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic, every: as
+    `simulate` takes them, add a row for each of `schemes` (or the largest that fits) that is
+    trained so. analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per
+    CPU by default.
 
     An interrupted comparison continues from the cache. Raises DataError, ModelError, SchemeError,
     AnalysisError, BuildError, ArgumentError.
@@ -292,6 +298,8 @@ def compare(
         raise ArgumentError("board and sram say the same: give one of them")
     if analysis is not None and board is None and sram is None:
         raise ArgumentError("analysis needs board or sram, for a scheme to fit in")
+    if every and elastic is None:
+        raise ArgumentError("every is of rows that are elastic: give the share, too (elastic)")
     check_can_build()
     target = target_of(board, slots)
     budget = Budget(target, sram)
@@ -310,6 +318,7 @@ def compare(
     )
     wanted = classes_for(graph, split, classes)
     candidates = usual(graph, wanted, budget)
+    usual_ones = len(candidates)
     for scheme in schemes:
         given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
         candidates.append(PlannedRow(given.name, given))
@@ -317,8 +326,12 @@ def compare(
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)
         candidates.append(PlannedRow("selected", chosen.scheme))
-    steps = [prepare(graph, c.scheme, classes=wanted, gate=gate) for c in candidates]
-    rows = [budget.row(c, step) for c, step in zip(candidates, steps, strict=True)]
+    planner = Planner(graph, wanted, budget, settings, len(split.train), gate)
+    rows = planner.rows(candidates)
+    if elastic is not None:
+        more = elastic_rows(candidates, rows, usual_ones, Elastic(elastic, every))
+        rows += planner.rows(more)
+        candidates += more
     normalization = normalization_of(mean, std)
     for note in input_notes(split, model_input(graph), normalization or "auto"):
         warn(note)
@@ -330,6 +343,8 @@ def compare(
         settings,
         normalization,
         gate=gate,
+        elastic=elastic_of(candidates),
+        isa=budget.isa,
     )
     runs = trials(len(rows), seeds)
     tell = progress or (lambda status: None)

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.cost.schemes import cost_model
+from mcutrain.errors import ArgumentError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.runs.parallel import Trial
-from mcutrain.runs.training import SimulationResult
+from mcutrain.runs.parallel import Elastic, Trial
+from mcutrain.runs.training import SimulationResult, selector_of
+from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions, check_model
 from mcutrain.sparse.cost import Limits
@@ -27,10 +29,11 @@ LAST = 6
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A row that is to be: what to call it, and what it trains."""
+    """A row that is to be: what to call it, and what it trains. elastic: if it trains a part."""
 
     name: str
     scheme: UpdateScheme
+    elastic: Elastic | None = None
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,16 @@ class Budget:
             return self.target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes)
         return step.plan.sram_bytes
 
+    @property
+    def isa(self) -> str:
+        """Of the chip."""
+        return USUAL_ISA if self.target is None else self.target.isa
+
     def row(self, candidate: PlannedRow, step: TrainingStep) -> Compared:
-        """What a scheme needs; it has not learnt yet."""
-        isa = USUAL_ISA if self.target is None else self.target.isa
+        """What a scheme needs; it has not learnt yet. Of an elastic one the mean step's time."""
+        isa = self.isa
+        share = 1.0 if candidate.elastic is None else candidate.elastic.share
+        whole = sum(estimate(step.plan.training, isa, step.plan.segments).values())
         return Compared(
             name=candidate.name,
             scheme=candidate.scheme.name,
@@ -65,9 +75,76 @@ class Budget:
             state_bytes=step.plan.state_bytes,
             flash_bytes=sum(part.size_bytes for part in planned_flash(step.plan, isa)),
             sram_limit=self.limit,
-            instructions=sum(estimate(step.plan.training, isa, step.plan.segments).values())
-            or None,
+            instructions=round(share * whole) or None,
         )
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans rows. settings, samples: of the runs to come; samples of an epoch.
+
+    report: as `mcutrain.pipeline.prepare` takes it.
+    """
+
+    graph: Graph
+    classes: int | None
+    budget: Budget
+    settings: RunSettings
+    samples: int
+    gate: float | None = None
+    report: Callable[[int, int], None] = lambda nodes, of: None
+
+    def step(self, candidate: PlannedRow) -> TrainingStep:
+        """What is trained. Raises ArgumentError if an elastic row cannot keep to its share."""
+        step = prepare(
+            self.graph,
+            candidate.scheme,
+            classes=self.classes,
+            gate=self.gate,
+            elastic=candidate.elastic is not None,
+            report=self.report,
+        )
+        if candidate.elastic is not None:
+            self._check(candidate.name, step, candidate.elastic.of(self.settings))
+        return step
+
+    def _check(self, name: str, step: TrainingStep, settings: RunSettings) -> None:
+        """Raise ArgumentError if an elastic step cannot keep to its share."""
+        if all(tensor.is_always_trained for tensor in step.plan.training.elastic):
+            raise ArgumentError(
+                f"{name}: it trains the last layer alone, of which nothing can be left out: give "
+                "a scheme that trains more, or no share of a step (elastic)"
+            )
+        try:
+            selector_of(step, settings, self.samples, self.budget.isa)
+        except ArgumentError as error:
+            raise ArgumentError(f"{name}: {error}") from error
+
+    def rows(self, candidates: Sequence[PlannedRow]) -> list[Compared]:
+        """What each needs; none has learnt yet."""
+        return [self.budget.row(candidate, self.step(candidate)) for candidate in candidates]
+
+
+def elastic_rows(
+    candidates: Sequence[PlannedRow], rows: Sequence[Compared], usual_ones: int, elastic: Elastic
+) -> list[PlannedRow]:
+    """The same schemes, trained elastically: those behind the usual ones.
+
+    If there are none it is the largest of the usual ones that fits, or full if none does.
+    rows: of the candidates.
+    """
+    asked = list(candidates[usual_ones:])
+    if not asked:
+        fitting = [i for i, row in enumerate(rows) if row.fits is not False]
+        asked = [candidates[max(fitting, key=lambda i: rows[i].sram_bytes, default=-1)]]
+    return [
+        PlannedRow(f"elastic {elastic.share:g} of {row.name}", row.scheme, elastic) for row in asked
+    ]
+
+
+def elastic_of(candidates: Sequence[PlannedRow]) -> dict[int, Elastic]:
+    """Which of them are trained elastically, by number, as a Lesson has it."""
+    return {i: row.elastic for i, row in enumerate(candidates) if row.elastic is not None}
 
 
 def usual(graph: Graph, classes: int | None, budget: Budget) -> list[PlannedRow]:

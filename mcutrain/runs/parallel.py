@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from mcutrain_host.cache import cache_folder
 
+from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.data import Dataset, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
 from mcutrain.ir.graph import Graph
@@ -41,11 +42,24 @@ KEPT_SECONDS = 30 * 24 * 3600
 
 
 @dataclass(frozen=True)
+class Elastic:
+    """Training what helps most. share, every: as elastic and every of RunSettings."""
+
+    share: float
+    every: int = 0
+
+    def of(self, settings: RunSettings) -> RunSettings:
+        """The settings of such a run."""
+        return replace(settings, elastic=self.share, every=self.every)
+
+
+@dataclass(frozen=True)
 class Lesson:
     """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
 
     Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
-    samples per update. gate: alpha of mcutrain.autodiff.Gate.
+    samples per update. gate: alpha of mcutrain.autodiff.Gate. elastic: of those schemes, by
+    number, that are trained so. isa: of the chip whose time these share out.
     """
 
     model: Path
@@ -56,6 +70,13 @@ class Lesson:
     normalization: Normalization | None = None
     accumulate: int = 1
     gate: float | None = None
+    elastic: Mapping[int, Elastic] = field(default_factory=dict)
+    isa: str = USUAL_ISA
+
+    def settings_of(self, scheme: int) -> RunSettings:
+        """Of the runs of a scheme."""
+        elastic = self.elastic.get(scheme)
+        return self.settings if elastic is None else elastic.of(self.settings)
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,7 @@ class _Order:
     gate: float | None
     folder: Path
     parent: int
+    isa: str = USUAL_ISA
 
 
 def train_all(
@@ -118,12 +140,13 @@ def train_all(
                 i,
                 lesson.model,
                 lesson.classes,
-                lesson.settings,
+                lesson.settings_of(trial.scheme),
                 lesson.normalization,
                 lesson.accumulate,
                 lesson.gate,
                 folder,
                 os.getpid(),
+                lesson.isa,
             )
             for i, trial in enumerate(trials)
         ]
@@ -296,6 +319,7 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         head_seed=order.seed,
         accumulate=order.accumulate,
         gate=order.gate,
+        elastic=order.settings.elastic is not None,
     )
     split, settings = _split(order.folder), replace(order.settings, seed=order.seed)
     run = training.prepare_run(
@@ -304,6 +328,7 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         settings,
         simulator=lambda: training.fastest_simulator(step, split, settings),
         normalization=order.normalization,
+        isa=order.isa,
         report=lambda done, of: telling.check(),
     )
     return step, run
@@ -311,8 +336,7 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
 
 def _train(order: _Order, telling: _Telling) -> training.SimulationResult:
     step, run = _prepared(order, telling)
-    identity = hashlib.sha256(f"{step.project.digest} {run.course.digest}".encode()).hexdigest()
-    checkpoint = _checkpoints() / f"{identity[:32]}.npz"
+    checkpoint = _checkpoints() / f"{_identity(step, run)[:32]}.npz"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     if checkpoint.exists():
         checkpoint.touch()  # it is in use
@@ -321,6 +345,14 @@ def _train(order: _Order, telling: _Telling) -> training.SimulationResult:
     result = training.finish(step, run, checkpoint, watch)
     telling.write(run.total)
     return result
+
+
+def _identity(step: TrainingStep, run: Run) -> str:
+    """Of what is learnt; not of what it is tested on, which the checkpoint itself knows."""
+    facts = [step.project.digest, run.course.digest]
+    if run.selector is not None:
+        facts.append(repr(run.selector.times))
+    return hashlib.sha256(" ".join(facts).encode()).hexdigest()
 
 
 def _forget_damaged(run: Run, checkpoint: Path) -> None:

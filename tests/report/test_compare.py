@@ -1,5 +1,6 @@
 """`mcutrain compare`: one table, the same numbers as the other commands, and no work lost."""
 
+import json
 import os
 import random
 import signal
@@ -12,23 +13,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mcutrain
 from mcutrain import data as datasets
 from mcutrain import demo
+from mcutrain.cost.elastic import estimated_times
 from mcutrain.data import Split
-from mcutrain.errors import AnalysisError, McutrainError
+from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
 from mcutrain.pipeline import load, prepare
-from mcutrain.report.compare import LAST, Budget, last_that_fits, selected, usual
+from mcutrain.report.compare import (
+    LAST,
+    Budget,
+    PlannedRow,
+    Planner,
+    elastic_rows,
+    last_that_fits,
+    selected,
+    usual,
+)
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
 from mcutrain.report.html import sections_of
 from mcutrain.report.json_values import from_json
+from mcutrain.report.learning import Compared
 from mcutrain.report.training_sections import accuracy_text
 from mcutrain.runs import parallel as runs
 from mcutrain.runs import training as api
-from mcutrain.runs.parallel import Lesson, Trial, train_all
+from mcutrain.runs.parallel import Elastic, Lesson, Trial, train_all
 from mcutrain.runs.training import load_data
 from mcutrain.simulation import RunSettings
-from mcutrain.sparse import UpdateScheme, find_head, layers_of
+from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions, Gains, digest
 from mcutrain.target import load_target
 from tests.cli.conftest import Run
@@ -231,3 +244,124 @@ def test_the_gate_of_a_comparison_is_that_of_its_runs(model: Path, images: Path)
     (result,) = train_all(lesson, [Trial(0, 0)], 1)
     assert result.saved == api.train(prepare(graph, "head", gate=1.0), split, settings).saved
     assert result.skipped
+
+
+# ------------------------------------------------------------------------------------- elastic rows
+
+
+def test_an_elastic_row_takes_its_share_in_the_room_of_all() -> None:
+    target = load_target("nucleo-f446re")
+    planner = Planner(load(demo.MODEL), None, Budget(target), RunSettings(epochs=1), 40)
+    candidates = [
+        PlannedRow("head only", UpdateScheme()),
+        PlannedRow("mine", parse_scheme("last:2")),
+    ]
+    rows = planner.rows(candidates)
+    (candidate,) = elastic_rows(candidates, rows, 1, Elastic(0.8))
+    (row,) = planner.rows([candidate])
+    assert (row.name, row.scheme) == ("elastic 0.8 of mine", candidates[1].scheme.name)
+    whole = prepare(planner.graph, "last:2", elastic=True)
+    assert (row.arena_bytes, row.state_bytes) == (whole.plan.arena_bytes, whole.plan.state_bytes)
+    times = estimated_times(whole.plan, target.isa)
+    assert row.instructions == round(0.8 * (times.forward + times.problem.backward_time))
+    assert times.forward < row.instructions < (rows[1].instructions or 0)
+
+
+def test_without_a_scheme_the_largest_that_fits_is_elastic() -> None:
+    names, rows = ("head only", "biases only", "last 2", "full"), []
+    candidates = [PlannedRow(name, UpdateScheme()) for name in names]
+    for limit, expected in ((None, "full"), (25, "last 2"), (15, "biases only"), (5, "full")):
+        rows = [
+            Compared(name, "", (), bytes_, 0, 0, 0, limit)
+            for name, bytes_ in zip(names, (10, 11, 20, 30), strict=True)
+        ]
+        (row,) = elastic_rows(candidates, rows, len(candidates), Elastic(0.5))
+        assert row.name == f"elastic 0.5 of {expected}", limit
+    more = [*candidates, PlannedRow("a", UpdateScheme()), PlannedRow("b", UpdateScheme())]
+    found = elastic_rows(more, [*rows, *rows[:2]], len(candidates), Elastic(0.5, 7))
+    assert [(r.name, r.elastic) for r in found] == [
+        (f"elastic 0.5 of {name}", Elastic(0.5, 7)) for name in "ab"
+    ]
+
+
+def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
+    model: Path, images: Path
+) -> None:
+    graph, whole = load(model), load_data(load(model), images)
+    split = Split(whole.train.subset(60), whole.test.part(0, 8))
+    settings = RunSettings(epochs=1, learning_rate=0.031)
+    cache = Path(os.environ["MCUTRAIN_CACHE"])
+    earlier = set(cache.glob("runs/*.npz"))
+    scheme = parse_scheme("last:2")
+    rows = (Elastic(0.95, 20), Elastic(0.95, 30), Elastic(0.92, 20))
+    elastic = dict(enumerate(rows, 1))
+    lesson = Lesson(model, (scheme,) * 4, None, split, settings, elastic=elastic)
+    found = train_all(lesson, [Trial(i, 0) for i in range(4)], 1)
+    assert found[0].saved == api.train(prepare(graph, scheme), split, settings).saved
+    assert not found[0].decisions
+    step = prepare(graph, scheme, elastic=True)
+    for result, row in zip(found[1:], rows, strict=True):
+        expected = api.train(step, split, row.of(settings))
+        assert (result.saved, result.decisions) == (expected.saved, expected.decisions)
+        assert len(result.decisions) == 60 // row.every
+    assert len(set(cache.glob("runs/*.npz")) - earlier) == 4
+    pico = load_target("rpi-pico").isa  # its time is another
+    train_all(replace(lesson, isa=pico), [Trial(1, 0)], 1)
+    assert len(set(cache.glob("runs/*.npz")) - earlier) == 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--elastic", "0.05"), "elastic 0.05 of full: a step cannot take a share of 0.05"),
+        (("--elastic", "nan"), "elastic nan of full: elastic = nan: give a share of a step"),
+        (("--elastic", "0.8", "--sram", "20K"), "elastic 0.8 of head only: it trains the last"),
+        (("--every", "20"), "--every is of a run with --elastic SHARE"),
+        (("--elastic", "0.8", "--every", "2"), "selected every 2 steps: give a number, 3 or more"),
+    ],
+)
+def test_a_share_that_cannot_be_is_said_before_training(
+    run: Run,
+    model: Path,
+    images: Path,
+    flags: tuple[object, ...],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def usual_ones(*_: object) -> list[PlannedRow]:
+        return [PlannedRow("head only", UpdateScheme()), PlannedRow("full", parse_scheme("last:2"))]
+
+    monkeypatch.setattr("mcutrain.report.compare.usual", usual_ones)
+    monkeypatch.setattr("mcutrain.runs.parallel.train_all", None)
+    assert says in run("compare", model, "--data", images, *FEW, *flags).sentence
+
+
+def test_commands_and_functions_have_the_same_elastic_rows(
+    run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    head = [PlannedRow("head only", UpdateScheme())]
+    monkeypatch.setattr("mcutrain.report.compare.usual", lambda *_: list(head))
+    monkeypatch.setattr("mcutrain.functions.learning.usual", lambda *_: list(head))
+    given = ("--elastic", 0.8, "--every", 10, "--scheme", "last:2", "--seeds", 1, *FEW)
+    data = ("--data", images, "--jobs", 1)
+    printed = run("compare", model, *data, *given, "--json", "-o", "c").json
+    assert [row["name"] for row in printed["rows"]][1:] == ["last:2", "elastic 0.8 of last:2"]
+    assert (printed["settings"]["elastic"], printed["settings"]["every"]) == (0.8, 10)
+    report = from_json(Report, (tmp_path / "c/report.json").read_text(), "report.json")
+    assert report.comparison[-1].name == "elastic 0.8 of last:2"
+    called = mcutrain.compare(
+        model,
+        images,
+        ["last:2"],
+        elastic=0.8,
+        every=10,
+        seeds=1,
+        epochs=1,
+        learning_rate=0.03,
+        samples=24,
+        test_samples=40,
+        jobs=1,
+    )
+    assert json.loads(json.dumps(called.to_dict()["rows"])) == printed["rows"]
+    with pytest.raises(ArgumentError, match="every is of rows that are elastic"):
+        mcutrain.compare(model, images, every=10)
