@@ -1,0 +1,129 @@
+"""What share of a step's instructions an elastic step executes, against the share it was to take.
+
+    .venv/bin/python benchmarks/elastic_time.py
+
+For each share tensors are chosen as a board does, by importances drawn at random, three times; a
+board's ELF file then trains a step with each choice on the virtual board, which counts. Full steps
+and forward passes are counted the same way. The mean step of a period, with the twentieths that
+train everything, follows from these. Without --model the demo's network, whose last 18 layers are trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from mcutrain_host.build import build
+from mcutrain_host.client import Device
+from mcutrain_host.protocol import Rate
+from mcutrain_host.virtual.board import DirectLink, load_machine
+from mcutrain_host.virtual.link import LoopbackLink
+from rich.console import Console
+from rich.table import Table
+
+from mcutrain import demo
+from mcutrain.cost.elastic import estimated_times
+from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.simulation.elastic import Periods
+from mcutrain.sparse.elastic import choose
+from mcutrain.target import load_target
+
+BOARDS = ("stm32f746g-disco", "mps2-an386", "rpi-pico")
+SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+DRAWS = 3
+EVERY = 1000
+RATE = Rate(1 << 30, -4)
+SETTLING_STEPS = 2
+
+
+def main() -> None:
+    """Print a table, a row for each share and board."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, default=demo.MODEL)
+    parser.add_argument("--scheme", default="last:18")
+    parser.add_argument("--classes", type=int)
+    parser.add_argument("--boards", nargs="+", default=BOARDS)
+    parser.add_argument("--optimize", default="-O3")
+    options = parser.parse_args()
+    step = prepare(load(options.model), options.scheme, classes=options.classes, elastic=True)
+    table = Table("board", "share ρ", "tensors", "by the model", "executed", "off by")
+    for board in options.boards:
+        for row in measured(step, board, options.optimize):
+            table.add_row(*row)
+    Console().print(table)
+
+
+def measured(step: TrainingStep, board: str, optimize: str) -> list[tuple[str, ...]]:
+    """Rows of the table."""
+    # the flash of the smaller boards has no room for slots beside all that this trains
+    target = load_target(board).without_slots()
+    times = estimated_times(step.plan, target.isa)
+    whole = times.forward + times.problem.backward_time
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "project"
+        step.firmware(target).write(folder)
+        build(folder, None, optimize)
+        device = Device(DirectLink(load_machine(folder, LoopbackLink())))
+    x = np.random.default_rng(0).integers(-128, 128, device.identify().input_bytes, np.int8)
+    count = len(step.plan.training.elastic)
+    reference = step.reference(1)
+
+    def executed(tensors: tuple[int, ...]) -> int:
+        """Instructions of a step, with gradients whose exponents have settled."""
+        device.reset(1)
+        for position in range(SETTLING_STEPS):
+            device.send_sample(x.tobytes())
+            device.train(0, position, RATE)
+        reference.load(device.read_state())
+        reference.select(tensors)
+        device.write_state(reference.save())
+        device.send_sample(x.tobytes())
+        return device.train(0, SETTLING_STEPS, RATE).cycles
+
+    full = executed(tuple(range(count)))
+    rows = []
+    for share in SHARES:
+        periods = Periods(round(share * 65536), EVERY)
+        found = []
+        for draw in range(DRAWS):
+            importance = np.random.default_rng(draw).integers(1, 1 << 20, count).tolist()
+            budget = periods.budget(times.forward, times.problem.backward_time)
+            if budget < times.problem.least_time:
+                break
+            chosen = choose(times.problem, importance, budget)
+            model = times.forward + taken(times.problem, chosen)
+            found.append((len(chosen), _mean(periods, model / whole), executed(chosen) / full))
+        if not found:
+            rows.append((board, f"{share}", "0", "less than the last layer needs", "", ""))
+            continue
+        means = np.mean(found, axis=0)
+        total = _mean(periods, means[2])
+        rows.append(
+            (
+                board,
+                f"{share}",
+                f"{means[0]:.0f} of {count}",
+                f"{means[1]:.3f}",
+                f"{total:.3f}",
+                f"{100 * (total / share - 1):+.1f} %",
+            )
+        )
+    return rows
+
+
+def _mean(periods: Periods, share: float) -> float:
+    """Of a period's steps, if those with a selection take this share."""
+    looks = 2 * periods.look / periods.every
+    return looks + (1 - looks) * share
+
+
+def taken(problem, chosen: tuple[int, ...]) -> int:
+    """Time of a backward pass for these tensors."""
+    reach = min(r.time for r in problem.reaches if set(chosen) <= set(r.tensors))
+    return reach + sum(problem.update_times[k] for k in chosen)
+
+
+if __name__ == "__main__":
+    main()
