@@ -64,17 +64,12 @@ void mct_importance(const mct_importance_tensor *tensors, uint32_t count, const 
             most = mct_max(most, mct_bits((uint64_t)total) + t->exponent);
         }
     }
-    if (most == MCT_LEAST_EXPONENT) { /* nothing is known of any: all are alike */
-        for (uint32_t n = 0; n < count; n++) {
-            importance[n] = 1;
-        }
-        return;
-    }
     const int32_t bits = 31 - mct_bits(count);
     for (uint32_t n = 0; n < count; n++) {
         const int32_t shift = tensors[n].exponent - most + bits;
-        importance[n] = helped[n] <= 0 || shift <= -63 ? 0
-                        : shift >= 0                   ? (int32_t)(helped[n] << shift)
-                                                       : (int32_t)(helped[n] >> -shift);
+        const int32_t value = helped[n] <= 0 || shift <= -63 ? 0
+                              : shift >= 0                   ? (int32_t)(helped[n] << shift)
+                                                             : (int32_t)(helped[n] >> -shift);
+        importance[n] = mct_max(value, 1);
     }
 }

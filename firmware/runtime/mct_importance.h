@@ -25,7 +25,7 @@ typedef struct {
     uint8_t dropped_bits; /* of a channel's sum */
 } mct_importance_tensor;
 
-/* importance: int32 of each tensor, 0 or more, together below 2^31; 1 of each if none helped. before, between, after: the bytes of
+/* importance: int32 of each tensor, 1 or more, together below 2^31. before, between, after: the bytes of
  * states, before the first window, between both, and after the second; at any address. helped: space
  * for `count` numbers. */
 void mct_importance(const mct_importance_tensor *tensors, uint32_t count, const uint8_t *before,

@@ -164,15 +164,13 @@ def importance(plan: TrainingPlan, states: Sequence[bytes]) -> tuple[int, ...]:
 def scaled(values: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """Numbers and their powers of two as int32 in one unit, small enough to be added up.
 
-    If none is above 0, nothing is known of any: then all are alike.
+    Each is 1 at least, so that time which is left trains as much as fits.
     """
-    if all(v <= 0 for v, _ in values):
-        return (1,) * len(values)
-    most = max(v.bit_length() + exponent for v, exponent in values if v > 0)
+    most = max((v.bit_length() + exponent for v, exponent in values if v > 0), default=0)
     bits = 31 - len(values).bit_length()
     shifts = [exponent - most + bits for _, exponent in values]
     return tuple(
-        0 if v <= 0 else (v << s if s >= 0 else v >> -s)
+        1 if v <= 0 else max(v << s if s >= 0 else v >> -s, 1)
         for (v, _), s in zip(values, shifts, strict=True)
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
 from mcutrain.autodiff.elastic import selection_of, words
@@ -18,7 +19,9 @@ from mcutrain.cost.instructions import estimate
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.simulation import CompiledSimulator, PlannedReference
-from mcutrain.simulation.elastic import Periods, TensorSelector
+from mcutrain.simulation.compiled import unpack_state
+from mcutrain.simulation.elastic import Periods, TensorSelector, importance
+from mcutrain.sparse import UpdateScheme, resolve
 from mcutrain.sparse.elastic import ElasticTimes
 from tests.ops.drawing import Source, drawn
 from tests.simulation import networks
@@ -227,3 +230,47 @@ def test_c_and_python_select_the_same(network: Any, options: TrainOptions, share
     assert reselect(compiled, 6554, periods.every, *states) != 0
     assert reselect(compiled, periods.share_q16, 2 * group, *states) != 0
     assert compiled.save() == before
+
+
+@pytest.mark.parametrize("bias_bits", [32, 16])
+def test_importance_is_what_real_numbers_say(bias_bits: int) -> None:
+    """Σ Δw · Δw' / rate, of weights with residual bits, of columns, of biases and differences."""
+    graph = residual()
+    scheme = UpdateScheme("some", None, {"3": 0.5}, None, residual_bits=4, bias_bits=bias_bits)
+    training = networks.training_graph(graph, scheme, ELASTIC)
+    plan = plan_training(training, 8)
+    compiled = CompiledSimulator(plan, seed=3, extra_flags=QUICK)
+    x, labels = networks.samples(training.forward, 2, 4)
+    x, labels = np.concatenate([x] * 30), np.tile(labels, 30)
+    saved = []
+    for _ in range(3):
+        saved.append(compiled.save())
+        compiled.train(x, labels, networks.rates(60))
+    found = np.array(importance(plan, saved), float)
+    states = [unpack_state(plan, raw[HEADER_BYTES:]) for raw in saved]
+    updates = resolve(scheme, graph)
+    expected = []
+    for tensor in training.elastic:
+        name = tensor.name.removesuffix(".trained").removesuffix(".difference")
+        update = updates[name]
+        real = [_real(state, tensor) for state in states]
+        product = (real[1] - real[0]) * (real[2] - real[1])
+        rate = np.array(update.rate)
+        if product.ndim == 4 and len(rate) > 1:
+            is_depthwise = product.shape[0] == 1
+            rate = rate if is_depthwise else rate[:, np.newaxis, np.newaxis, np.newaxis]
+        expected.append(max((product / rate).sum(), 0))
+    share = np.array(expected) / sum(expected)
+    np.testing.assert_allclose(found / found.sum(), share, rtol=2e-3, atol=1e-5)
+    assert (share > 0.01).sum() > 3
+
+
+def _real(state: Any, tensor: Any) -> Any:
+    """Numbers in steps of the int8 weight, or in units of the bias."""
+    value = state[tensor.name].astype(float)
+    if tensor.residual is not None:
+        packed = state[tensor.residual]
+        if tensor.bits == 4:
+            packed = np.stack([packed & 15, packed >> 4], axis=1).ravel()
+        value = value + packed[: value.size].reshape(value.shape) / 2.0**tensor.bits
+    return value * 2.0**-tensor.bits if tensor.name.endswith(".difference") else value
