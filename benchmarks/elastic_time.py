@@ -5,7 +5,8 @@
 For each share tensors are chosen as a board does, by importances drawn at random, three times; a
 board's ELF file then trains a step with each choice on the virtual board, which counts. Full steps
 and forward passes are counted the same way. The mean step of a period, with the twentieths that
-train everything, follows from these. Without --model the demo's network, whose last 18 layers are trained.
+train everything, follows from these. Without --model the demo's network, whose last 18 layers are
+trained. --count takes the times from `mcutrain profile --count`, in the place of the model.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import demo
-from mcutrain.cost.elastic import estimated_times
+from mcutrain.cost.counting import count_instructions
+from mcutrain.cost.elastic import elastic_times, estimated_times
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.simulation.elastic import Periods
 from mcutrain.sparse.elastic import choose
@@ -46,20 +48,25 @@ def main() -> None:
     parser.add_argument("--classes", type=int)
     parser.add_argument("--boards", nargs="+", default=BOARDS)
     parser.add_argument("--optimize", default="-O3")
+    parser.add_argument("--count", action="store_true")
     options = parser.parse_args()
     step = prepare(load(options.model), options.scheme, classes=options.classes, elastic=True)
     table = Table("board", "share ρ", "tensors", "by the model", "executed", "off by")
     for board in options.boards:
-        for row in measured(step, board, options.optimize):
+        for row in measured(step, board, options.optimize, options.count):
             table.add_row(*row)
     Console().print(table)
 
 
-def measured(step: TrainingStep, board: str, optimize: str) -> list[tuple[str, ...]]:
+def measured(
+    step: TrainingStep, board: str, optimize: str, count_nodes: bool
+) -> list[tuple[str, ...]]:
     """Rows of the table."""
     # the flash of the smaller boards has no room for slots beside all that this trains
     target = load_target(board).without_slots()
     times = estimated_times(step.plan, target.isa)
+    if count_nodes:
+        times = elastic_times(step.plan.training, count_instructions(step, target))
     whole = times.forward + times.problem.backward_time
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"

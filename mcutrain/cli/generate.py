@@ -75,6 +75,7 @@ def generate(
         ),
     ] = None,
     elastic: options.IsElastic = False,
+    profile: options.Profile = None,
     remember: options.Remember = 0,
     json: options.Json = False,
 ) -> None:
@@ -112,11 +113,13 @@ def generate(
                 "--std": std is not None,
                 "--remember": remember > 0,
                 "--elastic": elastic,
+                "--profile": profile is not None,
             }
         )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
         return
     target = target_of(board, slots)
+    _check_profile(profile, elastic)
     is_tail = part == "tail"
     flags = replace(
         step_flags.options(scheme, no_qas),
@@ -132,7 +135,7 @@ def generate(
         normalization(mean, std),
         None if is_tail else latent,
         remember,
-        elastic_times(step, target),
+        elastic_times(step, target, profile),
     )
     target = on_board(target, step, interface)
     with writing(output):
@@ -181,6 +184,11 @@ def generate(
         show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(output))}")
+
+
+def _check_profile(profile: Path | None, elastic: bool) -> None:
+    if profile is not None and not elastic:
+        raise typer.BadParameter("is for --elastic: give that, too", param_hint="--profile")
 
 
 def _check_front(given: Mapping[str, bool]) -> None:

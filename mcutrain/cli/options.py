@@ -145,6 +145,15 @@ IsElastic = Annotated[
         "program chooses what helps most in a share of the time: `train --elastic SHARE`.",
     ),
 ]
+Profile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What nodes and tensors take for --elastic, as `mcutrain profile -o` wrote it, in the "
+        "place of the instruction model.",
+        show_default=False,
+    ),
+]
 GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
 Stream = Annotated[
     Literal["auto", "off", "max"],

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json as json_text
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcutrain.cli import options
-from mcutrain.cli.output import count_bar, percent, show, show_json, show_table
+from mcutrain.cli.output import (
+    check_writable,
+    count_bar,
+    percent,
+    replace_file,
+    show,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from mcutrain.cost.profile import StepProfile
@@ -35,6 +45,17 @@ def profile(
         bool,
         typer.Option("--count", help="Run the step on the board's emulator, too, and count them."),
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write it there, too, for `generate --elastic --profile FILE` and "
+            "`simulate --elastic SHARE --profile FILE`.",
+            show_default=False,
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Say what each node and each trained tensor of a step takes, in instructions.
@@ -50,6 +71,8 @@ def profile(
     from mcutrain.target import load_target
 
     target = None if board is None else load_target(board)
+    if output is not None:
+        check_writable(output)
     if count and target is None:
         raise typer.BadParameter("runs on a board: give --board, too", param_hint="--count")
     if target is not None and target.isa == "host":
@@ -61,8 +84,11 @@ def profile(
     counted = _counted(step, target, json) if count and target is not None else None
     isa = USUAL_ISA if target is None else target.isa
     found = profile_step(step.plan, isa, counted)
+    facts = {"file": str(model), "board": board, **_facts(step, found)}
+    if output is not None:
+        replace_file(output, (json_text.dumps(facts, indent=2) + "\n").encode())
     if json:
-        show_json({"file": str(model), "board": board, **_facts(step, found)})
+        show_json(facts)
     else:
         _print(step, found, "a Cortex-M4 or M7" if target is None else target.name)
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mcutrain.cli.options import parse_number, parse_numbers, parse_rate
+from mcutrain.cli.options import Profile, parse_number, parse_numbers, parse_rate
 from mcutrain.cli.output import count_bar, say
 
 if TYPE_CHECKING:
     from mcutrain.data import ModelInput, Normalization, Split
+    from mcutrain.pipeline import TrainingStep
     from mcutrain.runs import parallel
     from mcutrain.simulation import RunSettings
+    from mcutrain.sparse.elastic import ElasticTimes
 
 Data = Annotated[
     Path,
@@ -300,19 +302,21 @@ class ElasticFlags(ShareFlags):
     """The same, and the board's whose time it is."""
 
     board: TimesOf = None
+    profile: Profile = None
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""
-        self._check(("--every", self.every), ("--board", self.board))
+        flags = {"--every": self.every, "--board": self.board, "--profile": self.profile}
+        self._check(*flags.items())
         return replace(settings, elastic=self.elastic, every=self.every)
 
-    @property
-    def isa(self) -> str:
-        """Of the chip whose time counts."""
-        from mcutrain.cost.instructions import USUAL_ISA
+    def times(self, step: TrainingStep) -> ElasticTimes | None:
+        """What the tensors of an elastic step take."""
+        from mcutrain.functions.planning import elastic_times
         from mcutrain.target import load_target
 
-        return USUAL_ISA if self.board is None else load_target(self.board).isa
+        target = None if self.board is None else load_target(self.board)
+        return elastic_times(step, target, self.profile)
 
 
 @dataclass(frozen=True)

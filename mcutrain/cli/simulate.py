@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import SimulationResult, Watch
     from mcutrain.simulation import Finished, FoundRate, Run, RunSettings, Simulator
+    from mcutrain.sparse.elastic import ElasticTimes
 
 
 def simulate(
@@ -114,7 +115,6 @@ def simulate(
         check_tensorboard(tensorboard)
     settings = replaying.of(replace(learning.settings(seed), test_every=test_every))
     settings = selecting.of(settings)
-    isa = selecting.isa
     flags = step_flags.options(scheme, no_qas)
     flags = replace(flags, elastic=settings.elastic is not None)
     source = reading.source(data, samples, test_samples, seed)
@@ -125,7 +125,7 @@ def simulate(
     step, split = _load(model, source, flags, classes, settings)
     if not json:
         say(_headline(step, split))
-    backend = _Backend(reference, portable, latent, isa)
+    backend = _Backend(reference, portable, latent, selecting.times(step))
     run, found = _prepare(step, split, continued(settings, checkpoint), source, backend, before)
     if not json and learning.lr is None:
         say(rate_line(run.settings.learning_rate, found, run.samples.split))
@@ -153,7 +153,7 @@ class _Backend:
     reference: bool
     portable: bool
     latent: str
-    isa: str
+    times: ElasticTimes | None
 
 
 def _finished(checkpoint: Path, settings: RunSettings) -> Finished:
@@ -224,7 +224,7 @@ def _prepare(
             settings,
             simulator=simulator,
             normalization=source.normalization,
-            isa=backend.isa,
+            times=backend.times,
             after=after,
             report=report,
             found=found.append,

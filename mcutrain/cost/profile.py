@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.cost.elastic import elastic_times
 from mcutrain.cost.instructions import estimate, nodes_of
+from mcutrain.errors import ModelError
 from mcutrain.memplan import TrainingPlan
+from mcutrain.sparse.elastic import ElasticTimes
 
 Pass = Literal["forward", "backward", "update"]
 
@@ -92,6 +96,40 @@ def profile_step(
         for k, tensor in enumerate(training.elastic)
     )
     return StepProfile(isa, nodes, tensors)
+
+
+def read_times(path: Path, plan: TrainingPlan) -> ElasticTimes:
+    """Of an elastic step, by a file that `mcutrain profile -o` wrote; counted ones if it has them.
+
+    Raises ModelError if it is none, or of another step.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        nodes = {str(n["name"]): (str(n["kernel"]), _time_of(n)) for n in values["nodes"]}
+    except OSError as error:
+        raise ModelError(f"cannot read the profile {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{path} is no profile: write one with `mcutrain profile MODEL --scheme S -o FILE`"
+        ) from error
+    expected = nodes_of(plan.training)
+    own = {name: kernel for name, kernel in expected.items() if kernel}
+    if own != {name: kernel for name, (kernel, _) in nodes.items()}:
+        missing = sorted(own.keys() - nodes.keys())
+        which = f", which has no node {missing[0]!r}" if missing else ""
+        raise ModelError(
+            f"{path} is a profile of another step{which}: profile this model with this scheme and "
+            "the same flags"
+        )
+    times = {name: nodes[name][1] if kernel else 0 for name, kernel in expected.items()}
+    return elastic_times(plan.training, times)
+
+
+def _time_of(node: Mapping[str, Any]) -> int:
+    time = node["estimated"] if node.get("counted") is None else node["counted"]
+    if type(time) is not int or not 0 <= time < 2**31:
+        raise ValueError(f"a node takes {time!r}")
+    return time
 
 
 def _place(training: TrainGraph, node: str) -> tuple[Pass, str | None]:

@@ -13,6 +13,7 @@ from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.memory import flash_bytes
+from mcutrain.cost.profile import read_times
 from mcutrain.data import Normalization, names_in_model
 from mcutrain.errors import PlanError
 from mcutrain.formats import write
@@ -358,13 +359,17 @@ def ring_of(step: TrainingStep, target: Target | None, interface: Interface) -> 
     return replace(in_sram, slot_bytes=target.slot_bytes, program_bytes=target.flash.size_bytes)
 
 
-def elastic_times(step: TrainingStep, target: Target | None) -> ElasticTimes | None:
+def elastic_times(
+    step: TrainingStep, target: Target | None, profile: Path | None = None
+) -> ElasticTimes | None:
     """By which a program selects what it trains, on a board or on a Cortex-M4 or M7.
 
-    None if the step trains all, always.
+    profile: a file that says them. None if the step trains all, always. Raises ModelError.
     """
     if not step.plan.training.elastic:
         return None
+    if profile is not None:
+        return read_times(profile, step.plan)
     return estimated_times(step.plan, USUAL_ISA if target is None else target.isa)
 
 

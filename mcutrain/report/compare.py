@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.cost.schemes import cost_model
 from mcutrain.errors import ArgumentError
@@ -116,7 +117,8 @@ class Planner:
                 "a scheme that trains more, or no share of a step (elastic)"
             )
         try:
-            selector_of(step, settings, self.samples, self.budget.isa)
+            times = estimated_times(step.plan, self.budget.isa)
+            selector_of(step, settings, self.samples, times)
         except ArgumentError as error:
             raise ArgumentError(f"{name}: {error}") from error
 

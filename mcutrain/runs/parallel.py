@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from mcutrain_host.cache import cache_folder
 
+from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.data import Dataset, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
@@ -328,7 +329,7 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         settings,
         simulator=lambda: training.fastest_simulator(step, split, settings),
         normalization=order.normalization,
-        isa=order.isa,
+        times=estimated_times(step.plan, order.isa) if settings.elastic is not None else None,
         report=lambda done, of: telling.check(),
     )
     return step, run

@@ -50,6 +50,7 @@ from mcutrain.simulation import (
     rate_of_checkpoint,
     warning,
 )
+from mcutrain.sparse.elastic import ElasticTimes
 
 Array = npt.NDArray[Any]
 
@@ -270,7 +271,7 @@ def prepare_run(
     *,
     simulator: Callable[[], Simulator] | None = None,
     normalization: datasets.Normalization | None = None,
-    isa: str = USUAL_ISA,
+    times: ElasticTimes | None = None,
     after: Finished | None = None,
     report: Callable[[int, int], None] = lambda done, of: None,
     found: Callable[[FoundRate], None] = lambda _: None,
@@ -280,15 +281,16 @@ def prepare_run(
 
     Finds the learning rate if the settings have none. simulator: makes what computes; None is the
     compiled C; one that takes latents gets those of the samples. normalization: what the model was
-    trained on, if its input parameters do not tell (see mcutrain.data.quantize_input). isa: of the
-    chip on which tensors take the time that an elastic run goes by. after: a run that this one goes
-    on from, with what it has learnt and remembers. report: as Watch.searching.
+    trained on, if its input parameters do not tell (see mcutrain.data.quantize_input). times: what
+    tensors take, for an elastic run; None: by the instruction model of a Cortex-M4 or M7. after: a
+    run that this one goes on from, with what it has learnt and remembers. report: as
+    Watch.searching.
     found: called with the rate, if one had to be found. note: as prepare_samples has it.
     """
     if after is not None:
         check_after(settings)
     x = input_type(step)
-    selector = selector_of(step, settings, len(split.train), isa)
+    selector = selector_of(step, settings, len(split.train), times)
     if step.plan.training.is_tail:
         check_latents(split, settings, step.plan.training.x, x.shape[1:])
     has_labels = step.plan.training.has_labels
@@ -343,7 +345,7 @@ def check_after(settings: RunSettings) -> None:
 
 
 def selector_of(
-    step: TrainingStep, settings: RunSettings, samples: int, isa: str = USUAL_ISA
+    step: TrainingStep, settings: RunSettings, samples: int, times: ElasticTimes | None = None
 ) -> TensorSelector | None:
     """What an elastic run trains; None for other runs. samples: in an epoch.
 
@@ -358,7 +360,7 @@ def selector_of(
             "the share of it that is to be taken"
         )
     periods = settings.periods(samples, training.accumulate)
-    return TensorSelector(step.plan, estimated_times(step.plan, isa), periods)
+    return TensorSelector(step.plan, times or estimated_times(step.plan, USUAL_ISA), periods)
 
 
 def check_latents(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,51 @@ def test_a_profile_without_a_chip_is_a_sentence(run: Run, model: Path) -> None:
     alone = run("profile", model, "--count")
     assert alone.code == 2
     assert "runs on a board: give --board, too" in alone.err
+
+
+def test_a_profile_takes_the_models_place(run: Run, model: Path, images: Path) -> None:
+    """Of the instruction model itself: the same choices; of doubled updates: others."""
+    assert run("profile", model, "--scheme", SCHEME, "-o", "profile.json").code == 0
+    flags = ("--data", images, "--samples", 60, "--test-samples", 4, "--epochs", 2, "--lr", "0.03")
+    chosen = ("--scheme", SCHEME, "--elastic", "0.9", "--every", 60)
+
+    def selections(*more: object) -> Any:
+        return run("simulate", model, *flags, *chosen, *more, "--json").json["selections"]
+
+    expected = selections()
+    assert selections("--profile", "profile.json") == expected
+    facts = json.loads(Path("profile.json").read_text())
+    for node in facts["nodes"]:
+        node["counted"] = 0 if node["of"] != "forward" else node["estimated"]
+    Path("free.json").write_text(json.dumps(facts))
+    free = selections("--profile", "free.json")
+    assert len(free[0]["tensors"]) == 8 > len(expected[0]["tensors"])
+    generated = ("generate", model, "--scheme", SCHEME, "--elastic", "-o")
+    for name, more in (("a", ()), ("b", ("--profile", "profile.json"))):
+        assert run(*generated, name, *more).code == 0
+    sources = [Path(name, "src", "mct_model.c").read_text() for name in "ab"]
+    assert sources[0] == sources[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read the profile"),
+        ("{", "is no profile: write one with"),
+        ("[]", "is no profile"),
+        ('{"nodes": [{"name": "a", "kernel": "b", "estimated": -1}]}', "is no profile"),
+        ('{"nodes": [{"name": "a", "kernel": "b", "estimated": true}]}', "is no profile"),
+        ('{"nodes": []}', "is a profile of another step, which has no node "),
+    ],
+)
+def test_what_is_no_profile_is_a_sentence(
+    run: Run, model: Path, content: str | None, said: str
+) -> None:
+    if content is not None:
+        Path("p.json").write_text(content)
+    flags = ("generate", model, "--elastic", "-o", "project", "--profile", "p.json")
+    assert said in run(*flags).sentence
+    assert not Path("project").exists()
+    without = run(*(flag for flag in flags if flag != "--elastic"))
+    assert without.code == 2
+    assert "--elastic" in without.err

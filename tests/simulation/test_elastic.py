@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
-from mcutrain.autodiff.elastic import selection_of, words
+from mcutrain.autodiff.elastic import ElasticTensor, importance_of, selection_of, words
 from mcutrain.codegen import Interface, generate
 from mcutrain.cost.elastic import elastic_times
 from mcutrain.cost.instructions import estimate
@@ -274,3 +274,18 @@ def _real(state: Any, tensor: Any) -> Any:
             packed = np.stack([packed & 15, packed >> 4], axis=1).ravel()
         value = value + packed[: value.size].reshape(value.shape) / 2.0**tensor.bits
     return value * 2.0**-tensor.bits if tensor.name.endswith(".difference") else value
+
+
+@given(st.integers(1, 2**31), st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=4))
+def test_no_sum_of_an_importance_overflows(count: int, rates: list[float]) -> None:
+    channels = len(rates)
+    tensor = ElasticTensor("w", None, tuple(rates), -1, 8, False)
+    found = importance_of(tensor, (-(-count // channels), channels))
+    assert max(found.factors) < 2**16
+    assert max(found.factors) >= 2**15
+    product = 32767**2 * found.count >> found.dropped_bits
+    assert (product + channels) * max(found.factors) < 2**63
+    assert found.dropped_bits == 0 or found.count > 2**16
+    for factor, rate in zip(found.factors, rates, strict=True):
+        exact = factor * 2.0 ** (found.exponent - found.dropped_bits - 16)
+        assert abs(exact - 4.0**-8 / rate) <= 4.0**-8 / min(rates) / 2**15
