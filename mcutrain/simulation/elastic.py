@@ -157,7 +157,7 @@ def importance(plan: TrainingPlan, states: Sequence[bytes]) -> tuple[int, ...]:
     """
     tensors = plan.training.elastic
     unpacked = [unpack_state(plan, saved[SAVED_HEADER_BYTES:]) for saved in states]
-    found = [_helped(t, *(_stored(t, state) for state in unpacked)) for t in tensors]
+    found = [_helped(t, *(stored(t, state) for state in unpacked)) for t in tensors]
     return scaled(found)
 
 
@@ -187,7 +187,7 @@ def _helped(tensor: ElasticTensor, before: Array, between: Array, after: Array) 
     return sum(map(operator.mul, kept, scales.factors)), scales.exponent
 
 
-def _stored(tensor: ElasticTensor, state: dict[str, Array]) -> Array:
+def stored(tensor: ElasticTensor, state: dict[str, Array]) -> Array:
     """The numbers with their residual bits, int64."""
     value = state[tensor.name].astype(np.int64)
     if tensor.residual is None:

@@ -86,7 +86,7 @@ def test_boards_choose_what_the_simulation_chooses(
     record = taught(
         device,
         300,
-        save_every=70,
+        save_every=4,
         state=state,
         of=lessons(),
         selecting=selecting(periods),
@@ -96,6 +96,9 @@ def test_boards_choose_what_the_simulation_chooses(
     assert device.read_state() == expected == state.read_bytes()
     names = [t.name for t in step().plan.training.elastic]
     assert 2 < len(decisions[0].tensors) < len(names)
+    saves = {at for event, at, _ in record.lines if event == "saved"}
+    assert {20, 148, 168} < saves  # but none that might displace what the choice compares
+    assert not saves.intersection((*range(1, 17), *range(150, 167)))
     logged = [(at, facts["tensors"]) for event, at, facts in record.lines if event == "selected"]
     assert logged == [(d.step, tuple(names[i] for i in d.tensors)) for d in decisions]
     assert logged[-1][1] == selected_tensors(expected, project.manifest.elastic)
