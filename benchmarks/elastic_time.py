@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
-from mcutrain_host.protocol import Rate
+from mcutrain_host.protocol import Rate, Selecting
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 from rich.console import Console
 from rich.table import Table
 
 from mcutrain import demo
+from mcutrain.codegen import Interface
 from mcutrain.cost.counting import count_instructions
 from mcutrain.cost.elastic import elastic_times, estimated_times
 from mcutrain.pipeline import TrainingStep, load, prepare
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--boards", nargs="+", default=BOARDS)
     parser.add_argument("--optimize", default="-O3")
     parser.add_argument("--count", action="store_true")
+    parser.add_argument("--choice", action="store_true", help="what a choice itself takes, too")
     options = parser.parse_args()
     step = prepare(load(options.model), options.scheme, classes=options.classes, elastic=True)
     table = Table("board", "share ρ", "tensors", "by the model", "executed", "off by")
@@ -56,6 +58,9 @@ def main() -> None:
         for row in measured(step, board, options.optimize, options.count):
             table.add_row(*row)
     Console().print(table)
+    if options.choice:
+        for board in options.boards:
+            print(f"{board}: {choice(step, board, options.optimize):,} instructions of a choice")
 
 
 def measured(
@@ -118,6 +123,28 @@ def measured(
             )
         )
     return rows
+
+
+def choice(step: TrainingStep, board: str, optimize: str) -> int:
+    """Instructions of SELECT where it chooses: the importances, and the tensors."""
+    target = load_target(board)
+    names = Interface(elastic=estimated_times(step.plan, target.isa))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "project"
+        step.firmware(target, names).write(folder)
+        build(folder, None, optimize)
+        machine = load_machine(folder, LoopbackLink())
+        device = Device(DirectLink(machine))
+    x = np.random.default_rng(0).integers(-128, 128, device.identify().input_bytes, np.int8)
+    selecting = Selecting(round(0.7 * 65536), 60, 3)
+    for position in range(device.reset(1), 2 * selecting.look):
+        if selecting.is_due(position):
+            device.select(selecting)
+        device.send_sample(x.tobytes())
+        device.train(0, position, RATE)
+    before = machine.instructions
+    device.select(selecting)
+    return machine.instructions - before
 
 
 def _mean(periods: Periods, share: float) -> float:

@@ -553,16 +553,6 @@ static mct_outcome mct_save(mct_protocol *p, mct_body body) {
 }
 
 #ifdef MCT_FORWARD_TIME
-/* Trains all tensors from here on. */
-static void mct_select_all(void) {
-    uint32_t all[MCT_SELECTION_WORDS];
-    for (uint32_t i = 0; i < MCT_SELECTION_WORDS; i++) {
-        const uint32_t left = MCT_TENSORS - 32u * i;
-        all[i] = left >= 32u ? UINT32_MAX : (UINT32_C(1) << left) - 1u;
-    }
-    mct_select(all);
-}
-
 /* Whether the newest saved state is the present one: after a restart it may be, and one more save of it
  * might take the place of the one before. */
 static bool mct_is_kept(const mct_protocol *p) {
