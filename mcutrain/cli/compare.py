@@ -18,7 +18,7 @@ from mcutrain.cli.trials import watching_trials
 if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
-    from mcutrain.report.compare import Budget, PlannedRow, Planner
+    from mcutrain.report.compare import Budget, PlannedRow, Planner, Runs
     from mcutrain.report.content import Report
     from mcutrain.report.learning import Compared
     from mcutrain.runs.parallel import Lesson, Trial
@@ -60,7 +60,11 @@ def compare(
     *,
     classes: options.AutoClasses = options.AUTO,
     gate: options.Gate = None,
-    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each scheme.")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, max=100, help="Runs of each scheme; 3 by default.", show_default=False),
+    ] = None,
+    few_shot: inputs.EpisodeFlags,
     learning: inputs.ScheduledLearningFlags,
     selecting: inputs.ShareFlags,
     samples: inputs.TrainingSamples = None,
@@ -87,7 +91,14 @@ def compare(
     Example: `mcutrain compare model.tflite --data images/ --board nucleo-f446re -o comparison`
     """
     from mcutrain.pipeline import load
-    from mcutrain.report.compare import Budget, Planner, elastic_of, elastic_rows, with_results
+    from mcutrain.report.compare import (
+        Budget,
+        Planner,
+        Runs,
+        elastic_of,
+        elastic_rows,
+        with_results,
+    )
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
     from mcutrain.runs.parallel import Lesson
@@ -99,6 +110,8 @@ def compare(
     if analysis is not None and board is None and sram is None:
         raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
     check_can_build()  # a sentence before the data is read
+    episodes = few_shot.of(classes)
+    runs = Runs.of(seeds, episodes)
     budget = Budget(target_of(board, slots), sram)
     source = reading.source(data, samples, test_samples, seed=0)
     settings = learning.settings(seed=0)
@@ -106,10 +119,10 @@ def compare(
     graph = load(model)
     contributions = None if analysis is None else _analysis(analysis, graph)
     split = _read(graph, source)
-    wanted = options.classes_for(graph, split, classes)
+    wanted = runs.classes(graph, split, options.as_classes(classes))
     chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
     with err.status("planning"), placing() as told:
-        planner = Planner(graph, wanted, budget, settings, len(split.train), gate, told)
+        planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate, told)
         candidates, usual_ones = _candidates(graph, wanted, budget, scheme or [], chosen)
         rows = planner.rows(candidates)
         if elastic is not None:
@@ -126,9 +139,10 @@ def compare(
         gate=gate,
         elastic=elastic_of(candidates),
         isa=budget.isa,
+        episodes=episodes,
     )
-    results = _train(lesson, rows, seeds, jobs or os.cpu_count() or 1)
-    found = with_results(rows, results)
+    results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
+    found = with_results(rows, results, episodes)
     for text in _saturations(rows, results):
         say(f"mcutrain: {text}")
     if output is not None:
@@ -138,7 +152,7 @@ def compare(
         path = write(report, output)
     if json:
         shared = settings if elastic is None else elastic.of(settings)
-        show_json(_facts(graph, shared, seeds, found))
+        show_json(_facts(graph, shared, runs, found))
         return
     _print(found, budget)
     if output is not None:
@@ -204,7 +218,8 @@ def _train(
     from mcutrain.runs.parallel import train_all
 
     wanted = trials(len(rows), seeds)
-    with watching_trials("compare", [row.name for row in rows], len(wanted)) as report:
+    each = "seed" if lesson.episodes is None else "episode"
+    with watching_trials("compare", [row.name for row in rows], len(wanted), each) as report:
         results = train_all(lesson, wanted, jobs, report)
     return dict(zip(wanted, results, strict=True))
 
@@ -245,13 +260,25 @@ def _report(
     )
 
 
-def _facts(graph: Graph, settings: RunSettings, seeds: int, rows: list[Compared]) -> dict[str, Any]:
+def _facts(
+    graph: Graph,
+    settings: RunSettings,
+    runs: Runs,
+    rows: list[Compared],
+) -> dict[str, Any]:
     return {
         "model": graph.name,
-        "seeds": seeds,
+        "seeds": runs.count if runs.episodes is None else None,
+        "episodes": None if runs.episodes is None else asdict(runs.episodes),
         "settings": {k: v for k, v in asdict(settings).items() if k != "seed"},
         "rows": [
-            {**asdict(row), "accuracy": row.accuracy, "spread": row.spread, "fits": row.fits}
+            {
+                **asdict(row),
+                "accuracy": row.accuracy,
+                "spread": row.spread,
+                "interval": row.interval,
+                "fits": row.fits,
+            }
             for row in rows
         ],
     }
@@ -266,4 +293,6 @@ def _print(rows: list[Compared], budget: Budget) -> None:
         show(f"SRAM: all that the firmware takes of {budget.target.title}, stack included.")
     else:
         show("SRAM: arena and trainable state, without stack and code's own variables.")
+    if any(row.ways for row in rows):
+        show("Accuracy: the mean of the episodes, and its 95 % confidence interval.")
     show("Flash and instructions are estimates. What does not fit was trained on this computer.")

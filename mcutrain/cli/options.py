@@ -355,7 +355,7 @@ def classes_for(graph: Graph, split: Split, text: str) -> int | None:
     """
     from mcutrain.pipeline.losses import classes_for
 
-    return classes_for(graph, split, _classes(text))
+    return classes_for(graph, split, as_classes(text))
 
 
 def fit_to_data(
@@ -367,11 +367,11 @@ def fit_to_data(
     """
     from mcutrain.pipeline.losses import fit_to_data
 
-    fitted = fit_to_data(graph, split, _classes(classes), flags.loss, flags.added)
+    fitted = fit_to_data(graph, split, as_classes(classes), flags.loss, flags.added)
     return fitted[0], replace(flags, loss=fitted[1]), fitted[2]
 
 
-def _classes(text: str) -> int | str:
+def as_classes(text: str) -> int | str:
     """A number as one."""
     return text if text in (AUTO, KEEP) else int(text)
 

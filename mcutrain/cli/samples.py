@@ -12,7 +12,7 @@ from mcutrain.cli.options import Profile, parse_number, parse_numbers, parse_rat
 from mcutrain.cli.output import count_bar, say
 
 if TYPE_CHECKING:
-    from mcutrain.data import ModelInput, Normalization, Split
+    from mcutrain.data import Episodes, ModelInput, Normalization, Split
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs import parallel
     from mcutrain.simulation import RunSettings
@@ -170,6 +170,36 @@ TimesOf = Annotated[
 ]
 
 
+Ways = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Few-shot episodes: learn N of the data's classes, drawn by the seed, with a new "
+        "classifier, from --shots samples of each.",
+        show_default=False,
+    ),
+]
+Shots = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        help="So many training samples of each of the --ways classes; all test samples of these "
+        "classes are tested.",
+        show_default=False,
+    ),
+]
+EpisodeCount = Annotated[
+    int | None,
+    typer.Option(
+        "--episodes",
+        metavar="E",
+        help="So many episodes, one seed each, of which the mean accuracy and its 95 % confidence "
+        "interval are told; 5 by default.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True)
 class DataSource:
     """Where samples come from, and how many of them are used; `seed` draws them."""
@@ -317,6 +347,21 @@ class ElasticFlags(ShareFlags):
 
         target = None if self.board is None else load_target(self.board)
         return elastic_times(step, target, self.profile)
+
+
+@dataclass(frozen=True)
+class EpisodeFlags:
+    """Flags of few-shot episodes."""
+
+    ways: Ways = None
+    shots: Shots = None
+    episodes: EpisodeCount = None
+
+    def of(self, classes: str) -> Episodes | None:
+        """None if there are none. classes: of --classes. Raises DataError."""
+        from mcutrain.data import Episodes
+
+        return Episodes.of(self.ways, self.shots, self.episodes, classes)
 
 
 @dataclass(frozen=True)

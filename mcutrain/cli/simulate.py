@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ import typer
 
 from mcutrain.cli import logs, options
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.episodes import Learnt, check_flags, episodes_facts, learn_all, print_episodes
 from mcutrain.cli.logs import both, logged
 from mcutrain.cli.output import (
     INTERRUPTED,
@@ -32,7 +33,8 @@ from mcutrain.cli.training import (
 )
 
 if TYPE_CHECKING:
-    from mcutrain.data import Split
+    from mcutrain.data import Episodes, Split
+    from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import SimulationResult, Watch
     from mcutrain.simulation import Finished, FoundRate, Run, RunSettings, Simulator
@@ -49,6 +51,7 @@ def simulate(
     learning: inputs.ScheduledLearningFlags,
     replaying: inputs.ReplayFlags,
     selecting: inputs.ElasticFlags,
+    few_shot: inputs.EpisodeFlags,
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: inputs.TestSamples = None,
@@ -106,7 +109,6 @@ def simulate(
     """
     from mcutrain_host.log import check_tensorboard
 
-    from mcutrain.runs.training import continued, rate_warning, saturation_warning
     from mcutrain.simulation import check_can_build
 
     if not reference:
@@ -121,29 +123,41 @@ def simulate(
     for path in (save_state, checkpoint, log):
         if path is not None:
             check_writable(path)
+    kept = _Kept(checkpoint, after, save_state, log, tensorboard)
+    episodes = few_shot.of(classes)
+    if episodes is not None:
+        check_flags(episodes, flags, kept.flags)
     before = None if after is None else _finished(after, settings)
-    step, split = _load(model, source, flags, classes, settings)
-    if not json:
-        say(_headline(step, split))
-    backend = _Backend(reference, portable, latent, selecting.times(step))
-    run, found = _prepare(step, split, continued(settings, checkpoint), source, backend, before)
-    if not json and learning.lr is None:
-        say(rate_line(run.settings.learning_rate, found, run.samples.split))
-    with logged(step, run, log, tensorboard) as watch:
-        result = _train(step, run, checkpoint, watch)
-    if save_state is not None:
-        replace_file(save_state, result.saved)
-    said = (
-        rate_hint(lambda report: rate_warning(step, run, report)),
-        saturation_warning(result.saturated_biases),
-    )
-    warning = "; ".join(filter(None, said))
-    if json:
-        show_json({**facts(step, run, result), "warning": warning or None})
-    else:
-        if warning:
-            say(f"mcutrain: {warning}")
-        _print(step, run, result)
+    graph, split = _read(model, source)
+
+    def learn(split: Split, settings: RunSettings, classes: str) -> Learnt:
+        wanted, fitting, split = options.fit_to_data(graph, split, classes, flags)
+        step = fitting.prepare(graph, wanted, settings.seed)
+        backend = _Backend(reference, portable, latent, selecting.times(step))
+        return _learn(step, split, settings, source, backend, kept, before, is_quiet=json)
+
+    if episodes is None:
+        _tell(learn(split, settings, classes), as_json=json)
+        return
+    ways = str(episodes.ways)
+    learnt = learn_all(episodes, split, settings, lambda part, own: learn(part, own, ways))
+    _tell_all(episodes, learnt, as_json=json)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Files and folders of a run."""
+
+    checkpoint: Path | None
+    after: Path | None
+    save_state: Path | None
+    log: Path | None
+    tensorboard: Path | None
+
+    @property
+    def flags(self) -> dict[str, Path | None]:
+        """By the flag that names them."""
+        return {f"--{f.name.replace('_', '-')}": getattr(self, f.name) for f in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -165,23 +179,71 @@ def _finished(checkpoint: Path, settings: RunSettings) -> Finished:
     return Finished.read(checkpoint)
 
 
-def _load(
-    model: Path,
-    source: inputs.DataSource,
-    flags: options.StepOptions,
-    classes: str,
-    settings: RunSettings,
-) -> tuple[TrainingStep, Split]:
-    """The step, with a head that suits the data."""
+def _read(model: Path, source: inputs.DataSource) -> tuple[Graph, Split]:
+    """The model and its data."""
     from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
     graph = load(model)
     find_head(graph)  # a sentence before the data is read
-    split = source.read(model_input(graph))
-    wanted, flags, split = options.fit_to_data(graph, split, classes, flags)
-    return flags.prepare(graph, wanted, settings.seed), split
+    return graph, source.read(model_input(graph))
+
+
+def _learn(
+    step: TrainingStep,
+    split: Split,
+    settings: RunSettings,
+    source: inputs.DataSource,
+    backend: _Backend,
+    kept: _Kept,
+    before: Finished | None,
+    *,
+    is_quiet: bool,
+) -> Learnt:
+    """A run from begin to end."""
+    from mcutrain.runs.training import continued, rate_warning, saturation_warning
+
+    if not is_quiet:
+        say(_headline(step, split))
+    wanted = continued(settings, kept.checkpoint)
+    run, found = _prepare(step, split, wanted, source, backend, before)
+    if not is_quiet and settings.learning_rate is None:
+        say(rate_line(run.settings.learning_rate, found, run.samples.split))
+    with logged(step, run, kept.log, kept.tensorboard) as watch:
+        result = _train(step, run, kept.checkpoint, watch)
+    if kept.save_state is not None:
+        replace_file(kept.save_state, result.saved)
+    said = (
+        rate_hint(lambda report: rate_warning(step, run, report)),
+        saturation_warning(result.saturated_biases),
+    )
+    return Learnt(step, run, result, "; ".join(filter(None, said)))
+
+
+def _tell(learnt: Learnt, *, as_json: bool) -> None:
+    """What a run did."""
+    if as_json:
+        show_json(_facts(learnt))
+        return
+    if learnt.warning:
+        say(f"mcutrain: {learnt.warning}")
+    _print(learnt.step, learnt.run, learnt.result)
+
+
+def _tell_all(episodes: Episodes, learnt: list[Learnt], *, as_json: bool) -> None:
+    """What episodes did."""
+    if as_json:
+        show_json(episodes_facts(episodes, learnt, _facts))
+        return
+    for warning in dict.fromkeys(one.warning for one in learnt if one.warning):
+        say(f"mcutrain: {warning}")
+    print_episodes(learnt)
+    show(_memory_line(learnt[0].result))
+
+
+def _facts(learnt: Learnt) -> dict[str, Any]:
+    return {**facts(learnt.step, learnt.run, learnt.result), "warning": learnt.warning or None}
 
 
 def _headline(step: TrainingStep, split: Split) -> str:
@@ -308,6 +370,13 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _memory_line(result: SimulationResult) -> str:
+    return (
+        f"SRAM            {result.sram_bytes:,} bytes: arena {result.arena_bytes:,}, "
+        f"trainable state {result.state_bytes:,}"
+    )
+
+
 def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
     if run.reconstruction is None:
         show(f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after")
@@ -316,10 +385,7 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
         after = {"loss": result.loss, "auc": result.auc}
         for line in score_lines(_known(before), _known(after)):
             show(line)
-    show(
-        f"SRAM            {result.sram_bytes:,} bytes: arena {result.arena_bytes:,}, "
-        f"trainable state {result.state_bytes:,}"
-    )
+    show(_memory_line(result))
     show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
     if result.latent:
         show(f"                from {result.latent} on, which was computed once for each sample")

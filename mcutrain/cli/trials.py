@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watching_trials(
-    title: str, names: Sequence[str], count: int
+    title: str, names: Sequence[str], count: int, each: str = "seed"
 ) -> Iterator[Callable[[Standing], None]]:
-    """What to report to. names: of the schemes. count: of runs. At Ctrl-C all runs are saved."""
+    """What to report to. names: of the schemes. count: of runs. At Ctrl-C all runs are saved.
+
+    each: what the runs of a scheme differ in.
+    """
     lines = Lines(title)
     width = max(map(len, names), default=0)
     done = 0
@@ -32,7 +35,7 @@ def watching_trials(
             for trial, result in status.finished:
                 done += 1
                 err.print(
-                    f"{names[trial.scheme]:{width}} seed {trial.seed}: "
+                    f"{names[trial.scheme]:{width}} {each} {trial.seed}: "
                     f"{percent(result.before)} before, {percent(result.accuracy)} after",
                     soft_wrap=True,
                 )

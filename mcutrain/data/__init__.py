@@ -4,6 +4,7 @@ from mcutrain.data._folders import Progress
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
 from mcutrain.data.dataset import Dataset, Split, as_names, drawn, order, stratified
+from mcutrain.data.episodes import Episodes, episode
 from mcutrain.data.layout import arranged, is_same_shape
 from mcutrain.data.load import load
 from mcutrain.data.names import names_in_model, read_names
@@ -14,6 +15,7 @@ from mcutrain.data.transform import Transform
 __all__ = [
     "Data",
     "Dataset",
+    "Episodes",
     "ModelInput",
     "Normalization",
     "Progress",
@@ -23,6 +25,7 @@ __all__ = [
     "as_names",
     "check",
     "drawn",
+    "episode",
     "input_notes",
     "is_path",
     "is_same_shape",

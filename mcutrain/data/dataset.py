@@ -174,7 +174,7 @@ def order(n: int, epoch: int, seed: int) -> Indices:
     SeedSequence, but not Generator.permutation; NEP 19). Sample i comes at the rank of draw i;
     equal draws keep their order.
     """
-    return np.argsort(_draws(n, seed, epoch), kind="stable").astype(np.int64)
+    return np.argsort(raw_draws(n, seed, epoch), kind="stable").astype(np.int64)
 
 
 def stratified(y: Labels, test_share: float, seed: int) -> tuple[Indices, Indices]:
@@ -190,7 +190,7 @@ def stratified(y: Labels, test_share: float, seed: int) -> tuple[Indices, Indice
     for label in np.unique(y).tolist():
         members = np.flatnonzero(y == label)
         count = min(max(int(len(members) * test_share + 0.5), 1), len(members) - 1)
-        ranks = np.argsort(_draws(len(members), seed, label, _SPLIT_STREAM), kind="stable")
+        ranks = np.argsort(raw_draws(len(members), seed, label, _SPLIT_STREAM), kind="stable")
         is_test[members[ranks[:count]]] = True
     if not is_test.any():
         raise DataError("no class has two samples, so none can be kept for the test: add samples")
@@ -211,7 +211,7 @@ def drawn(y: Labels, count: int, seed: int) -> Indices:
     turn = np.empty(len(y), np.uint64)
     for label in np.unique(y).tolist():
         members = np.flatnonzero(y == label)
-        draws = _draws(len(members), seed, label, _SUBSET_STREAM)
+        draws = raw_draws(len(members), seed, label, _SUBSET_STREAM)
         rank = np.empty(len(members), np.int64)
         rank[np.argsort(draws, kind="stable")] = np.arange(len(members))
         place[members] = np.where(rank == 0, 0.0, (2 * rank + 1) / (2 * len(members)))
@@ -364,7 +364,7 @@ _SUBSET_STREAM = 2
 """Keep the draws of a split and of a subset apart from those of an epoch's order."""
 
 
-def _draws(n: int, *key: int) -> npt.NDArray[np.uint64]:
+def raw_draws(n: int, *key: int) -> npt.NDArray[np.uint64]:
     """`n` raw 64-bit draws of the PCG64 stream that `key` seeds (each taken modulo 2^64)."""
     stream = np.random.PCG64(np.random.SeedSequence([part % 2**64 for part in key]))
     return np.asarray(stream.random_raw(n), dtype=np.uint64)

@@ -15,7 +15,7 @@ from mcutrain.analysis.rate import found_rate
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution, check_backend
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, checked, warn
-from mcutrain.data import Data, Split, input_notes
+from mcutrain.data import Data, Episodes, Split, input_notes
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.functions.models import normalization_of
 from mcutrain.ir.graph import Graph
@@ -26,6 +26,7 @@ from mcutrain.report.compare import (
     Budget,
     PlannedRow,
     Planner,
+    Runs,
     elastic_of,
     elastic_rows,
     selected,
@@ -203,7 +204,10 @@ def analyze(
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shown):
-    """Schemes trained alike. rows: what each needs and reached. curves: how each learnt, seed 0."""
+    """Schemes trained alike. rows: what each needs and reached. curves: how each learnt, seed 0.
+
+    With few-shot episodes these are in the place of seeds.
+    """
 
     model: str
     rows: tuple[Compared, ...]
@@ -232,6 +236,7 @@ class Comparison(Shown):
                 "scheme": row.scheme,
                 "accuracy": row.accuracy,
                 "spread": row.spread,
+                "interval": row.interval,
                 "sram_bytes": row.sram_bytes,
                 "fits": row.fits,
                 "flash_bytes": row.flash_bytes,
@@ -243,7 +248,13 @@ class Comparison(Shown):
     def to_dict(self) -> Record:
         """With the accuracies of every seed, and the curves."""
         rows = [
-            {**asdict(row), "accuracy": row.accuracy, "spread": row.spread, "fits": row.fits}
+            {
+                **asdict(row),
+                "accuracy": row.accuracy,
+                "spread": row.spread,
+                "interval": row.interval,
+                "fits": row.fits,
+            }
             for row in self.rows
         ]
         return {"model": self.model, "rows": rows, "curves": [asdict(c) for c in self.curves]}
@@ -264,7 +275,10 @@ def compare(
     sram: Count | None = None,
     analysis: Contributions | PathLike | None = None,
     classes: Classes = "auto",
-    seeds: Annotated[int, Within(1, 100)] = 3,
+    seeds: Annotated[int, Within(1, 100)] | None = None,
+    ways: int | None = None,
+    shots: int | None = None,
+    episodes: int | None = None,
     epochs: Count = 4,
     learning_rate: Positive | None = None,
     schedule: Literal["cosine", "constant"] = "cosine",
@@ -281,6 +295,9 @@ def compare(
     progress: Callable[[Standing], None] | None = None,
 ) -> Comparison:
     """Train head only, biases only, the last layers, everything, and given schemes.
+
+    Each from 3 seeds, or as many as asked for, or in few-shot episodes: 5, or as many as asked for,
+    each of `ways` classes and `shots` training samples of each, see mcutrain.data.episode.
 
     model: the path of an int8 file, which every process reads. data … std: as `simulate` takes
     them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
@@ -300,6 +317,7 @@ def compare(
         raise ArgumentError("analysis needs board or sram, for a scheme to fit in")
     if every and elastic is None:
         raise ArgumentError("every is of rows that are elastic: give the share, too (elastic)")
+    runs = Runs.of(seeds, Episodes.of(ways, shots, episodes, classes))
     check_can_build()
     target = target_of(board, slots)
     budget = Budget(target, sram)
@@ -316,7 +334,7 @@ def compare(
             stride=stride,
         )
     )
-    wanted = classes_for(graph, split, classes)
+    wanted = runs.classes(graph, split, classes)
     candidates = usual(graph, wanted, budget)
     usual_ones = len(candidates)
     for scheme in schemes:
@@ -326,7 +344,7 @@ def compare(
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)
         candidates.append(PlannedRow("selected", chosen.scheme))
-    planner = Planner(graph, wanted, budget, settings, len(split.train), gate)
+    planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate)
     rows = planner.rows(candidates)
     if elastic is not None:
         more = elastic_rows(candidates, rows, usual_ones, Elastic(elastic, every))
@@ -345,16 +363,17 @@ def compare(
         gate=gate,
         elastic=elastic_of(candidates),
         isa=budget.isa,
+        episodes=runs.episodes,
     )
-    runs = trials(len(rows), seeds)
+    all_runs = trials(len(rows), runs.count)
     tell = progress or (lambda status: None)
     results = dict(
-        zip(runs, train_all(lesson, runs, jobs or os.cpu_count() or 1, tell), strict=True)
+        zip(all_runs, train_all(lesson, all_runs, jobs or os.cpu_count() or 1, tell), strict=True)
     )
     curves = [
         curve_of(rows[run.scheme].name, result) for run, result in results.items() if run.seed == 0
     ]
-    return Comparison(graph.name, tuple(with_results(rows, results)), tuple(curves))
+    return Comparison(graph.name, tuple(with_results(rows, results, runs.episodes)), tuple(curves))
 
 
 def _graph(model: Graph | PathLike) -> Graph:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.cost.schemes import cost_model
+from mcutrain.data import Episodes, Split
 from mcutrain.errors import ArgumentError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline.losses import classes_for
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
@@ -24,6 +26,8 @@ from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
 from mcutrain.target import Target
 
+SEEDS = 3
+"""Runs of each row if nobody says how many."""
 LAST = 6
 """Layers that `last k` trains where no limit says otherwise."""
 
@@ -197,15 +201,49 @@ def last_that_fits(graph: Graph, classes: int | None, budget: Budget, count: int
     return low
 
 
+@dataclass(frozen=True)
+class Runs:
+    """How often each row is trained: from so many seeds, or in few-shot episodes."""
+
+    count: int
+    episodes: Episodes | None = None
+
+    @staticmethod
+    def of(seeds: int | None, episodes: Episodes | None) -> Runs:
+        """Raises ArgumentError if both are given."""
+        if episodes is None:
+            return Runs(SEEDS if seeds is None else seeds)
+        if seeds is not None:
+            raise ArgumentError("episodes take the place of seeds: leave these out")
+        return Runs(episodes.count, episodes)
+
+    def classes(self, graph: Graph, split: Split, wanted: int | str) -> int | None:
+        """The outputs of a new head, None for the model's own.
+
+        wanted: as mcutrain.pipeline.losses.classes_for takes it, for runs that are no episodes.
+        Raises DataError if the data has not what the runs take.
+        """
+        if self.episodes is None:
+            return classes_for(graph, split, wanted)
+        self.episodes.check(split)
+        return self.episodes.ways
+
+    def samples(self, split: Split) -> int:
+        """Of an epoch."""
+        return len(split.train) if self.episodes is None else self.episodes.samples
+
+
 def trials(schemes: int, seeds: int) -> list[Trial]:
     """Every scheme from every seed, seed by seed: an interrupted comparison has whole columns."""
     return [Trial(i, seed) for seed in range(seeds) for i in range(schemes)]
 
 
 def with_results(
-    rows: Sequence[Compared], results: Mapping[Trial, SimulationResult]
+    rows: Sequence[Compared],
+    results: Mapping[Trial, SimulationResult],
+    episodes: Episodes | None = None,
 ) -> list[Compared]:
-    """The rows with what their schemes learnt, seeds in order."""
+    """The rows with what their schemes learnt, seeds, or episodes, in order."""
     found = []
     for i, row in enumerate(rows):
         own = [
@@ -217,6 +255,8 @@ def with_results(
                 accuracies=tuple(r.accuracy for r in own),
                 before=tuple(r.before for r in own),
                 learning_rate=next((r.learning_rate for r in own), None),
+                ways=0 if episodes is None else episodes.ways,
+                shots=0 if episodes is None else episodes.shots,
             )
         )
     return found

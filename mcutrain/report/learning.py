@@ -132,7 +132,8 @@ class SweepPoint:
 class Compared:
     """A row of a comparison. accuracies: after training, one per seed. limit: of SRAM, if any.
 
-    learning_rate: of all its runs.
+    learning_rate: of all its runs. ways, shots: if the accuracies are of few-shot episodes, their
+    classes and training samples of each; else 0.
     """
 
     name: str
@@ -146,6 +147,8 @@ class Compared:
     instructions: int | None = None
     before: tuple[float, ...] = ()
     learning_rate: float | None = None
+    ways: int = 0
+    shots: int = 0
 
     def __post_init__(self) -> None:
         at_least_0(
@@ -155,6 +158,8 @@ class Compared:
             flash_bytes=self.flash_bytes,
             sram_limit=self.sram_limit,
             instructions=self.instructions,
+            ways=self.ways,
+            shots=self.shots,
         )
 
     @property
@@ -172,6 +177,16 @@ class Compared:
         """The standard deviation over the seeds; None for fewer than two."""
         return spread_of(self.accuracies)
 
+    @property
+    def interval(self) -> float | None:
+        """Half the 95 % confidence interval of the mean; None for fewer than two."""
+        return interval_of(self.accuracies)
+
+    @property
+    def error(self) -> float | None:
+        """What stands behind ±: the interval of episodes, the spread of seeds."""
+        return self.interval if self.ways else self.spread
+
 
 def mean_of(values: Sequence[float]) -> float:
     """0 for none."""
@@ -184,3 +199,13 @@ def spread_of(values: Sequence[float]) -> float | None:
         return None
     mean = mean_of(values)
     return float((sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5)
+
+
+def interval_of(values: Sequence[float]) -> float | None:
+    """Half the 95 % confidence interval of the mean, by Student's t; None for fewer than two."""
+    spread = spread_of(values)
+    if spread is None:
+        return None
+    from scipy.special import stdtrit
+
+    return float(stdtrit(len(values) - 1, 0.975) * spread / len(values) ** 0.5)

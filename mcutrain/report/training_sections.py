@@ -187,10 +187,9 @@ def _lines(
 def comparison(rows: Sequence[Compared]) -> Section:
     """Schemes against each other: accuracy over SRAM."""
     limit = next((r.sram_limit for r in rows if r.sram_limit), None)
-    seeds = max((len(r.accuracies) for r in rows), default=0)
     fitting = [r for r in rows if r.fits is not False and r.accuracies]
     best = max(fitting, key=lambda r: r.accuracy, default=None)
-    says = f"The same training with each scheme, mean of {seeds} seed{'s' * (seeds != 1)}."
+    says = f"The same training with each scheme, mean of {_runs(rows)}."
     if best is not None:
         where = "" if limit is None else f" Of those that fit in {count(limit)} bytes of SRAM,"
         says += f"{where or ' Of all,'} {best.name} is best with {percent(best.accuracy)}."
@@ -200,6 +199,18 @@ def comparison(rows: Sequence[Compared]) -> Section:
         says,
         (_cloud(rows, limit),) if rows else (),
         (comparison_table(rows),),
+    )
+
+
+def _runs(rows: Sequence[Compared]) -> str:
+    """How many seeds, or episodes, there are."""
+    runs = max((len(r.accuracies) for r in rows), default=0)
+    ways, shots = next(((r.ways, r.shots) for r in rows if r.ways), (0, 0))
+    if not ways:
+        return f"{runs} seed{'s' * (runs != 1)}"
+    return (
+        f"{runs} episode{'s' * (runs != 1)}, each of {ways} classes and {shots} training "
+        f"sample{'s' * (shots != 1)} of each"
     )
 
 
@@ -227,12 +238,12 @@ def comparison_table(rows: Sequence[Compared]) -> NumberTable:
 
 
 def accuracy_text(row: Compared) -> str:
-    """85.3 ± 0.4 %; without the spread for one seed."""
+    """85.3 ± 0.4 %; without the spread for one seed. Of episodes it is the interval."""
     if not row.accuracies:
         return ""
-    if row.spread is None:
+    if row.error is None:
         return percent(row.accuracy)
-    return f"{100 * row.accuracy:.1f} ± {100 * row.spread:.1f} %"
+    return f"{100 * row.accuracy:.1f} ± {100 * row.error:.1f} %"
 
 
 def _cloud(rows: Sequence[Compared], limit: int | None) -> Figure:
@@ -243,15 +254,19 @@ def _cloud(rows: Sequence[Compared], limit: int | None) -> Figure:
         ink, shape = INKS[i % len(INKS)], SHAPES[i % len(SHAPES)]
         sizes = f"{count(r.sram_bytes)} bytes of SRAM"
         says = lines((r.name, plain(r.scheme), accuracy_text(r), sizes))
-        radius, spread = max(7 - 2.5 * turn, 2), 100 * (r.spread or 0)
+        radius, spread = max(7 - 2.5 * turn, 2), 100 * (r.error or 0)
         marks.append(Mark(r.sram_bytes, 100 * r.accuracy, ink, says, shape, radius, spread))
         keys.append(Key(r.name + (f" (same as {trained[first].name})" if turn else ""), ink, shape))
     heights = [y for mark in marks for y in (mark.y - mark.spread, mark.y + mark.spread)]
     widths = [0, *(r.sram_bytes for r in rows), limit or 0]
     return Figure(
         "chart-comparison",
-        "Higher is better, further left is cheaper. The bars are the standard deviation over "
-        "the seeds."
+        "Higher is better, further left is cheaper. "
+        + (
+            "The bars are the 95 % confidence intervals of the means."
+            if any(r.ways for r in rows)
+            else "The bars are the standard deviation over the seeds."
+        )
         + ("" if limit is None else " What lies right of the dashed line does not fit."),
         Chart(
             numbers("bytes of SRAM", widths, text=si),

@@ -23,7 +23,7 @@ from mcutrain_host.cache import cache_folder
 
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
-from mcutrain.data import Dataset, Normalization, Split
+from mcutrain.data import Dataset, Episodes, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load, prepare
@@ -60,7 +60,8 @@ class Lesson:
 
     Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
     samples per update. gate: alpha of mcutrain.autodiff.Gate. elastic: of those schemes, by
-    number, that are trained so. isa: of the chip whose time these share out.
+    number, that are trained so. isa: of the chip whose time these share out. episodes: each trial
+    learns that of its seed, drawn from the split, of whose ways the classes are.
     """
 
     model: Path
@@ -73,6 +74,12 @@ class Lesson:
     gate: float | None = None
     elastic: Mapping[int, Elastic] = field(default_factory=dict)
     isa: str = USUAL_ISA
+    episodes: Episodes | None = None
+
+    @property
+    def samples(self) -> int:
+        """Training samples of an epoch."""
+        return len(self.split.train) if self.episodes is None else self.episodes.samples
 
     def settings_of(self, scheme: int) -> RunSettings:
         """Of the runs of a scheme."""
@@ -116,6 +123,7 @@ class _Order:
     folder: Path
     parent: int
     isa: str = USUAL_ISA
+    episodes: Episodes | None = None
 
 
 def train_all(
@@ -148,6 +156,7 @@ def train_all(
                 folder,
                 os.getpid(),
                 lesson.isa,
+                lesson.episodes,
             )
             for i, trial in enumerate(trials)
         ]
@@ -155,7 +164,7 @@ def train_all(
             max_workers=max(min(processes, len(trials)), 1), initializer=_ignore_interrupts
         )
         running: list[Any] = []
-        each = (1 + lesson.settings.replay) * len(lesson.split.train)
+        each = (1 + lesson.settings.replay) * lesson.samples
         total = len(trials) * lesson.settings.epochs * each
 
         def tell(ended: Mapping[int, Any]) -> None:
@@ -323,6 +332,8 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         elastic=order.settings.elastic is not None,
     )
     split, settings = _split(order.folder), replace(order.settings, seed=order.seed)
+    if order.episodes is not None:
+        split = order.episodes.draw(split, order.seed)
     run = training.prepare_run(
         step,
         split,

@@ -13,7 +13,8 @@ from mcutrain.errors import ReportError
 from mcutrain.report.content import ArenaMap, NetworkNode, Report, Span
 from mcutrain.report.html import render, sections_of
 from mcutrain.report.json_values import from_json, from_values, parse, to_json
-from mcutrain.report.learning import Compared, Curve, Point
+from mcutrain.report.learning import Compared, Curve, Point, interval_of, spread_of
+from mcutrain.report.training_sections import accuracy_text, comparison
 from tests.report.conftest import full_report
 
 PLACES = ("x", "y", "x1", "x2", "y1", "y2", "width", "height", "opacity", "r")
@@ -127,3 +128,21 @@ def test_a_comparison_has_mean_spread_and_verdict() -> None:
     assert replace(row, accuracies=(0.5,)).spread is None
     assert replace(row, sram_limit=99).fits is False
     assert replace(row, sram_limit=None).fits is None
+
+
+def test_the_interval_of_few_is_wider_than_their_spread() -> None:
+    values = (0.5, 0.7, 0.6, 0.9, 0.8)
+    spread = spread_of(values)
+    assert spread is not None
+    for count, quantile in ((2, 12.7062), (3, 4.3027), (5, 2.7764)):  # Student's t, 97.5 %
+        some = values[:count]
+        expected = quantile * (spread_of(some) or 0) / count**0.5
+        assert interval_of(some) == pytest.approx(expected, rel=1e-4)
+    assert interval_of((0.5,)) is None
+    row = Compared("n", "s", values, 100, 50, 50, 10)
+    assert accuracy_text(row) == "70.0 ± 15.8 %"
+    few = replace(row, ways=5, shots=1)
+    assert accuracy_text(few) == "70.0 ± 19.6 %"
+    assert "mean of 5 seeds." in comparison([row]).says
+    said = comparison([few]).says
+    assert "mean of 5 episodes, each of 5 classes and 1 training sample of each." in said
