@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SMOOTHING = 0.005
 """Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
+LEAST = 0.0005
+"""Of a tensor's part in all importances, to be named."""
 LINE_SECONDS = 10.0
 """How often a line is printed where a bar cannot be drawn."""
 QUIET_SECONDS = 2.0
@@ -130,7 +132,7 @@ def selection_lines(
     for decision in decisions:
         facts = decision_facts(decision, tensors)
         most = sorted(facts["importance"].items(), key=lambda item: -item[1])[:3]
-        because = ", ".join(f"{name} {percent(share)}" for name, share in most if share > 0)
+        because = ", ".join(f"{name} {percent(share)}" for name, share in most if share > LEAST)
         yield (
             f"{title:16}{len(decision.tensors)} of {len(tensors)} tensors from step "
             f"{decision.step + 1:,} on" + (f"; what helped: {because}" if because else "")
