@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from mcutrain.ir.graph import Node
 
-WORD_BITS = 32
 FACTOR_BITS = 16
 FREE_BITS = 17
 """Products of two moves have 30 bits and factors 16: of so many bits of a count none overflows."""
@@ -81,22 +80,3 @@ def served(
         for name in node.inputs:
             wanted[name] = wanted.get(name, frozenset()) | found[node.name]
     return found
-
-
-def words(selection: Iterable[int], count: int) -> tuple[int, ...]:
-    """A selection of `count` tensors as the state keeps it: a bit each, 32 in a word."""
-    chosen = set(selection)
-    return tuple(
-        sum(1 << i - first for i in range(first, min(first + WORD_BITS, count)) if i in chosen)
-        for first in range(0, count, WORD_BITS)
-    )
-
-
-def selection_of(values: Iterable[int]) -> tuple[int, ...]:
-    """What words say, sorted."""
-    return tuple(
-        WORD_BITS * place + bit
-        for place, word in enumerate(values)
-        for bit in range(WORD_BITS)
-        if word >> bit & 1
-    )

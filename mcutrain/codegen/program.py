@@ -10,7 +10,6 @@ from itertools import groupby
 
 import numpy as np
 
-from mcutrain.autodiff.elastic import words
 from mcutrain.codegen.c_text import CTYPES, comment, identifier
 from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.ir.graph import Graph, Node, Tensor
@@ -21,6 +20,7 @@ from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
 from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
+from mcutrain.sparse.elastic import words
 
 
 @dataclass(frozen=True)

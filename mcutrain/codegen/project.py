@@ -32,7 +32,7 @@ from mcutrain_host.manifest import (
 )
 
 from mcutrain import data
-from mcutrain.autodiff.elastic import importance_of, words
+from mcutrain.autodiff.elastic import importance_of
 from mcutrain.codegen import firmware
 from mcutrain.codegen.c_text import CTYPES, broken, comment, lines, paragraph, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
@@ -41,7 +41,7 @@ from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, to_csv
-from mcutrain.sparse.elastic import UNITS, ElasticTimes
+from mcutrain.sparse.elastic import ElasticTimes, words
 from mcutrain.target import Target
 
 TEMPLATES = (
@@ -58,6 +58,8 @@ BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
 EXAMPLE = "example/main.c"
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
 SELECTION_SOURCES = ("runtime/mct_elastic.c", "runtime/mct_importance.c", "runtime/mct_selection.h")
+IMPORTANCE_BYTES = 12
+"""Of a tensor, and of the number that it is made of, while tensors are selected."""
 KEPT_FILES = ("trained.mcts", "train.jsonl")
 """What `mcutrain train` leaves in a project: it outlives the project that it came from."""
 RUNTIME_HEADERS = ("mct_fixedpoint", "mct_quantize", "mct_types")
@@ -436,7 +438,7 @@ def _selecting(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
 
     Raises McutrainError for an arena that is too small to do it in.
     """
-    needs = selecting_bytes(len(plan.training.elastic))
+    needs = times.problem.scratch_bytes + IMPORTANCE_BYTES * len(plan.training.elastic)
     if plan.arena_bytes < needs:
         raise McutrainError(
             f"the choice of tensors computes in {needs:,} bytes of the arena, and this one has "
@@ -465,12 +467,6 @@ def _selecting(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
         "reach_tensors": list(lines(np.array(problem.reach_tensors))),
         "reaches": [", ".join(map(str, row)) for row in problem.reach_rows],
     }
-
-
-def selecting_bytes(tensors: int) -> int:
-    """In the arena: MCT_ELASTIC_SCRATCH_BYTES, importances, and the numbers they are made of."""
-    places = UNITS + 2
-    return 12 * tensors + 6 * places + max(tensors * (UNITS // 8), 4 * places)
 
 
 def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.autodiff.elastic import words
 from mcutrain.autodiff.gate import STATE_BYTES as GATE_BYTES
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
@@ -24,6 +23,7 @@ from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.solver import SEARCH_NODES, solve
 from mcutrain.memplan.stream import Front, Segment
 from mcutrain.memplan.validate import validate
+from mcutrain.sparse.elastic import words
 from mcutrain.target import Target
 
 Array = npt.NDArray[Any]

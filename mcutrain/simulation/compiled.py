@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.autodiff.elastic import selection_of, words
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.errors import DataError, StateError
 from mcutrain.memplan import TrainingPlan
 from mcutrain.simulation.build import Compiler, build_library
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.sparse.elastic import selection_of, words
 
 Array = npt.NDArray[Any]
 

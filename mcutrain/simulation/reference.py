@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff import Gate, TrainGraph
-from mcutrain.autodiff.elastic import words
 from mcutrain.autodiff.gate import followed
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
@@ -28,6 +27,7 @@ from mcutrain.simulation.compiled import (
     unpack_state,
 )
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.sparse.elastic import words
 
 Array = npt.NDArray[Any]
 

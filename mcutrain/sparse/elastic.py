@@ -34,6 +34,7 @@ MOST_TIME = 2**31 - 1
 MOST_IMPORTANCE = 2**31 - 1
 """Of all tensors together."""
 ONE_Q16 = 1 << 16
+WORD_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,7 @@ class ElasticProblem:
     @property
     def always_words(self) -> tuple[int, ...]:
         """A bit for each tensor, the lowest of each 32 first: 1 if it is always trained."""
-        words = [0] * -(-len(self.update_times) // 32)
-        for k in self.always:
-            words[k // 32] |= 1 << k % 32
-        return tuple(words)
+        return words(self.always, len(self.update_times))
 
     @property
     def scratch_bytes(self) -> int:
@@ -184,6 +182,25 @@ class ElasticTimes:
     forward: int
     problem: ElasticProblem
     unit: str = "instructions"
+
+
+def words(selection: Iterable[int], count: int) -> tuple[int, ...]:
+    """A selection of `count` tensors as the state keeps it: a bit each, 32 in a word."""
+    chosen = set(selection)
+    return tuple(
+        sum(1 << i - first for i in range(first, min(first + WORD_BITS, count)) if i in chosen)
+        for first in range(0, count, WORD_BITS)
+    )
+
+
+def selection_of(values: Iterable[int]) -> tuple[int, ...]:
+    """What words say, sorted."""
+    return tuple(
+        WORD_BITS * place + bit
+        for place, word in enumerate(values)
+        for bit in range(WORD_BITS)
+        if word >> bit & 1
+    )
 
 
 def choose(problem: ElasticProblem, importance: Sequence[int], budget: int) -> tuple[int, ...]:

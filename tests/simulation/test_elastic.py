@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
-from mcutrain.autodiff.elastic import ElasticTensor, importance_of, selection_of, words
+from mcutrain.autodiff.elastic import ElasticTensor, importance_of
 from mcutrain.codegen import Interface, generate
 from mcutrain.cost.elastic import elastic_times
 from mcutrain.cost.instructions import estimate
@@ -22,7 +22,7 @@ from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.compiled import unpack_state
 from mcutrain.simulation.elastic import Periods, TensorSelector, importance
 from mcutrain.sparse import UpdateScheme, resolve
-from mcutrain.sparse.elastic import ElasticTimes
+from mcutrain.sparse.elastic import ElasticTimes, selection_of, words
 from tests.ops.drawing import Source, drawn
 from tests.simulation import networks
 from tests.simulation.test_training_steps import QUICK, draw_training
