@@ -559,8 +559,12 @@ def _tell(outcome: Outcome, how: Settings, log: Path, json: bool, warning: str) 
 def _kept(outcome: Outcome, how: Settings) -> str:
     if not outcome.identity.has_slots:
         return f"in {how.state} alone: the board forgets without power"
-    on_board = f"on the board (save {outcome.saved.number}) and " if outcome.saved else ""
-    return f"{on_board}in {how.state}"
+    saved = outcome.saved
+    if saved is None:
+        return f"in {how.state}"
+    # between the states that a board compares to choose what it trains, it keeps no other
+    behind = f", of step {saved.position:,}" if saved.position < outcome.position else ""
+    return f"on the board (save {saved.number}{behind}) and in {how.state}"
 
 
 def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
 
 
 @pytest.fixture
@@ -70,6 +71,13 @@ def model() -> Path:
 @pytest.fixture(scope="session")
 def images() -> Path:
     return IMAGES
+
+
+def done(*command: object) -> str:
+    """What mcutrain prints in a process of its own, for fixtures of a whole module."""
+    ran = subprocess.run([*MCUTRAIN, *map(str, command)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 class Board:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcutrain_host.protocol import Saved
 
+from mcutrain.cli import train
 from mcutrain.demo import IMAGES, MODEL
-from tests.cli.conftest import Board, Run
+from tests.cli.conftest import MCUTRAIN, Board, Run, done
 
-MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
 SCHEME = ("--scheme", "last:4")
 DATA = ("--data", str(IMAGES), "--samples", "50", "--test-samples", "10")
 FLAGS = (*DATA, "--epochs", "2", "--lr", "0.03", "--elastic", "0.9", "--every", "40")
-
-
-def done(*command: object) -> str:
-    ran = subprocess.run([*MCUTRAIN, *map(str, command)], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +108,13 @@ def test_plan_and_generate_say_what_can_be_left_out(run: Run, tmp_path: Path) ->
     assert "tensors, of which any but the last layer's can be left out" in said
     sentence = run("generate", MODEL, "--part", "front", "--elastic", "-o", "f.tflite")
     assert sentence.code == 2
+
+
+@pytest.mark.parametrize(("position", "said"), [(7, "save 3)"), (9, "save 3, of step 7)")])
+def test_what_the_board_kept_is_said_as_it_is(position: int, said: str, tmp_path: Path) -> None:
+    """An end within the windows leaves the board's flash behind the file."""
+    identity = SimpleNamespace(has_slots=True)
+    outcome = SimpleNamespace(identity=identity, saved=Saved(3, 7), position=position)
+    state = tmp_path / "trained.mcts"
+    found = train._kept(outcome, SimpleNamespace(state=state))  # type: ignore[arg-type]
+    assert found == f"on the board ({said} and in {state}"

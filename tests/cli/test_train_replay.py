@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,13 @@ from mcutrain_host.client import Device
 from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.demo import IMAGES, MODEL
-from tests.cli.conftest import Board, Run
+from tests.cli.conftest import MCUTRAIN, Board, Run, done
 
-MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
 SCHEME = ("--scheme", "last:2")
 DATA = ("--data", str(IMAGES), "--samples", "30", "--test-samples", "10")
 FLAGS = (*DATA, "--epochs", "2", "--lr", "0.03", "--replay", "2")
 REMEMBER = 7
 TOTAL = 30 * 2 * 3
-
-
-def done(*command: object) -> str:
-    ran = subprocess.run([*MCUTRAIN, *map(str, command)], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
 
 
 @pytest.fixture(scope="module")
