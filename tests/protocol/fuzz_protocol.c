@@ -1,8 +1,9 @@
 /* libFuzzer's target for all that reads bytes from the line. The input is either bytes as they come,
  * or a list of requests that get their framing and checksum here, so that they reach the commands.
  *
- * Watched besides ASan and UBSan: a step is trained only from the position it names, flash is only
- * written where it was erased, and after any input the device still answers. */
+ * Watched besides ASan and UBSan: a step is trained only from the position it names, tensors are chosen
+ * only where that is due, flash is only written where it was erased, and after any input the device
+ * still answers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,27 @@ static void expect_answer(void) {
     expect(fake_sent(answer, sizeof answer) > 2 * (MCT_HEADER_BYTES + 60));
 }
 
+/* A whole sample, in two pieces; returns the sequence number of the last. */
+static uint16_t send_sample(uint16_t sequence) {
+    for (uint32_t offset = 0; offset < MCT_INPUT_BYTES; offset += MCT_INPUT_BYTES / 2) {
+        uint8_t request[MCT_HEADER_BYTES + 4 + MCT_INPUT_BYTES / 2] = {MCT_PROTOCOL_VERSION,
+                                                                       MCT_COMMAND_SAMPLE};
+        mct_put16(request + 2, 7);
+        mct_put16(request + 4, ++sequence);
+        mct_put32(request + MCT_HEADER_BYTES, offset);
+        send_request(request, sizeof request);
+    }
+    return sequence;
+}
+
+/* What SELECT may do: choose where its period ends its windows, from a share that there is. */
+static void expect_due(const uint8_t *body, uint32_t position) {
+    const uint32_t share_q16 = mct_get32(body), every = mct_get32(body + 4);
+    expect(share_q16 >= FAKE_LEAST_SHARE);
+    expect(mct_selection_is_sound(every, MCT_SAMPLES_PER_UPDATE));
+    expect(position % every == 2 * mct_selection_look(every, MCT_SAMPLES_PER_UPDATE));
+}
+
 static void requests(const uint8_t *data, size_t size) {
     uint16_t sequence = 0;
     while (size >= 4) {
@@ -65,6 +87,9 @@ static void requests(const uint8_t *data, size_t size) {
         size -= 4;
         count = count < size ? count : (uint32_t)size;
         count = count < MCT_MAX_BODY + 16 ? count : MCT_MAX_BODY + 16;
+        if (request[1] == MCT_COMMAND_TRAIN && (twist & 8)) {
+            sequence = send_sample(sequence);
+        }
         mct_put16(request + 2, twist & 1 ? (uint16_t)twist : 7); /* mostly session 7 */
         mct_put16(request + 4, twist & 2 ? sequence : ++sequence);
         memcpy(request + MCT_HEADER_BYTES, data, count);
@@ -73,9 +98,14 @@ static void requests(const uint8_t *data, size_t size) {
         if (request[1] == MCT_COMMAND_TRAIN && (twist & 4)) {
             mct_put32(request + MCT_HEADER_BYTES + 4, fake_position());
         }
+        const uint32_t chosen = fake_chosen;
         const uint32_t trained = fake_trained(), position = fake_position();
         const uint32_t restarts = fake_restarts();
         send_request(request, MCT_HEADER_BYTES + count);
+        if (fake_chosen != chosen) {
+            expect(request[1] == MCT_COMMAND_SELECT && fake_chosen == chosen + 1);
+            expect_due(request + MCT_HEADER_BYTES, position);
+        }
         if (fake_trained() != trained && fake_restarts() == restarts &&
             request[1] == MCT_COMMAND_TRAIN) {
             expect(fake_trained() == trained + 1 && fake_position() == position + 1);

@@ -16,6 +16,8 @@ import pytest
 from tests.protocol.device import HERE, compile_c
 
 SANITIZE = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
+ALL_COMMANDS = ("-DMCT_FORWARD_TIME=1u",)
+"""The device that chooses what it trains."""
 SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "10"))
 
 
@@ -34,7 +36,7 @@ def test_no_input_makes_the_device_misbehave(tmp_path):
     )
     if links.returncode != 0:
         pytest.skip("clang cannot link libFuzzer here: apt install libclang-rt-dev")
-    compile_c(("clang",), program, str(HERE / "fuzz_protocol.c"), *SANITIZE)
+    compile_c(("clang",), program, str(HERE / "fuzz_protocol.c"), *SANITIZE, *ALL_COMMANDS)
     found, kept = tmp_path / "found", tmp_path / "kept"
     found.mkdir()
     with zipfile.ZipFile(HERE / "corpus.zip") as corpus:

@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern uint32_t fake_steps; /* calls of mct_train since the last reset */
+#define FAKE_LEAST_SHARE 1000u
+
+extern uint32_t fake_steps;  /* calls of mct_train since the last reset */
+extern uint32_t fake_chosen; /* selections by saved states, ever */
 
 void fake_begin(void);                                   /* power on; flash stays */
 void fake_erase_flash(void);                             /* as it leaves the factory */

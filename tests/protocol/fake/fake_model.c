@@ -8,7 +8,7 @@
 static int8_t input[MCT_INPUT_BYTES];
 static int8_t output[MCT_OUTPUT_BYTES];
 static uint8_t state[MCT_STATE_BYTES];
-uint32_t fake_steps;
+uint32_t fake_steps, fake_chosen;
 
 void mct_reset(uint32_t seed) {
     memset(state, 0, sizeof state);
@@ -68,6 +68,31 @@ const int8_t *mct_infer_latent(const int8_t *latent) {
 mct_status mct_train_latent(const int8_t *latent, int32_t label, mct_learning_rate rate,
                             mct_result *result) {
     learn(latent, MCT_LATENT_BYTES, label, rate, result);
+    return MCT_OK;
+}
+#endif
+
+#ifdef MCT_FORWARD_TIME
+/* The last words of the state are the selection: all, or what the two states say. */
+#define SELECTION (state + MCT_STATE_BYTES - 4)
+
+void mct_select_all(void) {
+    mct_put32(SELECTION, UINT32_MAX);
+}
+
+uint32_t mct_state_position(const uint8_t *saved) {
+    return mct_get32(saved + MCT_STATE_HEADER_BYTES + 4);
+}
+
+mct_status mct_reselect(uint32_t share_q16, uint32_t every, const uint8_t before[MCT_SAVED_BYTES],
+                        const uint8_t between[MCT_SAVED_BYTES]) {
+    if (share_q16 < FAKE_LEAST_SHARE) {
+        return MCT_ERROR_BUDGET;
+    }
+    const uint32_t mixed = mct_get32(before + MCT_SAVED_BYTES - 8) * 31u +
+                           mct_get32(between + MCT_SAVED_BYTES - 8) + every;
+    mct_put32(SELECTION, mixed);
+    fake_chosen++;
     return MCT_OK;
 }
 #endif

@@ -39,4 +39,12 @@ mct_status mct_train_latent(const int8_t *latent, int32_t label, mct_learning_ra
                             mct_result *result);
 #endif
 
+#ifdef MCT_FORWARD_TIME
+#include "mct_selection.h"
+void mct_select_all(void);
+uint32_t mct_state_position(const uint8_t *saved);
+mct_status mct_reselect(uint32_t share_q16, uint32_t every, const uint8_t before[MCT_SAVED_BYTES],
+                        const uint8_t between[MCT_SAVED_BYTES]);
+#endif
+
 #endif
