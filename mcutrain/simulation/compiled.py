@@ -34,12 +34,16 @@ STATUS_TEXT = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a library takes and gives: bytes of a sample, of its output, of the state; classes."""
+    """What a library takes and gives: bytes of a sample, of its output, of the state; classes.
+
+    tensors: of an elastic step, 0 of others.
+    """
 
     input_bytes: int
     output_bytes: int
     state_bytes: int
     classes: int
+    tensors: int = 0
 
 
 class LibrarySimulator:
@@ -81,6 +85,11 @@ class LibrarySimulator:
         y = np.zeros((len(samples), self.output_bytes), np.int8)
         self._infer(len(samples), pointer(samples), pointer(y))
         return y
+
+    def select(self, tensors: Sequence[int]) -> None:
+        """Train these of the elastic tensors, by index, and those that always are."""
+        chosen = words(tensors, self.sizes.tensors)
+        self._library.mct_select((ctypes.c_uint32 * len(chosen))(*chosen))
 
     def latents(self, x: Array, shape: tuple[int, ...]) -> Array:
         """The latents of samples, int8 [n, *shape], by C that was generated with one."""
@@ -132,13 +141,9 @@ class CompiledSimulator(LibrarySimulator):
             tensors[training.forward.outputs[0]].type.size_bytes,
             plan.state_bytes,
             training.classes,
+            len(training.elastic),
         )
         super().__init__(build_library(self.project, compiler, portable, extra_flags), sizes, seed)
-
-    def select(self, tensors: Sequence[int]) -> None:
-        """Train these of the elastic tensors, by index, and those that always are."""
-        chosen = words(tensors, len(self.plan.training.elastic))
-        self._library.mct_select((ctypes.c_uint32 * len(chosen))(*chosen))
 
     @property
     def selected(self) -> tuple[int, ...]:

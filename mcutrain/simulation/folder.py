@@ -33,6 +33,7 @@ def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibraryS
         manifest.output.size_bytes,
         manifest.state_bytes,
         manifest.classes,
+        0 if manifest.elastic is None else len(manifest.elastic.tensors),
     )
     try:
         library = build_library(Project(portable_files(folder)))

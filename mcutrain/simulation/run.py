@@ -37,6 +37,7 @@ class Simulator(Protocol):
 
     def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]: ...
     def infer(self, x: Array) -> Array: ...
+    def select(self, tensors: Sequence[int]) -> None: ...
     def save(self) -> bytes: ...
     def load(self, saved: bytes) -> None: ...
 
@@ -624,13 +625,13 @@ class Run:
         step, looks = self.state.trained, self.state.looks
         place = step % selector.periods.every
         if place == 0:
-            self.simulator.select(selector.all)  # type: ignore[attr-defined]
+            self.simulator.select(selector.all)
             looks = (self.simulator.save(),)
         elif place == selector.periods.look and len(looks) == 1:
             looks = (*looks, self.simulator.save())
         elif place == 2 * selector.periods.look and len(looks) == 2:
             found = selector.choose(step, (*looks, self.simulator.save()))
-            self.simulator.select(found.tensors)  # type: ignore[attr-defined]
+            self.simulator.select(found.tensors)
             self.state = replace(self.state, decisions=(*self.state.decisions, found))
             looks = ()
         self.state = replace(self.state, saved=self.simulator.save(), looks=looks)
