@@ -81,6 +81,11 @@ class Selection:
     backward_time: int = 0
     least_time: int = 0
 
+    @property
+    def saves_nothing(self) -> bool:
+        """Whether a step takes its whole time whatever is left out."""
+        return self.least_time == self.backward_time
+
 
 @dataclass(frozen=True)
 class Region:

@@ -307,6 +307,11 @@ def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
             f"the firmware of {project.folder} trains all that its scheme names: generate it with "
             "--elastic, to choose while it runs"
         )
+    if settings.elastic is not None and found is not None and found.saves_nothing:
+        raise ProjectError(
+            f"the firmware of {project.folder} trains the last layer alone, of which nothing can "
+            "be left out: generate one that trains more, or train without --elastic"
+        )
     why = project.board.memory.why_no_saves
     if settings.elastic is not None and why:
         raise ProjectError(

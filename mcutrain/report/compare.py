@@ -115,11 +115,6 @@ class Planner:
 
     def _check(self, name: str, step: TrainingStep, settings: RunSettings) -> None:
         """Raise ArgumentError if an elastic step cannot keep to its share."""
-        if all(tensor.is_always_trained for tensor in step.plan.training.elastic):
-            raise ArgumentError(
-                f"{name}: it trains the last layer alone, of which nothing can be left out: give "
-                "a scheme that trains more, or no share of a step (elastic)"
-            )
         try:
             times = estimated_times(step.plan, self.budget.isa)
             selector_of(step, settings, self.samples, times)

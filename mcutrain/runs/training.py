@@ -57,6 +57,10 @@ Array = npt.NDArray[Any]
 MOST_LATENT_BYTES = 1 << 30
 """That a run keeps in memory of its own accord."""
 TAKES_LATENTS = (LatentSimulator, LatentReference)
+NOTHING_TO_LEAVE_OUT = (
+    "the scheme trains the last layer alone, of which nothing can be left out: give one that "
+    "trains more, such as last:4, or no share of a step (elastic)"
+)
 CHECKPOINT_SECONDS = 20.0
 """How often a running simulation writes its checkpoint."""
 
@@ -359,6 +363,8 @@ def selector_of(
             "this step trains all of its tensors, always: prepare one with elastic, or leave out "
             "the share of it that is to be taken"
         )
+    if all(tensor.is_always_trained for tensor in training.elastic):
+        raise ArgumentError(NOTHING_TO_LEAVE_OUT)
     periods = settings.periods(samples, training.accumulate)
     return TensorSelector(step.plan, times or estimated_times(step.plan, USUAL_ISA), periods)
 

@@ -75,6 +75,7 @@ def test_an_interrupted_run_chooses_the_same(
     ("given", "said"),
     [
         (["--elastic", "0.05"], "a step cannot take a share of 0.05 of its time: give 0."),
+        (["--elastic", "0.8", "--scheme", "head"], "of which nothing can be left out: give one"),
         (["--elastic", "0"], "elastic = 0: give a share of a step"),
         (["--elastic", "1.5"], "elastic = 1.5: give a share of a step"),
         (["--elastic", "nan"], "elastic = nan: give a share of a step"),

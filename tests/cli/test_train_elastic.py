@@ -90,7 +90,11 @@ def test_firmware_that_trains_all_is_a_sentence(run: Run, tmp_path: Path) -> Non
     assert run("generate", MODEL, *SCHEME, "--board", "native", "-o", folder).code == 0
     said = run("train", folder, *FLAGS, "--port", "socket://127.0.0.1:9").sentence
     assert "generate it with --elastic" in said
-    other = ("generate", MODEL, "--board", "nucleo-f303re", "--slots", "off")
+    head = ("generate", MODEL, "--board", "native", "--elastic", "-o", folder)
+    assert run(*head).code == 0
+    said = run("train", folder, *FLAGS, "--port", "socket://127.0.0.1:9").sentence
+    assert "trains the last layer alone, of which nothing can be left out" in said
+    other = ("generate", MODEL, "--board", "nucleo-f303re", "--slots", "off", "--scheme", "bias:2")
     assert run(*other, "--elastic", "-o", folder).code == 0
     said = run("train", folder, *FLAGS, "--port", "socket://127.0.0.1:9").sentence
     assert "it saves nothing" in said
