@@ -310,14 +310,17 @@ class ShareFlags:
 
     elastic: Elastic = None
     every: Every = 0
+    profile: Profile = None
 
     @property
     def elastic_of(self) -> parallel.Elastic | None:
         """Of the rows of a comparison that are trained so."""
         from mcutrain.runs.parallel import Elastic
 
-        self._check(("--every", self.every))
-        return None if self.elastic is None else Elastic(self.elastic, self.every)
+        self._check(("--every", self.every), ("--profile", self.profile))
+        if self.elastic is None:
+            return None
+        return Elastic(self.elastic, self.every, self.profile)
 
     def _check(self, *flags: tuple[str, object]) -> None:
         from mcutrain.errors import DataError
@@ -332,7 +335,6 @@ class ElasticFlags(ShareFlags):
     """The same, and the board's whose time it is."""
 
     board: TimesOf = None
-    profile: Profile = None
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""

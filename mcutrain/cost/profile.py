@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.cost.elastic import elastic_times
+from mcutrain.cost.elastic import elastic_times, estimated_times
 from mcutrain.cost.instructions import estimate, nodes_of
 from mcutrain.errors import ModelError
 from mcutrain.memplan import TrainingPlan
@@ -96,6 +96,11 @@ def profile_step(
         for k, tensor in enumerate(training.elastic)
     )
     return StepProfile(isa, nodes, tensors)
+
+
+def times_of(plan: TrainingPlan, isa: str, profile: Path | None = None) -> ElasticTimes:
+    """Of an elastic step: by a file as `read_times` takes it, or the instruction model."""
+    return estimated_times(plan, isa) if profile is None else read_times(profile, plan)
 
 
 def read_times(path: Path, plan: TrainingPlan) -> ElasticTimes:

@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface, ring_bytes, with_latents
-from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.memory import flash_bytes
-from mcutrain.cost.profile import read_times
+from mcutrain.cost.profile import times_of
 from mcutrain.data import Normalization, names_in_model
 from mcutrain.errors import PlanError
 from mcutrain.formats import write
@@ -368,9 +367,7 @@ def elastic_times(
     """
     if not step.plan.training.elastic:
         return None
-    if profile is not None:
-        return read_times(profile, step.plan)
-    return estimated_times(step.plan, USUAL_ISA if target is None else target.isa)
+    return times_of(step.plan, USUAL_ISA if target is None else target.isa, profile)
 
 
 def facts(step: TrainingStep) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA, estimate
+from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Episodes, Split
-from mcutrain.errors import ArgumentError
+from mcutrain.errors import ArgumentError, ModelError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.pipeline.losses import classes_for
@@ -110,15 +110,15 @@ class Planner:
             report=self.report,
         )
         if candidate.elastic is not None:
-            self._check(candidate.name, step, candidate.elastic.of(self.settings))
+            self._check(candidate.name, step, candidate.elastic)
         return step
 
-    def _check(self, name: str, step: TrainingStep, settings: RunSettings) -> None:
+    def _check(self, name: str, step: TrainingStep, elastic: Elastic) -> None:
         """Raise ArgumentError if an elastic step cannot keep to its share."""
         try:
-            times = estimated_times(step.plan, self.budget.isa)
-            selector_of(step, settings, self.samples, times)
-        except ArgumentError as error:
+            times = times_of(step.plan, self.budget.isa, elastic.profile)
+            selector_of(step, elastic.of(self.settings), self.samples, times)
+        except (ArgumentError, ModelError) as error:
             raise ArgumentError(f"{name}: {error}") from error
 
     def rows(self, candidates: Sequence[PlannedRow]) -> list[Compared]:

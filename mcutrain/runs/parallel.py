@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from mcutrain_host.cache import cache_folder
 
-from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
+from mcutrain.cost.profile import times_of
 from mcutrain.data import Dataset, Episodes, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
 from mcutrain.ir.graph import Graph
@@ -44,10 +44,14 @@ KEPT_SECONDS = 30 * 24 * 3600
 
 @dataclass(frozen=True)
 class Elastic:
-    """Training what helps most. share, every: as elastic and every of RunSettings."""
+    """Training what helps most. share, every: as elastic and every of RunSettings.
+
+    profile: a file that says what tensors take, as mcutrain.cost.profile.times_of reads it.
+    """
 
     share: float
     every: int = 0
+    profile: Path | None = None
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings of such a run."""
@@ -85,6 +89,11 @@ class Lesson:
         """Of the runs of a scheme."""
         elastic = self.elastic.get(scheme)
         return self.settings if elastic is None else elastic.of(self.settings)
+
+    def profile_of(self, scheme: int) -> Path | None:
+        """The file by which a scheme's time is shared out, if one was given."""
+        elastic = self.elastic.get(scheme)
+        return None if elastic is None else elastic.profile
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,7 @@ class _Order:
     parent: int
     isa: str = USUAL_ISA
     episodes: Episodes | None = None
+    profile: Path | None = None
 
 
 def train_all(
@@ -157,6 +167,7 @@ def train_all(
                 os.getpid(),
                 lesson.isa,
                 lesson.episodes,
+                lesson.profile_of(trial.scheme),
             )
             for i, trial in enumerate(trials)
         ]
@@ -340,7 +351,7 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         settings,
         simulator=lambda: training.fastest_simulator(step, split, settings),
         normalization=order.normalization,
-        times=estimated_times(step.plan, order.isa) if settings.elastic is not None else None,
+        times=None if settings.elastic is None else times_of(step.plan, order.isa, order.profile),
         report=lambda done, of: telling.check(),
     )
     return step, run

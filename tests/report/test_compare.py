@@ -310,12 +310,50 @@ def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     assert len(set(cache.glob("runs/*.npz")) - earlier) == 5
 
 
+def test_a_profile_shares_out_an_elastic_rows_time(
+    run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `simulate` takes it; of another step it is a sentence."""
+    monkeypatch.setattr("mcutrain.report.compare.usual", lambda *_: [])
+    assert run("profile", model, "--scheme", "last:2", "-o", "profile.json").code == 0
+    facts = json.loads(Path("profile.json").read_text())
+    for node in facts["nodes"]:
+        node["counted"] = 0 if node["of"] != "forward" else node["estimated"]
+    Path("free.json").write_text(json.dumps(facts))
+    few = ("--samples", 60, "--test-samples", 8, "--epochs", 1, "--lr", "0.03")
+    flags = ("--data", images, *few, "--scheme", "last:2", "--elastic", "0.9", "--every", 40)
+
+    def learnt(*more: object) -> tuple[float, str]:
+        """Its accuracy, and what it chose, in the run's checkpoint."""
+        found = run("compare", model, *flags, *more, "--seeds", 1, "--jobs", 1, "--json").json
+        newest = max(Path(os.environ["MCUTRAIN_CACHE"]).glob("runs/*.npz"), key=_modified)
+        with np.load(newest) as file:
+            return found["rows"][1]["accuracy"], json.loads(str(file["counts"]))["decisions"]
+
+    def simulated(*more: object) -> tuple[float, str]:
+        found = run("simulate", model, *flags, *more, "--checkpoint", "run.npz", "--json").json
+        with np.load("run.npz") as file:
+            Path("run.npz").unlink()
+            return found["accuracy"], json.loads(str(file["counts"]))["decisions"]
+
+    free = ("--profile", "free.json")
+    assert learnt(*free) == simulated(*free) != learnt() == simulated()
+    other = run("compare", model, *flags, "--scheme", "last:3", *free).sentence
+    assert other.startswith("elastic 0.9 of last:3: free.json is a profile of another step")
+    alone = run("compare", model, "--data", images, *few, *free).sentence
+    assert "--profile is of a run with --elastic SHARE" in alone
+
+
+def _modified(path: Path) -> int:
+    return path.stat().st_mtime_ns
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
         (("--elastic", "0.05"), "elastic 0.05 of full: a step cannot take a share of 0.05"),
         (("--elastic", "nan"), "elastic nan of full: elastic = nan: give a share of a step"),
-        (("--elastic", "0.8", "--sram", "20K"), "elastic 0.8 of head only: it trains the last"),
+        (("--elastic", "0.8", "--sram", "20K"), "elastic 0.8 of head only: the scheme trains"),
         (("--every", "20"), "--every is of a run with --elastic SHARE"),
         (("--elastic", "0.8", "--every", "2"), "selected every 2 steps: give a number, 3 or more"),
     ],
