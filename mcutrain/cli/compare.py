@@ -143,7 +143,7 @@ def compare(
     )
     results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
     found = with_results(rows, results, episodes)
-    for text in _saturations(rows, results):
+    for text in (*_saturations(rows, results), *_doubts(lesson, rows, results)):
         say(f"mcutrain: {text}")
     if output is not None:
         report = _report(planner, candidates, found, results)
@@ -232,6 +232,20 @@ def _saturations(rows: list[Compared], results: dict[Trial, SimulationResult]) -
     for trial, result in results.items():
         counts[trial.scheme] = max(counts[trial.scheme], result.saturated_biases)
     return [f"{rows[i].name}: {saturation_warning(count)}" for i, count in counts.items() if count]
+
+
+def _doubts(
+    lesson: Lesson, rows: list[Compared], results: dict[Trial, SimulationResult]
+) -> list[str]:
+    """A sentence for each elastic row whose choices were no more than chance."""
+    from mcutrain.simulation import doubt
+
+    found = []
+    for number in lesson.elastic:
+        periods = lesson.settings_of(number).periods(lesson.samples, lesson.accumulate)
+        own = [d for trial, r in results.items() if trial.scheme == number for d in r.decisions]
+        found.append((rows[number].name, doubt(own, periods.look)))
+    return [f"{name}: {text}" for name, text in found if text]
 
 
 def _report(

@@ -202,7 +202,12 @@ def _learn(
     is_quiet: bool,
 ) -> Learnt:
     """A run from begin to end."""
-    from mcutrain.runs.training import continued, rate_warning, saturation_warning
+    from mcutrain.runs.training import (
+        continued,
+        rate_warning,
+        saturation_warning,
+        selection_warning,
+    )
 
     if not is_quiet:
         say(_headline(step, split))
@@ -217,6 +222,7 @@ def _learn(
     said = (
         rate_hint(lambda report: rate_warning(step, run, report)),
         saturation_warning(result.saturated_biases),
+        selection_warning(run),
     )
     return Learnt(step, run, result, "; ".join(filter(None, said)))
 

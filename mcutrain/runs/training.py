@@ -46,6 +46,7 @@ from mcutrain.simulation import (
     Simulator,
     TensorSelector,
     bad_sign,
+    doubt,
     loss_sign,
     rate_of_checkpoint,
     warning,
@@ -193,8 +194,9 @@ def train(
         note=warn,
     )
     result = finish(step, run, file, watch)
-    if result.saturated_biases:
-        warn(saturation_warning(result.saturated_biases))
+    for sentence in (saturation_warning(result.saturated_biases), selection_warning(run)):
+        if sentence:
+            warn(sentence)
     return result
 
 
@@ -207,6 +209,11 @@ def saturation_warning(count: int) -> str:
         f"{count:,} trained {are} at the end of 16 bits and would have moved further: keep all 32 "
         "(bias_bits = 32 in the scheme), or take a lower learning rate"
     )
+
+
+def selection_warning(run: Run) -> str:
+    """A sentence on choices of tensors that were no more than chance; empty for none."""
+    return "" if run.selector is None else doubt(run.state.decisions, run.selector.periods.look)
 
 
 def warn_of_rate(found: FoundRate) -> None:

@@ -2,7 +2,7 @@
 
 from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulation.compiled import CompiledSimulator
-from mcutrain.simulation.elastic import Decision, TensorSelector
+from mcutrain.simulation.elastic import Decision, TensorSelector, doubt
 from mcutrain.simulation.folder import latents_of_folder, simulator_of_folder
 from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
 from mcutrain.simulation.range_test import (
@@ -55,6 +55,7 @@ __all__ = [
     "area_under_roc",
     "bad_sign",
     "check_can_build",
+    "doubt",
     "find_compiler",
     "latents_of_folder",
     "loss_sign",

@@ -31,6 +31,8 @@ Array = npt.NDArray[Any]
 MOST_MOVED = 2**15 - 1
 """Counts of a stored number, in its unit."""
 MOST_EVERY = 2**24
+LEAST_IMPORTANCE = 1
+"""Of a tensor that did not help."""
 LOOKS = 20
 """Each of the two windows in which everything is trained takes one in so many steps of a period."""
 
@@ -122,6 +124,24 @@ def periods_of(share: float, every: int, samples_per_update: int, epoch_steps: i
     return Periods(round(share * ONE_Q16), every or epoch, samples_per_update)
 
 
+def doubt(decisions: Sequence[Decision], look: int) -> str:
+    """A sentence where windows of `look` steps showed no more than noise; empty where they did.
+
+    Of moves that are noise half of the tensors seem to have helped. So it is a sign test over all
+    tensors of all decisions: half of them and two standard deviations of a fair coin's.
+    """
+    found = [value for decision in decisions for value in decision.importance]
+    helped = sum(value > LEAST_IMPORTANCE for value in found)
+    if helped >= len(found) / 2 + math.sqrt(len(found)):
+        return ""
+    return (
+        f"of what was chosen in windows of {look:,} {'step' if look == 1 else 'steps'} each, "
+        f"{helped:,} of {len(found):,} tensors seem to have helped, which chance may do as well: "
+        "take longer periods (--every; a window is a twentieth of one), or, where the network "
+        "learns little any more, a smaller scheme"
+    )
+
+
 @dataclass(frozen=True)
 class TensorSelector:
     """Decides which tensors of a plan are trained. times: what they and the rest of a step take.
@@ -170,7 +190,7 @@ def scaled(values: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     bits = 31 - len(values).bit_length()
     shifts = [exponent - most + bits for _, exponent in values]
     return tuple(
-        1 if v <= 0 else max(v << s if s >= 0 else v >> -s, 1)
+        LEAST_IMPORTANCE if v <= 0 else max(v << s if s >= 0 else v >> -s, LEAST_IMPORTANCE)
         for (v, _), s in zip(values, shifts, strict=True)
     )
 

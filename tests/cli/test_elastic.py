@@ -34,7 +34,10 @@ def test_ways_to_compute_train_the_same_tensors_and_say_which(
     assert [(e["position"], e["tensors"]) for e in logged] == [
         (s["step"], s["tensors"]) for s in selections
     ]
-    said = run(*flags, *ELASTIC).out
+    outcome = run(*flags, *ELASTIC)
+    said = outcome.out
+    assert "in windows of 2 steps each" in outcome.err
+    assert found[0]["warning"] in outcome.err.replace("\n", " ")
     assert f"{len(selections[0]['tensors'])} of " in said
     assert "from step 5 on; what helped: " in said
 

@@ -284,6 +284,7 @@ def test_without_a_scheme_the_largest_that_fits_is_elastic() -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:of what was chosen in windows")
 def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     model: Path, images: Path
 ) -> None:

@@ -20,7 +20,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.compiled import unpack_state
-from mcutrain.simulation.elastic import Periods, TensorSelector, importance
+from mcutrain.simulation.elastic import Decision, Periods, TensorSelector, doubt, importance
 from mcutrain.sparse import UpdateScheme, resolve
 from mcutrain.sparse.elastic import ElasticTimes, selection_of, words
 from tests.ops.drawing import Source, drawn
@@ -274,6 +274,21 @@ def _real(state: Any, tensor: Any) -> Any:
             packed = np.stack([packed & 15, packed >> 4], axis=1).ravel()
         value = value + packed[: value.size].reshape(value.shape) / 2.0**tensor.bits
     return value * 2.0**-tensor.bits if tensor.name.endswith(".difference") else value
+
+
+def decision(helped: int, count: int) -> Decision:
+    return Decision(10, (0,), (5,) * helped + (1,) * (count - helped))
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.data())
+def test_windows_are_doubted_that_show_no_more_than_a_coin(counts: list[int], data: Any) -> None:
+    """Half of all and two of its standard deviations, over all decisions."""
+    helped = [data.draw(st.integers(0, count)) for count in counts]
+    found = doubt([decision(*one) for one in zip(helped, counts, strict=True)], 7)
+    deviation = sum(counts) ** 0.5 / 2
+    assert bool(found) == (sum(helped) < sum(counts) / 2 + 2 * deviation)
+    assert not found or f"windows of 7 steps each, {sum(helped)} of {sum(counts)} tensors" in found
+    assert doubt([], 7) == ""
 
 
 @given(st.integers(1, 2**31), st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=4))
