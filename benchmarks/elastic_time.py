@@ -1,18 +1,24 @@
 """What share of a step's instructions an elastic step executes, against the share it was to take.
 
     .venv/bin/python benchmarks/elastic_time.py
+    .venv/bin/python benchmarks/elastic_time.py --wall
 
 For each share tensors are chosen as a board does, by importances drawn at random, three times; a
 board's ELF file then trains a step with each choice on the virtual board, which counts. Full steps
 and forward passes are counted the same way. The mean step of a period, with the twentieths that
 train everything, follows from these. Without --model the demo's network, whose last 18 layers are
-trained. --count takes the times from `mcutrain profile --count`, in the place of the model.
+trained. --count takes the times from `mcutrain profile --count`, in the place of the model. --wall
+measures this computer in the boards' place: times as `mcutrain profile --here` finds them, steps in
+the C that `simulate` runs, with the front, full ones and ones with a choice in turn; the fastest of
+ROUNDS rounds of each counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +34,12 @@ from mcutrain import demo
 from mcutrain.codegen import Interface
 from mcutrain.cost.counting import count_instructions
 from mcutrain.cost.elastic import elastic_times, estimated_times
+from mcutrain.cost.profile import NANOSECONDS
+from mcutrain.cost.timing import time_here
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.simulation.elastic import Periods
-from mcutrain.sparse.elastic import choose
+from mcutrain.simulation.rates import LearningRate
+from mcutrain.sparse.elastic import ElasticTimes, choose
 from mcutrain.target import load_target
 
 BOARDS = ("stm32f746g-disco", "mps2-an386", "rpi-pico")
@@ -39,6 +48,7 @@ DRAWS = 3
 EVERY = 1000
 RATE = Rate(1 << 30, -4)
 SETTLING_STEPS = 2
+ROUNDS, ROUND_STEPS = 400, 2
 
 
 def main() -> None:
@@ -51,9 +61,15 @@ def main() -> None:
     parser.add_argument("--optimize", default="-O3")
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--choice", action="store_true", help="what a choice itself takes, too")
+    parser.add_argument("--wall", action="store_true", help="on this computer's clock")
     options = parser.parse_args()
     step = prepare(load(options.model), options.scheme, classes=options.classes, elastic=True)
     table = Table("board", "share ρ", "tensors", "by the model", "executed", "off by")
+    if options.wall:
+        for row in on_the_clock(step):
+            table.add_row(*row)
+        Console().print(table)
+        return
     for board in options.boards:
         for row in measured(step, board, options.optimize, options.count):
             table.add_row(*row)
@@ -72,7 +88,6 @@ def measured(
     times = estimated_times(step.plan, target.isa)
     if count_nodes:
         times = elastic_times(step.plan.training, count_instructions(step, target))
-    whole = times.forward + times.problem.backward_time
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"
         step.firmware(target).write(folder)
@@ -95,6 +110,39 @@ def measured(
         return device.train(0, SETTLING_STEPS, RATE).cycles
 
     full = executed(tuple(range(count)))
+    return rows_of(step, times, board, lambda chosen: executed(chosen) / full)
+
+
+def on_the_clock(step: TrainingStep) -> list[tuple[str, ...]]:
+    """Rows of the table for this computer."""
+    times = elastic_times(step.plan.training, time_here(step), NANOSECONDS)
+    simulator, random = step.simulator(1), np.random.default_rng(0)
+    shape = (ROUND_STEPS, *step.input_type.shape[1:])
+    x = random.integers(-128, 128, shape).astype(np.int8)
+    labels = np.arange(ROUND_STEPS) % step.plan.training.classes
+    rates = [LearningRate(RATE.mult_q31, RATE.shift)] * ROUND_STEPS
+    everything = tuple(range(len(step.plan.training.elastic)))
+
+    def seconds(chosen: tuple[int, ...]) -> float:
+        simulator.select(chosen)
+        begin = time.perf_counter()
+        simulator.train(x, labels, rates)
+        return time.perf_counter() - begin
+
+    def share(chosen: tuple[int, ...]) -> float:
+        pairs = [(seconds(chosen), seconds(everything)) for _ in range(ROUNDS)]
+        part, full = np.min(pairs, axis=0)
+        return part / full
+
+    share(everything)
+    return rows_of(step, times, "this computer", share)
+
+
+def rows_of(
+    step: TrainingStep, times: ElasticTimes, board: str, measure: Callable[[tuple[int, ...]], float]
+) -> list[tuple[str, ...]]:
+    """A row for each share. measure: of a step with a choice, the share of a full one's time."""
+    count, whole = len(step.plan.training.elastic), times.forward + times.problem.backward_time
     rows = []
     for share in SHARES:
         periods = Periods(round(share * 65536), EVERY)
@@ -106,7 +154,7 @@ def measured(
                 break
             chosen = choose(times.problem, importance, budget)
             model = times.forward + taken(times.problem, chosen)
-            found.append((len(chosen), _mean(periods, model / whole), executed(chosen) / full))
+            found.append((len(chosen), _mean(periods, model / whole), measure(chosen)))
         if not found:
             rows.append((board, f"{share}", "0", "less than the last layer needs", "", ""))
             continue

@@ -175,6 +175,15 @@ class Device:
         """The trained state in its saved form."""
         return self._receive(Command.READ_STATE, self.identity.saved_bytes, progress)
 
+    def read_times(self, nodes: int) -> tuple[int, ...]:
+        """Of each node the fewest cycles that it took in a step; 2^32 - 1 if it did not run."""
+        raw = self._receive(Command.TIMES, 4 * nodes, None)
+        return tuple(int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4))
+
+    def forget_times(self) -> None:
+        """Those so far."""
+        self._ask(Command.TIMES, b"", _nothing)
+
     def write_state(self, saved: bytes, progress: Progress | None = None) -> None:
         """Replace the trained state. Raises StateFileError if it has another size."""
         size = self.identity.saved_bytes

@@ -87,6 +87,35 @@ class Selection:
         return self.least_time == self.backward_time
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimedNode:
+    """A node of a step whose program times itself. estimated: instructions, by the model.
+
+    needed_by: indices of the trained tensors whose update needs it; none: it is of the forward pass
+    or the loss. every: steps from one run of it to the next; estimated is of one step.
+    """
+
+    name: str
+    kernel: str
+    estimated: int
+    needed_by: tuple[int, ...] = ()
+    every: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Of a program that times its nodes, in the order in which it tells their times.
+
+    isa: whose instructions were estimated. tensors: that are trained, always: the last layer's of
+    them, by index.
+    """
+
+    isa: str
+    nodes: tuple[TimedNode, ...]
+    tensors: tuple[str, ...]
+    always: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Region:
     """A range of a chip's addresses."""
@@ -255,6 +284,7 @@ class Manifest:
     begins_with: str = ""
     gate: GateWords | None = None
     elastic: Selection | None = None
+    timing: Timing | None = None
     recipe: Mapping[str, Any] | None = None
     board: BoardDescription | None = None
 

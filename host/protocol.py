@@ -44,6 +44,7 @@ class Command(IntEnum):
     LATENT = 0x0E
     REPLAY = 0x0F
     SELECT = 0x10
+    TIMES = 0x11
 
 
 LONG_COMMANDS = frozenset(
@@ -137,6 +138,7 @@ class IdentityFlags(IntFlag):
     SAVED_REFUSED = 8
     TAKES_LATENTS = 16
     SELECTS = 32
+    TIMES = 64
 
 
 @dataclass(frozen=True)
@@ -383,6 +385,11 @@ class Identity:
     def selects(self) -> bool:
         """Whether it chooses by itself which tensors it trains."""
         return bool(self.flags & IdentityFlags.SELECTS)
+
+    @property
+    def times_nodes(self) -> bool:
+        """Whether it keeps what each node takes."""
+        return bool(self.flags & IdentityFlags.TIMES)
 
     @property
     def refused_saved(self) -> bool:

@@ -62,8 +62,8 @@ class Target:
     hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
     map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
     its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are the
-    board's own, if for a ring they are larger. uart, flashing, emulation, output: the tables of
-    that name, [flash] and [emulate].
+    board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
+    uart, flashing, emulation, output: the tables of that name, [flash] and [emulate].
     """
 
     name: str
@@ -90,6 +90,7 @@ class Target:
     latent_bytes: int = 0
     remember: int = 0
     own_flash: Region | None = None
+    timing_bytes: int = 0
 
     @property
     def is_hosted(self) -> bool:
@@ -120,7 +121,7 @@ class Target:
 
     def firmware_bytes(self) -> int:
         """Static RAM besides arena and state."""
-        return self.protocol_bytes + self.driver_bytes
+        return self.protocol_bytes + self.driver_bytes + self.timing_bytes
 
     @property
     def protocol_bytes(self) -> int:

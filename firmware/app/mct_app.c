@@ -11,6 +11,12 @@ static mct_protocol protocol;
 _Static_assert(MCT_PROTOCOL_BYTES == 0 || sizeof protocol == MCT_PROTOCOL_BYTES,
                "PROTOCOL_BYTES of mcutrain/target.py is not the size of mct_protocol");
 
+#ifdef MCT_TIMED_NODES
+uint32_t mct_ticks(void) {
+    return (uint32_t)mct_board_cycles();
+}
+#endif
+
 void mct_app_run(void) {
     mct_board_start();
     mct_protocol_start(&protocol);

@@ -112,6 +112,12 @@ static uint32_t mct_put_text(uint8_t *to, const char *text) {
 #define MCT_SELECTS_FLAG 0u
 #endif
 
+#ifdef MCT_TIMED_NODES
+#define MCT_TIMES_FLAG 64u
+#else
+#define MCT_TIMES_FLAG 0u
+#endif
+
 /* Slots of the ring, and samples that were offered to it. */
 #ifdef MCT_REMEMBER
 #define MCT_RING(p) MCT_REMEMBER, (p)->store.seen
@@ -128,7 +134,7 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
     }
     const uint32_t flags = p->restored | (p->incomplete ? 0u : 2u) |
                            (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u) |
-                           MCT_LATENT_FLAG | MCT_SELECTS_FLAG;
+                           MCT_LATENT_FLAG | MCT_SELECTS_FLAG | MCT_TIMES_FLAG;
     const uint32_t numbers[] = {
         mct_position(),         MCT_INPUT_BYTES, MCT_OUTPUT_BYTES,     MCT_CLASSES,
         MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES, MCT_STATE_BYTES,      MCT_SAVED_BYTES,
@@ -464,6 +470,27 @@ static mct_outcome mct_read_output(mct_protocol *p, mct_body body) {
     return mct_done(count);
 }
 
+#ifdef MCT_TIMED_NODES
+/* An empty body forgets the times so far. */
+static mct_outcome mct_read_times(mct_body body) {
+    if (body.count == 0) {
+        mct_forget_times();
+        return mct_done(0);
+    }
+    uint32_t offset, count;
+    const uint32_t size = 4u * MCT_TIMED_NODES;
+    const mct_answer valid = mct_read_range(body, size, &offset, &count);
+    if (valid == MCT_ANSWER_OFFSET) {
+        return mct_refuse_at(valid, body, size);
+    }
+    if (valid != MCT_ANSWER_OK) {
+        return mct_refuse(valid);
+    }
+    memcpy(body.bytes, (const uint8_t *)mct_fewest_ticks() + offset, count);
+    return mct_done(count);
+}
+#endif
+
 static mct_answer mct_answer_of(mct_status status) {
     switch (status) {
     case MCT_OK:
@@ -694,6 +721,10 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
     case MCT_COMMAND_SELECT:
         return mct_select_at(p, body);
 #endif
+#ifdef MCT_TIMED_NODES
+    case MCT_COMMAND_TIMES:
+        return mct_read_times(body);
+#endif
     default:
         return mct_refuse(MCT_ANSWER_COMMAND);
     }
@@ -704,6 +735,9 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
 /* Commands that only read, with responses too long to keep: carried out again when repeated. */
 static bool mct_only_reads(uint8_t command) {
     return command == MCT_COMMAND_IDENTIFY || command == MCT_COMMAND_STATISTICS ||
+#ifdef MCT_TIMED_NODES
+           command == MCT_COMMAND_TIMES ||
+#endif
            command == MCT_COMMAND_READ_STATE || command == MCT_COMMAND_READ_OUTPUT;
 }
 

@@ -33,6 +33,7 @@ typedef enum {
     MCT_COMMAND_LATENT = 0x0E,
     MCT_COMMAND_REPLAY = 0x0F,
     MCT_COMMAND_SELECT = 0x10,
+    MCT_COMMAND_TIMES = 0x11,
     MCT_RESPONSE = 0x80,
 } mct_command;
 

@@ -2,6 +2,16 @@
 #include "mct_host.h"
 
 #include <string.h>
+#ifdef MCT_TIMED_NODES
+#include <time.h>
+
+/* Nanoseconds. */
+uint32_t mct_ticks(void) {
+    struct timespec now;
+    (void)timespec_get(&now, TIME_UTC);
+    return (uint32_t)now.tv_sec * 1000000000u + (uint32_t)now.tv_nsec;
+}
+#endif
 
 int32_t mct_host_train(int32_t samples, const int8_t *x, const int32_t *labels,
                        const mct_learning_rate *rates, mct_result *results) {

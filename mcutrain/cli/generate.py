@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,6 +14,9 @@ from mcutrain.cli import options
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
 from mcutrain.cli.plan import FORGETS
 from mcutrain.cli.samples import Mean, Std, normalization
+
+if TYPE_CHECKING:
+    from mcutrain.target import Target
 
 
 def generate(
@@ -76,6 +79,14 @@ def generate(
     ] = None,
     elastic: options.IsElastic = False,
     profile: options.Profile = None,
+    timed: Annotated[
+        bool,
+        typer.Option(
+            "--timed",
+            help="With --board: firmware that looks at the clock around each node, for "
+            "`mcutrain profile DIR --port P`.",
+        ),
+    ] = False,
     remember: options.Remember = 0,
     json: options.Json = False,
 ) -> None:
@@ -90,6 +101,7 @@ def generate(
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
     from mcutrain.codegen import Interface
+    from mcutrain.cost.profile import timing_of
     from mcutrain.data import read_names
     from mcutrain.functions.planning import (
         board_facts,
@@ -114,18 +126,20 @@ def generate(
                 "--remember": remember > 0,
                 "--elastic": elastic,
                 "--profile": profile is not None,
+                "--timed": timed,
             }
         )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
         return
     target = target_of(board, slots)
     _check_profile(profile, elastic)
+    _check_timed(timed, target)
     is_tail = part == "tail"
     flags = replace(
         step_flags.options(scheme, no_qas),
         part="tail" if is_tail else "whole",
         latent=latent or options.AUTO,
-        elastic=elastic,
+        elastic=elastic or timed,
     )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
@@ -135,7 +149,8 @@ def generate(
         normalization(mean, std),
         None if is_tail else latent,
         remember,
-        elastic_times(step, target, profile),
+        elastic_times(step, target, profile) if elastic else None,
+        None if target is None or not timed else timing_of(step.plan, target.isa),
     )
     target = on_board(target, step, interface)
     with writing(output):
@@ -189,6 +204,11 @@ def generate(
 def _check_profile(profile: Path | None, elastic: bool) -> None:
     if profile is not None and not elastic:
         raise typer.BadParameter("is for --elastic: give that, too", param_hint="--profile")
+
+
+def _check_timed(timed: bool, target: Target | None) -> None:
+    if timed and target is None:
+        raise typer.BadParameter("is of a board's clock: give --board, too", param_hint="--timed")
 
 
 def _check_front(given: Mapping[str, bool]) -> None:

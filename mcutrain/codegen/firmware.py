@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -37,6 +38,8 @@ CHIP_FLAGS = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-
 CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-L.")
 FIRST_ADDRESS = 0x10000000
 SAVED_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
+TIMING_BYTES = 8
+"""Of SRAM for each node that is timed, and for all together."""
 NAME_BYTES = 80
 """The most that a response has room for of each of the names of board, model and scheme."""
 
@@ -194,6 +197,8 @@ def with_latents(
 ) -> Target:
     """The board as its firmware uses it. program_bytes: that slots for a ring leave in flash; at
     least the constants. Raises PlanError, TargetError."""
+    if interface.timing is not None:
+        target = replace(target, timing_bytes=TIMING_BYTES * (1 + len(interface.timing.nodes)))
     if interface.wanted_latent is None:
         return target
     training = plan.training

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 
@@ -25,10 +25,14 @@ from mcutrain.sparse.elastic import words
 
 @dataclass(frozen=True)
 class Call:
-    """One statement and what it computes. condition: in C, on which it does; empty: always."""
+    """One statement and what it computes. condition: in C, on which it does; empty: always.
+
+    node: whose time it takes; of a segment the first.
+    """
 
     comment: str
     code: str
+    node: str
     condition: str = ""
 
 
@@ -60,16 +64,21 @@ class Program:
     """The statements of inference, of a training step and of an update, and all they refer to.
 
     latent: what both may begin with, then `front` has the statements before it, and `infer` and
-    `forward` only those behind it.
+    `forward` only those behind it. timed: nodes by whose number steps keep the time that they take.
     """
 
     def __init__(
-        self, plan: TrainingPlan, prefix: str = "mct", latent: Latent | None = None
+        self,
+        plan: TrainingPlan,
+        prefix: str = "mct",
+        latent: Latent | None = None,
+        timed: Sequence[str] = (),
     ) -> None:
         self.prefix = prefix
         self.plan = plan
         self.latent = latent
         self.training = plan.training
+        self._timed = {name: i for i, name in enumerate(timed)}
         self.constants: dict[str, tuple[str, Tensor]] = {}
         self.kernels: dict[str, set[str]] = {}
         self._declarations = Declarations()
@@ -82,12 +91,12 @@ class Program:
             self._segment(segment, number) for number, segment in enumerate(plan.segments)
         )
         begin = 0 if latent is None else latent.position
-        self.front = self._calls(self.training.graph, nodes[:begin])
+        self.front = self._steps_calls(nodes[:begin])
         self.infer = self._calls(self.training.forward, self.training.forward.nodes[begin:])
-        self.forward = self._calls(self.training.graph, nodes[begin:loss])
-        self.loss = self._calls(self.training.graph, nodes[loss : loss + 1])
-        self.backward = self._calls(self.training.graph, nodes[loss + 1 :])
-        self.apply = self._calls(self.training.graph, self.training.apply)
+        self.forward = self._steps_calls(nodes[begin:loss])
+        self.loss = self._steps_calls(nodes[loss : loss + 1])
+        self.backward = self._steps_calls(nodes[loss + 1 :])
+        self.apply = self._steps_calls(self.training.apply)
         self.initial = self._initial_state()
 
     @property
@@ -179,6 +188,17 @@ class Program:
         """Whether the input is never in memory as a whole."""
         return any(segment.is_fed for segment in self.segments)
 
+    def timed(self, node: str, statement: str) -> str:
+        """The statement, with its time kept as the node's if nodes are timed."""
+        if node not in self._timed:
+            return statement
+        return f"TIMED({self._timed[node]}, {statement.removesuffix(';')});"
+
+    def _steps_calls(self, nodes: Iterable[Node]) -> tuple[Call, ...]:
+        """Of training steps."""
+        calls = self._calls(self.training.graph, nodes)
+        return tuple(replace(call, code=self.timed(call.node, call.code)) for call in calls)
+
     def _calls(self, graph: Graph, nodes: Iterable[Node]) -> tuple[Call, ...]:
         """A segment is one call, in the place of the first of its nodes; a fed one is none."""
         streamed = {name: i for i, s in enumerate(self.plan.segments) for name in s.nodes}
@@ -190,7 +210,7 @@ class Program:
             elif number is not None and not self.segments[number].is_fed:
                 segment = self.segments[number]
                 code = f"mct_segment_compute(&{segment.name}, arena.bytes);"
-                calls[number] = Call(segment.comment, code)
+                calls[number] = Call(segment.comment, code, node.name)
         return tuple(calls.values())
 
     def _segment(self, segment: Segment, number: int) -> SegmentCode:
@@ -241,7 +261,8 @@ class Program:
                 return f"strip->x[{stage.reads.index(node.inputs[operand.index])}]"
             return self._operand(graph, node, operand)
 
-        code = self._declarations.rows(call, operand, node.name, sets)
+        *copies, statement = self._declarations.rows(call, operand, node.name, sets)
+        code = (*copies, self.timed(node.name, statement))
         text = comment(f"{node.name}: {type_text(graph.tensors[node.outputs[0]].type)}")
         numbers = (rows.span, rows.stride, rows.pad, stage.strip, segment.sources + place, first)
         row = ", ".join(map(str, (name, *numbers, len(stage.reads))))
@@ -253,7 +274,7 @@ class Program:
         code = self._declarations.call(call, partial(self._operand, graph, node), node.name)
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
         text = comment(f"{node.name}: {outputs}")
-        return Call(text, code, self._condition(node))
+        return Call(text, code, node.name, self._condition(node))
 
     def _condition(self, node: Node) -> str:
         """Whether one of the elastic tensors that need a node is selected, in C."""
@@ -274,6 +295,12 @@ class Program:
             return f"(void *)(arena.bytes + {offset})"
         names = node.inputs if operand.kind == "input" else node.outputs
         return self.expression(graph, names[operand.index])
+
+    @property
+    def feed(self) -> str:
+        """The statement that computes with rows of the sample, if the input is fed."""
+        call = "mct_segment_feed(&segment_1, arena.bytes, offset, bytes, count);"
+        return self.timed(self.plan.segments[0].name, call)
 
     @property
     def fed(self) -> str:

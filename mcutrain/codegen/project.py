@@ -141,7 +141,9 @@ def generate(
     wanted = interface.wanted_latent
     is_tail = plan.training.is_tail
     latent = None if wanted is None or is_tail else find_latent(plan, wanted)
-    program = Program(plan, interface.prefix, latent)
+    timing = interface.timing
+    timed = () if timing is None else tuple(node.name for node in timing.nodes)
+    program = Program(plan, interface.prefix, latent, timed)
     isa = "portable" if target is None else target.isa
     found = firmware_files(program, isa, interface.elastic is not None)
     if target is None:  # a board's samples come from its host, which varies them
@@ -300,6 +302,8 @@ def template_values(
         "exponents": list(lines(program.exponents)),
         "input": None if program.is_fed else program.expression(training.forward, training.x),
         "fed": program.fed if program.is_fed else None,
+        "feed": program.feed if program.is_fed else None,
+        "timed": 0 if interface.timing is None else len(interface.timing.nodes),
         "segments": program.segments,
         "output": program.expression(training.forward, output),
         "latent": _latent(program),
@@ -529,5 +533,6 @@ def manifest(
         begins_with=training.x if training.is_tail else "",
         gate=_gate_facts(plan),
         elastic=_selection_facts(plan, interface.elastic),
+        timing=interface.timing,
         recipe=recipe,
     )

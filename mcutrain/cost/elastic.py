@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.cost.instructions import USUAL_ISA, estimate
@@ -25,17 +25,25 @@ def elastic_times(
     A node that one tensor alone needs counts as its update; what several need is what passing the
     gradient back to them takes.
     """
-    served = training.served
-    count = len(training.elastic)
+    always = [k for k, tensor in enumerate(training.elastic) if tensor.is_always_trained]
+    problem = problem_of(training.served, len(training.elastic), always, node_times)
+    forward = sum(time for name, time in node_times.items() if name not in training.served)
+    return ElasticTimes(forward, problem, unit)
+
+
+def problem_of(
+    needed_by: Mapping[str, Collection[int]],
+    count: int,
+    always: Sequence[int],
+    node_times: Mapping[str, int],
+) -> ElasticProblem:
+    """What there is to choose from. needed_by: of each node behind the loss, tensors of `count`."""
     updates = [0] * count
-    shared = [name for name, tensors in served.items() if len(tensors) > 1]
-    for name, tensors in served.items():
+    shared = [name for name, tensors in needed_by.items() if len(tensors) > 1]
+    for name, tensors in needed_by.items():
         if len(tensors) == 1:
             updates[next(iter(tensors))] += node_times[name]
     needs = [
-        frozenset(i for i, name in enumerate(shared) if k in served[name]) for k in range(count)
+        frozenset(i for i, name in enumerate(shared) if k in needed_by[name]) for k in range(count)
     ]
-    always = [k for k, tensor in enumerate(training.elastic) if tensor.is_always_trained]
-    problem = ElasticProblem.of(needs, [node_times[name] for name in shared], updates, always)
-    forward = sum(time for name, time in node_times.items() if name not in served)
-    return ElasticTimes(forward, problem, unit)
+    return ElasticProblem.of(needs, [node_times[name] for name in shared], updates, always)

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.cost.elastic import elastic_times, estimated_times
-from mcutrain.cost.instructions import estimate, nodes_of
+from mcutrain_host.manifest import TimedNode, Timing
+
+from mcutrain.cost.elastic import elastic_times, estimated_times, problem_of
+from mcutrain.cost.instructions import USUAL_ISA, estimate, nodes_of
 from mcutrain.errors import ModelError
 from mcutrain.memplan import TrainingPlan
 from mcutrain.sparse.elastic import ElasticTimes
 
 Pass = Literal["forward", "backward", "update"]
+INSTRUCTIONS, CYCLES, NANOSECONDS = "instructions", "cycles", "ns"
 
 
 @dataclass(frozen=True)
 class NodeProfile:
-    """Instructions of a node.
+    """What a node takes.
 
     kernel: its function. of: forward with the loss; backward if several tensors need what it makes
-    of the gradient; update if one alone does: `tensor`. counted: None if nobody did.
+    of the gradient; update if one alone does: `tensor`. estimated: instructions. counted: in the
+    profile's unit; None if nobody did.
     """
 
     name: str
@@ -34,14 +37,14 @@ class NodeProfile:
     counted: int | None
 
     @property
-    def instructions(self) -> int:
-        """Counted if they were."""
+    def time(self) -> int:
+        """Counted if it was."""
         return self.estimated if self.counted is None else self.counted
 
 
 @dataclass(frozen=True)
 class TensorProfile:
-    """Instructions of what a tensor alone needs, and of passing the gradient on to it."""
+    """Time of what a tensor alone needs, and of passing the gradient on to it."""
 
     name: str
     update: int
@@ -51,51 +54,103 @@ class TensorProfile:
 
 @dataclass(frozen=True)
 class StepProfile:
-    """Of a step that trains everything. tensors: nearest to the loss first."""
+    """Of a step that trains everything. tensors: nearest to the loss first. unit: of times."""
 
     isa: str
     nodes: tuple[NodeProfile, ...]
     tensors: tuple[TensorProfile, ...]
+    unit: str = INSTRUCTIONS
 
-    def instructions(self, of: Pass) -> int:
+    def time(self, of: Pass) -> int:
         """Of all nodes of a pass."""
-        return sum(node.instructions for node in self.nodes if node.of == of)
+        return sum(node.time for node in self.nodes if node.of == of)
+
+    @property
+    def per_instruction(self) -> float | None:
+        """Of what was counted, for each instruction that was estimated."""
+        counted = sum(node.counted or 0 for node in self.nodes)
+        return counted / sum(node.estimated for node in self.nodes) if counted else None
 
     @property
     def error(self) -> float | None:
-        """Of the estimate: its difference to what was counted, as a share of that."""
+        """Of the estimate: its difference to instructions that were counted, as a share of them."""
         counted = sum(node.counted or 0 for node in self.nodes)
-        return sum(node.estimated for node in self.nodes) / counted - 1 if counted else None
+        if not counted or self.unit != INSTRUCTIONS:
+            return None
+        return sum(node.estimated for node in self.nodes) / counted - 1
+
+    @property
+    def misplaced(self) -> float | None:
+        """The share of the time that the estimate gives to other nodes than those that take it."""
+        rate = self.per_instruction
+        if rate is None:
+            return None
+        off = sum(abs(rate * node.estimated - (node.counted or 0)) for node in self.nodes)
+        return off / 2 / sum(node.counted or 0 for node in self.nodes)
+
+
+def timing_of(plan: TrainingPlan, isa: str) -> Timing:
+    """The nodes of an elastic step for a program that times them, without views.
+
+    isa: whose instructions are estimated; USUAL_ISA's where it has no model, as the host's.
+    """
+    training = plan.training
+    estimated = estimate(training, isa, plan.segments)
+    isa = isa if estimated else USUAL_ISA
+    estimated = estimated or estimate(training, isa, plan.segments)
+    applied = {node.name for node in training.apply}
+    return Timing(
+        isa=isa,
+        nodes=tuple(
+            TimedNode(
+                name=name,
+                kernel=kernel,
+                estimated=estimated[name],
+                needed_by=tuple(sorted(training.served.get(name, ()))),
+                every=training.accumulate if name in applied else 1,
+            )
+            for name, kernel in nodes_of(training).items()
+            if kernel
+        ),
+        tensors=tuple(tensor.name for tensor in training.elastic),
+        always=tuple(i for i, t in enumerate(training.elastic) if t.is_always_trained),
+    )
 
 
 def profile_step(
     plan: TrainingPlan, isa: str, counted: Mapping[str, int] | None = None
 ) -> StepProfile:
     """Of an elastic step. counted: what counting.count_instructions found, by node."""
-    training = plan.training
-    estimated = estimate(training, isa, plan.segments)
+    return profile_of(timing_of(plan, isa), counted)
+
+
+def profile_of(
+    timing: Timing, counted: Mapping[str, int] | None = None, unit: str = INSTRUCTIONS
+) -> StepProfile:
+    """Of such a step. counted: by node, in this unit."""
     nodes = tuple(
         NodeProfile(
-            name,
-            kernel,
-            *_place(training, name),
-            estimated[name],
-            None if counted is None else counted[name],
+            node.name,
+            node.kernel,
+            *_place(timing, node),
+            node.estimated,
+            None if counted is None else counted[node.name],
         )
-        for name, kernel in nodes_of(training).items()
-        if kernel
+        for node in timing.nodes
     )
-    problem = elastic_times(training, estimated if counted is None else counted).problem
+    needed_by = {node.name: node.needed_by for node in timing.nodes if node.needed_by}
+    times = {node.name: node.time for node in nodes}
+    problem = problem_of(needed_by, len(timing.tensors), timing.always, times)
     tensors = tuple(
         TensorProfile(
-            tensor.name,
+            name,
             problem.update_times[k],
             next(reach.time for reach in problem.reaches if k in reach.tensors),
-            tensor.is_always_trained,
+            k in timing.always,
         )
-        for k, tensor in enumerate(training.elastic)
+        for k, name in enumerate(timing.tensors)
     )
-    return StepProfile(isa, nodes, tensors)
+    return StepProfile(timing.isa, nodes, tensors, unit)
 
 
 def times_of(plan: TrainingPlan, isa: str, profile: Path | None = None) -> ElasticTimes:
@@ -111,6 +166,7 @@ def read_times(path: Path, plan: TrainingPlan) -> ElasticTimes:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         nodes = {str(n["name"]): (str(n["kernel"]), _time_of(n)) for n in values["nodes"]}
+        unit = str(values.get("unit", INSTRUCTIONS))
     except OSError as error:
         raise ModelError(f"cannot read the profile {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -127,7 +183,7 @@ def read_times(path: Path, plan: TrainingPlan) -> ElasticTimes:
             "the same flags"
         )
     times = {name: nodes[name][1] if kernel else 0 for name, kernel in expected.items()}
-    return elastic_times(plan.training, times)
+    return elastic_times(plan.training, times, unit)
 
 
 def _time_of(node: Mapping[str, Any]) -> int:
@@ -137,11 +193,10 @@ def _time_of(node: Mapping[str, Any]) -> int:
     return time
 
 
-def _place(training: TrainGraph, node: str) -> tuple[Pass, str | None]:
+def _place(timing: Timing, node: TimedNode) -> tuple[Pass, str | None]:
     """Which pass a node belongs to, and the tensor that alone needs it."""
-    needed_by = training.served.get(node)
-    if needed_by is None:
+    if not node.needed_by:
         return "forward", None
-    if len(needed_by) != 1:
+    if len(node.needed_by) != 1:
         return "backward", None
-    return "update", training.elastic[next(iter(needed_by))].name
+    return "update", timing.tensors[node.needed_by[0]]

@@ -91,6 +91,16 @@ class LibrarySimulator:
         chosen = words(tensors, self.sizes.tensors)
         self._library.mct_select((ctypes.c_uint32 * len(chosen))(*chosen))
 
+    def forget_times(self) -> None:
+        """Of nodes that are timed, those so far."""
+        self._library.mct_forget_times()
+
+    def fewest_ticks(self, nodes: int) -> tuple[int, ...]:
+        """Of each node that is timed, in a step; 2^32 - 1 if it did not run."""
+        place = self._library.mct_fewest_ticks
+        place.restype = ctypes.POINTER(ctypes.c_uint32)
+        return tuple(place()[:nodes])
+
     def latents(self, x: Array, shape: tuple[int, ...]) -> Array:
         """The latents of samples, int8 [n, *shape], by C that was generated with one."""
         samples = np.ascontiguousarray(x, np.int8).reshape(len(x), self.sizes.input_bytes)

@@ -16,8 +16,8 @@ import pytest
 from tests.protocol.device import HERE, compile_c
 
 SANITIZE = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
-ALL_COMMANDS = ("-DMCT_FORWARD_TIME=1u",)
-"""The device that chooses what it trains."""
+ALL_COMMANDS = ("-DMCT_FORWARD_TIME=1u", "-DMCT_TIMED_NODES=200")
+"""The device that chooses what it trains, and times its nodes: more than a body holds."""
 SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "10"))
 
 

@@ -97,6 +97,18 @@ mct_status mct_reselect(uint32_t share_q16, uint32_t every, const uint8_t before
 }
 #endif
 
+#ifdef MCT_TIMED_NODES
+static uint32_t ticks[MCT_TIMED_NODES];
+
+const uint32_t *mct_fewest_ticks(void) {
+    return ticks;
+}
+
+void mct_forget_times(void) {
+    memset(ticks, 0xFF, sizeof ticks);
+}
+#endif
+
 uint8_t *mct_state_bytes(void) {
     return state;
 }

@@ -39,6 +39,11 @@ mct_status mct_train_latent(const int8_t *latent, int32_t label, mct_learning_ra
                             mct_result *result);
 #endif
 
+#ifdef MCT_TIMED_NODES
+const uint32_t *mct_fewest_ticks(void);
+void mct_forget_times(void);
+#endif
+
 #ifdef MCT_FORWARD_TIME
 #include "mct_selection.h"
 void mct_select_all(void);
