@@ -28,12 +28,7 @@ def missing(unit: Sequence[str], files: Mapping[str, str]) -> list[str]:
     Not what they include only if it is there.
     """
     there = {name.rpartition("/")[2] for name in unit}
-    included = {
-        path
-        for name in unit
-        for quote, path in _includes(files[name])
-        if quote == '"' and path not in _ASKED.findall(files[name])
-    }
+    included = {path for name in unit for path in _demanded(files[name])}
     return sorted(path for path in included if path.rpartition("/")[2] not in there)
 
 
@@ -55,3 +50,10 @@ def _included(
 def _includes(text: str) -> tuple[tuple[str, str], ...]:
     """Of each, `"` or `<`, and the path."""
     return tuple(_INCLUDE.findall(text))
+
+
+@lru_cache(maxsize=1024)
+def _demanded(text: str) -> tuple[str, ...]:
+    """The paths in quotes, without those that it asks for first."""
+    asked = _ASKED.findall(text)
+    return tuple(path for quote, path in _includes(text) if quote == '"' and path not in asked)

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mcutrain_host.cache import cache_folder, keep, read
@@ -39,7 +40,7 @@ class KeptObjects:
         if self.identity is None or unit is None or missing(unit, self.files):
             return None
         searched = [d for d in self.include_dirs if _is_above(d, unit)]
-        texts = [(name, self.files[name]) for name in unit]
+        texts = [(name, _digest(self.files[name])) for name in unit]
         key = repr((self.identity, tuple(flags), searched, texts))
         with suppress(CacheError):
             return cache_folder() / "objects" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.o"
@@ -75,6 +76,12 @@ def put(place: Path | None, made: Path) -> None:
     with suppress(CacheError):
         if place is not None:
             keep(made, place)
+
+
+@lru_cache(maxsize=1024)
+def _digest(text: str) -> str:
+    """Of a file: forty units include the same headers."""
+    return hashlib.sha256(text.encode("latin-1")).hexdigest()
 
 
 def _is_above(folder: str, unit: Sequence[str]) -> bool:

@@ -37,7 +37,7 @@ class Stage:
     rows: Rows
     strip: int = 1
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """The tensors that it reads row by row, each once."""
         return tuple(dict.fromkeys(self.node.inputs[i] for i in self.rows.inputs))
@@ -224,6 +224,20 @@ def in_strips(stages: Iterable[Stage], strip: int) -> tuple[Stage, ...]:
 
 
 @dataclass(frozen=True)
+class _Part:
+    """What a stage adds to the segments that it is in. last: the last step that reads its output.
+
+    overhead: instructions of more than one call.
+    """
+
+    output: str
+    reads: tuple[str, ...]
+    last: int
+    scratch_bytes: int
+    overhead: int
+
+
+@dataclass(frozen=True)
 class Front:
     """What segments are chosen of: the nodes of a schedule before its loss.
 
@@ -325,12 +339,15 @@ class Front:
             for t, room in zip(run.tensors, course_rooms, strict=True)
         }
         rows = {t.name: t.rows for t in run.tensors}
-        scratch = [
-            align_up(node_call(self.graph, s.node).scratch_bytes, self.align_bytes) for s in stages
-        ]
+        parts = []
+        for stage in stages:
+            output = stage.node.outputs[0]
+            scratch = align_up(node_call(self.graph, stage.node).scratch_bytes, self.align_bytes)
+            overhead = self._overhead(stage, rows[output])
+            parts.append(_Part(output, stage.reads, self.last(output), scratch, overhead))
         overlays = self._overlays(first, stages)
         for begin in range(len(stages)):
-            yield from self._sizes_from(first, begin, stages, known, rows, scratch, overlays)
+            yield from self._sizes_from(first, begin, parts, known, overlays)
 
     def _is_fed(self, first: int, end: int, sources: Iterable[str]) -> bool:
         """Whether the steps [first, end) run first, and nobody else reads the input."""
@@ -343,35 +360,31 @@ class Front:
         self,
         first: int,
         begin: int,
-        stages: tuple[Stage, ...],
+        parts: Sequence[_Part],
         known: Mapping[str, tuple[int, int]],
-        rows: Mapping[str, int],
-        scratch: Sequence[int],
         overlays: Sequence[tuple[str, str]],
     ) -> Iterator[tuple[int, int, int, int]]:
         """Those that begin with one stage."""
-        alive = self._alive_before(first + begin)
-        kept = sum(alive.values())
-        ending: dict[int, list[int]] = {}
+        kept = sum(self._alive_before[first + begin].values())
+        ending: dict[int, int] = {}
         sources: set[str] = set()
         overhead = most_scratch = 0
         made: set[str] = set()
-        for i in range(begin, len(stages)):
-            stage, end = stages[i], first + i + 1
-            output = stage.node.outputs[0]
-            sources.update(set(stage.reads) - made)
-            made.add(output)
-            whole, ring = known[output]
+        for i in range(begin, len(parts)):
+            part, end = parts[i], first + i + 1
+            sources.update(name for name in part.reads if name not in made)
+            made.add(part.output)
+            whole, ring = known[part.output]
             kept += whole
-            ending.setdefault(self.last(output), []).append(whole - ring)
-            kept -= sum(ending.pop(end - 1, []))
-            most_scratch = max(most_scratch, scratch[i])
-            overhead += self._overhead(stage, rows[output])
+            ending[part.last] = ending.get(part.last, 0) + whole - ring
+            kept -= ending.pop(end - 1, 0)
+            most_scratch = max(most_scratch, part.scratch_bytes)
+            overhead += part.overhead
             progress = align_up(PROGRESS_BYTES * (len(sources) + len(made)), self.align_bytes)
             total = kept + most_scratch + progress
             if self._is_fed(first + begin, end, sources):
                 total -= known[self.x][0] - known[self.x][1]
-            else:
+            elif overlays:
                 pairs = [(x, y) for x, y in overlays if x in sources and y in made]
                 sizes = {y: known[y][self.last(y) < end] for _, y in pairs}
                 total -= sum(sizes[y] for y in _chosen(pairs, sizes))
@@ -405,14 +418,15 @@ class Front:
         types = {name: t.type.shape for name, t in self.graph.tensors.items()}
         return {name: shape[1] for name, shape in types.items() if len(shape) == 4}
 
-    def _alive_before(self, step: int) -> dict[str, int]:
-        """Bytes of what earlier steps made, or the input, and a step or a later one reads."""
-        found = {}
-        made = [self.x, *(name for node in self.nodes[:step] for name in node.outputs)]
-        for name in made:
-            if name not in self.known and self.last(name) >= step:
-                size_bytes = self.graph.tensors[name].type.size_bytes
-                found[name] = align_up(size_bytes, self.align_bytes)
+    @cached_property
+    def _alive_before(self) -> list[dict[str, int]]:
+        """For each step: bytes of what was there before it, and it or a later one reads."""
+        found, made = [], {self.x}
+        for step, node in enumerate(self.nodes[: self.end]):
+            made = {name for name in made if self.last(name) >= step and name not in self.known}
+            types = {name: self.graph.tensors[name].type for name in made}
+            found.append({n: align_up(t.size_bytes, self.align_bytes) for n, t in types.items()})
+            made.update(node.outputs)
         return found
 
     @cached_property
@@ -488,7 +502,7 @@ class Front:
 
     def _size(self, segment: Segment) -> int:
         """Bytes alive while it runs."""
-        alive = self._alive_before(segment.first)
+        alive = dict(self._alive_before[segment.first])
         if segment.is_fed:
             del alive[self.x]
         own = segment.tensors if segment.is_fed else segment.tensors[segment.sources :]
