@@ -108,6 +108,17 @@ def _bytecode() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _disk() -> Iterator[None]:
+    """Nobody waits for the disk: thousands of small files, and no power cut that tests could see.
+
+    That bytes are sent there before a file has its name is said by tests that note the calls.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda number: None)
+        yield
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """64 KB, where the system lets us make such a disk."""

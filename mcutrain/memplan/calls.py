@@ -8,6 +8,12 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ir.op import INT32_MAX, KernelCall, Op
 
+ASKED_AT_MOST = 4096
+
+_ASKED: dict[tuple[int, ...], tuple[tuple[object, ...], KernelCall]] = {}
+"""What is asked again and again while one step is planned, by the identities of the operator and
+the types, which are kept beside the answer: comparing their values takes longer than planning."""
+
 
 @lru_cache(maxsize=2048)
 def kernel_call(
@@ -19,10 +25,19 @@ def kernel_call(
 
 def node_call(graph: Graph, node: Node) -> KernelCall:
     """A node's. Raises UnsupportedError if a number of it cannot be written in C."""
+    types, results = graph.types(node.inputs), graph.types(node.outputs)
+    asked = (node.op, *types, *results)
+    identities = (len(types), *map(id, asked))
+    if known := _ASKED.get(identities):
+        return known[1]
     try:
-        return _checked_call(node.op, graph.types(node.inputs), graph.types(node.outputs))
+        call = _checked_call(node.op, types, results)
     except ValueError as error:
         raise _wrong(node, str(error)) from error
+    if len(_ASKED) >= ASKED_AT_MOST:
+        _ASKED.clear()
+    _ASKED[identities] = asked, call
+    return call
 
 
 @lru_cache(maxsize=2048)
