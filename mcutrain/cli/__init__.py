@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Annotated, ParamSpec
 
 import typer
@@ -118,10 +118,17 @@ def root(
     """
 
 
+@lru_cache(maxsize=1)
+def _commands() -> Callable[[], None]:
+    """All of them, read once in a process: that takes longer than most of what they do."""
+    commands: Callable[[], None] = typer.main.get_command(app)
+    return commands
+
+
 def main() -> None:
     """The entry point: errors of the user's as one sentence."""
     try:
-        app()
+        _commands()()
     except (McutrainError, HostError) as error:
         _fail(str(error))
     except OSError as error:

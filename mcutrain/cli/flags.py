@@ -31,6 +31,7 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     run.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]
+    run.__annotations__ = {}  # as text, typer would compile those of all commands at each start
     return run
 
 
