@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Draw what lies in a folder as report.html: one file, readable without a network.
 
-    The log of `mcutrain train`, an analysis and a scheme in the folder are added to it.
+    The log of `mcutrain train`, an analysis, a profile and a scheme in the folder are added to it.
 
     Example: `mcutrain report project`
     """

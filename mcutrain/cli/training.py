@@ -128,10 +128,13 @@ def selection_lines(
     decisions: Sequence[Decision], tensors: Sequence[ElasticTensor]
 ) -> Iterator[str]:
     """What an elastic run trained, a line for each selection."""
+    from mcutrain.simulation.elastic import LEAST_IMPORTANCE
+
     title = "trained"
     for decision in decisions:
         facts = decision_facts(decision, tensors)
-        most = sorted(facts["importance"].items(), key=lambda item: -item[1])[:3]
+        has_helped = max(decision.importance) > LEAST_IMPORTANCE  # else all are alike
+        most = sorted(facts["importance"].items(), key=lambda item: -item[1])[: 3 * has_helped]
         because = ", ".join(f"{name} {percent(share)}" for name, share in most if share > LEAST)
         yield (
             f"{title:16}{len(decision.tensors)} of {len(tensors)} tensors from step "

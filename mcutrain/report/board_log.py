@@ -1,4 +1,4 @@
-"""The log of `mcutrain train` as a learning curve."""
+"""The log of `mcutrain train` as a learning curve, and what an elastic run chose to train."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from mcutrain.errors import ReportError
-from mcutrain.report.learning import Curve, Point
+from mcutrain.report.learning import Choice, Curve, Point
 
 MOST_POINTS = 40
 FEWEST_STEPS = 20
 """A point of the curve is the mean of at least so many steps."""
-EVENTS = ("connected", "restarted", "step", "evaluated")
+EVENTS = ("connected", "restarted", "step", "evaluated", "selected")
 
 
 def read_log(path: Path) -> Curve | None:
@@ -22,6 +22,15 @@ def read_log(path: Path) -> Curve | None:
 
     A line that a power cut left in part, at the end, is left out. Raises ReportError for others.
     """
+    return _read(path).curve()
+
+
+def read_choices(path: Path) -> tuple[Choice, ...]:
+    """What the last run of the same file chose to train, in order. Raises ReportError."""
+    return tuple(choice for _, choice in sorted(_read(path).choices.items()))
+
+
+def _read(path: Path) -> _Found:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -29,7 +38,7 @@ def read_log(path: Path) -> Curve | None:
     found = _Found()
     for number, line in enumerate(lines[:-1], 1):
         found.add(_event(line, f"{path}, line {number}"))
-    return found.curve()
+    return found
 
 
 @dataclass
@@ -39,6 +48,7 @@ class _Found:
     board: str = "board"
     steps: dict[int, tuple[float, bool | None]] = field(default_factory=dict)
     tests: dict[int, float | None] = field(default_factory=dict)
+    choices: dict[int, Choice] = field(default_factory=dict)
 
     def add(self, event: dict[str, Any]) -> None:
         position = event["position"]
@@ -46,10 +56,14 @@ class _Found:
             self.steps[position] = event["loss"], event.get("is_right")
         elif event["event"] == "evaluated":
             self.tests[position] = event.get("accuracy")
+        elif event["event"] == "selected":
+            importance = event.get("importance", {})
+            self.choices[position] = Choice(position, tuple(event["tensors"]), importance)
         elif event["event"] in ("connected", "restarted"):
             # what was learnt after the last save is lost, or the run began anew
             self.steps = {k: v for k, v in self.steps.items() if k <= position}
             self.tests = {k: v for k, v in self.tests.items() if k <= position}
+            self.choices = {k: v for k, v in self.choices.items() if k <= position}
             self.board = str(event.get("board", self.board))
 
     def curve(self) -> Curve | None:
@@ -77,7 +91,19 @@ def _event(line: bytes, where: str) -> dict[str, Any]:
             _check(event, "is_right", bool, where)
     if event["event"] == "evaluated" and "loss" not in event:
         _check(event, "accuracy", float, where)
+    if event["event"] == "selected":
+        _check_choice(event, where)
     return event
+
+
+def _check_choice(event: dict[str, Any], where: str) -> None:
+    names, importance = event.get("tensors"), event.get("importance", {})
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ReportError(f"{where}: tensors is {str(names)[:40]!r}")
+    if not isinstance(importance, dict):
+        raise ReportError(f"{where}: importance is {str(importance)[:40]!r}")
+    for name in importance:
+        _check(importance, name, float, where)
 
 
 def _check(event: dict[str, Any], key: str, kind: type, where: str) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mcutrain.report.checks import at_least_0, one_of
-from mcutrain.report.learning import Analysis, Chosen, Compared, Curve, SweepPoint
+from mcutrain.report.learning import (
+    Analysis,
+    Choices,
+    Chosen,
+    Compared,
+    Curve,
+    Profile,
+    SweepPoint,
+)
 
 FORMAT = 1
 KINDS = ("activation", "ring", "mask", "gradient", "weights", "scratch", "other")
@@ -151,7 +159,8 @@ class Report:
     """Everything that is known of a model's training on a board.
 
     scheme: its name, scheme_toml: the whole of it. selection: what `mcutrain select` chose and why;
-    sweep: the same for each budget. commands: what was typed to make this.
+    sweep: the same for each budget. choices: what an elastic run trained; profile: what a step
+    takes. commands: what was typed to make this.
     """
 
     model: str
@@ -169,6 +178,8 @@ class Report:
     curves: tuple[Curve, ...] = ()
     comparison: tuple[Compared, ...] = ()
     commands: tuple[str, ...] = ()
+    choices: Choices | None = None
+    profile: Profile | None = None
     format: int = field(default=FORMAT)
 
     def __post_init__(self) -> None:

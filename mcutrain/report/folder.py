@@ -7,32 +7,38 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.manifest import FILE
+
 from mcutrain.errors import ReportError
-from mcutrain.report.board_log import read_log
+from mcutrain.report.board_log import read_choices, read_log
 from mcutrain.report.content import Report
 from mcutrain.report.json_values import from_json, from_values, known, parse
-from mcutrain.report.learning import Analysis, Chosen, Curve
-from mcutrain.report.project import read_project, read_text
+from mcutrain.report.learning import Analysis, Choices, Chosen, Curve, Profile
+from mcutrain.report.project import manifest_of, read_project, read_text
 from mcutrain.report.write import JSON
 from mcutrain.sparse.contribution import Contributions
 from mcutrain.sparse.selection import Selection
 
 LOG, ANALYSIS, SELECTION, SCHEME = "train.jsonl", "analysis.json", "selection.json", "scheme.toml"
+PROFILE = "profile.json"
 
 
 def read_folder(folder: Path) -> Report:
-    """The report, with the log, analysis, selection and scheme that lie beside it.
+    """The report, with the log, analysis, selection, profile and scheme that lie beside it.
 
     Raises ReportError if there is none, or if a file is damaged.
     """
     report = _begin(folder)
     if (folder / LOG).is_file():
         report = _with_curve(report, read_log(folder / LOG))
+        report = replace(report, choices=_choices(folder) or report.choices)
     if (folder / ANALYSIS).is_file():
         report = replace(report, analysis=read_analysis(folder / ANALYSIS))
     if (folder / SELECTION).is_file():
         path = folder / SELECTION
         report = replace(report, selection=chosen_of(parse(read_text(path), str(path)), str(path)))
+    if (folder / PROFILE).is_file():
+        report = replace(report, profile=read_profile(folder / PROFILE))
     if (folder / SCHEME).is_file() and not report.scheme_toml:
         report = replace(report, scheme_toml=read_text(folder / SCHEME))
     return report
@@ -44,6 +50,14 @@ def read_analysis(path: Path) -> Analysis:
     if not isinstance(values, dict) or "gains" not in values:
         raise ReportError(f"{path} is no analysis of `mcutrain analyze`: it has no gains")
     return analysis_of(values, str(path))
+
+
+def read_profile(path: Path) -> Profile:
+    """What a report shows of what `mcutrain profile -o` wrote. Raises ReportError."""
+    values = parse(read_text(path), str(path))
+    if not isinstance(values, dict) or "nodes" not in values:
+        raise ReportError(f"{path} is no profile of `mcutrain profile -o`: it has no nodes")
+    return from_values(Profile, known(Profile, values), str(path))
 
 
 def analysis_of(values: Any, where: str = "analysis") -> Analysis:
@@ -76,6 +90,19 @@ def _begin(folder: Path) -> Report:
         f"{folder} holds neither a {JSON}, which `mcutrain demo`, `select` and `compare` write, "
         "nor a project of `mcutrain generate`"
     )
+
+
+def _choices(folder: Path) -> Choices | None:
+    """Of the log, if the run was elastic. Its tensors in the project's order, if there is one."""
+    made = read_choices(folder / LOG)
+    if not made:
+        return None
+    named = dict.fromkeys(name for one in made for name in (*one.importance, *one.tensors))
+    if (folder / FILE).is_file():
+        elastic = manifest_of(folder / FILE).elastic
+        known_ones = () if elastic is None else elastic.tensors
+        named = dict.fromkeys((*known_ones, *named))
+    return Choices(tuple(named), made)
 
 
 def _with_curve(report: Report, curve: Curve | None) -> Report:

@@ -11,6 +11,7 @@ import jinja2
 import mcutrain_templates
 
 from mcutrain.report import (
+    elastic_sections,
     instruction_sections,
     memory_sections,
     network_sections,
@@ -62,6 +63,7 @@ def sections_of(report: Report) -> Iterator[Section]:
     """Only what there is something to say about."""
     for part, section in (
         (report.curves, training_sections.curves),
+        (report.choices, elastic_sections.choices),
         (report.selection, selection_sections.selection),
         (report.sweep, selection_sections.sweep),
         (report.comparison, training_sections.comparison),
@@ -70,6 +72,7 @@ def sections_of(report: Report) -> Iterator[Section]:
         (report.usage, memory_sections.usage),
         (report.memory, memory_sections.timeline),
         (report.instructions, instruction_sections.instructions),
+        (report.profile, elastic_sections.profile),
     ):
         if part:
             draw: Callable[[Any], Section] = section

@@ -38,6 +38,81 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """From a sample on these tensors were trained. importance: of each there is, if it is known."""
+
+    at: int
+    tensors: tuple[str, ...]
+    importance: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        at_least_0(at=self.at)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Of an elastic run. tensors: all that could be trained, the nearest to the loss first."""
+
+    tensors: tuple[str, ...]
+    made: tuple[Choice, ...]
+
+    def __post_init__(self) -> None:
+        unknown = {name for one in self.made for name in one.tensors} - set(self.tensors)
+        if unknown:
+            raise ValueError(f"tensor {min(unknown)!r} was chosen of others")
+        if any(b.at < a.at for a, b in pairwise(self.made)):
+            raise ValueError("the choices are not in order")
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """A node of a profile, as `mcutrain profile -o` writes it."""
+
+    name: str
+    kernel: str
+    estimated: int
+    counted: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least_0(estimated=self.estimated, counted=self.counted)
+
+
+@dataclass(frozen=True)
+class TensorTime:
+    """A trained tensor of it. update: what it alone needs; backward: the gradient up to it."""
+
+    name: str
+    update: int
+    backward: int
+
+    def __post_init__(self) -> None:
+        at_least_0(update=self.update, backward=self.backward)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a step takes. board: whose; None: a usual chip's, or this computer's."""
+
+    unit: str
+    nodes: tuple[NodeTime, ...]
+    tensors: tuple[TensorTime, ...]
+    forward: int
+    backward: int
+    update: int
+    board: str | None = None
+    model_error: float | None = None
+    misplaced: float | None = None
+
+    def __post_init__(self) -> None:
+        at_least_0(forward=self.forward, backward=self.backward, update=self.update)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether somebody did, or a clock; otherwise it is the model's."""
+        return bool(self.nodes) and all(node.counted is not None for node in self.nodes)
+
+
+@dataclass(frozen=True)
 class GainTable:
     """One measure of an analysis. bias: [k] by the last k biases. weights: layer → share → gain."""
 

@@ -26,9 +26,7 @@ MOST_STEPS = 100_000
 
 def read_project(folder: Path) -> Report:
     """A report from a folder of `mcutrain generate`. Raises ReportError."""
-    path = folder / FILE
-    values = known(Manifest, parse(read_text(path), str(path)))
-    manifest = from_values(Manifest, values, str(path))
+    manifest = manifest_of(folder / FILE)
     return Report(
         model=manifest.model,
         scheme=manifest.scheme,
@@ -37,6 +35,11 @@ def read_project(folder: Path) -> Report:
         memory=_memory(folder, manifest),
         usage=_usage(folder, manifest),
     )
+
+
+def manifest_of(path: Path) -> Manifest:
+    """Of a project. Raises ReportError."""
+    return from_values(Manifest, known(Manifest, parse(read_text(path), str(path))), str(path))
 
 
 def read_text(path: Path) -> str:

@@ -14,14 +14,19 @@ from mcutrain.report.collect import collect
 from mcutrain.report.content import Report
 from mcutrain.report.learning import (
     Analysis,
+    Choice,
+    Choices,
     Chosen,
     ChosenLayer,
     Compared,
     Curve,
     GainTable,
     More,
+    NodeTime,
     Point,
+    Profile,
     SweepPoint,
+    TensorTime,
 )
 from mcutrain.target import load_target
 from tests.cli.conftest import images, model, run
@@ -54,7 +59,23 @@ def full_report() -> Report:
             Compared("full", "full", (0.86, 0.87), 270_000, 90_000, 150_000, 170_000, 131_072),
         ),
         commands=("mcutrain demo --quick",),
+        choices=choices(layers),
+        profile=profile(layers),
     )
+
+
+def choices(layers: tuple[str, ...]) -> Choices:
+    """Of each layer, alone and with the one before; one choice without importances."""
+    tensors = tuple(f"{layer}/weight" for layer in reversed(layers))
+    shares = {name: 2.0 ** -(1 + i) for i, name in enumerate(tensors)}
+    made = tuple(Choice(200 + 4000 * k, tensors[k : k + 2], shares) for k in range(5))
+    return Choices(tensors, (*made, Choice(20_200, tensors[:4])))
+
+
+def profile(layers: tuple[str, ...]) -> Profile:
+    nodes = tuple(NodeTime(n, "mct_conv_2d_s8", 100 * i, 130 * i) for i, n in enumerate(layers, 1))
+    tensors = tuple(TensorTime(f"{n}/weight", 40 * i, 90 * i) for i, n in enumerate(layers, 1))
+    return Profile("cycles", nodes, tensors, 900, 400, 300, "nucleo-f446re", None, 0.07)
 
 
 def analysis(layers: tuple[str, ...]) -> Analysis:

@@ -11,8 +11,10 @@ from mcutrain_host.log import JsonLines
 
 from mcutrain.errors import ReportError
 from mcutrain.report.board_log import FEWEST_STEPS, read_log
+from mcutrain.report.charts import Bar
 from mcutrain.report.content import Report
 from mcutrain.report.folder import read_folder
+from mcutrain.report.html import sections_of
 from mcutrain.report.write import write
 from tests.cli.conftest import Run
 
@@ -119,6 +121,62 @@ def test_steps_after_a_restart_hold(tmp_path: Path) -> None:
     assert [(p.at, p.train_accuracy, p.loss) for p in curve.points] == [(20, 0.5, 5)]
 
 
+def test_what_an_elastic_run_chose_is_drawn_over_time(tmp_path: Path) -> None:
+    """A choice behind the place where a run went on was not made."""
+    write(Report("m"), tmp_path)
+    log = JsonLines(tmp_path / "train.jsonl")
+    log.write("step", 1, step(1, True))
+    log.write("selected", 20, {"tensors": ["a"], "importance": {"a": 0.75, "b": 0.25, "c": 0.0}})
+    log.write("selected", 60, {"tensors": ["c"]})
+    log.write("restarted", 40, {"was": 61})
+    log.write("selected", 60, {"tensors": ["b", "a"]})
+    log.close()
+    found = read_folder(tmp_path).choices
+    assert found is not None
+    assert found.tensors == ("a", "b", "c")
+    assert [(one.at, one.tensors) for one in found.made] == [(20, ("a",)), (60, ("b", "a"))]
+    (section,) = sections_of(Report("m", choices=found))
+    (figure,) = section.figures
+    cells = {(bar.x[0], bar.y[0]): bar for bar in figure.chart.marks if isinstance(bar, Bar)}
+    shown = [bar.says.splitlines() for bar in cells.values()]
+    assert len(cells) == 6
+    assert shown[0] == ["a", "from sample 21 on", "trained", "75.0 % of what helped"]
+    assert [text[2] for text in shown] == [
+        "trained",
+        *["left out"] * 2,
+        *["trained"] * 2,
+        "left out",
+    ]
+    inks = {text[2]: bar.ink for text, bar in zip(shown, cells.values(), strict=True)}
+    assert inks["trained"] != inks["left out"]
+    assert "2 times 1 to 2 of 3 tensors were chosen" in section.says
+    again = JsonLines(tmp_path / "train.jsonl")
+    again.write("connected", 0, {})
+    again.close()
+    report = read_folder(tmp_path)
+    assert report.choices is None  # a run that began anew, and has chosen nothing yet
+
+
+def test_a_projects_tensors_are_drawn_in_its_order(run: Run, model: Path, tmp_path: Path) -> None:
+    flags = ("--scheme", "last:2", "--elastic", "-o", "p")
+    assert run("generate", model, *flags).code == 0
+    names = json.loads(Path("p/manifest.json").read_text())["elastic"]["tensors"]
+    log = JsonLines(tmp_path / "p/train.jsonl")
+    log.write("selected", 4, {"tensors": names[3:1:-1]})
+    log.close()
+    assert run("profile", model, "--scheme", "last:2", "-o", "p/profile.json").code == 0
+    found = read_folder(tmp_path / "p")
+    assert found.choices is not None
+    assert list(found.choices.tensors) == names
+    assert found.profile is not None
+    assert not found.profile.is_counted
+    assert [t.name for t in found.profile.tensors] == names
+    sections = run("report", "p", "--json").json["sections"]
+    assert {"choices", "profile"} <= set(sections)
+    html = Path("p/report.html").read_text()
+    assert "by the instruction model: forward and loss" in html
+
+
 @given(st.integers(1, 4000))
 def test_a_log_may_end_within_a_line(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.getbasetemp() / "cut.jsonl"
@@ -135,6 +193,14 @@ def test_a_log_may_end_within_a_line(tmp_path_factory: pytest.TempPathFactory, c
         ("train.jsonl", "\n", "line 1 is no JSON"),
         ("train.jsonl", '{"event": "step", "position": -1}\n', "position is '-1'"),
         ("train.jsonl", '{"event": "evaluated", "position": 1}\n', "accuracy is 'None'"),
+        ("train.jsonl", '{"event": "selected", "position": 1}\n', "tensors is 'None'"),
+        (
+            "train.jsonl",
+            '{"event": "selected", "position": 1, "tensors": [], "importance": {"a": -1}}\n',
+            "a is '-1'",
+        ),
+        ("profile.json", "[]", "is no profile of `mcutrain profile -o`"),
+        ("profile.json", '{"nodes": 3}', "nodes is 3"),
         ("analysis.json", "[]", "is no analysis of `mcutrain analyze`"),
         ("analysis.json", '{"gains": {"accuracy": 3}}', "accuracy is 3, not a table"),
         ("selection.json", "{}", "selection.json"),

@@ -40,8 +40,8 @@ def test_a_report_is_read_as_it_was_written(report: Report) -> None:
 def test_only_what_is_known_gets_a_section(report: Report) -> None:
     names = [s.name for s in sections_of(report)]
     assert names == [
-        *("accuracy", "selection", "sweep", "comparison", "network", "contributions", "usage"),
-        *("memory", "instructions", "scheme", "commands"),
+        *("accuracy", "choices", "selection", "sweep", "comparison", "network", "contributions"),
+        *("usage", "memory", "instructions", "profile", "scheme", "commands"),
     ]
     assert [s.name for s in sections_of(Report("m"))] == []
     assert "<script" not in render(Report("m"))
