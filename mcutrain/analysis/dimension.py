@@ -9,11 +9,18 @@ So layers near the input, whose few gradients are large and all point one way, d
 as they do by Fisher information and by the first-order estimate.
 
 The eigenvalues are those of the samples' inner products, so the covariance is never built.
+
+A step follows one sample, though, and disturbs what the others taught. The least mean squares rule
+learns slower for it, by the factor 1 - η t / 2, t the mean squared gradient, which adds up over all
+that is trained, and diverges where that is 0 (Widrow et al. 1976; Feuer, Weinstein 1985). What is
+learnable is the effective dimension with so much smaller a rate. It is why early layers, whose
+gradients are the largest, are not worth training at the rate of the others: with rates as they are
+found for many classes they would stop everything from learning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,28 +80,48 @@ def effective_dimension(products: Array, ridge: float) -> float:
     return float((eigenvalues / (eigenvalues + ridge)).sum())
 
 
-def dimension_gains(
-    products: InnerProducts,
+def learnable(products: Array, learning_rate: float, steps: int) -> float:
+    """The effective dimension that steps of one sample reach; 0 where they overshoot.
+
+    learning_rate: the largest of a cosine schedule, whose mean is half of it.
+    """
+    slowed = 1 - learning_rate / 2 * float(np.trace(products)) / len(products)
+    if slowed <= 0:
+        return 0.0
+    return effective_dimension(products, 2 / (learning_rate * slowed * steps))
+
+
+Measure = Callable[[Array], float]
+"""Of what is trained, from the inner products of its gradients."""
+
+
+def product_gains(
+    products: Mapping[str, Sequence[Array]],
     names: Mapping[int, tuple[str, str]],
     shares: Mapping[int, Mapping[float, int]],
-    ridge: float,
+    measure: Measure,
+    base: int = 0,
 ) -> Gains:
-    """What biases and weights add: weights to the biases of their layer and those behind it.
+    """What biases and weights add to a measure that is 0 where nothing is trained.
 
-    names: layer → weight and bias. shares: layer → share → how many groups of channels it has.
+    products: as InnerProducts.of has them. names: layer → weight and bias. shares: layer → share →
+    how many groups of channels it has. base: weights add to the biases of their layer and those
+    behind it, and at least to the last `base`: over fewer, late layers would get the credit for
+    what the biases before them can do.
     """
-    bias = [0.0]
-    weights: dict[int, dict[float, float]] = {}
-    behind: Array | float = 0.0
+    behind: list[Array] = []
     for layer in sorted(names, reverse=True):
-        weight_name, bias_name = names[layer]
-        behind = behind + products.of(bias_name)[-1]
-        bias.append(effective_dimension(behind, ridge))
-        by_group = [effective_dimension(behind + p, ridge) for p in products.of(weight_name)]
+        bias = products[names[layer][1]][-1]
+        behind.append(bias if not behind else behind[-1] + bias)
+    by_depth = (0.0, *map(measure, behind))
+    weights: dict[int, dict[float, float]] = {}
+    for layer, (name, _) in sorted(names.items()):
+        depth = max(len(names) - layer, base)
+        by_group = [measure(behind[depth - 1] + more) for more in products[name]]
         weights[layer] = {
-            share: by_group[groups - 1] - bias[-1] for share, groups in shares[layer].items()
+            share: by_group[groups - 1] - by_depth[depth] for share, groups in shares[layer].items()
         }
-    return Gains(tuple(bias), dict(sorted(weights.items())))
+    return Gains(by_depth, weights)
 
 
 def nested_groups(picked: Sequence[Sequence[int]]) -> tuple[tuple[Array, ...], tuple[int, ...]]:

@@ -1,8 +1,8 @@
 """Contribution by gradient: importance from some samples, without training the candidates.
 
-dimension: the effective dimension of the gradients, see dimension.py. fisher: sum of E[g²] over the
-weights, g the derivative of one sample's loss; what TinyTrain (Kwon et al., ICML 2024) takes from
-activations, here of the parameters themselves. first_order: the loss that one step of gradient
+learnable, dimension: from the samples' inner products, see dimension.py. fisher: sum of E[g²] over
+the weights, g the derivative of one sample's loss; what TinyTrain (Kwon et al., ICML 2024) takes
+from activations, here of the parameters themselves. first_order: the loss that one step of gradient
 descent takes away, learning rate · sum of E[g]², as ElasticTrainer (Huang et al., MobiSys 2023)
 estimates it. All are in real weights, w = scale · integer, where the device's rate, with
 quantization-aware scaling, is the same for all; derivatives are those that the generated C
@@ -26,7 +26,14 @@ import numpy.typing as npt
 
 from mcutrain.analysis.candidates import weight_candidate
 from mcutrain.analysis.cut_step import cut_step
-from mcutrain.analysis.dimension import InnerProducts, dimension_gains, nested_groups
+from mcutrain.analysis.dimension import (
+    InnerProducts,
+    Measure,
+    effective_dimension,
+    learnable,
+    nested_groups,
+    product_gains,
+)
 from mcutrain.analysis.front import Activations, Cut, all_cuts, worthwhile_cuts
 from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.store import analysis_folder
@@ -44,7 +51,7 @@ from mcutrain.sparse.contribution import SHARES, Contributions, Gains
 Array = npt.NDArray[Any]
 
 MEASURES = ("fisher", "first_order")
-"""Besides the effective dimension, which ranks better and so comes first."""
+"""Besides those of inner products, which rank better and so come first."""
 GROUP = 2
 """Samples per update: after the first of them the state holds its gradient alone, after the second
 the sum of both."""
@@ -87,8 +94,8 @@ def by_gradient(
     products = InnerProducts(groups)
     moments = parameter_moments(trunk, problem, index, settings, report, products.add)
     counts = {i: dict(zip(picked[i], numbers, strict=True)) for i, (_, numbers) in grouped.items()}
-    ridge = 1 / (settings.learning_rate * settings.epochs * len(problem.train_y))
-    gains = {"dimension": dimension_gains(products, names, counts, ridge)}
+    steps = settings.epochs * len(problem.train_y)
+    gains = _product_gains(products, names, counts, settings.learning_rate, steps)
     for measure in MEASURES:
         by_parameter = {name: m.by(measure) for name, m in moments.items()}
         gains[measure] = _gains(names, picked, by_parameter)
@@ -270,6 +277,31 @@ def _with_head(
     for part in parts:
         part.forget()
     return trained, found
+
+
+def _product_gains(
+    products: InnerProducts,
+    names: Mapping[int, tuple[str, str]],
+    counts: Mapping[int, Mapping[float, int]],
+    rate: float,
+    steps: int,
+) -> dict[str, Gains]:
+    """What the samples' inner products tell; counts: of groups, by layer and share."""
+    known = {name: products.of(name) for name in products.parts}
+    measures: dict[str, tuple[Measure, int]] = {
+        "learnable": (lambda p: learnable(p, rate, steps), least_biases(len(names))),
+        "dimension": (lambda p: effective_dimension(p, 1 / (rate * steps)), 0),
+    }
+    return {n: product_gains(known, names, counts, *of) for n, of in measures.items()}
+
+
+def least_biases(layers: int) -> int:
+    """Biases over which weights are measured at least: of the last eighth of the layers.
+
+    Samples of many classes span no more directions than there are samples, and the last few layers
+    are by far the cheapest: measured by themselves, they would get the credit for all of them.
+    """
+    return layers // 8
 
 
 def _gains(

@@ -38,6 +38,7 @@ UNITS = {
     "accuracy": "points of accuracy",
     "probability": "points of the right class's mean probability",
     "loss": "nats of loss",
+    "learnable": "effective dimensions that steps of one sample reach",
     "dimension": "effective dimensions of the gradients",
     "fisher": "mean squared gradient",
     "first_order": "nats of loss per step",

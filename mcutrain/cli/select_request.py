@@ -105,8 +105,9 @@ class Request:
     measure: Annotated[
         str | None,
         typer.Option(
-            help="What to gain: accuracy, probability, loss, fisher or first_order; the analysis' "
-            "first one by default.",
+            help="What to gain: accuracy, probability or loss of an analysis by training; "
+            "learnable, dimension, fisher or first_order of one by gradient; its first one by "
+            "default.",
             show_default=False,
         ),
     ] = None

@@ -33,7 +33,9 @@ def select(
     flash: Count | None = None,
     instructions: Count | None = None,
     step_seconds: Positive | None = None,
-    measure: Literal["accuracy", "probability", "loss", "dimension", "fisher", "first_order"]
+    measure: Literal[
+        "accuracy", "probability", "loss", "learnable", "dimension", "fisher", "first_order"
+    ]
     | None = None,
     classes: Count | Literal["auto", "keep"] = "auto",
     accumulate: Count = 1,

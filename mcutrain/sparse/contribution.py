@@ -28,10 +28,20 @@ METHODS = ("training", "gradient")
 SHARES = (0.125, 0.25, 0.5, 1.0)
 """Shares of a layer's input channels that are analysed; the scheme's granularity."""
 
-MEASURES = ("accuracy", "probability", "loss", "dimension", "fisher", "first_order")
+MEASURES = (
+    "accuracy",
+    "probability",
+    "loss",
+    "learnable",
+    "dimension",
+    "fisher",
+    "first_order",
+)
 """accuracy, probability (mean probability of the right class), loss (nats, as a reduction): gained
-by training. dimension, fisher, first_order: importance from gradients (mcutrain.analysis.gradient),
-comparable within one analysis only."""
+by training. learnable, dimension, fisher, first_order: importance from gradients
+(mcutrain.analysis.gradient), comparable within one analysis only."""
+MAY_FALL = ("learnable",)
+"""Measures that are computed, not tried, and tell where more of the same does harm."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +117,9 @@ class Contributions(Shown):
         return self.gains[name]
 
     def smoothed(self) -> Contributions:
-        """The same with smoothed gains, as selection takes them; see Gains.smoothed."""
-        return replace(self, gains={name: gains.smoothed() for name, gains in self.gains.items()})
+        """The same with smoothed gains, as selection takes them; see Gains.smoothed, MAY_FALL."""
+        gains = {n: g if n in MAY_FALL else g.smoothed() for n, g in self.gains.items()}
+        return replace(self, gains=gains)
 
     def summary(self) -> str:
         """In a line."""

@@ -151,3 +151,11 @@ def test_smoothed_gains_never_fall_and_keep_their_sums() -> None:
     assert smoothed.bias == pytest.approx((0.0, 1.5, 1.5, 4.0))
     assert dict(smoothed.weights[0]) == pytest.approx({0.25: 1.0, 0.5: 2.5, 1.0: 2.5})
     assert dict(smoothed.weights[1]) == pytest.approx({0.5: -2.0, 1.0: -2.0})
+
+
+def test_a_measure_that_says_where_more_does_harm_is_not_smoothed() -> None:
+    gains = Gains((0.0, 2.0, 1.0), {0: {0.5: 3.0, 1.0: 2.0}})
+    found = Contributions("m", "d", 2, "gradient", ("a", "b"), {}, {"learnable": gains})
+    assert found.smoothed().gain("learnable") == gains
+    other = Contributions("m", "d", 2, "gradient", ("a", "b"), {}, {"dimension": gains})
+    assert other.smoothed().gain("dimension") == gains.smoothed() != gains

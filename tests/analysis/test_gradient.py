@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
-from mcutrain.analysis.dimension import InnerProducts, effective_dimension, nested_groups
+from mcutrain.analysis.dimension import (
+    InnerProducts,
+    effective_dimension,
+    learnable,
+    nested_groups,
+    product_gains,
+)
 from mcutrain.analysis.gradient import (
     GradientSettings,
     Moments,
@@ -87,7 +94,7 @@ def test_fisher_is_the_mean_of_squares() -> None:
 
 def test_gains_add_up_over_the_channels_of_a_share(residual: Problem) -> None:
     found = by_gradient(residual, SETTINGS)
-    assert list(found.gains) == ["dimension", "fisher", "first_order"]
+    assert list(found.gains) == ["learnable", "dimension", "fisher", "first_order"]
     graph = residual.trunk(0)
     gains = found.gain("fisher")
     assert np.all(np.diff(gains.bias) > 0)
@@ -153,3 +160,65 @@ def test_dimensions_of_weights_are_what_they_add_to_the_biases(residual: Problem
     for by_share in gains.weights.values():
         values = [by_share[share] for share in SHARES]
         assert all(0 <= a <= b + 1e-9 for a, b in itertools.pairwise(values))
+
+
+def test_what_is_learnable_is_the_dimension_at_a_slower_rate() -> None:
+    """Two samples, of squared gradients 8 and 0: at a rate of 1/4 steps learn half as fast."""
+    products = np.array([[8.0, 0], [0, 0]])
+    mean_rate, slowed, steps = 0.125, 1 - 0.25 / 2 * 4, 32
+    assert slowed == 0.5
+    expected = effective_dimension(products, 1 / (mean_rate * slowed * steps))
+    assert learnable(products, 0.25, steps) == pytest.approx(expected)
+    assert expected == pytest.approx(4 / (4 + 0.5))
+
+
+def test_nothing_is_learnable_where_steps_overshoot() -> None:
+    """Samples that agree, with ever larger gradients: more to learn, until a step is too long."""
+    rng = np.random.default_rng(0)
+    g = 1 + 0.1 * rng.normal(size=(8, 5))
+    found = [learnable(size * g @ g.T, 0.1, 32) for size in (0.01, 0.1, 1.0, 10.0)]
+    assert 0 < found[0] < found[1] < found[2]
+    assert found[3] == 0
+
+
+def test_late_weights_get_no_credit_for_what_biases_before_them_do() -> None:
+    """Products of both layers' biases, and of the last one's weights, along the same directions."""
+    rng = np.random.default_rng(1)
+    first, last, weight = (g @ g.T for g in rng.normal(size=(3, 4, 6)))
+    products = {"b0": (first,), "b1": (last,), "w0": (first,), "w1": (weight / 2, weight)}
+    names = {0: ("w0", "b0"), 1: ("w1", "b1")}
+    shares = {0: {1.0: 1}, 1: {0.25: 1, 0.5: 1, 1.0: 2}}
+
+    def measure(p: np.ndarray) -> float:
+        return effective_dimension(p, 0.5)
+
+    both = first + last
+    for base, behind in ((0, last), (1, last), (2, both)):
+        found = product_gains(products, names, shares, measure, base)
+        assert found.bias == pytest.approx((0, measure(last), measure(both)))
+        assert found.weights[0][1.0] == pytest.approx(measure(both + first) - measure(both))
+        half, whole = (measure(behind + w) - measure(behind) for w in products["w1"])
+        assert dict(found.weights[1]) == pytest.approx({0.25: half, 0.5: half, 1.0: whole})
+
+
+def test_weights_are_measured_over_at_least_the_last_biases(residual: Problem) -> None:
+    """The last layers' learnable gain is what they add to those, not what they add alone."""
+    seen: list[InnerProducts] = []
+
+    class Kept(InnerProducts):
+        def __init__(self, parts: Mapping[str, Sequence[np.ndarray]]) -> None:
+            super().__init__(parts)
+            seen.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mcutrain.analysis.gradient.InnerProducts", Kept)
+        patch.setattr("mcutrain.analysis.gradient.least_biases", lambda layers: layers - 3)
+        gains = by_gradient(residual, SETTINGS).gain("learnable")
+    layers = residual.layers
+    last = layers[3:]
+    behind = sum(seen[0].of(layer.bias)[-1] for layer in last)
+    more = behind + seen[0].of(layers[-1].weight)[-1]
+    rate, steps = SETTINGS.learning_rate, SETTINGS.epochs * len(residual.train_y)
+    added = learnable(more, rate, steps) - learnable(behind, rate, steps)
+    assert gains.weights[layers[-1].index][1.0] == pytest.approx(added)
+    assert gains.bias[len(last)] == pytest.approx(learnable(behind, rate, steps))
