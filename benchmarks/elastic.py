@@ -5,7 +5,7 @@
 
 mcunet-5fps on CIFAR-10, or the demo's network, as benchmarks/accuracy.py trains it: 4 epochs,
 flips, cosine with 10 % warm-up. `helped`: `simulate --elastic`, by the importance of two windows.
-`squares`: ElasticTrainer's cheap form, the sum of the squares of the moves in both windows.
+`squares`: the same with --importance squares, ElasticTrainer's cheap form.
 `drawn`: tensors drawn anew at random in every period. Instructions are those of the model for a
 Cortex-M7, with the steps in which everything is trained; they are the same share for all three.
 """
@@ -19,18 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from mcutrain_host.saved import HEADER_BYTES
 from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, demo
-from mcutrain.autodiff.elastic import importance_of
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.pipeline import load, prepare
 from mcutrain.simulation import Run, RunSettings, Samples
-from mcutrain.simulation.compiled import unpack_state
-from mcutrain.simulation.elastic import Decision, Periods, TensorSelector, stored
+from mcutrain.simulation.elastic import MOVES, SQUARES, Decision, Periods, TensorSelector
 from mcutrain.sparse.elastic import choose
 
 
@@ -108,27 +105,12 @@ def train(
     selector = None
     if row.way != "static":
         periods = Periods(round(row.share * 65536), len(split.train))
-        kinds = {"helped": TensorSelector, "squares": Squares, "drawn": Drawn}
-        selector = kinds[row.way](step.plan, times, periods)
+        kind = Drawn if row.way == "drawn" else TensorSelector
+        measure = SQUARES if row.way == "squares" else MOVES
+        selector = kind(step.plan, times, periods, measure)
     run = Run(step.simulator(seed=seed + 1), prepared, settings, selector=selector)
     state = run.train()
     return state.epochs[-1].test_accuracy, row.share * whole, step.plan.sram_bytes
-
-
-class Squares(TensorSelector):
-    """By Σ (Δw + Δw')² / rate."""
-
-    def choose(self, step: int, states: Sequence[bytes]) -> Decision:
-        """By both windows' moves together."""
-        tensors = self.plan.training.elastic
-        first, _, last = (unpack_state(self.plan, saved[HEADER_BYTES:]) for saved in states)
-        values = []
-        for tensor in tensors:
-            square = (stored(tensor, last) - stored(tensor, first)) ** 2
-            scales = importance_of(tensor, square.shape)
-            sums = square.reshape(-1, len(scales.factors), scales.inner).sum(axis=(0, 2))
-            values.append(float(sums @ np.array(scales.factors)) * 2.0**scales.exponent)
-        return _decided(self, step, values)
 
 
 class Drawn(TensorSelector):

@@ -188,16 +188,19 @@ class Selecting:
     """When a board chooses which tensors it trains, and for which share of a step's time.
 
     share_q16: 65,536 is a whole step. every: steps of a period. look: of each of the two windows at
-    its begin, in which all are trained (firmware/runtime/mct_selection.h).
+    its begin, in which all are trained (firmware/runtime/mct_selection.h). squares: those of moves
+    in both decide, for which it keeps nothing at the second.
     """
 
     share_q16: int
     every: int
     look: int
+    squares: bool = False
 
     def is_due(self, position: int) -> bool:
         """Whether there is something to do before the step of a position."""
-        return position % self.every in (0, self.look, 2 * self.look)
+        middle = () if self.squares else (self.look,)
+        return position % self.every in (0, *middle, 2 * self.look)
 
     def chooses(self, position: int) -> bool:
         """Whether that is the choice itself."""
@@ -209,7 +212,8 @@ class Selecting:
 
     def pack(self) -> bytes:
         """As SELECT has it."""
-        return struct.pack("<II", self.share_q16, self.every)
+        kind = b"\1" if self.squares else b""
+        return struct.pack("<II", self.share_q16, self.every) + kind
 
 
 class MalformedResponseError(ValueError):

@@ -589,42 +589,49 @@ static bool mct_is_kept(const mct_protocol *p) {
     return saved != NULL && memcmp(saved, header, sizeof header) == 0;
 }
 
+/* What SELECT asks for. squares: they decide, by one saved state. */
+typedef struct {
+    uint32_t share_q16, every;
+    bool squares;
+} mct_selecting;
+
 /* Selects from the states that were saved at the windows' begins. */
-static mct_answer mct_select_now(const mct_protocol *p, uint32_t share_q16, uint32_t every) {
-    const uint32_t look = mct_selection_look(every, MCT_SAMPLES_PER_UPDATE);
+static mct_answer mct_select_now(const mct_protocol *p, const mct_selecting *s) {
+    const uint32_t look = mct_selection_look(s->every, MCT_SAMPLES_PER_UPDATE);
     const uint32_t position = mct_position();
     const uint8_t *before = mct_store_find(&p->store, position - 2u * look);
-    const uint8_t *between = mct_store_find(&p->store, position - look);
-    if (before == NULL || between == NULL) {
+    const uint8_t *between = s->squares ? NULL : mct_store_find(&p->store, position - look);
+    if (before == NULL || (between == NULL && !s->squares)) {
         return MCT_ANSWER_NOT_KEPT;
     }
-    return mct_reselect(share_q16, every, before, between) == MCT_OK ? MCT_ANSWER_OK
-                                                                     : MCT_ANSWER_SHARE;
+    const mct_status status = mct_reselect(s->share_q16, s->every, before, between);
+    return status == MCT_OK ? MCT_ANSWER_OK : MCT_ANSWER_SHARE;
 }
 
 /* Does what is due at the position. The page is the body's space, which is read before. */
 static mct_outcome mct_select_at(mct_protocol *p, mct_body body) {
-    if (body.count != 8) {
+    if (body.count != 8 && body.count != 9) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
-    const uint32_t share_q16 = mct_get32(body.bytes), every = mct_get32(body.bytes + 4);
+    const mct_selecting s = {mct_get32(body.bytes), mct_get32(body.bytes + 4),
+                             body.count == 9 && body.bytes[8] != 0};
     if (!mct_store_exists()) {
         return mct_refuse(MCT_ANSWER_UNSUPPORTED);
     }
     if (p->incomplete) {
         return mct_refuse(MCT_ANSWER_STATE_INCOMPLETE);
     }
-    if (!mct_selection_is_sound(every, MCT_SAMPLES_PER_UPDATE)) {
+    if (!mct_selection_is_sound(s.every, MCT_SAMPLES_PER_UPDATE)) {
         return mct_refuse(MCT_ANSWER_SHARE);
     }
-    const mct_selection_due due = mct_selection_at(mct_position(), every, MCT_SAMPLES_PER_UPDATE);
-    if (due == MCT_SELECTION_STAYS) {
+    const mct_selection_due due = mct_selection_at(mct_position(), s.every, MCT_SAMPLES_PER_UPDATE);
+    if (due == MCT_SELECTION_STAYS || (due == MCT_SELECTION_LOOKS_ON && s.squares)) {
         return mct_refuse_at(MCT_ANSWER_POSITION, body, mct_position());
     }
     mct_protocol_send_working(p);
     mct_forget_sample(p);
     if (due == MCT_SELECTION_ENDS) {
-        const mct_answer selected = mct_select_now(p, share_q16, every);
+        const mct_answer selected = mct_select_now(p, &s);
         return selected == MCT_ANSWER_OK ? mct_saved_number(p, body) : mct_refuse(selected);
     }
     if (due == MCT_SELECTION_BEGINS) {

@@ -1,5 +1,7 @@
 #include "mct_importance.h"
 
+#include <stddef.h>
+
 #include "mct_bytes.h"
 #include "mct_fixedpoint.h"
 #include "mct_residual.h"
@@ -32,9 +34,10 @@ static int64_t mct_channel_helped(const mct_importance_tensor *t, uint32_t chann
     int64_t sum = 0;
     for (uint32_t i = channel * t->inner; i < t->count; i += t->channels * t->inner) {
         for (uint32_t j = i; j < i + t->inner; j++) {
-            const int32_t middle = mct_stored(t, between, j);
-            sum += mct_moved(mct_stored(t, before, j), middle) *
-                   mct_moved(middle, mct_stored(t, after, j));
+            const int32_t first = mct_stored(t, before, j), last = mct_stored(t, after, j);
+            const int32_t middle = between == NULL ? last : mct_stored(t, between, j);
+            const int32_t moved = mct_moved(first, middle);
+            sum += moved * (between == NULL ? moved : mct_moved(middle, last));
         }
     }
     return sum;

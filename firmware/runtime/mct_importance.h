@@ -2,7 +2,8 @@
  * mcutrain/simulation/elastic.py is the same in Python, bit for bit.
  *
  * Of two windows of training steps that follow one another the first moves a weight by d, the second by
- * d'. What the loss lost on account of a tensor is about the sum of d * d' / rate over its weights. */
+ * d'. What the loss lost on account of a tensor is about the sum of d * d' / rate over its weights. The
+ * cheap form takes the sum of d * d / rate of one window, with the noise that is in it. */
 #ifndef MCT_IMPORTANCE_H
 #define MCT_IMPORTANCE_H
 
@@ -26,8 +27,8 @@ typedef struct {
 } mct_importance_tensor;
 
 /* importance: int32 of each tensor, 1 or more, together below 2^31. before, between, after: the bytes of
- * states, before the first window, between both, and after the second; at any address. helped: space
- * for `count` numbers. */
+ * states, before the first window, between both, and after the second; at any address. between is NULL
+ * for the cheap form. helped: space for `count` numbers. */
 void mct_importance(const mct_importance_tensor *tensors, uint32_t count, const uint8_t *before,
                     const uint8_t *between, const uint8_t *after, int64_t *helped,
                     int32_t *importance);

@@ -159,6 +159,14 @@ Every = Annotated[
         show_default=False,
     ),
 ]
+Importance = Annotated[
+    Literal["moves", "squares"],
+    typer.Option(
+        help="What --elastic chooses by. moves: what tensors did for the loss in two windows that "
+        "follow one another, without noise; where the scheme is everything, or close to it. "
+        "squares: how far they moved in both; where the scheme was chosen well before.",
+    ),
+]
 TimesOf = Annotated[
     str | None,
     typer.Option(
@@ -311,16 +319,21 @@ class ShareFlags:
     elastic: Elastic = None
     every: Every = 0
     profile: Profile = None
+    importance: Importance = "moves"
 
     @property
     def elastic_of(self) -> parallel.Elastic | None:
         """Of the rows of a comparison that are trained so."""
         from mcutrain.runs.parallel import Elastic
 
-        self._check(("--every", self.every), ("--profile", self.profile))
+        self._check(("--every", self.every), ("--profile", self.profile), self._asked)
         if self.elastic is None:
             return None
-        return Elastic(self.elastic, self.every, self.profile)
+        return Elastic(self.elastic, self.every, self.profile, self.importance)
+
+    @property
+    def _asked(self) -> tuple[str, object]:
+        return "--importance", self.importance != "moves"
 
     def _check(self, *flags: tuple[str, object]) -> None:
         from mcutrain.errors import DataError
@@ -339,8 +352,8 @@ class ElasticFlags(ShareFlags):
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""
         flags = {"--every": self.every, "--board": self.board, "--profile": self.profile}
-        self._check(*flags.items())
-        return replace(settings, elastic=self.elastic, every=self.every)
+        self._check(*flags.items(), self._asked)
+        return replace(settings, elastic=self.elastic, every=self.every, importance=self.importance)
 
     def times(self, step: TrainingStep) -> ElasticTimes | None:
         """What the tensors of an elastic step take."""

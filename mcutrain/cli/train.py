@@ -69,6 +69,7 @@ def train(
     replay: inputs.Replay = 0,
     elastic: inputs.Elastic = None,
     every: inputs.Every = 0,
+    importance: inputs.Importance = "moves",
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: Annotated[
@@ -174,7 +175,7 @@ def train(
         check_tensorboard(tensorboard)
     project = BoardProject.read(folder)
     settings = _replaying(project, learning.settings(seed), replay)
-    settings = inputs.ElasticFlags(elastic, every).of(settings)
+    settings = inputs.ElasticFlags(elastic, every, importance=importance).of(settings)
     _check_elastic(project, settings)
     if after:
         check_after(settings)
@@ -324,13 +325,16 @@ def _selecting(project: BoardProject, course: Course) -> Selecting | None:
     """When the board chooses what it trains; None if it does not. Raises ArgumentError."""
     from mcutrain_host.protocol import Selecting
 
+    from mcutrain.simulation.elastic import SQUARES
+
     times, settings = project.manifest.elastic, course.settings
     if settings.elastic is None or times is None:
         return None
     samples = len(course.samples.split.train)
     periods = settings.periods(samples, project.manifest.samples_per_update)
     periods.check(times.forward_time, times.backward_time, times.least_time)
-    return Selecting(periods.share_q16, periods.every, periods.look)
+    squares = settings.importance == SQUARES
+    return Selecting(periods.share_q16, periods.every, periods.look, squares)
 
 
 def _of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:

@@ -85,6 +85,7 @@ def simulate(
     gate: float | None = None,
     elastic: float | None = None,
     every: Annotated[int, Within(0)] = 0,
+    importance: Literal["moves", "squares"] = "moves",
     checkpoint: PathLike | None = None,
     latent: str = "auto",
     watch: Watch | None = None,
@@ -101,8 +102,8 @@ def simulate(
     part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
     gate: as `prepare` takes it. elastic: the share of a step's time on a Cortex-M4 or M7 that the
     mean step may take, 0 to 1: then only the tensors that helped most are trained, and chosen anew
-    `every` steps, 0: an epoch's. checkpoint: a file to continue from if it exists, and to save to.
-    latent: as `train` takes it.
+    `every` steps, 0: an epoch's; importance: by their moves, or by squares of them. checkpoint: a
+    file to continue from if it exists, and to save to. latent: as `train` takes it.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -111,7 +112,7 @@ def simulate(
     """
     check_can_build()
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
-    settings = replace(settings, elastic=elastic, every=every)
+    settings = replace(settings, elastic=elastic, every=every, importance=importance)
     graph = _graph(model)
     split = load_data(
         graph,
@@ -272,6 +273,7 @@ def compare(
     gate: float | None = None,
     elastic: float | None = None,
     every: Annotated[int, Within(0)] = 0,
+    importance: Literal["moves", "squares"] = "moves",
     sram: Count | None = None,
     analysis: Contributions | PathLike | None = None,
     classes: Classes = "auto",
@@ -301,7 +303,7 @@ def compare(
 
     model: the path of an int8 file, which every process reads. data … std: as `simulate` takes
     them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
-    slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic, every: as
+    slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic … importance: as
     `simulate` takes them, add a row for each of `schemes` (or the largest that fits) that is
     trained so. analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per
     CPU by default.
@@ -315,8 +317,9 @@ def compare(
         raise ArgumentError("board and sram say the same: give one of them")
     if analysis is not None and board is None and sram is None:
         raise ArgumentError("analysis needs board or sram, for a scheme to fit in")
-    if every and elastic is None:
-        raise ArgumentError("every is of rows that are elastic: give the share, too (elastic)")
+    if (every or importance != "moves") and elastic is None:
+        which = "every" if every else "importance"
+        raise ArgumentError(f"{which} is of rows that are elastic: give the share, too (elastic)")
     runs = Runs.of(seeds, Episodes.of(ways, shots, episodes, classes))
     check_can_build()
     target = target_of(board, slots)
@@ -347,7 +350,9 @@ def compare(
     planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate)
     rows = planner.rows(candidates)
     if elastic is not None:
-        more = elastic_rows(candidates, rows, usual_ones, Elastic(elastic, every))
+        more = elastic_rows(
+            candidates, rows, usual_ones, Elastic(elastic, every, importance=importance)
+        )
         rows += planner.rows(more)
         candidates += more
     normalization = normalization_of(mean, std)

@@ -29,6 +29,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.runs import training
 from mcutrain.simulation import Progress, Run, RunSettings
+from mcutrain.simulation.elastic import MOVES
 from mcutrain.sparse import UpdateScheme
 
 POLL_SECONDS = 0.1
@@ -47,15 +48,17 @@ class Elastic:
     """Training what helps most. share, every: as elastic and every of RunSettings.
 
     profile: a file that says what tensors take, as mcutrain.cost.profile.times_of reads it.
+    importance: as RunSettings has it.
     """
 
     share: float
     every: int = 0
     profile: Path | None = None
+    importance: str = MOVES
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings of such a run."""
-        return replace(settings, elastic=self.share, every=self.every)
+        return replace(settings, elastic=self.share, every=self.every, importance=self.importance)
 
 
 @dataclass(frozen=True)

@@ -373,7 +373,8 @@ def selector_of(
     if all(tensor.is_always_trained for tensor in training.elastic):
         raise ArgumentError(NOTHING_TO_LEAVE_OUT)
     periods = settings.periods(samples, training.accumulate)
-    return TensorSelector(step.plan, times or estimated_times(step.plan, USUAL_ISA), periods)
+    times = times or estimated_times(step.plan, USUAL_ISA)
+    return TensorSelector(step.plan, times, periods, settings.importance)
 
 
 def check_latents(

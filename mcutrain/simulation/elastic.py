@@ -13,6 +13,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ Array = npt.NDArray[Any]
 MOST_MOVED = 2**15 - 1
 """Counts of a stored number, in its unit."""
 MOST_EVERY = 2**24
+MOVES, SQUARES = IMPORTANCES = ("moves", "squares")
+"""What tensors are chosen by: Σ Δw · Δw' of two windows, or Σ Δw² of both together, / rate."""
 LEAST_IMPORTANCE = 1
 """Of a tensor that did not help."""
 LOOKS = 20
@@ -146,12 +149,15 @@ def doubt(decisions: Sequence[Decision], look: int) -> str:
 class TensorSelector:
     """Decides which tensors of a plan are trained. times: what they and the rest of a step take.
 
+    measure: of IMPORTANCES.
+
     Raises ArgumentError for a share in which not even the last layer can be trained.
     """
 
     plan: TrainingPlan
     times: ElasticTimes
     periods: Periods
+    measure: str = MOVES
 
     def __post_init__(self) -> None:
         problem = self.times.problem
@@ -161,6 +167,11 @@ class TensorSelector:
     def all(self) -> range:
         """Every tensor."""
         return range(len(self.plan.training.elastic))
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Steps of a period before which the state is looked at."""
+        return (0,) if self.measure == SQUARES else (0, self.periods.look)
 
     def choose(self, step: int, states: Sequence[bytes]) -> Decision:
         """What to train from a step on. states: as `importance` takes them."""
@@ -172,8 +183,8 @@ class TensorSelector:
 def importance(plan: TrainingPlan, states: Sequence[bytes]) -> tuple[int, ...]:
     """Of each elastic tensor, int32, all together less than 2^31.
 
-    states: as saved, before the first window of steps, between both, and after the
-    second.
+    states: as saved, before the first window of steps, between both, and after the second; without
+    the one between the sums of squares.
     """
     tensors = plan.training.elastic
     unpacked = [unpack_state(plan, saved[SAVED_HEADER_BYTES:]) for saved in states]
@@ -195,13 +206,11 @@ def scaled(values: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     )
 
 
-def _helped(tensor: ElasticTensor, before: Array, between: Array, after: Array) -> tuple[int, int]:
+def _helped(tensor: ElasticTensor, *states: Array) -> tuple[int, int]:
     """The importance and its power of two."""
-    scales = importance_of(tensor, before.shape)
-    moves = [
-        np.clip(b - a, -MOST_MOVED, MOST_MOVED) for a, b in ((before, between), (between, after))
-    ]
-    product = moves[0] * moves[1]
+    scales = importance_of(tensor, states[0].shape)
+    moves = [np.clip(b - a, -MOST_MOVED, MOST_MOVED) for a, b in pairwise(states)]
+    product = moves[0] * moves[-1]
     sums = product.reshape(-1, len(scales.factors), scales.inner).sum(axis=(0, 2))
     kept = [int(s) >> scales.dropped_bits for s in sums]
     return sum(map(operator.mul, kept, scales.factors)), scales.exponent

@@ -21,7 +21,14 @@ from mcutrain_host.saved import skipped_samples
 from mcutrain import data
 from mcutrain.errors import DataError, StateError
 from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
-from mcutrain.simulation.elastic import Decision, Periods, TensorSelector, periods_of
+from mcutrain.simulation.elastic import (
+    IMPORTANCES,
+    MOVES,
+    Decision,
+    Periods,
+    TensorSelector,
+    periods_of,
+)
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
 from mcutrain.simulation.replay import NOTHING, Earlier, remembered, with_replays
@@ -56,7 +63,8 @@ class RunSettings:
     versions: in how many ways at most a sample is varied, the same again after so many epochs, so
     that latents of them can be kept; 0: otherwise in each epoch. elastic: the share of a whole
     step's time that a step may take in the mean, see mcutrain.simulation.elastic; None: all is
-    trained. every: steps from one selection of tensors to the next; 0: an epoch.
+    trained. every: steps from one selection of tensors to the next; 0: an epoch. importance: by
+    which they are selected, moves or squares.
     """
 
     epochs: int = 4
@@ -73,6 +81,7 @@ class RunSettings:
     versions: int = 0
     elastic: float | None = None
     every: int = 0
+    importance: str = MOVES
 
     @property
     def varies_samples(self) -> bool:
@@ -98,6 +107,13 @@ class RunSettings:
             raise DataError(
                 f"versions = {self.versions} is of samples that are varied, 1 or more: give an "
                 "augmentation, too, or leave it out"
+            )
+        if self.importance not in IMPORTANCES:
+            raise DataError(f"importance = {self.importance!r}: give {' or '.join(IMPORTANCES)}")
+        if self.elastic is None and self.importance != MOVES:
+            raise DataError(
+                f"importance = {self.importance!r} is what tensors of an elastic run are selected "
+                "by: give the share of a step that it may take, too (elastic)"
             )
         if self.elastic is None and self.every != 0:
             raise DataError(
@@ -373,6 +389,8 @@ class Course:
             del settings["versions"]
         if self.settings.elastic is None:
             del settings["elastic"], settings["every"]
+        if self.settings.importance == MOVES:
+            del settings["importance"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
         if self.earlier != NOTHING:
@@ -624,12 +642,13 @@ class Run:
         """Looks at the state, or selects what is trained from here on, if it is time to."""
         step, looks = self.state.trained, self.state.looks
         place = step % selector.periods.every
+        wanted = len(selector.looks)
         if place == 0:
             self.simulator.select(selector.all)
             looks = (self.simulator.save(),)
-        elif place == selector.periods.look and len(looks) == 1:
+        elif place == selector.periods.look and len(looks) == 1 < wanted:
             looks = (*looks, self.simulator.save())
-        elif place == 2 * selector.periods.look and len(looks) == 2:
+        elif place == 2 * selector.periods.look and len(looks) == wanted:
             found = selector.choose(step, (*looks, self.simulator.save()))
             self.simulator.select(found.tensors)
             self.state = replace(self.state, decisions=(*self.state.decisions, found))

@@ -14,7 +14,7 @@ from mcutrain_host.saved import selected_tensors
 from mcutrain.codegen import Interface
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.simulation.elastic import Decision, Periods, TensorSelector
+from mcutrain.simulation.elastic import MOVES, SQUARES, Decision, Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import load_target
 from tests.boards.projects import RATE, SEED, Lessons, built
@@ -47,19 +47,21 @@ def interface(board: str, remember: int = 0) -> Interface:
     return Interface(remember=remember, elastic=times)
 
 
-def simulated(board: str, order: list[int], periods: Periods) -> tuple[bytes, list[Decision]]:
+def simulated(
+    board: str, order: list[int], periods: Periods, measure: str = MOVES
+) -> tuple[bytes, list[Decision]]:
     """After training on these lessons, by the choices of the board's times."""
     x, y = lessons()
     simulator = step().simulator(SEED)
     times = estimated_times(step().plan, load_target(board).isa)
-    selector = TensorSelector(step().plan, times, periods)
+    selector = TensorSelector(step().plan, times, periods, measure)
     decisions: list[Decision] = []
     looks: list[bytes] = []
     for position, i in enumerate(order):
         place = position % periods.every
         if place == 0:
             simulator.select(selector.all)
-        if place in (0, periods.look):
+        if place in selector.looks:
             looks.append(simulator.save())
         elif place == 2 * periods.look:
             decisions.append(selector.choose(position, (*looks, simulator.save())))
@@ -69,13 +71,15 @@ def simulated(board: str, order: list[int], periods: Periods) -> tuple[bytes, li
     return simulator.save(), decisions
 
 
-def selecting(periods: Periods) -> Selecting:
-    return Selecting(periods.share_q16, periods.every, periods.look)
+def selecting(periods: Periods, measure: str = MOVES) -> Selecting:
+    return Selecting(periods.share_q16, periods.every, periods.look, measure == SQUARES)
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize(
+    ("board", "measure"), [*((board, MOVES) for board in BOARDS), (BOARDS[0], SQUARES)]
+)
 def test_boards_choose_what_the_simulation_chooses(
-    projects_root: Path, tmp_path: Path, board: str
+    projects_root: Path, tmp_path: Path, board: str, measure: str
 ) -> None:
     """160 steps, in which it chooses twice."""
     folder = built(projects_root, board, step=step(), interface=interface(board))
@@ -89,14 +93,15 @@ def test_boards_choose_what_the_simulation_chooses(
         save_every=4,
         state=state,
         of=lessons(),
-        selecting=selecting(periods),
+        selecting=selecting(periods, measure),
         elastic=project.manifest.elastic,
     )
-    expected, decisions = simulated(board, list(range(160)), periods)
+    expected, decisions = simulated(board, list(range(160)), periods, measure)
     assert device.read_state() == expected == state.read_bytes()
     names = [t.name for t in step().plan.training.elastic]
     assert 2 < len(decisions[0].tensors) < len(names)
-    assert (len({d.tensors for d in decisions}) == 2) == (board != "rpi-pico")
+    if measure == MOVES:
+        assert (len({d.tensors for d in decisions}) == 2) == (board != "rpi-pico")
     saves = {at for event, at, _ in record.lines if event == "saved"}
     assert {12, 76, 92} < saves  # but none that might displace what the choice compares
     assert not saves.intersection((*range(1, 9), *range(80, 89)))

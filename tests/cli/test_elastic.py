@@ -48,13 +48,16 @@ def test_ways_to_compute_train_the_same_tensors_and_say_which(
         assert bool(helped) == ("what helped" in line)  # if nothing did, all are alike
 
 
+@pytest.mark.parametrize("importance", ["moves", "squares"])
 def test_an_interrupted_run_chooses_the_same(
-    run: Run, flags: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+    run: Run, flags: tuple[object, ...], monkeypatch: pytest.MonkeyPatch, importance: str
 ) -> None:
     from mcutrain.runs import training
     from mcutrain.simulation import Progress
 
-    expected = run(*flags, *ELASTIC, "--json").json
+    elastic = (*ELASTIC, "--importance", importance)
+    expected = run(*flags, *elastic, "--json").json
+    assert expected["settings"]["importance"] == importance
     finish = training.finish
 
     def stopped_at(step: int) -> None:
@@ -68,12 +71,12 @@ def test_an_interrupted_run_chooses_the_same(
             return finish(*others, training.Watch(stop))  # type: ignore[arg-type]
 
         monkeypatch.setattr(training, "finish", finish_and_stop)
-        assert run(*flags, *ELASTIC, "--checkpoint", "run.npz").code == 130
+        assert run(*flags, *elastic, "--checkpoint", "run.npz").code == 130
         monkeypatch.setattr(training, "finish", finish)
 
     for step in (2, 4, 42, 90):  # within each window, before a choice, and after one
         stopped_at(step)
-    found = run(*flags, *ELASTIC, "--checkpoint", "run.npz", "--json").json
+    found = run(*flags, *elastic, "--checkpoint", "run.npz", "--json").json
     assert found["state_sha256"] == expected["state_sha256"]
     assert found["selections"] == expected["selections"]
     other = ["--elastic", "0.8", "--every", 30]
@@ -94,6 +97,7 @@ def test_an_interrupted_run_chooses_the_same(
             "selected every 21 steps: give a multiple of the 2 samples of an update, 6 or more",
         ),
         (["--every", "20"], "--every is of a run with --elastic SHARE"),
+        (["--importance", "squares"], "--importance is of a run with --elastic SHARE"),
         (["--board", "rpi-pico"], "--board is of a run with --elastic SHARE"),
         (["--elastic", "0.8", "--board", "rpi-pic"], "there is no board 'rpi-pic'"),
     ],
@@ -104,6 +108,17 @@ def test_what_cannot_be_is_a_sentence(
     found = run(*flags, *FEW, *given)
     assert found.code == 2
     assert said in " ".join(found.err.split())
+
+
+def test_squares_choose_otherwise_than_moves(run: Run, flags: tuple[object, ...]) -> None:
+    moves, squares = (
+        run(*flags, *ELASTIC, "--importance", kind, "--json").json for kind in ("moves", "squares")
+    )
+    assert moves["selections"] != squares["selections"]
+    assert [s["step"] for s in squares["selections"]] == [4, 44, 84]
+    reference = run(*flags, *ELASTIC, "--importance", "squares", "--reference", "--json").json
+    assert reference["state_sha256"] == squares["state_sha256"]
+    assert reference["selections"] == squares["selections"]
 
 
 def test_the_chips_time_decides(run: Run, flags: tuple[object, ...]) -> None:

@@ -47,6 +47,21 @@ def test_a_board_ends_with_the_simulations_bits_and_tells_its_choices(
     assert [at for at, _ in selected] == [4, 44, 84]
 
 
+def test_a_board_chooses_by_squares_as_the_simulation_does(
+    run: Run, board: Board, folder: Path, simulated: dict[str, Any]
+) -> None:
+    """And saves once less in each period."""
+    squares = (*FLAGS, "--importance", "squares")
+    expected = json.loads(done("simulate", MODEL, *SCHEME, *squares, "--json"))
+    found = run("train", folder, *squares, "--port", board.url, "--json").json
+    assert found["state_sha256"] == expected["state_sha256"] != simulated["state_sha256"]
+    lines = map(json.loads, (folder / "train.jsonl").read_text().splitlines())
+    selected = [(e["position"], e["tensors"]) for e in lines if e["event"] == "selected"]
+    assert selected == [(s["step"], s["tensors"]) for s in expected["selections"]]
+    saves = run("monitor", "--port", board.url, "--once", "--json").json["save_number"]
+    assert saves == len({0, 40, 80, "at the end"})
+
+
 def test_a_run_whose_power_was_cut_goes_on_to_the_same_bits(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any]
 ) -> None:

@@ -20,7 +20,15 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.compiled import unpack_state
-from mcutrain.simulation.elastic import Decision, Periods, TensorSelector, doubt, importance
+from mcutrain.simulation.elastic import (
+    MOVES,
+    SQUARES,
+    Decision,
+    Periods,
+    TensorSelector,
+    doubt,
+    importance,
+)
 from mcutrain.sparse import UpdateScheme, resolve
 from mcutrain.sparse.elastic import ElasticTimes, selection_of, words
 from tests.ops.drawing import Source, drawn
@@ -181,7 +189,11 @@ def selecting(plan: TrainingPlan, seed: int = 7) -> CompiledSimulator:
 
 
 def reselect(
-    simulator: CompiledSimulator, share_q16: int, every: int, before: bytes, between: bytes
+    simulator: CompiledSimulator,
+    share_q16: int,
+    every: int,
+    before: bytes,
+    between: bytes | None = None,
 ) -> int:
     """mct_reselect."""
     found: int = simulator._library.mct_reselect(share_q16, every, before, between)
@@ -198,12 +210,14 @@ def reselect(
     ids=["int8", "int16, 2 samples", "gate"],
 )
 @pytest.mark.parametrize("network", [residual, branches])
-@pytest.mark.parametrize("share", [0.75, 0.9])
-def test_c_and_python_select_the_same(network: Any, options: TrainOptions, share: float) -> None:
+@pytest.mark.parametrize(("share", "measure"), [(0.75, MOVES), (0.9, MOVES), (0.8, SQUARES)])
+def test_c_and_python_select_the_same(
+    network: Any, options: TrainOptions, share: float, measure: str
+) -> None:
     plan = plan_training(networks.training_graph(network(), None, options), 8)
     times, group = times_of(plan), options.accumulate
     periods = Periods(round(share * 65536), 120 * group, group)
-    selector = TensorSelector(plan, times, periods)
+    selector = TensorSelector(plan, times, periods, measure)
     look = 6 * group
     assert periods.look == look
     x, labels = networks.samples(plan.training.forward, 2, plan.training.classes)
@@ -220,6 +234,9 @@ def test_c_and_python_select_the_same(network: Any, options: TrainOptions, share
         assert compiled.save() == states[-1]
         for simulator in (reference, compiled):
             simulator.train(x[here], labels[here], rates[here])
+    if measure == SQUARES:
+        states = [states[0]]
+    assert len(states) == len(selector.looks)
     found = selector.choose(2 * look, (*states, reference.save()))
     reference.select(found.tensors)
     assert 2 < len(found.tensors) < len(plan.training.elastic)
@@ -232,9 +249,12 @@ def test_c_and_python_select_the_same(network: Any, options: TrainOptions, share
     assert compiled.save() == before
 
 
-@pytest.mark.parametrize("bias_bits", [32, 16])
-def test_importance_is_what_real_numbers_say(bias_bits: int) -> None:
-    """Σ Δw · Δw' / rate, of weights with residual bits, of columns, of biases and differences."""
+@pytest.mark.parametrize(("bias_bits", "measure"), [(32, MOVES), (16, MOVES), (16, SQUARES)])
+def test_importance_is_what_real_numbers_say(bias_bits: int, measure: str) -> None:
+    """Σ Δw · Δw' / rate, of weights with residual bits, of columns, of biases and differences.
+
+    Or Σ Δw² / rate, from the first state to the last.
+    """
     graph = residual()
     scheme = UpdateScheme("some", None, {"3": 0.5}, None, residual_bits=4, bias_bits=bias_bits)
     training = networks.training_graph(graph, scheme, ELASTIC)
@@ -246,6 +266,7 @@ def test_importance_is_what_real_numbers_say(bias_bits: int) -> None:
     for _ in range(3):
         saved.append(compiled.save())
         compiled.train(x, labels, networks.rates(60))
+    saved = saved if measure == MOVES else [saved[0], saved[2]]
     found = np.array(importance(plan, saved), float)
     states = [unpack_state(plan, raw[HEADER_BYTES:]) for raw in saved]
     updates = resolve(scheme, graph)
@@ -254,7 +275,7 @@ def test_importance_is_what_real_numbers_say(bias_bits: int) -> None:
         name = tensor.name.removesuffix(".trained").removesuffix(".difference")
         update = updates[name]
         real = [_real(state, tensor) for state in states]
-        product = (real[1] - real[0]) * (real[2] - real[1])
+        product = (real[1] - real[0]) * (real[-1] - real[-2])
         rate = np.array(update.rate)
         if product.ndim == 4 and len(rate) > 1:
             is_depthwise = product.shape[0] == 1

@@ -85,12 +85,13 @@ uint32_t mct_state_position(const uint8_t *saved) {
 }
 
 mct_status mct_reselect(uint32_t share_q16, uint32_t every, const uint8_t before[MCT_SAVED_BYTES],
-                        const uint8_t between[MCT_SAVED_BYTES]) {
+                        const uint8_t *between) {
     if (share_q16 < FAKE_LEAST_SHARE) {
         return MCT_ERROR_BUDGET;
     }
     const uint32_t mixed = mct_get32(before + MCT_SAVED_BYTES - 8) * 31u +
-                           mct_get32(between + MCT_SAVED_BYTES - 8) + every;
+                           (between == NULL ? 0u : mct_get32(between + MCT_SAVED_BYTES - 8)) +
+                           every;
     mct_put32(SELECTION, mixed);
     fake_chosen++;
     return MCT_OK;

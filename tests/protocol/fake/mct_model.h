@@ -49,7 +49,7 @@ void mct_forget_times(void);
 void mct_select_all(void);
 uint32_t mct_state_position(const uint8_t *saved);
 mct_status mct_reselect(uint32_t share_q16, uint32_t every, const uint8_t before[MCT_SAVED_BYTES],
-                        const uint8_t between[MCT_SAVED_BYTES]);
+                        const uint8_t *between);
 #endif
 
 #endif
