@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -142,9 +142,8 @@ class Toolchain:
         """
         folder = self.folder / "run"
         folder.mkdir(exist_ok=True)
-        (folder / "calls.c").write_text(_source(samples))
         objects = sorted(str(p) for p in self.folder.glob("*.o"))
-        self.compile("-O0", "run/calls.c", *objects, "-o", "run/harness")
+        self.compile(str(self._calls(_source(samples))), *objects, "-o", "run/harness")
         blocks = [_Run(i, s, in_place) for i, s in enumerate(samples)]
         (folder / "runs").write_bytes(
             np.int32(len(blocks)).tobytes() + b"".join(b.encoded() for b in blocks)
@@ -159,6 +158,22 @@ class Toolchain:
             results.append(values)
         assert position == len(raw)
         return results
+
+    def _calls(self, source: str) -> Path:
+        """The calls of kernels as an object, which all builds of a compiler share."""
+        flags = tuple(f for f in self.flags if not f.startswith(("-O", "-march=")))
+        key = (self.command, flags, source)
+        if key not in _CALLS:
+            made = self.folder / "run" / f"calls{len(_CALLS)}.c"
+            made.write_text(source)
+            alike = replace(self, flags=(*flags, "-O0"))
+            alike.compile(str(made), "-c", "-o", str(made.with_suffix(".o")))
+            _CALLS[key] = made.with_suffix(".o")
+        return _CALLS[key]
+
+
+_CALLS: dict[tuple[tuple[str, ...], tuple[str, ...], str], Path] = {}
+"""What this process has compiled, by compiler, flags and text."""
 
 
 def _source(samples: Sequence[Sample]) -> str:
