@@ -1,46 +1,37 @@
-"""Kernel calls whose numbers cannot be written in C are refused with the node's name."""
+"""A kernel call that was asked for before is that of the same operator and the same types."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from mcutrain.errors import UnsupportedError
-from mcutrain.ir.op import INT32_MAX, KernelCall, Param
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import calls
 from mcutrain.memplan.calls import node_call
+from mcutrain.ops.lookup import Lookup
+from tests.simulation.networks import modern_network
 
 
-class Numbered:
-    """An operator with one number in its call."""
-
-    def __init__(self, name: str, value: int) -> None:
-        self.call = KernelCall("k", "f", (Param(name, value),), ())
-
-    def kernel(self, types: Any, results: Any) -> KernelCall:
-        return self.call
-
-
-def call_of(op: Numbered) -> KernelCall:
-    graph = SimpleNamespace(types=lambda names: ())
-    return node_call(graph, SimpleNamespace(name="block/conv", op=op, inputs=(), outputs=()))
+def taller(graph: Graph, names: tuple[str, ...], rows: int) -> Graph:
+    """With so many rows in the named tensors."""
+    tensors = dict(graph.tensors)
+    for name in names:
+        type_ = tensors[name].type
+        shape = (type_.shape[0], rows, *type_.shape[2:])
+        tensors[name] = replace(tensors[name], type=replace(type_, shape=shape))
+    return replace(graph, tensors=tensors)
 
 
-def test_a_number_of_32_bits_is_taken_and_the_next_is_refused_each_time() -> None:
-    for value in (INT32_MAX, -INT32_MAX):
-        fits = Numbered("mult_q31", value)
-        assert call_of(fits) is fits.call
-    for value in (INT32_MAX + 1, -INT32_MAX - 1):
-        beyond = Numbered("mult_q31", value)
-        for _ in range(2):
-            with pytest.raises(UnsupportedError) as caught:
-                call_of(beyond)
-            assert str(caught.value).startswith(
-                f"node 'block/conv' (Numbered) cannot be computed: its mult_q31 is {value}, beyond"
-            )
-
-
-def test_a_salt_is_unsigned() -> None:
-    salted = Numbered("weight_salt", INT32_MAX + 1)
-    assert call_of(salted) is salted.call
+@pytest.mark.parametrize("most", [1, calls.ASKED_AT_MOST])
+def test_a_call_is_of_the_operator_and_the_types(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "ASKED_AT_MOST", most)
+    graph = modern_network()
+    node = next(n for n in graph.nodes if isinstance(n.op, Lookup))
+    graphs = [taller(graph, (*node.inputs, *node.outputs), rows) for rows in (3, 4, 5)]
+    for some in (*graphs, *graphs):
+        types = some.types(node.inputs), some.types(node.outputs)
+        assert node_call(some, node) == node.op.kernel(*types)
+    assert len({repr(node_call(some, node).params) for some in graphs}) == len(graphs)
