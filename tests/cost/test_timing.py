@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcutrain.codegen import Interface
+from mcutrain.codegen import Interface, Project
 from mcutrain.cost.profile import timing_of
 from mcutrain.cost.timing import NEVER, RATE, time_here
 from mcutrain.pipeline import TrainingStep, prepare
@@ -47,3 +47,16 @@ def test_updates_of_several_samples_count_with_their_share() -> None:
     assert {node.every for node in timing.nodes} == {1, 3}
     times = time_here(found)
     assert all(0 < times[node.name] < 10**8 for node in timing.nodes)
+
+
+def test_a_clock_that_stands_still_does_not_hide_what_ran() -> None:
+    found = step()
+    timing = timing_of(found.plan, "host")
+    project = found.library(Interface(timing=timing))
+    name = "src/mct_model.c"
+    frozen = project.files[name].replace("mct_ticks()", "(uint32_t)0")
+    project = Project({**project.files, name: frozen})
+    simulator = CompiledSimulator(found.plan, project=project)
+    x = np.zeros((1, *found.input_type.shape[1:]), np.int8)
+    simulator.train(x, [1], [LearningRate(RATE.mult_q31, RATE.shift)])
+    assert set(simulator.fewest_ticks(len(timing.nodes))) == {1}
