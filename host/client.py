@@ -150,6 +150,10 @@ class Device:
         """What is due at the board's position, for its choice of what to train."""
         return self._ask(Command.SELECT, selecting.pack(), Saved.parse)
 
+    def swap(self, every: int) -> Saved:
+        """Train other columns from the board's position on, a multiple of so many steps."""
+        return self._ask(Command.SWAP, every.to_bytes(4, "little"), Saved.parse)
+
     def evaluate(self, label: int, index: int) -> Evaluation:
         """Run the network on the sample and count whether it is right. index: 0 begins anew."""
         body = label.to_bytes(4, "little", signed=True) + index.to_bytes(4, "little")

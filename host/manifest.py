@@ -258,7 +258,8 @@ class Manifest:
 
     model_hash: 16 hexadecimal digits, of model, scheme and layout of the state; a device says it,
     too. begins_with: the tensor of the model that is the input of a tail, whose front somebody else
-    computes; empty where samples are. recipe: how the step was made from the model file
+    computes; empty where samples are. shelf_bytes: of weights whose trained columns change, behind
+    the state_bytes of a saved state. recipe: how the step was made from the model file
     (mcutrain.pipeline.recipe).
     """
 
@@ -285,6 +286,7 @@ class Manifest:
     gate: GateWords | None = None
     elastic: Selection | None = None
     timing: Timing | None = None
+    shelf_bytes: int = 0
     recipe: Mapping[str, Any] | None = None
     board: BoardDescription | None = None
 

@@ -45,6 +45,7 @@ class Command(IntEnum):
     REPLAY = 0x0F
     SELECT = 0x10
     TIMES = 0x11
+    SWAP = 0x12
 
 
 LONG_COMMANDS = frozenset(
@@ -55,6 +56,7 @@ LONG_COMMANDS = frozenset(
         Command.EVALUATE,
         Command.SAVE,
         Command.SELECT,
+        Command.SWAP,
         Command.RESTORE,
         Command.WRITE_STATE,
     }
@@ -139,6 +141,7 @@ class IdentityFlags(IntFlag):
     TAKES_LATENTS = 16
     SELECTS = 32
     TIMES = 64
+    SWAPS = 128
 
 
 @dataclass(frozen=True)
@@ -386,6 +389,11 @@ class Identity:
         return bool(self.flags & IdentityFlags.HAS_SLOTS)
 
     @property
+    def swaps(self) -> bool:
+        """Whether it can train other columns from time to time."""
+        return bool(self.flags & IdentityFlags.SWAPS)
+
+    @property
     def selects(self) -> bool:
         """Whether it chooses by itself which tensors it trains."""
         return bool(self.flags & IdentityFlags.SELECTS)
@@ -429,7 +437,8 @@ class Identity:
             raise MalformedResponseError(
                 f"a max_body of {self.max_body}; {MIN_BODY_BYTES} to {MAX_BODY_BYTES} are possible"
             )
-        if self.saved_bytes != self.state_bytes + HEADER_BYTES:
+        least = self.state_bytes + HEADER_BYTES
+        if self.saved_bytes < least or (self.saved_bytes > least and not self.swaps):
             raise MalformedResponseError(
                 f"{self.saved_bytes:,} bytes for the saved form of a state of {self.state_bytes:,}"
             )

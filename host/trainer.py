@@ -70,7 +70,8 @@ class Lessons:
     trains on after each new one, out of at most `remember`. latents: the bytes are of latents in
     the place of samples. selecting: when the board chooses which tensors it trains; None: it trains
     those that it did. first: the position that the run begins at, where the board has learnt
-    something else before; `total` counts from 0 all the same.
+    something else before; `total` counts from 0 all the same. swap_every: steps from one swap of
+    trained columns to the next; 0: none.
     """
 
     total: int
@@ -84,6 +85,7 @@ class Lessons:
     latents: bool = False
     selecting: Selecting | None = None
     first: int = 0
+    swap_every: int = 0
 
     def is_replay(self, position: int) -> bool:
         """Whether the step there takes a sample that the board remembers."""
@@ -284,6 +286,11 @@ class Training:
                 f"the board at {self.device.link.name} cannot choose what it trains: that needs "
                 "firmware of --elastic, and slots that keep its state"
             )
+        if lessons.swap_every and not (identity.swaps and identity.has_slots):
+            raise HostError(
+                f"the board at {self.device.link.name} cannot train other columns: that needs "
+                "firmware of --swap, and slots that keep the weights"
+            )
         if not lessons.replay:
             return
         if identity.remember != lessons.remember:
@@ -386,6 +393,12 @@ class Training:
         return self.device.reset(self.settings.seed)
 
     def _write(self, state: SavedState) -> int:
+        if self.identity.swaps:
+            raise HostError(
+                f"the board at {self.device.link.name} keeps weights of swapped columns in its "
+                "flash, where no state is written over the line: leave out --from, or begin anew "
+                "with --fresh"
+            )
         self.device.write_state(
             state.raw, lambda done, of: self.watch.transferred("writing the state", done, of)
         )
@@ -505,6 +518,7 @@ class Training:
     def _train_rest(self) -> None:
         while self.position < self.lessons.total and not self.stop():
             started = time.monotonic()
+            self._swap()
             self._select()
             step, label, rate = self._step()
             self._train_seconds += time.monotonic() - started
@@ -513,6 +527,14 @@ class Training:
             is_time = every and self.position % every == 0 and self.position < self.lessons.total
             if is_time and not self._is_looking:
                 self._save()
+
+    def _swap(self) -> None:
+        """Have the board train other columns, if it is time to."""
+        every = self.lessons.swap_every
+        if every and self.position % every == 0:
+            self._saved = self.device.swap(every)
+            self.saved_position = self._saved.position
+            self._write_log("swapped", {})
 
     def _select(self) -> None:
         """Have the board do what is due for its choice of what to train."""

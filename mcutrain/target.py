@@ -166,6 +166,16 @@ class Target:
             "remember no more, or another board"
         )
 
+    def with_slots_for(self, saved_bytes: int, program_bytes: int = 0) -> Target:
+        """The same board, if need be with slots so large that they keep such a state.
+
+        program_bytes: that these leave at least. The same where there are none.
+        """
+        if self.is_hosted or not self.slots or self.can_save(saved_bytes):
+            return self
+        larger = self._with_larger_slots(program_bytes)
+        return next((board for board in larger if board.can_save(saved_bytes)), self)
+
     def _with_larger_slots(self, program_bytes: int) -> Iterator[Target]:
         """The same board with ever larger slots, which end where the flash ends."""
         whole = self.without_slots().flash

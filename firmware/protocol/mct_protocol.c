@@ -118,6 +118,12 @@ static uint32_t mct_put_text(uint8_t *to, const char *text) {
 #define MCT_TIMES_FLAG 0u
 #endif
 
+#ifdef MCT_SHELF_BYTES
+#define MCT_SWAPS_FLAG 128u
+#else
+#define MCT_SWAPS_FLAG 0u
+#endif
+
 /* Slots of the ring, and samples that were offered to it. */
 #ifdef MCT_REMEMBER
 #define MCT_RING(p) MCT_REMEMBER, (p)->store.seen
@@ -134,7 +140,7 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
     }
     const uint32_t flags = p->restored | (p->incomplete ? 0u : 2u) |
                            (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u) |
-                           MCT_LATENT_FLAG | MCT_SELECTS_FLAG | MCT_TIMES_FLAG;
+                           MCT_LATENT_FLAG | MCT_SELECTS_FLAG | MCT_TIMES_FLAG | MCT_SWAPS_FLAG;
     const uint32_t numbers[] = {
         mct_position(),         MCT_INPUT_BYTES, MCT_OUTPUT_BYTES,     MCT_CLASSES,
         MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES, MCT_STATE_BYTES,      MCT_SAVED_BYTES,
@@ -491,6 +497,7 @@ static mct_outcome mct_read_times(mct_body body) {
 }
 #endif
 
+#ifndef MCT_SHELF_BYTES
 static mct_answer mct_answer_of(mct_status status) {
     switch (status) {
     case MCT_OK:
@@ -554,6 +561,8 @@ static mct_outcome mct_write_state(mct_protocol *p, mct_body body) {
     return mct_done(4);
 }
 
+#endif
+
 static mct_outcome mct_saved_number(const mct_protocol *p, mct_body body) {
     mct_put32(body.bytes, p->store.number);
     mct_put32(body.bytes + 4, mct_position());
@@ -579,7 +588,7 @@ static mct_outcome mct_save(mct_protocol *p, mct_body body) {
     return mct_saved_number(p, body);
 }
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
 /* Whether the newest saved state is the present one: after a restart it may be, and one more save of it
  * might take the place of the one before. */
 static bool mct_is_kept(const mct_protocol *p) {
@@ -588,6 +597,39 @@ static bool mct_is_kept(const mct_protocol *p) {
     const uint8_t *saved = mct_store_newest(&p->store);
     return saved != NULL && memcmp(saved, header, sizeof header) == 0;
 }
+#endif
+
+#ifdef MCT_SHELF_BYTES
+/* Other columns are trained from here on, once at a position. The page is the body's space. */
+static mct_outcome mct_swap_now(mct_protocol *p, mct_body body) {
+    if (body.count != 4) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    const uint32_t every = mct_get32(body.bytes);
+    if (!mct_store_exists()) {
+        return mct_refuse(MCT_ANSWER_UNSUPPORTED);
+    }
+    if (every == 0 || every % MCT_SAMPLES_PER_UPDATE != 0) {
+        return mct_refuse(MCT_ANSWER_SHARE);
+    }
+    if (mct_position() % every != 0) {
+        return mct_refuse_at(MCT_ANSWER_POSITION, body, mct_position());
+    }
+    if (!mct_swap_is_due()) {
+        return mct_saved_number(p, body);
+    }
+    mct_protocol_send_working(p);
+    mct_forget_sample(p);
+    mct_swap_begin();
+    if (!mct_is_kept(p) && !mct_store_save(&p->store, body.bytes)) {
+        return mct_refuse(MCT_ANSWER_FLASH);
+    }
+    return mct_swap(mct_store_newest(&p->store)) == MCT_OK ? mct_saved_number(p, body)
+                                                           : mct_refuse(MCT_ANSWER_FLASH);
+}
+#endif
+
+#ifdef MCT_FORWARD_TIME
 
 /* What SELECT asks for. squares: they decide, by one saved state. */
 typedef struct {
@@ -706,8 +748,10 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
         return mct_statistics(p, body);
     case MCT_COMMAND_READ_STATE:
         return mct_read_state(p, body);
+#ifndef MCT_SHELF_BYTES /* its state ends in flash, which is not written over the line */
     case MCT_COMMAND_WRITE_STATE:
         return mct_write_state(p, body);
+#endif
     case MCT_COMMAND_SAVE:
         return mct_save(p, body);
     case MCT_COMMAND_RESTORE:
@@ -731,6 +775,10 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
 #ifdef MCT_TIMED_NODES
     case MCT_COMMAND_TIMES:
         return mct_read_times(body);
+#endif
+#ifdef MCT_SHELF_BYTES
+    case MCT_COMMAND_SWAP:
+        return mct_swap_now(p, body);
 #endif
     default:
         return mct_refuse(MCT_ANSWER_COMMAND);

@@ -34,6 +34,7 @@ typedef enum {
     MCT_COMMAND_REPLAY = 0x0F,
     MCT_COMMAND_SELECT = 0x10,
     MCT_COMMAND_TIMES = 0x11,
+    MCT_COMMAND_SWAP = 0x12,
     MCT_RESPONSE = 0x80,
 } mct_command;
 

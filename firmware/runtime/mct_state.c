@@ -10,7 +10,6 @@ enum {
     MCT_AT_VERSION = 4,
     MCT_AT_MODEL = 8,
     MCT_AT_SIZE = 16,
-    MCT_AT_CRC = 20,
 };
 
 /* What a state begins with: random state, updates, samples. */
@@ -33,16 +32,21 @@ uint32_t mct_crc32(uint32_t crc, const uint8_t *bytes, size_t count) {
 }
 
 static uint32_t mct_state_crc(const uint8_t *header, const uint8_t *state, uint32_t state_bytes) {
-    return mct_crc32(mct_crc32(0, header, MCT_AT_CRC), state, state_bytes);
+    return mct_crc32(mct_crc32(0, header, MCT_STATE_CRC), state, state_bytes);
 }
 
-void mct_state_header(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
-                      uint8_t header[MCT_STATE_HEADER_BYTES]) {
+void mct_state_begin(uint64_t model_hash, uint32_t state_bytes,
+                     uint8_t header[MCT_STATE_HEADER_BYTES]) {
     memcpy(header, "MCTS", MCT_AT_VERSION);
     mct_put32(header + MCT_AT_VERSION, MCT_STATE_VERSION);
     mct_put64(header + MCT_AT_MODEL, model_hash);
     mct_put32(header + MCT_AT_SIZE, state_bytes);
-    mct_put32(header + MCT_AT_CRC, mct_state_crc(header, state, state_bytes));
+}
+
+void mct_state_header(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
+                      uint8_t header[MCT_STATE_HEADER_BYTES]) {
+    mct_state_begin(model_hash, state_bytes, header);
+    mct_put32(header + MCT_STATE_CRC, mct_state_crc(header, state, state_bytes));
 }
 
 mct_status mct_state_check_header(uint64_t model_hash, uint32_t state_bytes,
@@ -60,7 +64,7 @@ mct_status mct_state_check_header(uint64_t model_hash, uint32_t state_bytes,
 mct_status mct_state_check(const uint8_t header[MCT_STATE_HEADER_BYTES], const uint8_t *state,
                            uint32_t state_bytes) {
     const uint32_t crc = mct_state_crc(header, state, state_bytes);
-    return crc == mct_get32(header + MCT_AT_CRC) ? MCT_OK : MCT_ERROR_CHECKSUM;
+    return crc == mct_get32(header + MCT_STATE_CRC) ? MCT_OK : MCT_ERROR_CHECKSUM;
 }
 
 mct_status mct_state_check_biases(const uint8_t *state, uint32_t biases) {

@@ -33,6 +33,13 @@ typedef enum {
 #define MCT_JOINED(name, version) name##_v##version
 #define mct_state_header MCT_VERSIONED(mct_state_header, MCT_VERSION)
 
+/* The checksum is the last of the header. */
+#define MCT_STATE_CRC 20
+
+/* Writes a header but for the checksum. */
+void mct_state_begin(uint64_t model_hash, uint32_t state_bytes,
+                     uint8_t header[MCT_STATE_HEADER_BYTES]);
+
 /* Writes the header of a state. */
 void mct_state_header(uint64_t model_hash, const uint8_t *state, uint32_t state_bytes,
                       uint8_t header[MCT_STATE_HEADER_BYTES]);

@@ -43,9 +43,9 @@ typedef struct {
     int32_t low, high;
 } mct_requantize;
 
-/* Columns of a weight that are trained: they lie in a tensor of their own, and are 0 in the weight.
- * channels: which they are; NULL means the first ones. rows: of the weight that scratch has room for, a
- * multiple of 8. */
+/* Columns of a weight that are trained: they lie in a tensor of their own, and what the weight has in
+ * their place is not read. channels: which they are, ascending; NULL means the first ones. rows: of the
+ * weight that scratch has room for, a multiple of 8. */
 typedef struct {
     int32_t columns, rows;
     const int16_t *channels;

@@ -111,11 +111,13 @@ static bool mct_log_look(mct_store *store) {
     return store->slot >= 0;
 }
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
 const uint8_t *mct_store_newest(const mct_store *store) {
     return store->slot < 0 ? NULL : mct_log_page(store->slot, store->record) + MCT_LOG_BYTES;
 }
+#endif
 
+#ifdef MCT_FORWARD_TIME
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     const uint8_t *found = NULL;
     uint32_t least_age = UINT32_MAX, kind;
@@ -268,6 +270,10 @@ static void mct_log_saved(mct_store *store, uint32_t at) {
     store->record = (uint16_t)at;
     store->number++;
     store->from = store->end = at + MCT_STATE_PAGES;
+#ifdef MCT_SHELF_BYTES
+    mct_shelve(
+        mct_store_newest(store)); /* the entry that has the weights so far comes to its end */
+#endif
 }
 
 /* All that counts goes to the other slot, and the state behind it; until that is there, this slot

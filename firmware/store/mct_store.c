@@ -74,11 +74,13 @@ bool mct_store_load(mct_store *store) {
     return mct_state_load(saved, MCT_SAVED_BYTES) == MCT_OK;
 }
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
 const uint8_t *mct_store_newest(const mct_store *store) {
     return store->slot < 0 ? NULL : mct_store_record(store->slot, store->record) + MCT_PAGE_BYTES;
 }
+#endif
 
+#ifdef MCT_FORWARD_TIME
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     const uint8_t *found = NULL;
     uint32_t least_age = UINT32_MAX;
@@ -183,6 +185,10 @@ bool mct_store_save(mct_store *store, uint8_t *page) {
     store->record = (uint16_t)record;
     store->number = number;
     store->saved = true;
+#ifdef MCT_SHELF_BYTES
+    mct_shelve(
+        mct_store_newest(store)); /* the record that has the weights so far comes to its end */
+#endif
     return true;
 }
 
@@ -192,12 +198,14 @@ bool mct_store_exists(void) {
     return false;
 }
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
 const uint8_t *mct_store_newest(const mct_store *store) {
     (void)store;
     return NULL;
 }
+#endif
 
+#ifdef MCT_FORWARD_TIME
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     (void)store;
     (void)position;

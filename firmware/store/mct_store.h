@@ -47,9 +47,13 @@ bool mct_store_save(mct_store *store, uint8_t *page);
 /* Whether this board has slots that are large enough. */
 bool mct_store_exists(void);
 
-#ifdef MCT_FORWARD_TIME
-/* The newest saved state, and the newest of a position, in flash; NULL if there is none. */
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
+/* The newest saved state, in flash; NULL if there is none. */
 const uint8_t *mct_store_newest(const mct_store *store);
+#endif
+
+#ifdef MCT_FORWARD_TIME
+/* The newest of a position. */
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position);
 #endif
 

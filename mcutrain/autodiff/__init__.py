@@ -3,11 +3,12 @@
 from mcutrain.autodiff.differentiate import LossFactory, TrainOptions, differentiate
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.gate import Gate
-from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.autodiff.train_graph import SwappedColumns, TrainGraph
 
 __all__ = [
     "Gate",
     "LossFactory",
+    "SwappedColumns",
     "TrainGraph",
     "TrainOptions",
     "differentiate",

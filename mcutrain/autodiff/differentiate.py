@@ -15,7 +15,7 @@ from mcutrain.autodiff.elastic import ElasticTensor
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import split_parameters
-from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.autodiff.train_graph import SwappedColumns, TrainGraph
 from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -25,6 +25,7 @@ from mcutrain.ops import training
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
 from mcutrain.ops.scale_sums import ScaleSums
+from mcutrain.sparse.columns import UNKNOWN
 
 Array = npt.NDArray[Any]
 NEW_EXPONENT = (fixedpoint.INITIAL_EXPONENT, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT)
@@ -36,13 +37,16 @@ class TrainOptions:
     """How it learns.
 
     gradient_dtype: int8 or int16. accumulate: samples per update. gate: what it learns from.
-    elastic: tensors can be left out while it runs.
+    elastic: tensors can be left out while it runs. swap: other columns of weights that are trained
+    in part can be trained while it runs, by this of the RULES of mcutrain.sparse.columns; empty:
+    they cannot.
     """
 
     gradient_dtype: str = "int8"
     accumulate: int = 1
     gate: Gate | None = None
     elastic: bool = False
+    swap: str = ""
 
 
 def differentiate(
@@ -83,10 +87,13 @@ class _Builder:
     def __init__(
         self, graph: Graph, updates: Mapping[str, ParameterUpdate], options: TrainOptions
     ) -> None:
-        graph, self.split = split_parameters(graph, updates)
+        graph, self.split = split_parameters(graph, updates, bool(options.swap))
         self.source = graph
         self.updates = updates
         self.parameters = tuple(self._storage(name) for name in updates)
+        self.columns = tuple(s.columns for s in self.split.values() if s.columns is not None)
+        self.shelf = tuple(s.frozen for s in self.split.values() if s.columns is not None)
+        self.residuals: dict[str, tuple[str, int]] = {}
         self.options = options
         self.tensors = {k: self._as_state(v) for k, v in graph.tensors.items()}
         self.nodes: list[Node] = []
@@ -106,6 +113,12 @@ class _Builder:
         self.label = self._input("label", TensorType((1,), "int32"))
         for name in self.parameters:
             self._add_parameter(name)
+        self.scores: dict[str, str] = {}
+        for name in self.columns:
+            self.state[name] = np.array(self.source.tensors[name].data, np.int16)
+            if options.swap == "fisher":
+                unknown = np.full(self.state[name].shape, UNKNOWN, np.uint8)
+                self.scores[name] = self._add_state(f"{name}.scores", unknown)
 
     # ------------------------------------------------------------------ what operators ask for
 
@@ -166,6 +179,7 @@ class _Builder:
         if bits > 0:
             residual = training.initial_residual(int(np.prod(op.trained)), bits)
             state.append(self._add_state(f"{parameter.name}.residual", residual))
+            self.residuals[state[0]] = state[1], bits
         self.elastic.append(
             ElasticTensor(
                 name=state[0],
@@ -243,9 +257,8 @@ class _Builder:
     def _forward(self) -> Graph:
         """The network with the state as inputs."""
         tensors = {k: self._as_state(v) for k, v in self.source.tensors.items()}
-        forward = replace(
-            self.source, tensors=tensors, inputs=(*self.source.inputs, *self.parameters)
-        )
+        known = (*self.parameters, *self.columns, *self.shelf)
+        forward = replace(self.source, tensors=tensors, inputs=(*self.source.inputs, *known))
         return forward if self.following is None else self._followed(forward, self.following)
 
     def _followed(self, forward: Graph, following: _Following) -> Graph:
@@ -292,7 +305,7 @@ class _Builder:
     def finish(self) -> TrainGraph:
         """The verified, fused result."""
         outputs = (self.loss, self.prediction, *self.updated.values())
-        inputs = (*self.source.inputs, self.label, self.step, *self.state)
+        inputs = (*self.source.inputs, self.label, self.step, *self.state, *self.shelf)
         applied = {name for node in self.apply for name in node.outputs}
         graph = Graph(
             self.source.name,
@@ -317,6 +330,8 @@ class _Builder:
             accumulate=self.options.accumulate,
             gate=self.options.gate,
             elastic=tuple(self.elastic) if self.options.elastic else (),
+            swapped=self._swapped(),
+            shelf=self._initial_shelf(),
             classes=self.tensors[self.logits].type.elements if self.has_labels else 1,
             has_labels=self.has_labels,
             output_exponent=self.following.exponent if self.following else None,
@@ -328,8 +343,38 @@ class _Builder:
     # ------------------------------------------------------------------ bookkeeping
 
     def _as_state(self, tensor: Tensor) -> Tensor:
-        """A trained constant becomes an input."""
-        return replace(tensor, data=None) if tensor.name in self.parameters else tensor
+        """A constant that is trained, or is put away and comes back, becomes an input."""
+        is_input = tensor.name in (*self.parameters, *self.columns, *self.shelf)
+        return replace(tensor, data=None) if is_input else tensor
+
+    def _swapped(self) -> tuple[SwappedColumns, ...]:
+        """The weights whose trained columns change."""
+        found = []
+        for split in self.split.values():
+            if split.columns is None:
+                continue
+            weight = SwappedColumns(split.frozen, split.trained, split.columns)
+            if split.trained in self.residuals:
+                residual, bits = self.residuals[split.trained]
+                name = _unused(f"{split.frozen}.residual", self.tensors)
+                weight = replace(weight, bits=bits, residual=residual, shelf_residual=name)
+            if split.columns in self.scores:
+                name = _unused(f"{split.frozen}.scores", self.tensors)
+                weight = replace(weight, scores=self.scores[split.columns], shelf_scores=name)
+            found.append(weight)
+        return tuple(found)
+
+    def _initial_shelf(self) -> dict[str, Array]:
+        """The weights whose trained columns change, each with its residual bits and scores."""
+        found: dict[str, Array] = {}
+        for weight in self._swapped():
+            whole = np.asarray(self.source.tensors[weight.shelf].data)
+            found[weight.shelf] = whole
+            if weight.bits:
+                found[weight.shelf_residual] = training.initial_residual(whole.size, weight.bits)
+            if weight.scores:
+                found[weight.shelf_scores] = np.full(whole.shape[-1], UNKNOWN, np.uint8)
+        return found
 
     def _storage(self, parameter: str) -> str:
         """The state that holds what is trained of a parameter."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op, ParameterUpdate
 from mcutrain.ops.add_difference import AddDifference
-from mcutrain.ops.merge_columns import MergeColumns
+from mcutrain.ops.merge_columns import MergeColumns, merged
 from mcutrain.ops.training import initial_parameter
 
 Array = npt.NDArray[Any]
@@ -23,29 +23,34 @@ class Split:
     """A parameter in two tensors. frozen: a constant. trained: what is trained, in the state.
 
     join: makes the parameter of both. node: which does so in front of the reader; None if the
-    reader takes both.
+    reader takes both. columns: the state that says which columns these are, if they change; then
+    `frozen` is on the shelf (see TrainGraph).
     """
 
     frozen: str
     trained: str
     join: Op
     node: Node | None = None
+    columns: str | None = None
 
-    def whole(self, frozen: Array, trained: Array) -> Array:
-        """The parameter of its two tensors' values."""
+    def whole(self, frozen: Array, trained: Array, columns: Array | None = None) -> Array:
+        """The parameter of its two tensors' values, and of its columns, if they change."""
+        if columns is not None:
+            return merged(frozen, trained, columns)
         (value,) = self.join.reference(frozen, trained)
         return value
 
 
 def split_parameters(
-    graph: Graph, updates: Mapping[str, ParameterUpdate]
+    graph: Graph, updates: Mapping[str, ParameterUpdate], swap: bool = False
 ) -> tuple[Graph, Mapping[str, Split]]:
     """The graph with every partly trained weight made of a frozen and a trained constant.
 
     So is a bias of which the difference is trained. Where the reader of a weight takes both, the
     frozen one keeps the weight's name, and has zeros where it is trained. Else the parameter keeps
     its name and becomes the output of a MergeColumns or an AddDifference in front of its reader.
-    What was split comes too, by the parameter's name.
+    What was split comes too, by the parameter's name. swap: where the reader of a weight takes
+    both, it takes from a third tensor which columns are trained, and the frozen one has them all.
     """
     tensors = dict(graph.tensors)
     split: dict[str, Split] = {}
@@ -57,10 +62,16 @@ def split_parameters(
             continue
         reader = next(node.name for node in graph.nodes if name in node.inputs)
         if update.channels is not None:
-            direct = nodes[reader].op.with_trained_columns(update.channels)
+            op = nodes[reader].op
+            direct = op.with_trained_columns(update.channels)
+            swapping = op.with_swapped_columns(len(update.channels)) if swap else None
             split[name] = _columns(tensor, update.channels, direct is not None, tensors)
+            if swapping is not None:
+                split[name] = _swapped(tensor, split[name], update.channels, tensors)
+            direct = swapping or direct
             if direct is not None:
-                read = (*nodes[reader].inputs, split[name].trained)
+                apart = (split[name].trained, split[name].columns)
+                read = (*nodes[reader].inputs, *(n for n in apart if n is not None))
                 nodes[reader] = replace(nodes[reader], op=direct, inputs=read)
         elif update.difference_shift is not None:
             split[name] = _difference(tensor, update.difference_shift, tensors)
@@ -85,6 +96,17 @@ def _columns(
     tensors[trained] = Tensor(trained, replace(tensor.type, shape=part.shape), part)
     node = None if is_direct else Node(f"{name}.merge", join, (frozen, trained), (name,))
     return Split(frozen, trained, join, node)
+
+
+def _swapped(
+    tensor: Tensor, split: Split, channels: tuple[int, ...], tensors: dict[str, Tensor]
+) -> Split:
+    """The weight whole again, and a third tensor with what is trained of it at first."""
+    name = _unused(f"{tensor.name}.columns", tensors)
+    tensors[split.frozen] = tensor
+    columns = np.array(channels, np.int16)
+    tensors[name] = Tensor(name, TensorType(columns.shape, "int16"), columns)
+    return replace(split, columns=name)
 
 
 def _difference(tensor: Tensor, shift: int, tensors: dict[str, Tensor]) -> Split:

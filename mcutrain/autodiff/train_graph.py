@@ -19,6 +19,27 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
+class SwappedColumns:
+    """A weight of which other columns are trained from time to time.
+
+    shelf: its name on the shelf. trained: the state with the columns that are trained now.
+    columns: the state that says which they are. bits: residual ones of a weight; with some,
+    residual: the state that has those of the trained columns, and shelf_residual: those of all, on
+    the shelf. scores, shelf_scores: the same of what the columns were found to be worth, if they
+    are not drawn alike.
+    """
+
+    shelf: str
+    trained: str
+    columns: str
+    bits: int = 0
+    residual: str = ""
+    shelf_residual: str = ""
+    scores: str = ""
+    shelf_scores: str = ""
+
+
+@dataclass(frozen=True)
 class TrainGraph:
     """Forward, loss, backward and updates of one sample, in execution order.
 
@@ -39,6 +60,10 @@ class TrainGraph:
         state as it was, but for random numbers, counters, the gate's words and output_exponent.
     elastic: trained tensors, nearest to the loss first, of which a step updates those that the
         state selects; empty if it updates all, always.
+    swapped: weights whose trained columns change, in the order of the state.
+    shelf: these weights and their residual bits as they are at first, by name, which no step
+        changes; the weights are inputs of the graph. A swap puts the trained columns there, and
+        takes others from it.
     """
 
     graph: Graph
@@ -60,11 +85,14 @@ class TrainGraph:
     split: Mapping[str, Split] = field(default_factory=dict)
     gate: Gate | None = None
     elastic: tuple[ElasticTensor, ...] = ()
+    swapped: tuple[SwappedColumns, ...] = ()
+    shelf: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
         object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
         object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
+        object.__setattr__(self, "shelf", MappingProxyType(dict(self.shelf)))
 
     @property
     def input_type(self) -> TensorType:

@@ -78,6 +78,7 @@ def generate(
         ),
     ] = None,
     elastic: options.IsElastic = False,
+    swap: options.IsSwap = None,
     profile: options.Profile = None,
     timed: Annotated[
         bool,
@@ -125,6 +126,7 @@ def generate(
                 "--std": std is not None,
                 "--remember": remember > 0,
                 "--elastic": elastic,
+                "--swap": swap is not None,
                 "--profile": profile is not None,
                 "--timed": timed,
             }
@@ -140,6 +142,7 @@ def generate(
         part="tail" if is_tail else "whole",
         latent=latent or options.AUTO,
         elastic=elastic or timed,
+        swap=swap or "",
     )
     step = flags.prepare(load(model), options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
@@ -187,7 +190,7 @@ def generate(
         show(f"    make -C {shlex.quote(str(output))}")
         return
     if target.ram is not None:
-        needs = target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes)
+        needs = target.sram_bytes(step.plan.arena_bytes, step.plan.resident_bytes)
         show(
             f"With stack and firmware {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
             f"{target.title}."

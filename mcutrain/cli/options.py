@@ -154,6 +154,16 @@ Profile = Annotated[
         show_default=False,
     ),
 ]
+IsSwap = Annotated[
+    Literal["drawn", "fisher"] | None,
+    typer.Option(
+        "--swap",
+        help="Of layers that the scheme trains in part, other columns can be trained while it "
+        "runs, drawn at random or by what their turns were worth; the weights are kept in flash: "
+        "`train --swap`.",
+        show_default=False,
+    ),
+]
 GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
 Stream = Annotated[
     Literal["auto", "off", "max"],
@@ -257,6 +267,7 @@ class StepOptions:
     latent: str = AUTO
     gate: float | None = None
     elastic: bool = False
+    swap: str = ""
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -280,6 +291,7 @@ class StepOptions:
                 added=self.added,
                 gate=self.gate,
                 elastic=self.elastic,
+                swap=self.swap,
                 stream=self.stream,
                 part=self.part,
                 latent=self.latent,
@@ -302,6 +314,7 @@ class StepOptions:
             self.added,
             gate=self.gate,
             elastic=self.elastic,
+            swap=self.swap,
         )
 
     def _scheme(self) -> UpdateScheme:

@@ -39,6 +39,7 @@ def plan(
     latent: options.Begin = options.AUTO,
     remember: options.Remember = 0,
     elastic: options.IsElastic = False,
+    swap: options.IsSwap = None,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -64,7 +65,9 @@ def plan(
             "names what a tail begins with, or what --remember keeps: give one of these, too",
             param_hint="--latent",
         )
-    flags = replace(step_flags.options(scheme), part=part, latent=latent, elastic=elastic)
+    flags = replace(
+        step_flags.options(scheme), part=part, latent=latent, elastic=elastic, swap=swap or ""
+    )
     step = flags.prepare(load(model), options.new_classes(classes))
     found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
     if csv is not None:
@@ -129,6 +132,12 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
         show(
             f"  {'elastic':16}{count:>10,}     tensors, of which any but the last layer's can be "
             f"left out; a step takes {round(100 * least)} % of its instructions without them"
+        )
+    if found["shelf"] is not None:
+        count, size = len(found["shelf"]["weights"]), found["shelf"]["bytes"]
+        show(
+            f"  {'shelf':16}{size:>10,}     bytes of flash, kept with the state: {count} "
+            "weights of which other columns can be trained"
         )
     board = found.get("board")
     if board is not None and board["why_no_saves"]:

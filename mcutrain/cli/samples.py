@@ -155,7 +155,7 @@ Every = Annotated[
         min=0,
         metavar="STEPS",
         help="From one choice of --elastic to the next, of which a tenth train everything to see "
-        "what helps; by default an epoch's.",
+        "what helps, and from one --swap to the next; by default an epoch's.",
         show_default=False,
     ),
 ]
@@ -165,6 +165,23 @@ Importance = Annotated[
         help="What --elastic chooses by. moves: what tensors did for the loss in two windows that "
         "follow one another, without noise; where the scheme is everything, or close to it. "
         "squares: how far they moved in both; where the scheme was chosen well before.",
+    ),
+]
+Swap = Annotated[
+    Literal["drawn", "fisher"] | None,
+    typer.Option(
+        "--swap",
+        help="Choose anew, every so many steps, which columns are trained of the layers that the "
+        "scheme trains in part; all keep what they have learnt. drawn: at random; fisher: each has "
+        "its turn, then those that moved most in theirs.",
+        show_default=False,
+    ),
+]
+IsSwapping = Annotated[
+    bool,
+    typer.Option(
+        "--swap",
+        help="Train other columns every so many steps, as the project's firmware chooses them.",
     ),
 ]
 TimesOf = Annotated[
@@ -348,12 +365,14 @@ class ElasticFlags(ShareFlags):
     """The same, and the board's whose time it is."""
 
     board: TimesOf = None
+    swap: Swap = None
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""
-        flags = {"--every": self.every, "--board": self.board, "--profile": self.profile}
-        self._check(*flags.items(), self._asked)
-        return replace(settings, elastic=self.elastic, every=self.every, importance=self.importance)
+        flags = {"--board": self.board, "--profile": self.profile}
+        self._check(("--every", self.every and not self.swap), *flags.items(), self._asked)
+        settings = replace(settings, elastic=self.elastic, every=self.every)
+        return replace(settings, importance=self.importance, swap=self.swap is not None)
 
     def times(self, step: TrainingStep) -> ElasticTimes | None:
         """What the tensors of an elastic step take."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -70,6 +70,7 @@ def train(
     elastic: inputs.Elastic = None,
     every: inputs.Every = 0,
     importance: inputs.Importance = "moves",
+    swap: inputs.IsSwapping = False,
     seed: options.Seed = 0,
     samples: inputs.TrainingSamples = None,
     test_samples: Annotated[
@@ -175,8 +176,11 @@ def train(
         check_tensorboard(tensorboard)
     project = BoardProject.read(folder)
     settings = _replaying(project, learning.settings(seed), replay)
-    settings = inputs.ElasticFlags(elastic, every, importance=importance).of(settings)
+    rule: Literal["drawn"] | None = "drawn" if swap else None  # the firmware has its own
+    flags = inputs.ElasticFlags(elastic, every, importance=importance, swap=rule)
+    settings = flags.of(settings)
     _check_elastic(project, settings)
+    _check_swap(project, settings)
     if after:
         check_after(settings)
     source = reading.source(data, samples, test_samples or None, seed)
@@ -188,9 +192,12 @@ def train(
         say(rate_line(found.rate, found, course.samples.split))
     tests = 0 if test_samples == 0 else len(course.samples.split.test)
     selecting = _selecting(project, course)
+    group = project.manifest.samples_per_update
+    swap_every = settings.swap_every(len(course.samples.split.train), group)
     lessons = board_lessons(
         course, tests, _reconstruction(project), sends_latents, selecting, after
     )
+    lessons = replace(lessons, swap_every=swap_every)
     how = Settings(
         firmware=project.firmware,
         seed=seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
@@ -318,6 +325,23 @@ def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
         raise ProjectError(
             f"the board chooses by states that it saves, and it saves nothing: {why}; train "
             "without --elastic"
+        )
+
+
+def _check_swap(project: BoardProject, settings: RunSettings) -> None:
+    """The same of swaps."""
+    from mcutrain_host.errors import ProjectError
+
+    if settings.swap and not project.manifest.shelf_bytes:
+        raise ProjectError(
+            f"the firmware of {project.folder} always trains the same columns: generate it with "
+            "--swap, to train others while it runs"
+        )
+    why = project.board.memory.why_no_saves
+    if settings.swap and why:
+        raise ProjectError(
+            f"the board swaps columns with its flash, and it saves nothing there: {why}; train "
+            "without --swap"
         )
 
 

@@ -49,26 +49,28 @@ class Declarations:
 
     def call(self, call: KernelCall, operand: Callable[[Operand], str], node: str = "node") -> str:
         """The statement of a call, its parameters declared. operand: the C pointer of each."""
-        return _statement(call, self._struct(call, node), operand)
+        return _statement(call, self._struct(call, operand, node), operand)
 
     def rows(
         self, call: KernelCall, operand: Callable[[Operand], str], node: str, sets: Iterable[str]
     ) -> tuple[str, ...]:
         """The statements of a call with a copy of the parameters; sets: what changes in it."""
-        copy = f"{call.function}_params params = {self._struct(call, node)};"
+        copy = f"{call.function}_params params = {self._struct(call, operand, node)};"
         changes = (f"params.{change};" for change in sets)
         return (copy, *changes, _statement(call, "params", operand))
 
-    def _struct(self, call: KernelCall, node: str) -> str:
-        fields = _nested((p.name, self._value(p, node)) for p in call.params)
+    def _struct(self, call: KernelCall, operand: Callable[[Operand], str], node: str) -> str:
+        fields = _nested((p.name, self._value(p, operand, node)) for p in call.params)
         key = (f"{call.function}_params", fields)
         if key not in self._params:
             self._params[key] = Params(key[0], self._unique(f"{node}_params"), fields)
         return self._params[key].name
 
-    def _value(self, param: Param, node: str) -> str:
+    def _value(self, param: Param, operand: Callable[[Operand], str], node: str) -> str:
         if param.value is None:
             return "NULL"
+        if isinstance(param.value, Operand):
+            return operand(param.value)
         if isinstance(param.value, tuple):
             element = param.ctype.removeprefix("const ").removesuffix(" *")
             return self._table(element, param.value, f"{node}_{param.name.split('.')[-1]}")

@@ -199,6 +199,10 @@ def with_latents(
     least the constants. Raises PlanError, TargetError."""
     if interface.timing is not None:
         target = replace(target, timing_bytes=TIMING_BYTES * (1 + len(interface.timing.nodes)))
+    saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
+    program_bytes = max(program_bytes, plan.constant_bytes)
+    if plan.shelf_bytes and not interface.remember:
+        target = target.with_slots_for(saved_bytes, program_bytes)
     if interface.wanted_latent is None:
         return target
     training = plan.training
@@ -211,8 +215,6 @@ def with_latents(
         if training.is_tail
         else find_latent(plan, interface.wanted_latent).size_bytes
     )
-    saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
-    program_bytes = max(program_bytes, plan.constant_bytes)
     return target.with_latents(latent_bytes, interface.remember, saved_bytes, program_bytes)
 
 
@@ -220,7 +222,7 @@ def board_values(
     target: Target, plan: TrainingPlan, scheme: str, latent: Latent | None = None
 ) -> dict[str, Any]:
     """What the board's templates print."""
-    saved_bytes = plan.state_bytes + SAVED_HEADER_BYTES
+    saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     defines = {
         "MODEL_NAME": string(plan.training.graph.name, NAME_BYTES),
         "SCHEME_NAME": string(scheme, NAME_BYTES),
@@ -258,12 +260,12 @@ def _literal(value: object) -> object:
 
 
 def _ram(target: Target, plan: TrainingPlan) -> int:
-    return target.sram_bytes(plan.arena_bytes, plan.state_bytes)
+    return target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
 
 
 def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> BoardDescription:
     """The manifest's part on the board: its description, its memory, how it is built."""
-    why_no_saves = target.why_no_saves(plan.state_bytes + SAVED_HEADER_BYTES)
+    why_no_saves = target.why_no_saves(plan.kept_bytes + SAVED_HEADER_BYTES)
     return BoardDescription(
         name=target.name,
         title=target.title,

@@ -12,7 +12,7 @@ import numpy as np
 
 from mcutrain.codegen.c_text import CTYPES, comment, identifier
 from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
-from mcutrain.ir.graph import Graph, Node, Tensor
+from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
 from mcutrain.memplan import Latent, TrainingPlan
@@ -98,6 +98,7 @@ class Program:
         self.backward = self._steps_calls(nodes[loss + 1 :])
         self.apply = self._steps_calls(self.training.apply)
         self.initial = self._initial_state()
+        self.shelf = self._initial_shelf()
 
     @property
     def tables(self) -> tuple[ConstantTable, ...]:
@@ -140,6 +141,10 @@ class Program:
             digest.update(repr(self.training.gate).encode())
         if self.training.elastic:
             digest.update(repr(self.training.elastic).encode())
+        if self.training.swapped:
+            digest.update(repr(self.training.swapped).encode())
+        for name, value in self.training.shelf.items():
+            digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
         for name, tensor in sorted(self.training.graph.tensors.items()):
             if tensor.data is not None:
                 digest.update(name.encode() + np.ascontiguousarray(tensor.data).tobytes())
@@ -160,9 +165,15 @@ class Program:
         state = self._state_of(name)
         if state is not None:
             return f"STATE({ctype}, {self.plan.state_offsets[state]})"
+        if name in self.plan.shelf_offsets:
+            return f"shelf + {self.shelf_place(name)}"
         if tensor.is_constant:
             return self._constant(tensor)
         return f"ARENA({ctype}, {self.plan.offset_of(name)})"
+
+    def shelf_place(self, name: str) -> int:
+        """Where a weight begins on the shelf."""
+        return self.plan.shelf_offsets[name] - self.plan.state_bytes
 
     def _state_of(self, name: str) -> str | None:
         if name in self.plan.state_offsets:
@@ -324,6 +335,19 @@ class Program:
                 {"offset": offset, "name": c_name, "bytes": value.nbytes, "tensor": comment(name)}
             )
         return tuple(entries)
+
+    def _initial_shelf(self) -> str:
+        """The constant with the shelf as it is at first; empty if there is none."""
+        if not self.training.shelf:
+            return ""
+        whole = np.zeros(self.plan.shelf_bytes, np.int8)
+        for name, value in self.training.shelf.items():
+            place = self.shelf_place(name)
+            whole[place : place + value.size] = value.ravel().view(np.int8)
+        c_name = self._unique(f"{self.prefix}_initial_shelf")
+        tensor = Tensor("shelf", TensorType(whole.shape), whole)
+        self.constants["initial shelf"] = (c_name, tensor)
+        return c_name
 
 
 def by_condition(calls: Iterable[Call]) -> tuple[tuple[str, tuple[Call, ...]], ...]:

@@ -57,6 +57,7 @@ OPTIONAL = {"mct_class_names.c": "class_names", "mct_pixel_codes.c": "pixel_code
 BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
 EXAMPLE = "example/main.c"
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
+COLUMN_SOURCES = ("runtime/mct_columns.c",)
 SELECTION_SOURCES = ("runtime/mct_elastic.c", "runtime/mct_importance.c", "runtime/mct_selection.h")
 IMPORTANCE_BYTES = 12
 """Of a tensor, and of the number that it is made of, while tensors are selected."""
@@ -250,6 +251,7 @@ def firmware_files(
     names += ["runtime/mct_stream.c"] if program.segments else []
     names += ["runtime/mct_gate.h"] if program.training.gate else []
     names += SELECTION_SOURCES if selects else []
+    names += COLUMN_SOURCES if program.training.swapped else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
     files = {name: firmware.firmware_text(name) for name in names}
@@ -314,6 +316,8 @@ def template_values(
         "backward": program.backward,
         "gate": _gate(program),
         "elastic": _elastic(plan, interface.elastic),
+        "swapped": _swapped(program),
+        "shelf_bytes": plan.shelf_bytes,
         "apply": program.apply,
         "constants": [
             _constant(name, tensor.data, tensor) for name, tensor in program.constants.values()
@@ -437,6 +441,34 @@ def _elastic(plan: TrainingPlan, times: ElasticTimes | None) -> dict[str, Any] |
     }
 
 
+def _swapped(program: Program) -> dict[str, Any] | None:
+    """Weights whose trained columns change: where they are, and what swaps reset."""
+    plan, training = program.plan, program.plan.training
+    if not training.swapped:
+        return None
+    rows = []
+    for one in training.swapped:
+        channels, count = training.shelf[one.shelf].shape[-1], len(training.state[one.columns])
+        sizes = (training.shelf[one.shelf].size // channels, channels, count)
+        parts = [(one.shelf, one.trained, sizes, 8, "WEIGHT")]
+        if one.bits:
+            parts.append((one.shelf_residual, one.residual, sizes, one.bits, "RESIDUAL"))
+        if one.scores:
+            parts.append((one.shelf_scores, one.scores, (1, *sizes[1:]), 8, "SCORES"))
+        for shelf, trained, shape, bits, kind in parts:
+            places = (plan.state_offsets[trained], plan.state_offsets[one.columns])
+            numbers = (program.shelf_place(shelf), *places, *shape, bits)
+            row = ", ".join(map(str, (*numbers, f"MCT_COLUMNS_OF_{kind}")))
+            rows.append((row, comment(shelf)))
+    return {
+        "initial": program.shelf,
+        "place": f"STATE(uint32_t, {plan.swap_offset})",
+        "entries": rows,
+        "names": comment(", ".join(one.shelf for one in training.swapped)),
+        "has_scores": any(one.scores for one in training.swapped),
+    }
+
+
 def _selecting(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
     """What the project decides by which tensors are trained.
 
@@ -486,16 +518,17 @@ def _constant(name: str, data: Any, tensor: Any) -> dict[str, Any]:
 
 
 def state_tensors(plan: TrainingPlan) -> tuple[StateTensor, ...]:
-    """What lies where in the state."""
+    """What lies where in the state, and behind it on the shelf."""
     training = plan.training
+    kept, tensors = {**training.state, **training.shelf}, training.graph.tensors
     return tuple(
         StateTensor(
             name=name,
             offset=offset,
-            dtype=training.graph.tensors[name].type.dtype,
-            shape=np.asarray(training.state[name]).shape,
+            dtype=tensors[name].type.dtype if name in tensors else str(kept[name].dtype),
+            shape=np.asarray(kept[name]).shape,
         )
-        for name, offset in plan.state_offsets.items()
+        for name, offset in (*plan.state_offsets.items(), *plan.shelf_offsets.items())
     )
 
 
@@ -523,6 +556,7 @@ def manifest(
         arena_bytes=plan.arena_bytes,
         arena_lower_bound_bytes=plan.arena.lower_bound_bytes,
         state_bytes=plan.state_bytes,
+        shelf_bytes=plan.shelf_bytes,
         constant_bytes=plan.constant_bytes,
         state=state_tensors(plan),
         parameters=tuple(training.parameters),

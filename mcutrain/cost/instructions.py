@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.ir.graph import Graph, Node, TensorType
-from mcutrain.ir.op import NULL, Op, Param, Rows
+from mcutrain.ir.op import NULL, Op, Operand, Param, Rows
 from mcutrain.memplan.stream import Segment
 from mcutrain.target import FIRMWARE
 
@@ -206,6 +206,8 @@ def _numbers(param: Param) -> Mapping[str, float]:
     """A number itself; of a table its length, of shifts also how many are not the usual ones."""
     if isinstance(param.value, int):
         return {param.name: param.value}
+    if isinstance(param.value, Operand):
+        return {param.name: 1}
     table = param.value or ()
     if not param.name.endswith("shift") or not table:
         return {param.name: len(table)}

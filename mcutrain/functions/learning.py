@@ -86,6 +86,7 @@ def simulate(
     elastic: float | None = None,
     every: Annotated[int, Within(0)] = 0,
     importance: Literal["moves", "squares"] = "moves",
+    swap: Literal["", "drawn", "fisher"] = "",
     checkpoint: PathLike | None = None,
     latent: str = "auto",
     watch: Watch | None = None,
@@ -102,8 +103,10 @@ def simulate(
     part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
     gate: as `prepare` takes it. elastic: the share of a step's time on a Cortex-M4 or M7 that the
     mean step may take, 0 to 1: then only the tensors that helped most are trained, and chosen anew
-    `every` steps, 0: an epoch's; importance: by their moves, or by squares of them. checkpoint: a
-    file to continue from if it exists, and to save to. latent: as `train` takes it.
+    `every` steps, 0: an epoch's; importance: by their moves, or by squares of them. swap: as often
+    other columns are trained of the layers that the scheme trains in part, by this rule, as
+    `prepare` has it. checkpoint: a file to continue from if it exists, and to save to. latent: as
+    `train` takes it.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -113,6 +116,7 @@ def simulate(
     check_can_build()
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
     settings = replace(settings, elastic=elastic, every=every, importance=importance)
+    settings = replace(settings, swap=bool(swap))
     graph = _graph(model)
     split = load_data(
         graph,
@@ -137,6 +141,7 @@ def simulate(
         added=added,
         gate=gate,
         elastic=elastic is not None,
+        swap=swap,
     )
     return train(
         step,

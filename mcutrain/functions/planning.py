@@ -88,7 +88,7 @@ class Planned(Shown):
         """Arena and state; with a board all that its firmware takes, stack included."""
         if self.board is None or self.board.ram is None:
             return self.step.plan.sram_bytes
-        return self.board.sram_bytes(self.arena_bytes, self.state_bytes)
+        return self.board.sram_bytes(self.arena_bytes, self.step.plan.resident_bytes)
 
     def summary(self) -> str:
         """In a line."""
@@ -134,6 +134,7 @@ def plan(
     qas: bool = True,
     gate: float | None = None,
     elastic: bool = False,
+    swap: Literal["", "drawn", "fisher"] = "",
     stream: Stream = "auto",
     part: Part = "whole",
     latent: str = "auto",
@@ -167,6 +168,7 @@ def plan(
         qas=qas,
         gate=gate,
         elastic=elastic,
+        swap=swap,
         stream=stream,
         part=part,
         latent=latent,
@@ -222,6 +224,7 @@ def generate(
     qas: bool = True,
     gate: float | None = None,
     elastic: bool = False,
+    swap: Literal["", "drawn", "fisher"] = "",
     stream: Stream = "auto",
     part: Part = "whole",
     prefix: str = "mct",
@@ -261,6 +264,7 @@ def generate(
         qas=qas,
         gate=gate,
         elastic=elastic,
+        swap=swap,
         stream=stream,
         part=part,
         latent=latent or "auto" if is_tail else "auto",
@@ -406,6 +410,12 @@ def facts(step: TrainingStep) -> dict[str, Any]:
         ],
         "gate": None if found.training.gate is None else found.training.gate.alpha,
         "elastic": _elastic_facts(step),
+        "shelf": {
+            "weights": [weight.shelf for weight in found.training.swapped],
+            "bytes": found.shelf_bytes,
+        }
+        if found.training.shelf
+        else None,
         "steps": len(found.nodes),
         "peak_step": arena.peak_step,
         "peak_node": found.nodes[arena.peak_step].name,
@@ -437,15 +447,15 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
     from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 
     found = step.plan
-    total = target.sram_bytes(found.arena_bytes, found.state_bytes)
+    total = target.sram_bytes(found.arena_bytes, found.resident_bytes)
     return {
         "name": target.name,
         "stack_bytes": target.stack_bytes,
         "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
         "sram_bytes": total,
         "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
-        "saves": target.saves(SAVED_HEADER_BYTES + found.state_bytes),
-        "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + found.state_bytes),
+        "saves": target.saves(SAVED_HEADER_BYTES + found.kept_bytes),
+        "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + found.kept_bytes),
         "erasures": target.erasures,
     }
 

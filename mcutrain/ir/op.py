@@ -19,10 +19,13 @@ INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True)
 class Param:
-    """One field of a kernel's parameter struct: a number, or a constant table in flash."""
+    """One field of a kernel's parameter struct: a number, a constant table in flash, or an input.
+
+    An input lies in the state, since the struct is a constant.
+    """
 
     name: str
-    value: int | tuple[int, ...] | None
+    value: int | tuple[int, ...] | Operand | None
     ctype: str = "int32_t"
 
 
@@ -340,7 +343,15 @@ class Op(ABC):
     def with_trained_columns(self, channels: tuple[int, ...]) -> Op | None:
         """The same operator that reads these columns of its weight from one more input.
 
-        In the weight itself they are 0 then. None if it must find the weight in one piece.
+        None if it must find the weight in one piece.
+        """
+        return None
+
+    def with_swapped_columns(self, count: int) -> Op | None:
+        """The same operator that reads so many columns of its weight from one more input.
+
+        And from another one, int16, which they are, ascending. None if it must find the weight in
+        one piece.
         """
         return None
 

@@ -320,7 +320,7 @@ class _Replay:
             return Place(name, self.plan.offset_of(name), self._type(name).size_bytes)
         training = self.plan.training
         arguments = (training.label, training.step, training.loss, training.prediction)
-        outside = {*training.state, *training.updated.values(), *arguments}
+        outside = {*training.state, *training.shelf, *training.updated.values(), *arguments}
         is_known = name in outside or self.graph.tensors[name].is_constant
         assert is_known, f"{name!r} is computed but has no place"
         return None

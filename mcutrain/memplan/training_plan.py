@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
@@ -31,6 +32,9 @@ Array = npt.NDArray[Any]
 Stream = Literal["auto", "off", "max"]
 """What is computed row by row: as much as makes the arena smaller, nothing, or what makes the steps
 before the loss smallest, even if others need more."""
+SWAP_BYTES = 4
+POINTER_BYTES = 8
+"""With what aligns what lies behind it."""
 STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current update
 
 
@@ -42,7 +46,9 @@ class TrainingPlan:
     graph, then those of `apply`. buffer_of: tensor → buffer. state_offsets: state tensor → first
     byte behind the header. tail: the nodes that only inference runs, from the head on; their
     buffers are counted at the head's step. segments: nodes that are computed row by row. The last
-    words of the state are the selection of elastic tensors, and then a gate's.
+    words of the state are when columns were swapped (the position + 1, or 0), the selection of
+    elastic tensors, and a gate's. Behind these
+    state_bytes a saved state has the shelf, which is no SRAM; shelf_offsets are counted on.
     """
 
     training: TrainGraph
@@ -53,6 +59,30 @@ class TrainingPlan:
     constant_bytes: int
     tail: tuple[Node, ...]
     segments: tuple[Segment, ...] = ()
+
+    @cached_property
+    def shelf_offsets(self) -> Mapping[str, int]:
+        """Weight → first byte, in what a saved state has behind its header."""
+        offsets, position = {}, self.state_bytes
+        for name, value in self.training.shelf.items():
+            offsets[name] = position
+            position = align_up(position + value.nbytes, 4)
+        return offsets
+
+    @property
+    def shelf_bytes(self) -> int:
+        """Of the weights whose trained columns change."""
+        return sum(align_up(value.nbytes, 4) for value in self.training.shelf.values())
+
+    @property
+    def resident_bytes(self) -> int:
+        """Of a chip's SRAM besides the arena: the state, and a pointer to the shelf."""
+        return self.state_bytes + (POINTER_BYTES if self.training.shelf else 0)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What a saved state has behind its header: the state, and the shelf."""
+        return self.state_bytes + self.shelf_bytes
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -81,6 +111,14 @@ class TrainingPlan:
             return None
         gate_bytes = 0 if self.training.gate is None else GATE_BYTES
         return self.state_bytes - gate_bytes - selection_bytes(self.training)
+
+    @property
+    def swap_offset(self) -> int | None:
+        """The first byte of when columns were swapped last; None if none are."""
+        if not self.training.swapped:
+            return None
+        gate_bytes = 0 if self.training.gate is None else GATE_BYTES
+        return self.state_bytes - gate_bytes - selection_bytes(self.training) - SWAP_BYTES
 
     def scratch_of(self, node: str) -> int | None:
         """The offset of a node's scratch, if it has any."""
@@ -199,7 +237,8 @@ def _outside(training: TrainGraph) -> frozenset[str]:
     """Tensors that do not lie in the arena."""
     arguments = (training.label, training.step, training.loss, training.prediction)
     constants = (n for n, t in training.graph.tensors.items() if t.is_constant)
-    return frozenset([*training.state, *training.updated.values(), *arguments, *constants])
+    kept = (*training.state, *training.shelf, *training.updated.values())
+    return frozenset([*kept, *arguments, *constants])
 
 
 def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> Layout:
@@ -262,17 +301,23 @@ def needed_alignment(training: TrainGraph) -> int:
 def state_parts(plan: TrainingPlan) -> dict[str, int]:
     """Bytes of the trainable state by what they hold; the sum is state_bytes."""
     training = plan.training
-    parts = dict.fromkeys(("weights", "residual_bits", "biases", "gradient_sums", "exponents"), 0)
+    kinds = ("weights", "residual_bits", "biases", "gradient_sums", "exponents", "columns")
+    parts = dict.fromkeys(kinds, 0)
+    columns = {name for swapped in training.swapped for name in (swapped.columns, swapped.scores)}
     for name, value in training.state.items():
         array = np.asarray(value)
         if name in training.parameters:
             kind = "weights" if array.dtype == np.int8 else "biases"
+        elif name in columns:
+            kind = "columns"
         elif array.dtype == np.int8:
             kind = "exponents"
         else:
             kind = "residual_bits" if array.dtype == np.uint8 else "gradient_sums"
         parts[kind] += array.nbytes
     parts["counters_and_padding"] = plan.state_bytes - sum(parts.values())
+    if not columns:
+        del parts["columns"]
     return parts
 
 
@@ -293,7 +338,7 @@ def check_board(plan: TrainingPlan, target: Target) -> None:
     """The same for all that firmware keeps in a board's SRAM."""
     if target.ram is None:
         return
-    needs = target.sram_bytes(plan.arena_bytes, plan.state_bytes)
+    needs = target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
     if needs > target.ram.size_bytes:
         needed = (
             f"{plan.arena_bytes} arena, {plan.state_bytes} trainable state, "
@@ -352,7 +397,7 @@ def _tail_buffers(
 def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     """Offsets of the state tensors behind the header, four-byte values first, no gaps; all bytes.
 
-    What is selected of elastic tensors follows, and what a gate keeps.
+    When columns were swapped follows, what is selected of elastic tensors, and what a gate keeps.
     """
     offsets: dict[str, int] = {}
     position = STATE_HEADER_BYTES
@@ -360,8 +405,9 @@ def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     for name, value in wide_first:
         offsets[name] = position
         position += int(np.asarray(value).nbytes)
-    gate_bytes = 0 if training.gate is None else GATE_BYTES
-    return offsets, align_up(position, 4) + selection_bytes(training) + gate_bytes
+    kept_bytes = selection_bytes(training) + (0 if training.gate is None else GATE_BYTES)
+    kept_bytes += SWAP_BYTES if training.swapped else 0
+    return offsets, align_up(position, 4) + kept_bytes
 
 
 def selection_bytes(training: TrainGraph) -> int:
@@ -370,7 +416,11 @@ def selection_bytes(training: TrainGraph) -> int:
 
 
 def constant_sizes(training: TrainGraph) -> dict[str, int]:
-    """Bytes of each weight and bias that stays in flash; tables of multipliers are not counted."""
+    """Bytes of each weight and bias that stays in flash; tables of multipliers are not counted.
+
+    What is on the shelf at first is there, too.
+    """
     used = {name for node in training.graph.nodes for name in node.inputs}
     tensors = training.graph.tensors
-    return {n: tensors[n].type.size_bytes for n in sorted(used) if tensors[n].is_constant}
+    constant = {n: tensors[n].type.size_bytes for n in sorted(used) if tensors[n].is_constant}
+    return {**constant, **{name: value.nbytes for name, value in training.shelf.items()}}

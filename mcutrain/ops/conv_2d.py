@@ -26,6 +26,7 @@ from mcutrain.ir.op import (
     Gradient,
     KernelCall,
     Op,
+    Operand,
     Param,
     Rows,
     channel_axis,
@@ -43,7 +44,7 @@ from mcutrain.ops.bounds import (
 )
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
-from mcutrain.ops.merge_columns import check_trained, merged
+from mcutrain.ops.merge_columns import check_swapped, check_trained, merged
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import (
@@ -150,7 +151,7 @@ class Conv2D(Op):
     x: [1, h, w, in]  w: [out, kernel_h, kernel_w, in]  b: [out] int32  y: [1, rows, columns, out]
     Without requantize, y is the int32 sums (the logits that a loss takes). wide: the sums are int64
     and saturate. trained: input channels whose weights are those of a fourth input, [out, kernel_h,
-    kernel_w, trained]; w has 0 there.
+    kernel_w, trained], instead. swapped: so are those of so many, which a fifth input says, int16.
     """
 
     window: Window
@@ -159,12 +160,16 @@ class Conv2D(Op):
     saves_mask: bool = False
     trained: tuple[int, ...] = field(default=(), repr=False)
     wide: bool = field(default=False, repr=False)
+    swapped: int = field(default=0, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight row."""
-        x, w, b, *trained = inputs
-        for part in trained:
-            check_trained(w, part, self.trained)
+        x, w, b, *parts = inputs
+        if self.swapped:
+            check_swapped(w, parts, self.swapped)
+        else:
+            for part in parts:
+                check_trained(w, part, self.trained)
         if len(x.shape) != 4 or len(w.shape) != 4 or w.shape[3] != x.shape[3]:
             raise ValueError(f"input {x.shape} and weight {w.shape} do not fit each other")
         if w.shape[1:3] != self.window.kernel or b.shape != w.shape[:1]:
@@ -177,8 +182,8 @@ class Conv2D(Op):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Patches times weights, exactly."""
-        x, w, b, *trained = inputs
-        w = merged(w, trained[0], self.trained) if trained else w
+        x, w, b, *parts = inputs
+        w = _in_one_piece(w, self.trained, *parts)
         patches = self.window.patches(x, self.x_zero_point).astype(np.int64) - self.x_zero_point
         rows, columns = patches.shape[:2]
         acc = exact_matmul(patches.reshape(rows * columns, -1), w.reshape(len(w), -1).T) + b
@@ -196,11 +201,12 @@ class Conv2D(Op):
         dx = None
         if emit.wants(x):
             stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
-            op = Conv2DGradInput(stage, x.type.shape, self.window, self.trained)
+            op = Conv2DGradInput(stage, x.type.shape, self.window, self.trained, self.swapped)
             dx = emit.gradient(op, dz, emit.value(w), *(part.name for part in parts))
         update = emit.update(w)
         if update:
-            saved, count = select_channels(emit, x, update.channels)
+            columns = parts[1] if self.swapped else None
+            saved, count = select_channels(emit, x, update.channels, columns)
             trained = (*w.type.shape[:3], count)
             weight_op = Conv2DGradWeight(None, trained, self.window, self.x_zero_point)
             emit.train(weight_op, update, dz, saved, parameter=w)
@@ -210,6 +216,15 @@ class Conv2D(Op):
     def with_trained_columns(self, channels: tuple[int, ...]) -> Op | None:
         """Only the last layer needs its weight in one piece."""
         return replace(self, trained=channels) if self.requantize else None
+
+    def with_swapped_columns(self, count: int) -> Op | None:
+        """The same."""
+        return replace(self, swapped=count) if self.requantize else None
+
+    @property
+    def is_split(self) -> bool:
+        """Whether some of the weights are those of another input."""
+        return bool(self.trained or self.swapped)
 
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
         """A window's rows of x."""
@@ -229,9 +244,12 @@ class Conv2D(Op):
             return KernelCall("conv_2d", name, params, operands)
         outs, row = types[1].shape[0], types[1].elements // types[1].shape[0]
         tile = next((n for n in TILE_ROWS if n * row <= TILE_BYTES), TILE_ROWS[-1])
-        rows = tile if self.trained else 0
-        params = (*params, *self.requantize.params(), *trained_params(self.trained, rows))
-        parts = (*inputs(3), SCRATCH) if self.trained else (NULL, NULL)
+        rows = tile if self.is_split else 0
+        trained = trained_params(self.trained, rows)
+        if self.swapped:
+            trained = swapped_params(self.swapped, inputs(4)[0], rows)
+        params = (*params, *self.requantize.params(), *trained)
+        parts = (*inputs(3), SCRATCH) if self.is_split else (NULL, NULL)
         operands = (*operands, *mask_operand(self.saves_mask), *parts)
         return KernelCall("conv_2d", name, params, operands, min(rows, outs) * row)
 
@@ -240,9 +258,9 @@ class Conv2D(Op):
     ) -> tuple[ChannelTie, ...]:
         """The channels that are summed over, while no others are trained; the rows of weights."""
         x, w, b, *trained = inputs(*range(len(types)))
-        rows = (Axis(part, 0) for part in (w, b, *trained))
+        rows = (Axis(part, 0) for part in (w, b, *trained[:1]))
         made = (*rows, channel_axis(outputs(0)[0], results[0]))
-        if self.trained:
+        if self.is_split:
             return (made,)
         return (channel_axis(x, types[0]), channel_axis(w, types[1])), made
 
@@ -261,7 +279,7 @@ class Conv2D(Op):
         _, w, b, *_ = inputs
         q = self.requantize
         stage = (q.mult_q31, q.shift) if q else None
-        w = replace(w, data=None) if self.trained else w
+        w = replace(w, data=None) if self.is_split else w
         return weighted_sums(w, b, 0, stage, "use a smaller window or fewer input channels")
 
     def with_wide_sums(self) -> Op:
@@ -298,6 +316,19 @@ def trained_params(trained: tuple[int, ...], rows: int = 0) -> tuple[Param, ...]
     )
 
 
+def swapped_params(count: int, columns: Operand, rows: int = 0) -> tuple[Param, ...]:
+    """The same where an input says which columns these are."""
+    count_of, rows_of, table = trained_params((), rows)
+    return replace(count_of, value=count), rows_of, replace(table, value=columns)
+
+
+def _in_one_piece(w: Array, trained: Sequence[int], *parts: Array) -> Array:
+    """The weight. parts: what is trained of it, if that is apart, and which columns, if that is."""
+    if not parts:
+        return w
+    return merged(w, parts[0], trained if len(parts) == 1 else parts[1])
+
+
 def weight_gradient_sums(dy: Tensor) -> tuple[Bound, ...]:
     """Of a weight's gradient: dy times a difference of two int8 at every output position."""
     positions = dy.type.elements // dy.type.shape[-1]
@@ -310,11 +341,12 @@ class Conv2DGradInput(GradientOp):
     """dx[i] = sum over windows and output channels of dy * w, plus the addend if there is one.
 
     dy: [1, rows, columns, out]  w: [out, kernel_h, kernel_w, in]  dx: [1, h, w, in]
-    trained: see Conv2D; then these weights are one more input behind w.
+    trained, swapped: see Conv2D; then these weights, and the columns, are inputs behind w.
     """
 
     window: Window
     trained: tuple[int, ...] = field(default=(), repr=False)
+    swapped: int = field(default=0, repr=False)
 
     @property
     def may_add(self) -> bool:
@@ -324,7 +356,8 @@ class Conv2DGradInput(GradientOp):
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """The addend is read element by element, just before dx is written."""
-        return {0: (5 if self.trained else 4,)} if self.stage.addend_scale else {}
+        parts = 2 if self.swapped else 1 if self.trained else 0
+        return {0: (4 + parts,)} if self.stage.addend_scale else {}
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """Every window that reads an element may lie over it with every tap."""
@@ -336,8 +369,8 @@ class Conv2DGradInput(GradientOp):
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """dy times weights, scattered to where each window lay."""
-        w, *trained = rest
-        w = merged(w, trained[0], self.trained) if trained else w
+        w, *parts = rest
+        w = _in_one_piece(w, self.trained, *parts)
         rows, columns = dy.shape[1:3]
         patches = exact_matmul(dy.reshape(rows * columns, -1), w.reshape(len(w), -1))
         patches = patches.reshape(rows, columns, *w.shape[1:])
@@ -350,22 +383,27 @@ class Conv2DGradInput(GradientOp):
             *shape_params("dx", self.shape),
             *shape_params("dy", dy.shape),
             *self.window.params(),
-            *trained_params(self.trained),
+            *(
+                swapped_params(self.swapped, inputs(5)[0])
+                if self.swapped
+                else trained_params(self.trained)
+            ),
         )
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
         name = f"mct_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
-        if self.trained:
+        if self.trained or self.swapped:
             w = types[3]
             scratch = max(scratch, COLUMNS_AT_ONCE * w.elements // w.shape[3])
         return KernelCall("conv_2d", name, params, (), scratch)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """The trained columns come last, NULL if there are none."""
+        """The trained columns come last, NULL if there are none; which they are is a parameter."""
         call = super().kernel(types, results)
-        if not self.trained:
+        if not (self.trained or self.swapped):
             return replace(call, operands=(*call.operands, NULL))
-        (trained,) = inputs(4)
-        rest = tuple(operand for operand in call.operands if operand != trained)
+        trained, columns = inputs(4, 5)
+        apart = (trained, columns) if self.swapped else (trained,)
+        rest = tuple(operand for operand in call.operands if operand not in apart)
         return replace(call, operands=(*rest, trained))
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:

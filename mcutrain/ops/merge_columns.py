@@ -14,7 +14,7 @@ from mcutrain.ir.op import Emit, Gradient, KernelCall, Op, Param, inputs, output
 Array = npt.NDArray[Any]
 
 
-def merged(frozen: Array, trained: Array, channels: tuple[int, ...]) -> Array:
+def merged(frozen: Array, trained: Array, channels: Sequence[int] | Array) -> Array:
     """frozen: [..., columns], with column channels[j] replaced by column j of trained."""
     whole = frozen.copy()
     whole[..., list(channels)] = trained
@@ -25,6 +25,13 @@ def check_trained(whole: TensorType, trained: TensorType, channels: tuple[int, .
     """Raise ValueError unless `trained` has these columns of a weight."""
     if trained.shape != (*whole.shape[:-1], len(channels)):
         raise ValueError(f"trained part {trained.shape} of {whole.shape} for {channels}")
+
+
+def check_swapped(whole: TensorType, parts: Sequence[TensorType], count: int) -> None:
+    """Raise ValueError unless these are `count` columns of a weight, and which they are."""
+    trained, columns = parts
+    if trained.shape != (*whole.shape[:-1], count) or columns != TensorType((count,), "int16"):
+        raise ValueError(f"{count} columns of {whole.shape}: {trained.shape} and {columns}")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -16,20 +16,28 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class SelectChannels(Op):
-    """y[..., j] = x[..., channels[j]]. channels: ascending."""
+    """y[..., j] = x[..., channels[j]]. channels: ascending.
+
+    swapped: so many, which a second input says, int16; there are no channels then.
+    """
 
     channels: tuple[int, ...]
+    swapped: int = 0
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The last axis shrinks."""
-        x = inputs[0]
-        if not self.channels or max(self.channels) >= x.shape[-1]:
-            raise ValueError(f"channels {self.channels} of {x.shape[-1]}")
-        return (TensorType((*x.shape[:-1], len(self.channels)), x.dtype),)
+        x, *columns = inputs
+        count = self.swapped or len(self.channels)
+        if not 0 < count <= x.shape[-1] or max(self.channels, default=0) >= x.shape[-1]:
+            raise ValueError(f"channels {self.channels or count} of {x.shape[-1]}")
+        if columns != [TensorType((count,), "int16")] * bool(self.swapped):
+            raise ValueError(f"{columns} are not {self.swapped} columns")
+        return (TensorType((*x.shape[:-1], count), x.dtype),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Gather along the last axis."""
-        return (inputs[0][..., list(self.channels)],)
+        x, *columns = inputs
+        return (x[..., list(columns[0] if columns else self.channels)],)
 
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
         """Each position by itself."""
@@ -38,11 +46,14 @@ class SelectChannels(Op):
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_select_channels_s8."""
         x = types[0]
+        table = table_of("channels", self.channels)
+        if self.swapped:
+            table = replace(table, value=inputs(1)[0])
         params = (
             Param("positions", x.elements // x.shape[-1]),
             Param("x_channels", x.shape[-1]),
-            Param("y_channels", len(self.channels)),
-            table_of("channels", self.channels),
+            Param("y_channels", results[0].shape[-1]),
+            table,
         )
         operands = (*inputs(0), *outputs(0))
         return KernelCall("select_channels", "mct_select_channels_s8", params, operands)
@@ -53,8 +64,16 @@ class SelectChannels(Op):
         return True
 
 
-def select_channels(emit: Emit, x: Tensor, channels: tuple[int, ...] | None) -> tuple[str, int]:
-    """What to save of x for these trained channels (None: all), and how many there are."""
+def select_channels(
+    emit: Emit, x: Tensor, channels: tuple[int, ...] | None, columns: Tensor | None = None
+) -> tuple[str, int]:
+    """What to save of x for these trained channels (None: all), and how many there are.
+
+    columns: what says at run time which of them these are.
+    """
     if channels is None:
         return x.name, x.type.shape[-1]
-    return emit.node(SelectChannels(channels), x.name), len(channels)
+    count = len(channels)
+    if columns is not None:
+        return emit.node(SelectChannels((), count), x.name, columns.name), count
+    return emit.node(SelectChannels(channels), x.name), count

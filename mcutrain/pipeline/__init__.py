@@ -15,7 +15,7 @@ from mcutrain import codegen, formats
 from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.autodiff import Gate, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
-from mcutrain.errors import ArgumentError
+from mcutrain.errors import ArgumentError, SchemeError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.ir.verify import verify
 from mcutrain.memplan import (
@@ -36,6 +36,7 @@ from mcutrain.quant import add_classes, replace_head
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import CompiledSimulator, Compiler, LatentSimulator, PlannedReference
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
+from mcutrain.sparse.columns import RULES
 from mcutrain.target import Target
 
 Part = Literal["whole", "tail"]
@@ -150,6 +151,7 @@ def prepare(
     added: Sequence[str] = (),
     gate: float | None = None,
     elastic: bool = False,
+    swap: str = "",
     stream: Stream = "auto",
     part: Part = "whole",
     latent: str = "auto",
@@ -166,7 +168,9 @@ def prepare(
     the front smallest. added: names of classes that the classifier learns in addition to its
     own, which stay as they are (see mcutrain.quant.add_classes). gate: a step learns only from a
     sample with a loss above so many times the mean of late ones, such as 0.8; None from all.
-    elastic: what the scheme trains can be left out while it runs, tensor by tensor.
+    elastic: what the scheme trains can be left out while it runs, tensor by tensor. swap: of the
+    layers that it trains in part, other channels can be trained while it runs, drawn anew each time
+    (drawn), or, when each has had its turn, those that moved most in it (fisher).
     part: tail leaves out what lies before the latent, and takes latents for samples, which somebody
     else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. report: called
     during a search for a smaller arena, which can take 20 seconds, with the nodes so far and the
@@ -176,6 +180,8 @@ def prepare(
 
     >>> prepare("model.int8.tflite", "last:3", classes=10).plan.sram_bytes
     """
+    if swap not in ("", *RULES):
+        raise ArgumentError(f"swap is {swap!r}: take {' or '.join(RULES)}, or leave it out")
     if gradient_dtype not in ALIGN_BYTES:
         raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
     graph = model if isinstance(model, Graph) else load(model)
@@ -187,9 +193,14 @@ def prepare(
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
     passing = None if gate is None else Gate.of(gate)
-    options = TrainOptions(gradient_dtype, accumulate, passing, elastic)
+    options = TrainOptions(gradient_dtype, accumulate, passing, elastic, swap)
     loss = choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
+    if swap and not training.swapped:
+        raise SchemeError(
+            f"scheme {chosen.name!r} trains no layer in part, so there are no columns to swap: "
+            "give a share below 1 of a convolution or fully connected layer, as in 4:0.25"
+        )
     align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
     if part == "tail":
         whole = lay_out(training, align_bytes, stream)
@@ -197,7 +208,7 @@ def prepare(
         training, begin = tail(whole.training, cut), cut.tensor
     plan = plan_training(training, align_bytes, stream=stream, report=report)
     recipe = Recipe(
-        chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin, gate, elastic
+        chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin, gate, elastic, swap
     )
     return TrainingStep(graph, chosen, plan, order, recipe)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from mcutrain.autodiff import Gate
 from mcutrain.errors import ArgumentError, SchemeError, StateError
+from mcutrain.sparse.columns import RULES
 from mcutrain.sparse.scheme import UpdateScheme
 
 GRADIENT_DTYPES = ("int8", "int16")
@@ -21,6 +22,7 @@ class Recipe:
     classes: of a new head, None for the model's own. added: names of classes that the model's own
     head got in addition. latent: what a tail begins with; empty for a step of the whole network.
     gate: alpha of mcutrain.autodiff.Gate. elastic: tensors could be left out.
+    swap: by which rule other columns could be trained, or none.
     """
 
     scheme: UpdateScheme
@@ -32,6 +34,7 @@ class Recipe:
     latent: str = ""
     gate: float | None = None
     elastic: bool = False
+    swap: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -57,6 +60,7 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
         is_sound = is_sound and isinstance(recipe.latent, str)
         is_sound = is_sound and isinstance(recipe.elastic, bool)
+        is_sound = is_sound and recipe.swap in ("", *RULES)
         if recipe.gate is not None:
             Gate.of(recipe.gate)
         if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:

@@ -147,8 +147,9 @@ def _kinds(plan: TrainingPlan) -> dict[str, str]:
 
 def _is_constant(plan: TrainingPlan, node: Node) -> bool:
     """Whether the node reads nothing but constants and state: it puts weights together."""
-    tensors = plan.training.graph.tensors
-    return all(n in plan.training.state or tensors[n].is_constant for n in node.inputs)
+    training = plan.training
+    kept, tensors = {*training.state, *training.shelf}, training.graph.tensors
+    return all(n in kept or tensors[n].is_constant for n in node.inputs)
 
 
 def _network(step: TrainingStep) -> tuple[NetworkNode, ...]:
@@ -196,7 +197,7 @@ def _usage(plan: TrainingPlan, target: Target | None, linked: Memory | None) -> 
     }
     if linked is not None:
         return linked_usage(linked, state, **limits)
-    total = target.sram_bytes(plan.arena_bytes, plan.state_bytes)
+    total = target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
     own = total - plan.sram_bytes - target.stack_bytes
     parts = (
         Part("arena", plan.arena_bytes),

@@ -58,7 +58,7 @@ class Budget:
     def needs(self, step: TrainingStep) -> int:
         """Bytes of SRAM: with a board all that firmware takes, otherwise arena and state."""
         if self.target is not None and self.target.ram is not None:
-            return self.target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes)
+            return self.target.sram_bytes(step.plan.arena_bytes, step.plan.resident_bytes)
         return step.plan.sram_bytes
 
     @property

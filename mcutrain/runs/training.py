@@ -340,6 +340,7 @@ def prepare_run(
         reconstruction=compared,
         gate_offset=step.plan.gate_offset,
         selector=selector,
+        swap_every=swap_every_of(step, settings, len(split.train)),
         earlier=earlier,
     )
 
@@ -353,6 +354,8 @@ def check_after(settings: RunSettings) -> None:
         )
     if settings.elastic is not None:
         raise DataError("an elastic run begins anew: leave out --elastic, or --after")
+    if settings.swap:
+        raise DataError("a run that swaps columns begins anew: leave out --swap, or --after")
 
 
 def selector_of(
@@ -375,6 +378,19 @@ def selector_of(
     periods = settings.periods(samples, training.accumulate)
     times = times or estimated_times(step.plan, USUAL_ISA)
     return TensorSelector(step.plan, times, periods, settings.importance)
+
+
+def swap_every_of(step: TrainingStep, settings: RunSettings, samples: int) -> int:
+    """Steps from one swap of columns to the next; 0 for a run without. samples: in an epoch.
+
+    Raises ArgumentError if there are none, or the step always trains the same.
+    """
+    training = step.plan.training
+    if settings.swap and not training.swapped:
+        raise ArgumentError(
+            "this step trains the same columns, always: prepare one with swap, or run without"
+        )
+    return settings.swap_every(samples, training.accumulate)
 
 
 def check_latents(

@@ -28,7 +28,7 @@ STATUS_TEXT = {
     3: "it is no saved state of this version of mcutrain",
     4: "it belongs to another model or scheme, or to another version of mcutrain",
     5: "it is damaged: the checksum differs",
-    6: "a bias in it is beyond ±2^30, which no training makes",
+    6: "a bias in it is beyond ±2^30, or its trained columns are none, which no training makes",
 }
 
 
@@ -36,12 +36,12 @@ STATUS_TEXT = {
 class Sizes:
     """What a library takes and gives: bytes of a sample, of its output, of the state; classes.
 
-    tensors: of an elastic step, 0 of others.
+    kept_bytes: of the state, and the shelf. tensors: of an elastic step, 0 of others.
     """
 
     input_bytes: int
     output_bytes: int
-    state_bytes: int
+    kept_bytes: int
     classes: int
     tensors: int = 0
 
@@ -54,7 +54,8 @@ class LibrarySimulator:
         self._train, self._infer = self._library.mct_host_train, self._library.mct_host_infer
         self.sizes = sizes
         self.input_bytes, self.output_bytes = sizes.input_bytes, sizes.output_bytes
-        self.saved_bytes = sizes.state_bytes + SAVED_HEADER_BYTES
+        self.saved_bytes = sizes.kept_bytes + SAVED_HEADER_BYTES
+        self._shelf: object = None  # what the C reads the shelf from has to stay
         self.reset(seed)
 
     def reset(self, seed: int = 1) -> None:
@@ -116,9 +117,22 @@ class LibrarySimulator:
 
     def load(self, saved: bytes) -> None:
         """Take over a saved state. Raises StateError, and nothing changes, if it does not fit."""
-        status = self._library.mct_state_load(saved, ctypes.c_size_t(len(saved)))
+        kept = ctypes.create_string_buffer(saved, max(len(saved), 1))
+        status = self._library.mct_state_load(kept, ctypes.c_size_t(len(saved)))
         if status != 0:
             raise StateError(f"the saved state cannot be used: {STATUS_TEXT[status]}")
+        self._shelf = kept
+
+    def swap(self) -> None:
+        """Put the trained columns back into their weights, and draw others to train."""
+        if not self._library.mct_swap_is_due():
+            return
+        kept = ctypes.create_string_buffer(self.saved_bytes)
+        self._library.mct_swap_begin()
+        self._library.mct_state_save(kept)
+        status = self._library.mct_swap(kept)
+        assert status == 0, f"a saved state that does not fit: {STATUS_TEXT[status]}"
+        self._shelf = kept
 
     def _samples(self, x: Array) -> Array:
         samples = np.ascontiguousarray(x, np.int8).reshape(len(x), -1)
@@ -149,7 +163,7 @@ class CompiledSimulator(LibrarySimulator):
         sizes = Sizes(
             training.input_type.size_bytes,
             tensors[training.forward.outputs[0]].type.size_bytes,
-            plan.state_bytes,
+            plan.kept_bytes,
             training.classes,
             len(training.elastic),
         )
@@ -162,8 +176,9 @@ class CompiledSimulator(LibrarySimulator):
 
     @property
     def state(self) -> dict[str, Array]:
-        """Every state tensor by name."""
-        return unpack_state(self.plan, self._raw())
+        """Every state tensor by name, and what is on the shelf."""
+        raw = self.save()[SAVED_HEADER_BYTES:] if self.plan.shelf_bytes else self._raw()
+        return unpack_state(self.plan, raw)
 
     @property
     def counters(self) -> tuple[int, int, int]:
@@ -183,10 +198,11 @@ class CompiledSimulator(LibrarySimulator):
 
 
 def unpack_state(plan: TrainingPlan, raw: bytes) -> dict[str, Array]:
-    """State bytes (without the saved header) as tensors by name."""
+    """State bytes (without the saved header) as tensors by name, with the shelf."""
     state: dict[str, Array] = {}
-    for name, offset in plan.state_offsets.items():
-        like = np.asarray(plan.training.state[name])
+    kept = {**plan.training.state, **plan.training.shelf}
+    for name, offset in (*plan.state_offsets.items(), *plan.shelf_offsets.items()):
+        like = np.asarray(kept[name])
         flat = np.frombuffer(raw, like.dtype, like.size, offset)
         state[name] = flat.reshape(like.shape).copy()
     return state

@@ -31,7 +31,7 @@ def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibraryS
     sizes = Sizes(
         manifest.input.size_bytes,
         manifest.output.size_bytes,
-        manifest.state_bytes,
+        manifest.state_bytes + manifest.shelf_bytes,
         manifest.classes,
         0 if manifest.elastic is None else len(manifest.elastic.tensors),
     )

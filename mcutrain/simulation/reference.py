@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
-from mcutrain.autodiff import Gate, TrainGraph
+from mcutrain.autodiff import Gate, SwappedColumns, TrainGraph
 from mcutrain.autodiff.gate import followed
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
@@ -20,6 +20,8 @@ from mcutrain.ir.graph import Node
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.bounds import BIAS_LIMIT
+from mcutrain.ops.merge_columns import merged
+from mcutrain.ops.training import pack_residual, unpack_residual
 from mcutrain.simulation.compiled import (
     STATUS_TEXT,
     gate_words,
@@ -27,6 +29,7 @@ from mcutrain.simulation.compiled import (
     unpack_state,
 )
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.sparse.columns import drawn, scored
 from mcutrain.sparse.elastic import words
 
 Array = npt.NDArray[Any]
@@ -36,7 +39,8 @@ class ReferenceSimulator:
     """Holds the state of one training run and steps it, slowly and exactly.
 
     state: every state tensor by name. key, update, sample: the header of the state. mean_q19,
-    skipped: what a gate keeps. selected: indices of the elastic tensors that are trained.
+    skipped: what a gate keeps. selected: indices of the elastic tensors that are trained. swapped:
+    the position + 1 at which columns were swapped last, or 0.
     """
 
     def __init__(self, training: TrainGraph, seed: int = 1) -> None:
@@ -48,14 +52,69 @@ class ReferenceSimulator:
         self.key = seed & 0xFFFFFFFF or 1
         self.update = 0
         self.sample = 0
-        self.mean_q19 = self.skipped = 0
+        self.mean_q19 = self.skipped = self.swapped = 0
         self.selected: tuple[int, ...] = tuple(range(len(self.training.elastic)))
-        self.state: dict[str, Array] = {k: np.array(v) for k, v in self.training.state.items()}
+        kept = {**self.training.state, **self.training.shelf}
+        self.state: dict[str, Array] = {k: np.array(v) for k, v in kept.items()}
 
     def select(self, tensors: Sequence[int]) -> None:
         """Train these of the elastic tensors, by index, and those that always are."""
         always = (i for i, t in enumerate(self.training.elastic) if t.is_always_trained)
         self.selected = tuple(sorted({*tensors, *always}))
+
+    def swap(self) -> None:
+        """Put the trained columns back into their weights, and draw others to train.
+
+        Once at a position: another time it changes nothing.
+        """
+        now = (self.update * self.training.accumulate + self.sample + 1) & 0xFFFFFFFF
+        if self.swapped == now:
+            return
+        for weight in self.training.swapped:
+            self._score(weight)
+        self.swapped = now
+        for number, weight in enumerate(self.training.swapped):
+            self.state.update(self.put_back(weight))
+            whole, count = self.state[weight.shelf], len(self.state[weight.columns])
+            scores = np.zeros(whole.shape[-1], np.uint8)
+            if weight.scores:
+                scores = self.state[weight.shelf_scores]
+            columns = drawn(self.key, number, count, scores)
+            self.state[weight.columns] = columns
+            if weight.scores:
+                self.state[weight.scores] = scores[columns]
+            self.state[weight.trained] = whole[..., columns]
+            if weight.bits:
+                bits = unpack_residual(self.state[weight.shelf_residual], weight.bits, whole.size)
+                taken = bits.reshape(whole.shape)[..., columns].ravel()
+                self.state[weight.residual] = pack_residual(taken, weight.bits)
+
+    def _score(self, weight: SwappedColumns) -> None:
+        """Says of the trained columns what they are worth, after their first turn."""
+        if not weight.scores:
+            return
+        columns, now = self.state[weight.columns], self.state[weight.trained].astype(np.int64)
+        before = self.training.shelf[weight.shelf][..., columns].astype(np.int64) << weight.bits
+        now = now << weight.bits
+        if weight.bits:
+            own = unpack_residual(self.state[weight.residual], weight.bits, now.size)
+            now = now + own.reshape(now.shape) - (1 << weight.bits - 1)
+        self.state[weight.scores] = scored(self.state[weight.scores], now - before)
+
+    def put_back(self, weight: SwappedColumns) -> dict[str, Array]:
+        """A weight and its residual bits on the shelf, with what is trained of it now."""
+        state, columns = self.state, self.state[weight.columns]
+        whole, part = state[weight.shelf], state[weight.trained]
+        found = {weight.shelf: merged(whole, part, columns)}
+        if weight.bits:
+            bits = unpack_residual(state[weight.shelf_residual], weight.bits, whole.size)
+            own = unpack_residual(state[weight.residual], weight.bits, part.size)
+            both = merged(bits.reshape(whole.shape), own.reshape(part.shape), columns)
+            found[weight.shelf_residual] = pack_residual(both.ravel(), weight.bits)
+        if weight.scores:
+            scores = (state[weight.shelf_scores], state[weight.scores])
+            found[weight.shelf_scores] = merged(*scores, columns)
+        return found
 
     def train(
         self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
@@ -71,7 +130,8 @@ class ReferenceSimulator:
     def infer(self, x: Array) -> Array:
         """The outputs for int8 samples [n, …]."""
         forward = self.training.forward
-        known = (*self.training.parameters, self.training.output_exponent)
+        apart = (name for s in self.training.swapped for name in (s.shelf, s.columns))
+        known = (*self.training.parameters, *apart, self.training.output_exponent)
         state = {name: self.state[name] for name in known if name is not None}
         shape = self.training.input_type.shape
         outputs = [
@@ -174,32 +234,47 @@ class PlannedReference(ReferenceSimulator):
 
     def save(self) -> bytes:
         """The trained state with header and checksum, the bytes of mct_state_save."""
-        raw = bytearray(self.plan.state_bytes)
+        raw = bytearray(self.plan.kept_bytes)
         raw[:12] = np.array([self.key, self.update, self.sample], "<u4").tobytes()
         if self.plan.gate_offset is not None:
-            raw[self.plan.gate_offset :] = np.array([self.mean_q19, self.skipped], "<u4").tobytes()
+            kept = np.array([self.mean_q19, self.skipped], "<u4").tobytes()
+            raw[self.plan.gate_offset : self.plan.gate_offset + len(kept)] = kept
         if self.plan.selection_offset is not None:
             first = self.plan.selection_offset
             selected = np.array(words(self.selected, len(self.training.elastic)), "<u4")
             raw[first : first + selected.nbytes] = selected.tobytes()
+        if self.plan.swap_offset is not None:
+            first = self.plan.swap_offset
+            raw[first : first + 4] = self.swapped.to_bytes(4, "little")
         for name, offset in self.plan.state_offsets.items():
             value = np.asarray(self.state[name], np.asarray(self.training.state[name]).dtype)
             raw[offset : offset + value.nbytes] = value.tobytes()
+        for weight in self.training.swapped:
+            for name, value in self.put_back(weight).items():
+                offset = self.plan.shelf_offsets[name]
+                raw[offset : offset + value.nbytes] = value.tobytes()
         return self._header(raw) + bytes(raw)
 
     def load(self, saved: bytes) -> None:
         """Take over a saved state. Raises StateError, and nothing changes, if it does not fit."""
         raw = saved[SAVED_HEADER_BYTES:]
-        if len(raw) != self.plan.state_bytes or self._header(raw) != saved[:SAVED_HEADER_BYTES]:
+        if len(raw) != self.plan.kept_bytes or self._header(raw) != saved[:SAVED_HEADER_BYTES]:
             raise StateError("the saved state cannot be used: it is damaged, or of another model")
         state = unpack_state(self.plan, raw)
         biases = [state[name] for name in self.training.parameters if state[name].itemsize == 4]
-        if any((np.abs(b.astype(np.int64)) > BIAS_LIMIT).any() for b in biases):
+        is_sound = all(
+            (np.diff(state[w.columns], prepend=-1, append=state[w.shelf].shape[-1]) > 0).all()
+            for w in self.training.swapped
+        )
+        if not is_sound or any((np.abs(b.astype(np.int64)) > BIAS_LIMIT).any() for b in biases):
             raise StateError(f"the saved state cannot be used: {STATUS_TEXT[6]}")
         self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
         if self.plan.gate_offset is not None:
             self.mean_q19, self.skipped = gate_words(self.plan, raw)
         self.selected = selected_tensors(self.plan, raw)
+        if self.plan.swap_offset is not None:
+            first = self.plan.swap_offset
+            self.swapped = int.from_bytes(raw[first : first + 4], "little")
         self.state = state
 
     def _header(self, raw: bytes | bytearray) -> bytes:

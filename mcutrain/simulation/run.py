@@ -19,7 +19,7 @@ from mcutrain_host.files import write_whole
 from mcutrain_host.saved import skipped_samples
 
 from mcutrain import data
-from mcutrain.errors import DataError, StateError
+from mcutrain.errors import ArgumentError, DataError, StateError
 from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
 from mcutrain.simulation.elastic import (
     IMPORTANCES,
@@ -46,6 +46,7 @@ class Simulator(Protocol):
     def infer(self, x: Array) -> Array: ...
     def select(self, tensors: Sequence[int]) -> None: ...
     def save(self) -> bytes: ...
+    def swap(self) -> None: ...
     def load(self, saved: bytes) -> None: ...
 
 
@@ -63,8 +64,9 @@ class RunSettings:
     versions: in how many ways at most a sample is varied, the same again after so many epochs, so
     that latents of them can be kept; 0: otherwise in each epoch. elastic: the share of a whole
     step's time that a step may take in the mean, see mcutrain.simulation.elastic; None: all is
-    trained. every: steps from one selection of tensors to the next; 0: an epoch. importance: by
-    which they are selected, moves or squares.
+    trained. every: steps from one selection of tensors, or one swap, to the next; 0: an epoch.
+    importance: by which they are selected, moves or squares. swap: other columns of partly trained
+    layers are trained from time to time, see mcutrain.sparse.columns.
     """
 
     epochs: int = 4
@@ -82,6 +84,7 @@ class RunSettings:
     elastic: float | None = None
     every: int = 0
     importance: str = MOVES
+    swap: bool = False
 
     @property
     def varies_samples(self) -> bool:
@@ -115,10 +118,10 @@ class RunSettings:
                 f"importance = {self.importance!r} is what tensors of an elastic run are selected "
                 "by: give the share of a step that it may take, too (elastic)"
             )
-        if self.elastic is None and self.every != 0:
+        if self.elastic is None and not self.swap and self.every != 0:
             raise DataError(
-                f"every = {self.every} steps tensors are selected for an elastic run: give the "
-                "share of a step that it may take, too (elastic)"
+                f"every = {self.every} steps tensors are selected for an elastic run, or columns "
+                "swapped: give the share of a step that it may take, too (elastic), or swap"
             )
         if self.replay > 0 and self.varies_samples:
             raise DataError(
@@ -131,6 +134,22 @@ class RunSettings:
         assert self.elastic is not None, "the run is elastic"
         epoch_steps = samples * (1 + self.replay)
         return periods_of(self.elastic, self.every, samples_per_update, epoch_steps)
+
+    def swap_every(self, samples: int, samples_per_update: int) -> int:
+        """Steps from one swap to the next; 0 without swaps. samples: in an epoch.
+
+        Raises ArgumentError.
+        """
+        if not self.swap:
+            return 0
+        epoch = samples * (1 + self.replay)
+        every = self.every or -(-epoch // samples_per_update) * samples_per_update
+        if every < 1 or every % samples_per_update:
+            raise ArgumentError(
+                f"columns cannot be swapped every {every:,} steps: give a multiple of the "
+                f"{samples_per_update} samples of an update"
+            )
+        return every
 
     def tests_after(self, epoch: int) -> bool:
         """Whether there is a test after an epoch, counted from 1; after the last always."""
@@ -387,10 +406,14 @@ class Course:
             del settings["replay"], settings["remember"]
         if not self.settings.versions:
             del settings["versions"]
-        if self.settings.elastic is None:
-            del settings["elastic"], settings["every"]
         if self.settings.importance == MOVES:
             del settings["importance"]
+        if self.settings.elastic is None:
+            del settings["elastic"]
+        if self.settings.elastic is None and not self.settings.swap:
+            del settings["every"]
+        if not self.settings.swap:
+            del settings["swap"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
         if self.earlier != NOTHING:
@@ -484,7 +507,8 @@ class Run:
     recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
     reconstruction: of a network that reproduces its input; None for a classifier. gate_offset: of
     what a gate keeps in the state; None without one. selector: of elastic tensors, which are all
-    trained without one. earlier: what was before, whose state the simulator has.
+    trained without one. swap_every: steps from one swap of columns to the next; 0: none. earlier:
+    what was before, whose state the simulator has.
     """
 
     simulator: Simulator
@@ -496,6 +520,7 @@ class Run:
     reconstruction: Reconstruction | None = None
     gate_offset: int | None = None
     selector: TensorSelector | None = None
+    swap_every: int = 0
     earlier: Earlier = NOTHING
     course: Course = field(init=False)
     begin: bytes = field(init=False)
@@ -633,10 +658,19 @@ class Run:
         """The rest of the run, in pieces that end with the epochs."""
         while self.state.trained < self.total:
             count = self.chunk
+            if self.swap_every:
+                count = min(count, self.swap_every - self.state.trained % self.swap_every)
+                self._swap()
             if self.selector is not None:
                 self._select(self.selector)
                 count = min(count, self.selector.periods.steps_to_next(self.state.trained))
             yield self.course.indices(self.state.trained, count)
+
+    def _swap(self) -> None:
+        """Trains other columns, if it is time to: once at a position, also where a run goes on."""
+        if self.state.trained % self.swap_every == 0:
+            self.simulator.swap()
+            self.state = replace(self.state, saved=self.simulator.save())
 
     def _select(self, selector: TensorSelector) -> None:
         """Looks at the state, or selects what is trained from here on, if it is time to."""

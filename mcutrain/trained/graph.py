@@ -45,6 +45,7 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
             stream="off",
             gate=recipe.gate,
             elastic=recipe.elastic,
+            swap=recipe.swap,
         )
     except PlanError as error:
         if not recipe.latent:
@@ -98,6 +99,9 @@ def trained_tensors(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     state = unpack_state(step.plan, saved[HEADER_BYTES:])
     values: dict[str, Array] = {name: state[name] for name in training.parameters}
     for name, split in training.split.items():
+        if split.columns is not None:
+            values[name] = split.whole(*(state[n] for n in (name, split.trained, split.columns)))
+            continue
         frozen = training.forward.tensors[split.frozen].data
         assert frozen is not None, f"{split.frozen!r} is no constant"
         values[name] = split.whole(frozen, state[split.trained])
@@ -124,8 +128,9 @@ def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
 def _options(step: TrainingStep) -> str:
     """And what else the state's layout depends on."""
     gate = step.plan.training.gate
-    elastic = ", elastic" if step.plan.training.elastic else ""
-    return (", no gate" if gate is None else f", gate {gate.alpha:g}") + elastic
+    training = step.plan.training
+    more = (", elastic" if training.elastic else "") + (", --swap" if training.swapped else "")
+    return (", no gate" if gate is None else f", gate {gate.alpha:g}") + more
 
 
 def with_original_tail(graph: Graph, original: Graph) -> Graph:

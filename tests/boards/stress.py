@@ -90,12 +90,13 @@ def taught(
     selecting: Selecting | None = None,
     elastic: Selection | None = None,
     first: int = 0,
+    swap_every: int = 0,
 ) -> Record:
     """Train the first `count` lessons, the demo's unless said, from the initial weights.
 
     ring: remembered samples that are replayed after each, and how many are remembered. selecting,
     elastic: of a board that chooses what it trains. first: steps that the board has done before,
-    from whose weights it goes on.
+    from whose weights it goes on. swap_every: steps after which other columns are trained.
     """
     x, y = of or lessons()
     replay, remember = ring
@@ -122,6 +123,7 @@ def taught(
         remember=remember,
         selecting=selecting,
         first=first,
+        swap_every=swap_every,
     )
     Training(device, plan, settings, record, record).run()
     return record

@@ -178,10 +178,17 @@ _CALLS: dict[tuple[tuple[str, ...], tuple[str, ...], str], Path] = {}
 
 def _source(samples: Sequence[Sample]) -> str:
     declarations = Declarations()
-    functions = []
+    functions, tables = [], []
     calls = [kernel_call(sample) for sample in samples]
     for i, (sample, call) in enumerate(zip(samples, calls, strict=True)):
-        code = declarations.call(call, lambda operand, s=sample: _pointer(s, operand))
+        read = {p.value: f"table_{i}" for p in call.params if isinstance(p.value, Operand)}
+        code = declarations.call(
+            call, lambda operand, s=sample, read=read: read.get(operand) or _pointer(s, operand)
+        )
+        for operand, name in read.items():  # a parameter says where it lies, for good
+            size_bytes = sample.types[operand.index].size_bytes
+            tables.append(f"static int16_t {name}[{size_bytes // 2}];\n")
+            code = f"memcpy({name}, b[{operand.index}], {size_bytes}); {code}"
         functions.append(f"static void call_{i}(uint8_t *const *b)\n{{\n    {code}\n}}\n")
     headers = [f"mct_{name}.h" for name in sorted({c.kernel for c in calls})]
     declared = {
@@ -193,6 +200,7 @@ def _source(samples: Sequence[Sample]) -> str:
     }
     table = ", ".join(f"call_{i}" for i in range(len(samples)))
     return (
+        f"#include <stdint.h>\n#include <string.h>\n{''.join(tables)}"
         f"{render('mct_tables.h.j2', declared)}\n{''.join(functions)}\n"
         f"extern void (*const calls[])(uint8_t *const *b);\n"
         f"void (*const calls[])(uint8_t *const *b) = {{{table}}};\n"

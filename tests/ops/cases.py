@@ -213,16 +213,23 @@ def conv_2d(s: Source, requantized: bool = True) -> Sample:
     w = weight(s, (outs, *g.window.kernel, ins))
     x, b = tensor(s, (1, *g.x, ins)), bias(s, outs)
     if requantized and s.boolean():
-        w, trained, columns = split_weight(s, w)
+        trained, columns = split_weight(s, w)
+        if s.boolean():
+            swapping = op.with_swapped_columns(len(columns))
+            return Sample.of(swapping, x, w, b, trained, table_of(columns))
         return Sample.of(replace(op, trained=columns), x, w, b, trained)
     return Sample.of(op, x, w, b)
 
 
-def split_weight(s: Source, w: Typed) -> tuple[Typed, Typed, tuple[int, ...]]:
-    """A weight that is trained in part: with zeros there, what is trained, and which columns."""
+def split_weight(s: Source, w: Typed) -> tuple[Typed, tuple[int, ...]]:
+    """What is trained of a weight, and which columns; what it has there is not read."""
     columns = trained_channels(s, w[0].shape[-1])
-    w[1][..., list(columns)] = 0
-    return w, weight(s, (*w[0].shape[:-1], len(columns))), columns
+    return weight(s, (*w[0].shape[:-1], len(columns))), columns
+
+
+def table_of(columns: tuple[int, ...]) -> Typed:
+    """As the state has it."""
+    return TensorType((len(columns),), "int16"), np.array(columns, np.int16)
 
 
 def depthwise(s: Source) -> Sample:
@@ -367,7 +374,10 @@ def add_difference(s: Source) -> Sample:
 
 def select_channels(s: Source) -> Sample:
     x = image(s)
-    return Sample.of(SelectChannels(trained_channels(s, x[0].shape[-1])), x)
+    columns = trained_channels(s, x[0].shape[-1])
+    if s.boolean():
+        return Sample.of(SelectChannels((), len(columns)), x, table_of(columns))
+    return Sample.of(SelectChannels(columns), x)
 
 
 def softmax(s: Source) -> Sample:
@@ -433,9 +443,13 @@ def conv_2d_grad_input(s: Source) -> Sample:
     w = weight(s, (outs, *g.window.kernel, ins))
     own: tuple[Typed, ...] = (w,)
     columns: tuple[int, ...] = ()
+    swapped = 0
     if s.boolean():
-        *own, columns = split_weight(s, w)
-    return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window, columns), *own)
+        trained, columns = split_weight(s, w)
+        own = (w, trained)
+        if s.boolean():
+            own, columns, swapped = (*own, table_of(columns)), (), len(columns)
+    return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window, columns, swapped), *own)
 
 
 def depthwise_grad_input(s: Source) -> Sample:

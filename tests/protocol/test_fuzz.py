@@ -1,7 +1,7 @@
 """The frame parser and the commands under libFuzzer with ASan and UBSan, from a kept corpus.
 
 corpus.zip holds one input a file; their names mean nothing. `make stress` fuzzes for ten minutes;
-MCUTRAIN_FUZZ_SECONDS chooses another time.
+MCUTRAIN_FUZZ_SECONDS chooses another time, for both devices together.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from tests.protocol.device import HERE, compile_c
 SANITIZE = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 ALL_COMMANDS = ("-DMCT_FORWARD_TIME=1u", "-DMCT_TIMED_NODES=200")
 """The device that chooses what it trains, and times its nodes: more than a body holds."""
-SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "10"))
+SWAPPING = ("-DMCT_FORWARD_TIME=1u", "-DMCT_SHELF_BYTES=0u")
+"""The device that trains other columns, and knows no WRITE_STATE."""
+SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "10")) // 2
+"""Of each device."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 300)
-def test_no_input_makes_the_device_misbehave(tmp_path):
+@pytest.mark.parametrize("commands", [ALL_COMMANDS, SWAPPING], ids=["all", "swapping"])
+def test_no_input_makes_the_device_misbehave(tmp_path, commands):
     if shutil.which("clang") is None:
         pytest.skip("no clang with libFuzzer: apt install clang libclang-rt-dev")
     program = tmp_path / "fuzz"
@@ -36,7 +40,7 @@ def test_no_input_makes_the_device_misbehave(tmp_path):
     )
     if links.returncode != 0:
         pytest.skip("clang cannot link libFuzzer here: apt install libclang-rt-dev")
-    compile_c(("clang",), program, str(HERE / "fuzz_protocol.c"), *SANITIZE, *ALL_COMMANDS)
+    compile_c(("clang",), program, str(HERE / "fuzz_protocol.c"), *SANITIZE, *commands)
     found, kept = tmp_path / "found", tmp_path / "kept"
     found.mkdir()
     with zipfile.ZipFile(HERE / "corpus.zip") as corpus:

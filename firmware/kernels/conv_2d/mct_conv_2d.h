@@ -8,7 +8,7 @@
  *
  * x: [h][w][in]   w: [out][kernel_h][kernel_w][in]   b: [out]   y: [rows][columns][out]
  * mask: a bit per element of y, 1 where it did not clamp (mct_types.h); NULL if it is not wanted.
- * trained: [out][kernel_h][kernel_w][p->trained.columns], weights that are 0 in w; or NULL.
+ * trained: [out][kernel_h][kernel_w][p->trained.columns], weights in the place of w's; or NULL.
  * scratch: p->trained.rows rows of w, or all if there are fewer; NULL without `trained`.
  * |acc - b| <= 255 * 128 * kernel_h * kernel_w * in, or 255 times the sum of |w[o]|, must be below
  * 2^30, and |acc| * 2^max(shift, 0) with the zero point below 2^31. The wide functions take any sums;

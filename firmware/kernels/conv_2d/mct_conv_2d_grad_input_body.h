@@ -3,11 +3,27 @@
 
 static void mct_add_trained(const MCT_GRAD *dy, const int8_t *w, int32_t outs, int32_t w_row,
                             const mct_trained_columns *trained, MCT_ACC *sums) {
-    for (int32_t o = 0; o < outs; o++) {
-        const int8_t *ws = w + o * w_row;
-        for (int32_t j = 0; j < trained->columns; j++) {
-            sums[trained->channels[j]] += (MCT_ACC)(dy[o] * ws[j]);
+    for (int32_t j = 0; j < trained->columns; j++) {
+        MCT_ACC sum = 0;
+        for (int32_t o = 0; o < outs; o++) {
+            sum += (MCT_ACC)(dy[o] * w[o * w_row + j]);
         }
+        sums[trained->channels[j]] += sum;
+    }
+}
+
+/* The weights between the trained columns. */
+static void mct_add_rest(const MCT_GRAD *dy, const int8_t *w, int32_t outs, int32_t w_row,
+                         int32_t ins, const mct_trained_columns *trained, MCT_ACC *sums) {
+    int32_t from = 0;
+    for (int32_t j = 0; j <= trained->columns; j++) {
+        const int32_t end = j < trained->columns ? trained->channels[j] : ins;
+        for (int32_t o = 0; o < outs && from < end; o++) {
+            for (int32_t i = from; i < end; i++) {
+                sums[i] += (MCT_ACC)(dy[o] * w[o * w_row + i]);
+            }
+        }
+        from = end + 1;
     }
 }
 
@@ -45,14 +61,18 @@ void MCT_NAME(mct_conv_2d_grad_input)(const MCT_PARAMS(mct_conv_2d_grad_input) *
                     continue;
                 }
                 const MCT_GRAD *dys = dy + from * p->dy.c;
-                mct_add_rows(dys, w + tap * p->dx.c + frozen, p->dy.c, taps * p->dx.c,
-                             p->dx.c - frozen, scratch + frozen);
+                const int8_t *ws = w + tap * p->dx.c;
+                if (trained != NULL && frozen == 0) {
+                    mct_add_rest(dys, ws, p->dy.c, taps * p->dx.c, p->dx.c, &p->trained, scratch);
+                    mct_add_trained(dys, trained + tap * columns, p->dy.c, taps * columns,
+                                    &p->trained, scratch);
+                    continue;
+                }
+                mct_add_rows(dys, ws + frozen, p->dy.c, taps * p->dx.c, p->dx.c - frozen,
+                             scratch + frozen);
                 if (frozen > 0) {
                     mct_add_rows(dys, trained + tap * columns, p->dy.c, taps * columns, columns,
                                  scratch);
-                } else if (trained != NULL) {
-                    mct_add_trained(dys, trained + tap * columns, p->dy.c, taps * columns,
-                                    &p->trained, scratch);
                 }
             }
             const int32_t first = (iy * p->dx.w + ix) * p->dx.c;

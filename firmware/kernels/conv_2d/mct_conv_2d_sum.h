@@ -10,29 +10,43 @@
 #define MCT_SUM int32_t
 #endif
 
-/* A partly trained weight: where its trained columns are, NULL if there are none, and the first of the
- * columns that must be read from the weight itself. */
+/* A partly trained weight: where its trained columns are, NULL if there are none. */
 typedef struct {
     const mct_trained_columns *columns;
     const int8_t *trained;
-    int32_t first;
+    int32_t first; /* of the columns that must be read from the weight itself */
+    int32_t apart; /* trained columns that lie between these */
 } mct_conv_2d_parts;
 
 static inline mct_conv_2d_parts mct_conv_2d_parts_of(const mct_trained_columns *columns,
                                                      const int8_t *trained) {
     const int32_t first = columns->channels == NULL ? columns->columns : 0;
-    return (mct_conv_2d_parts){columns, trained, first};
+    return (mct_conv_2d_parts){columns, trained, first, columns->columns - first};
 }
 
-/* sum over the trained columns of (x - x_zero_point) * w, at one tap */
-static inline MCT_SUM mct_conv_2d_trained_sum(const mct_conv_2d_parts *parts, int32_t x_zero_point,
-                                              const int8_t *x, const int8_t *w) {
-    const int16_t *channels = parts->columns->channels;
+/* sum of (x - x_zero_point) * w over the channels i … end - 1 */
+static inline MCT_SUM mct_conv_2d_run(const int8_t *x, const int8_t *w, int32_t x_zero_point,
+                                      int32_t i, int32_t end) {
     MCT_SUM sum = 0;
-    for (int32_t j = 0; j < parts->columns->columns; j++) {
-        sum += (x[channels == NULL ? j : channels[j]] - x_zero_point) * w[j];
+    for (; i < end; i++) {
+        sum += (x[i] - x_zero_point) * w[i];
     }
     return sum;
+}
+
+/* sum of (x - x_zero_point) * w at one tap, where trained columns lie between the others */
+static inline MCT_SUM mct_conv_2d_sum_apart(const mct_conv_2d_parts *parts, int32_t x_zero_point,
+                                            const int8_t *x, const int8_t *w, const int8_t *trained,
+                                            int32_t channels) {
+    MCT_SUM sum = 0;
+    int32_t i = 0;
+    for (int32_t j = 0; j < parts->apart; j++) {
+        const int32_t channel = parts->columns->channels[j];
+        sum += mct_conv_2d_run(x, w, x_zero_point, i, channel);
+        sum += (x[channel] - x_zero_point) * trained[j];
+        i = channel + 1;
+    }
+    return sum + mct_conv_2d_run(x, w, x_zero_point, i, channels);
 }
 
 /* sum over the window at (row, column) of (x - x_zero_point) * w[o]; parts: NULL for a weight in one
@@ -53,13 +67,17 @@ static inline MCT_SUM mct_conv_2d_sum(const mct_shape *shape, const mct_window *
             }
             const int8_t *xs = x + (iy * shape->w + ix) * shape->c;
             const int8_t *ws = w + tap * shape->c;
-            for (int32_t i = parts == NULL ? 0 : parts->first; i < shape->c; i++) {
-                sum += (xs[i] - x_zero_point) * ws[i];
+            if (parts == NULL || parts->trained == NULL) {
+                sum += mct_conv_2d_run(xs, ws, x_zero_point, 0, shape->c);
+                continue;
             }
-            if (parts != NULL && parts->trained != NULL) {
-                const int8_t *trained = parts->trained + tap * parts->columns->columns;
-                sum += mct_conv_2d_trained_sum(parts, x_zero_point, xs, trained);
+            const int8_t *trained = parts->trained + tap * parts->columns->columns;
+            if (parts->apart > 0) {
+                sum += mct_conv_2d_sum_apart(parts, x_zero_point, xs, ws, trained, shape->c);
+                continue;
             }
+            sum += mct_conv_2d_run(xs, ws, x_zero_point, parts->first, shape->c);
+            sum += mct_conv_2d_run(xs, trained, x_zero_point, 0, parts->first);
         }
     }
     return sum;

@@ -1,4 +1,5 @@
 /* The model of mct_model.h: its state is a counter and a running mix of what was learnt. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
@@ -94,6 +95,35 @@ mct_status mct_reselect(uint32_t share_q16, uint32_t every, const uint8_t before
                            every;
     mct_put32(SELECTION, mixed);
     fake_chosen++;
+    return MCT_OK;
+}
+#endif
+
+#ifdef MCT_SHELF_BYTES
+/* Nothing is on the shelf but what can be read: the state where it was saved last. */
+#define SWAPPED (state + MCT_STATE_BYTES - 8)
+
+void mct_shelve(const uint8_t saved[MCT_SAVED_BYTES]) {
+    if (mct_state_verify(saved, MCT_SAVED_BYTES) != MCT_OK) {
+        abort();
+    }
+}
+
+void mct_swap_begin(void) {
+}
+
+int32_t mct_swap_is_due(void) {
+    return mct_get32(SWAPPED) != mct_position() + 1u;
+}
+
+mct_status mct_swap(const uint8_t saved[MCT_SAVED_BYTES]) {
+    uint8_t now[MCT_STATE_HEADER_BYTES];
+    mct_state_read(0, sizeof now, now);
+    if (memcmp(saved, now, sizeof now) != 0) {
+        return MCT_ERROR_CHECKSUM;
+    }
+    mct_shelve(saved);
+    mct_put32(SWAPPED, mct_position() + 1u);
     return MCT_OK;
 }
 #endif

@@ -39,6 +39,13 @@ mct_status mct_train_latent(const int8_t *latent, int32_t label, mct_learning_ra
                             mct_result *result);
 #endif
 
+#ifdef MCT_SHELF_BYTES
+mct_status mct_swap(const uint8_t saved[MCT_SAVED_BYTES]);
+void mct_swap_begin(void);
+int32_t mct_swap_is_due(void);
+void mct_shelve(const uint8_t saved[MCT_SAVED_BYTES]);
+#endif
+
 #ifdef MCT_TIMED_NODES
 const uint32_t *mct_fewest_ticks(void);
 void mct_forget_times(void);

@@ -58,7 +58,7 @@ static void mct_grad_fill_b(const void *job, int32_t k, int32_t depth, int32_t c
     }
 }
 
-/* What is trained comes in the place of the zeros that w has there. */
+/* What is trained comes in the place of what w has there. */
 static void mct_grad_fill_merged(const void *job_, int32_t k, int32_t depth, int32_t column,
                                  int32_t columns, int16_t *b) {
     const mct_grad_job *job = job_;

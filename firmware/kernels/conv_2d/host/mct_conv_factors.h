@@ -122,7 +122,7 @@ static void mct_conv_fill_b(const void *job_, int32_t k, int32_t depth, int32_t 
     }
 }
 
-/* What is trained comes in the place of the zeros that w has there. */
+/* What is trained comes in the place of what w has there. */
 static void mct_conv_fill_trained(const mct_conv_job *job, int32_t k, int32_t depth, int32_t column,
                                   int32_t columns, int16_t *b) {
     const mct_trained_columns *t = job->columns;

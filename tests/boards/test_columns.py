@@ -1,0 +1,170 @@
+"""Boards train other columns from time to time, those that the simulation trains."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from mcutrain_host.errors import HostError, RefusedError
+from mcutrain_host.manifest import BoardProject
+from mcutrain_host.protocol import Rate, Selecting, Status
+
+from mcutrain.codegen import Interface
+from mcutrain.cost.elastic import estimated_times
+from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.simulation.elastic import Periods, TensorSelector
+from mcutrain.simulation.replay import with_replays
+from mcutrain.target import load_target
+from tests.boards.projects import RATE, SEED, Lessons, built
+from tests.boards.stress import taught, with_power_cuts
+from tests.boards.test_faults import CUTS_PER_RUN, IS_STRESS
+from tests.boards.test_same_bits import on_unicorn
+from tests.simulation.networks import residual_network, samples
+
+BOARDS = ("rpi-pico", "nucleo-f446re", "stm32f746g-disco")
+SCHEME = "2:0.34,3:0.4,5:0.5,bias:4"
+ELASTIC = "2:0.67,3:0.8,4:1,5:0.5,bias:6"
+"""Whose arena is large enough to choose in."""
+CUTS = 200 if IS_STRESS else 12
+MOST_INSTRUCTIONS = {"nucleo-f446re": 8_000_000, "rpi-pico": 20_000_000}
+REPLAY, REMEMBER = 1, 5
+SENT_RATE = Rate(RATE.mult_q31, RATE.shift)
+
+
+@lru_cache(maxsize=2)
+def step(elastic: bool = False) -> TrainingStep:
+    scheme = ELASTIC if elastic else SCHEME
+    rule = "fisher" if elastic else "drawn"
+    return prepare(residual_network(size=16), scheme, swap=rule, elastic=elastic)
+
+
+@lru_cache(maxsize=1)
+def lessons() -> Lessons:
+    """So few that the network learns something."""
+    x, y = samples(step().graph, 6, 4)
+    return x[[i % 6 for i in range(300)]], y[[i % 6 for i in range(300)]]
+
+
+def simulated(order: list[int], every: int) -> tuple[bytes, list[tuple[int, ...]]]:
+    """After training on these lessons, and the columns of the first weight in each period."""
+    x, y = lessons()
+    simulator = step().simulator(SEED)
+    columns = []
+    for position, i in enumerate(order):
+        if position % every == 0:
+            simulator.swap()
+            columns.append(tuple(simulator.state[step().plan.training.swapped[0].columns]))
+        simulator.train(x[i : i + 1], y[i : i + 1], [RATE])
+    return simulator.save(), columns
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_boards_train_the_columns_that_the_simulation_trains(
+    projects_root: Path, tmp_path: Path, board: str
+) -> None:
+    """300 steps, in which it swaps thrice and chooses twice."""
+    times = estimated_times(step(True).plan, load_target(board).isa)
+    folder = built(projects_root, board, step=step(True), interface=Interface(elastic=times))
+    device, periods = on_unicorn(folder), Periods(round(0.85 * 65536), 100)
+    state = tmp_path / "state.mcts"
+    elastic = BoardProject.read(folder).manifest.elastic
+    selecting = Selecting(periods.share_q16, periods.every, periods.look)
+    record = taught(
+        device,
+        300,
+        save_every=8,
+        state=state,
+        of=lessons(),
+        selecting=selecting,
+        elastic=elastic,
+        swap_every=100,
+    )
+    x, y = lessons()
+    simulator, looks = step(True).simulator(SEED), []
+    selector = TensorSelector(step(True).plan, times, periods)
+    for position in range(300):
+        place = position % 100
+        if place == 0:
+            simulator.swap()
+            simulator.select(selector.all)
+        if place in (0, periods.look):
+            looks.append(simulator.save())
+        elif place == 2 * periods.look:
+            simulator.select(selector.choose(position, (*looks, simulator.save())).tensors)
+            looks = []
+        simulator.train(x[position : position + 1], y[position : position + 1], [RATE])
+    assert device.read_state() == simulator.save() == state.read_bytes()
+    assert [at for event, at, _ in record.lines if event == "swapped"] == [0, 100, 200]
+    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600 if IS_STRESS else 600)
+@pytest.mark.parametrize("board", sorted(MOST_INSTRUCTIONS))
+@pytest.mark.parametrize("remember", [0, REMEMBER])
+def test_power_cuts_lose_no_column(
+    projects_root: Path, tmp_path: Path, board: str, remember: int
+) -> None:
+    """Swaps every four steps, so that many cuts come while one is under way."""
+    folder = built(projects_root, board, step=step(), interface=Interface(remember=remember))
+    replay = REPLAY if remember else 0
+    count = 60 // (1 + replay)
+    order = with_replays(list(range(count)), replay, REMEMBER).tolist()
+    expected, columns = simulated(order, 4)
+    assert len(set(columns)) > 5
+    done = seed = 0
+    while done < CUTS:
+        seed += 1
+        cuts = min(CUTS_PER_RUN, CUTS - done)
+        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board] // 4, seed)
+        state = tmp_path / f"{seed}.mcts"
+        taught(
+            device,
+            count,
+            save_every=3,
+            state=state,
+            of=lessons(),
+            ring=(replay, remember),
+            swap_every=4,
+        )
+        done += link.cuts
+        link.machine.cut_at(None)
+        device.identify()  # the last cut may have come behind the last step
+        assert device.read_state() == expected == state.read_bytes()
+    print(f"{board}: {done} power cuts in {seed} runs")
+
+
+def test_a_board_refuses_what_is_not_due_or_not_there(projects_root: Path) -> None:
+    device = on_unicorn(built(projects_root, "nucleo-f446re", step=step()))
+    device.reset(SEED)
+    assert device.identity.swaps
+    for every in (0, 2**32 - 1):
+        device.swap(1) if every else None
+        with pytest.raises(RefusedError) as refused:
+            device.swap(every) if every == 0 else device.write_state(device.read_state())
+        assert refused.value.status == (Status.COMMAND if every else Status.SHARE)
+    x, y = lessons()
+    device.send_sample(x[0].tobytes())
+    device.train(int(y[0]), 0, SENT_RATE)
+    with pytest.raises(RefusedError) as refused:
+        device.swap(2)
+    assert refused.value.status == Status.POSITION
+    swapped = device.swap(1)
+    kept = device.read_state()
+    assert device.swap(1) == swapped  # nothing to do: the state is saved, and swapped here
+    assert device.read_state() == kept
+    assert device.restore().position == 1
+    assert device.read_state() != kept  # that was saved before the swap
+
+
+def test_firmware_that_trains_the_same_columns_swaps_none(
+    projects_root: Path, tmp_path: Path
+) -> None:
+    device = on_unicorn(built(projects_root, "nucleo-f446re"))
+    assert not device.identify().swaps
+    with pytest.raises(RefusedError) as refused:
+        device.swap(100)
+    assert refused.value.status == Status.COMMAND
+    with pytest.raises(HostError, match="firmware of --swap"):
+        taught(device, 2, save_every=0, state=tmp_path / "state.mcts", swap_every=1)
