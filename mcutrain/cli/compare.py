@@ -97,6 +97,8 @@ def compare(
         Runs,
         elastic_of,
         elastic_rows,
+        swapped_rows,
+        swapping_of,
         with_results,
     )
     from mcutrain.report.folder import with_selection
@@ -115,7 +117,7 @@ def compare(
     budget = Budget(target_of(board, slots), sram)
     source = reading.source(data, samples, test_samples, seed=0)
     settings = learning.settings(seed=0)
-    elastic = selecting.elastic_of
+    elastic, swapping = selecting.elastic_of, selecting.swapping_of
     graph = load(model)
     contributions = None if analysis is None else _analysis(analysis, graph)
     split = _read(graph, source)
@@ -125,10 +127,15 @@ def compare(
         planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate, told)
         candidates, usual_ones = _candidates(graph, wanted, budget, scheme or [], chosen)
         rows = planner.rows(candidates)
+        more: list[PlannedRow] = []
         if elastic is not None:
             more = elastic_rows(candidates, rows, usual_ones, elastic)
             rows += planner.rows(more)
-            candidates += more
+        if swapping is not None:
+            other = swapped_rows(candidates, usual_ones, swapping)
+            rows += planner.rows(other)
+            more += other
+        candidates += more
     lesson = Lesson(
         model,
         tuple(c.scheme for c in candidates),
@@ -138,6 +145,7 @@ def compare(
         source.normalization,
         gate=gate,
         elastic=elastic_of(candidates),
+        swapping=swapping_of(candidates),
         isa=budget.isa,
         episodes=episodes,
     )

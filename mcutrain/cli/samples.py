@@ -331,19 +331,21 @@ class ScheduledLearningFlags(LearningFlags):
 
 @dataclass(frozen=True)
 class ShareFlags:
-    """Flags of training what helps most in a share of the time."""
+    """Flags of training what helps most in a share of the time, and other columns in turn."""
 
     elastic: Elastic = None
     every: Every = 0
     profile: Profile = None
     importance: Importance = "moves"
+    swap: Swap = None
 
     @property
     def elastic_of(self) -> parallel.Elastic | None:
         """Of the rows of a comparison that are trained so."""
         from mcutrain.runs.parallel import Elastic
 
-        self._check(("--every", self.every), ("--profile", self.profile), self._asked)
+        every = self.every and not self.swap
+        self._check(("--every", every), ("--profile", self.profile), self._asked)
         if self.elastic is None:
             return None
         return Elastic(self.elastic, self.every, self.profile, self.importance)
@@ -351,6 +353,13 @@ class ShareFlags:
     @property
     def _asked(self) -> tuple[str, object]:
         return "--importance", self.importance != "moves"
+
+    @property
+    def swapping_of(self) -> parallel.Swapping | None:
+        """Of the rows of a comparison that swap columns."""
+        from mcutrain.runs.parallel import Swapping
+
+        return None if self.swap is None else Swapping(self.swap, self.every)
 
     def _check(self, *flags: tuple[str, object]) -> None:
         from mcutrain.errors import DataError
@@ -365,14 +374,13 @@ class ElasticFlags(ShareFlags):
     """The same, and the board's whose time it is."""
 
     board: TimesOf = None
-    swap: Swap = None
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""
         flags = {"--board": self.board, "--profile": self.profile}
         self._check(("--every", self.every and not self.swap), *flags.items(), self._asked)
         settings = replace(settings, elastic=self.elastic, every=self.every)
-        return replace(settings, importance=self.importance, swap=self.swap is not None)
+        return replace(settings, importance=self.importance, swap=self.swap or "")
 
     def times(self, step: TrainingStep) -> ElasticTimes | None:
         """What the tensors of an elastic step take."""

@@ -118,7 +118,7 @@ def simulate(
     settings = replaying.of(replace(learning.settings(seed), test_every=test_every))
     settings = selecting.of(settings)
     flags = step_flags.options(scheme, no_qas)
-    flags = replace(flags, elastic=settings.elastic is not None, swap=selecting.swap or "")
+    flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
     source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log):
         if path is not None:

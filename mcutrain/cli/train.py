@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -176,7 +176,8 @@ def train(
         check_tensorboard(tensorboard)
     project = BoardProject.read(folder)
     settings = _replaying(project, learning.settings(seed), replay)
-    rule: Literal["drawn"] | None = "drawn" if swap else None  # the firmware has its own
+    recipe = project.manifest.recipe or {}
+    rule: Any = recipe.get("swap") or "drawn" if swap else None
     flags = inputs.ElasticFlags(elastic, every, importance=importance, swap=rule)
     settings = flags.of(settings)
     _check_elastic(project, settings)

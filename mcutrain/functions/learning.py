@@ -30,12 +30,14 @@ from mcutrain.report.compare import (
     elastic_of,
     elastic_rows,
     selected,
+    swapped_rows,
+    swapping_of,
     trials,
     usual,
     with_results,
 )
 from mcutrain.report.learning import Compared, Curve
-from mcutrain.runs.parallel import Elastic, Lesson, Standing, train_all
+from mcutrain.runs.parallel import Elastic, Lesson, Standing, Swapping, train_all
 from mcutrain.runs.training import (
     SimulationResult,
     Watch,
@@ -116,7 +118,7 @@ def simulate(
     check_can_build()
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
     settings = replace(settings, elastic=elastic, every=every, importance=importance)
-    settings = replace(settings, swap=bool(swap))
+    settings = replace(settings, swap=swap)
     graph = _graph(model)
     split = load_data(
         graph,
@@ -279,6 +281,7 @@ def compare(
     elastic: float | None = None,
     every: Annotated[int, Within(0)] = 0,
     importance: Literal["moves", "squares"] = "moves",
+    swap: Literal["", "drawn", "fisher"] = "",
     sram: Count | None = None,
     analysis: Contributions | PathLike | None = None,
     classes: Classes = "auto",
@@ -310,8 +313,8 @@ def compare(
     them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
     slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic … importance: as
     `simulate` takes them, add a row for each of `schemes` (or the largest that fits) that is
-    trained so. analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per
-    CPU by default.
+    trained so; swap, with every, one for each of `schemes`. analysis: of `analyze`, adds the scheme
+    that it selects. jobs: processes, one per CPU by default.
 
     An interrupted comparison continues from the cache. Raises DataError, ModelError, SchemeError,
     AnalysisError, BuildError, ArgumentError.
@@ -322,7 +325,7 @@ def compare(
         raise ArgumentError("board and sram say the same: give one of them")
     if analysis is not None and board is None and sram is None:
         raise ArgumentError("analysis needs board or sram, for a scheme to fit in")
-    if (every or importance != "moves") and elastic is None:
+    if ((every and not swap) or importance != "moves") and elastic is None:
         which = "every" if every else "importance"
         raise ArgumentError(f"{which} is of rows that are elastic: give the share, too (elastic)")
     runs = Runs.of(seeds, Episodes.of(ways, shots, episodes, classes))
@@ -354,12 +357,17 @@ def compare(
         candidates.append(PlannedRow("selected", chosen.scheme))
     planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate)
     rows = planner.rows(candidates)
+    more: list[PlannedRow] = []
     if elastic is not None:
         more = elastic_rows(
             candidates, rows, usual_ones, Elastic(elastic, every, importance=importance)
         )
         rows += planner.rows(more)
-        candidates += more
+    if swap:
+        other = swapped_rows(candidates, usual_ones, Swapping(swap, every))
+        rows += planner.rows(other)
+        more += other
+    candidates += more
     normalization = normalization_of(mean, std)
     for note in input_notes(split, model_input(graph), normalization or "auto"):
         warn(note)
@@ -372,6 +380,7 @@ def compare(
         normalization,
         gate=gate,
         elastic=elastic_of(candidates),
+        swapping=swapping_of(candidates),
         isa=budget.isa,
         episodes=runs.episodes,
     )

@@ -16,7 +16,7 @@ from mcutrain.pipeline.losses import classes_for
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.runs.parallel import Elastic, Trial
+from mcutrain.runs.parallel import Elastic, Swapping, Trial
 from mcutrain.runs.training import SimulationResult, selector_of
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
@@ -34,11 +34,15 @@ LAST = 6
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A row that is to be: what to call it, and what it trains. elastic: if it trains a part."""
+    """A row that is to be: what to call it, and what it trains.
+
+    elastic: if it trains a part at a time; swapping: if it trains other columns in turn.
+    """
 
     name: str
     scheme: UpdateScheme
     elastic: Elastic | None = None
+    swapping: Swapping | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Planner:
             classes=self.classes,
             gate=self.gate,
             elastic=candidate.elastic is not None,
+            swap="" if candidate.swapping is None else candidate.swapping.rule,
             report=self.report,
         )
         if candidate.elastic is not None:
@@ -141,6 +146,29 @@ def elastic_rows(
     return [
         PlannedRow(f"elastic {elastic.share:g} of {row.name}", row.scheme, elastic) for row in asked
     ]
+
+
+def swapped_rows(
+    candidates: Sequence[PlannedRow], usual_ones: int, swapping: Swapping
+) -> list[PlannedRow]:
+    """The schemes behind the usual ones, with other columns in turn.
+
+    Raises ArgumentError if there are none: the usual ones train no layer in part.
+    """
+    asked = candidates[usual_ones:]
+    if not asked:
+        raise ArgumentError(
+            "columns are swapped of a scheme that trains layers in part: give one, as in 22:0.25"
+        )
+    return [
+        PlannedRow(f"swapped, {swapping.rule}: {row.name}", row.scheme, swapping=swapping)
+        for row in asked
+    ]
+
+
+def swapping_of(candidates: Sequence[PlannedRow]) -> dict[int, Swapping]:
+    """Which of them swap columns, by number, as a Lesson has it."""
+    return {i: row.swapping for i, row in enumerate(candidates) if row.swapping is not None}
 
 
 def elastic_of(candidates: Sequence[PlannedRow]) -> dict[int, Elastic]:

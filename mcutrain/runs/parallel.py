@@ -62,13 +62,25 @@ class Elastic:
 
 
 @dataclass(frozen=True)
+class Swapping:
+    """Training other columns from time to time. rule, every: as swap and every of RunSettings."""
+
+    rule: str
+    every: int = 0
+
+    def of(self, settings: RunSettings) -> RunSettings:
+        """The settings of such a run."""
+        return replace(settings, swap=self.rule, every=self.every)
+
+
+@dataclass(frozen=True)
 class Lesson:
     """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
 
     Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
-    samples per update. gate: alpha of mcutrain.autodiff.Gate. elastic: of those schemes, by
-    number, that are trained so. isa: of the chip whose time these share out. episodes: each trial
-    learns that of its seed, drawn from the split, of whose ways the classes are.
+    samples per update. gate: alpha of mcutrain.autodiff.Gate. elastic, swapping: of those
+    schemes, by number, that are trained so. isa: of the chip whose time these share out. episodes:
+    each trial learns that of its seed, drawn from the split, of whose ways the classes are.
     """
 
     model: Path
@@ -82,6 +94,7 @@ class Lesson:
     elastic: Mapping[int, Elastic] = field(default_factory=dict)
     isa: str = USUAL_ISA
     episodes: Episodes | None = None
+    swapping: Mapping[int, Swapping] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -90,8 +103,8 @@ class Lesson:
 
     def settings_of(self, scheme: int) -> RunSettings:
         """Of the runs of a scheme."""
-        elastic = self.elastic.get(scheme)
-        return self.settings if elastic is None else elastic.of(self.settings)
+        way = self.elastic.get(scheme) or self.swapping.get(scheme)
+        return self.settings if way is None else way.of(self.settings)
 
     def profile_of(self, scheme: int) -> Path | None:
         """The file by which a scheme's time is shared out, if one was given."""
@@ -344,6 +357,7 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         accumulate=order.accumulate,
         gate=order.gate,
         elastic=order.settings.elastic is not None,
+        swap=order.settings.swap,
     )
     split, settings = _split(order.folder), replace(order.settings, seed=order.seed)
     if order.episodes is not None:

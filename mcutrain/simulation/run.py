@@ -65,8 +65,8 @@ class RunSettings:
     that latents of them can be kept; 0: otherwise in each epoch. elastic: the share of a whole
     step's time that a step may take in the mean, see mcutrain.simulation.elastic; None: all is
     trained. every: steps from one selection of tensors, or one swap, to the next; 0: an epoch.
-    importance: by which they are selected, moves or squares. swap: other columns of partly trained
-    layers are trained from time to time, see mcutrain.sparse.columns.
+    importance: by which they are selected, moves or squares. swap: by which of the RULES of
+    mcutrain.sparse.columns other columns of partly trained layers are trained; empty: none are.
     """
 
     epochs: int = 4
@@ -84,7 +84,7 @@ class RunSettings:
     elastic: float | None = None
     every: int = 0
     importance: str = MOVES
-    swap: bool = False
+    swap: str = ""
 
     @property
     def varies_samples(self) -> bool:

@@ -58,6 +58,18 @@ def test_a_swapping_board_takes_no_state_over_the_line(
     assert "where no state is written over the line" in again.sentence
 
 
+def test_a_comparison_has_a_row_of_swapped_columns(run: Run, simulated: dict[str, Any]) -> None:
+    flags = (*FLAGS, *RULE, "--seeds", "1", "--json")
+    found = run("compare", MODEL, *SCHEME, *flags).json
+    row = found["rows"][-1]
+    assert row["name"] == f"swapped, fisher: {SCHEME[1]}"
+    assert row["accuracies"] == [simulated["accuracy"]]
+    assert row["state_bytes"] > found["rows"][-2]["state_bytes"]
+    assert "train layers in part" in run("compare", MODEL, *flags).sentence.replace(
+        "trains", "train"
+    )
+
+
 def test_a_plan_says_what_is_kept_in_flash(run: Run) -> None:
     found = run("plan", MODEL, *SCHEME, *RULE, "--board", "rpi-pico", "--json").json
     assert found["shelf"]["bytes"] > 0

@@ -151,7 +151,7 @@ def conv_2d(s: Source, shape: Shape, requantized: bool = True) -> Sample:
 def conv_2d_in_part(s: Source, shape: Shape) -> Sample:
     sample = conv_2d(s, shape)
     (x, w, b), held = zip(sample.types, sample.inputs, strict=True), sample.op
-    w, trained, columns = split_weight(s, w)
+    trained, columns = split_weight(s, w)
     return Sample.of(replace(held, trained=columns), x, w, b, trained)
 
 
@@ -169,8 +169,9 @@ def conv_2d_grad_input(s: Source, shape: Shape) -> Sample:
 def conv_2d_grad_input_in_part(s: Source, shape: Shape) -> Sample:
     g, ins, outs = shape
     x, y = (1, *g.x, ins), (1, *g.y, outs)
-    *own, columns = split_weight(s, weight(s, (outs, *g.window.kernel, ins)))
-    return backward(s, x, y, lambda stage: Conv2DGradInput(stage, x, g.window, columns), *own)
+    w = weight(s, (outs, *g.window.kernel, ins))
+    part, columns = split_weight(s, w)
+    return backward(s, x, y, lambda stage: Conv2DGradInput(stage, x, g.window, columns), w, part)
 
 
 def conv_2d_weight(s: Source, shape: Shape) -> Sample:
