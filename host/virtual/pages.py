@@ -17,8 +17,8 @@ class Pages:
         self._library.mct_pages_new.restype = pointer
         self._library.mct_pages_new.argtypes = [pointer] * 2
         self._library.mct_pages_free.argtypes = [pointer]
-        api = (unicorn.uc_reg_read, unicorn.uc_reg_write)
-        self._handle = self._library.mct_pages_new(*(ctypes.cast(f, pointer) for f in api))
+        self._api = (unicorn.uc_reg_read, unicorn.uc_reg_write)  # called as long as the pages are
+        self._handle = self._library.mct_pages_new(*(ctypes.cast(f, pointer) for f in self._api))
 
     def __del__(self) -> None:
         if hasattr(self, "_handle"):  # the compiler may have failed

@@ -1,6 +1,7 @@
 """Code in RAM is what was stored there last, and stores to data are not looked at."""
 
 import ctypes
+import gc
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -104,6 +105,25 @@ def test_a_page_is_data_until_something_is_executed_in_it() -> None:
             assert entry[0] == address
             found.append(entry[1])
         assert found == [DATA, DATA, CODE, CODE, CODE]
+
+
+def test_pages_keep_what_they_call() -> None:
+    """Whoever made them may be gone; in its place may be something else."""
+    others: list[int] = []
+
+    def other(engine: int, register: int, value: int) -> int:
+        others.append(register)
+        return 0
+
+    pages = Pages(SimpleNamespace(uc_reg_read=ACCESS(ignored), uc_reg_write=ACCESS(ignored)))
+    gc.collect()
+    in_their_place = [ACCESS(other) for _ in range(50)]
+    function, itself = pages.callback
+    types = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    access = ctypes.CFUNCTYPE(ctypes.c_bool, *types)(function.value)
+    assert access(None, 0, READ, ctypes.addressof((ctypes.c_uint64 * 2)()), itself)
+    assert in_their_place
+    assert not others
 
 
 def test_no_access_to_ram_is_looked_at_and_every_other_is(tmp_path: Path) -> None:
