@@ -117,7 +117,7 @@ def test_power_cuts_lose_no_column(
     while done < CUTS:
         seed += 1
         cuts = min(CUTS_PER_RUN, CUTS - done)
-        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board] // 4, seed)
+        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board], seed)
         state = tmp_path / f"{seed}.mcts"
         taught(
             device,

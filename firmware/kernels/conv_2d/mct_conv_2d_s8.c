@@ -6,7 +6,7 @@ void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_
                     const int32_t *b, int8_t *y, uint8_t *mask, const int8_t *trained,
                     int8_t *scratch) {
     (void)scratch;
-    const mct_conv_2d_parts parts = mct_conv_2d_parts_of(&p->trained, trained);
+    const mct_conv_2d_parts parts = mct_conv_2d_parts_of(p, trained);
     int32_t i = 0;
     for (int32_t row = 0; row < p->y.h; row++) {
         for (int32_t column = 0; column < p->y.w; column++) {

@@ -2,7 +2,7 @@
 #ifndef MCT_CONV_2D_SUM_H
 #define MCT_CONV_2D_SUM_H
 
-#include "mct_types.h"
+#include "mct_conv_2d.h"
 #include "mct_window.h"
 
 /* An int32, unless a body has chosen int64 before. */
@@ -10,43 +10,43 @@
 #define MCT_SUM int32_t
 #endif
 
-/* A partly trained weight: where its trained columns are, NULL if there are none. */
+/* A partly trained weight: its convolution, what is trained, and the first of the columns that must be
+ * read from the weight itself. */
 typedef struct {
-    const mct_trained_columns *columns;
+    const mct_conv_2d_s8_params *p;
     const int8_t *trained;
-    int32_t first; /* of the columns that must be read from the weight itself */
-    int32_t apart; /* trained columns that lie between these */
+    int32_t first;
 } mct_conv_2d_parts;
 
-static inline mct_conv_2d_parts mct_conv_2d_parts_of(const mct_trained_columns *columns,
+static inline mct_conv_2d_parts mct_conv_2d_parts_of(const mct_conv_2d_s8_params *p,
                                                      const int8_t *trained) {
-    const int32_t first = columns->channels == NULL ? columns->columns : 0;
-    return (mct_conv_2d_parts){columns, trained, first, columns->columns - first};
+    const int32_t first = p->trained.channels == NULL ? p->trained.columns : 0;
+    return (mct_conv_2d_parts){p, trained, first};
 }
 
-/* sum of (x - x_zero_point) * w over the channels i … end - 1 */
-static inline MCT_SUM mct_conv_2d_run(const int8_t *x, const int8_t *w, int32_t x_zero_point,
-                                      int32_t i, int32_t end) {
-    MCT_SUM sum = 0;
-    for (; i < end; i++) {
-        sum += (x[i] - x_zero_point) * w[i];
-    }
-    return sum;
-}
-
-/* sum of (x - x_zero_point) * w at one tap, where trained columns lie between the others */
-static inline MCT_SUM mct_conv_2d_sum_apart(const mct_conv_2d_parts *parts, int32_t x_zero_point,
-                                            const int8_t *x, const int8_t *w, const int8_t *trained,
-                                            int32_t channels) {
+/* sum of (x - x_zero_point) * w at a tap, where trained columns lie between the others. A function of its
+ * own, of four arguments, so that other convolutions need no stack for it. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static MCT_SUM mct_conv_2d_sum_apart(const mct_conv_2d_parts *parts, const int8_t *x,
+                                     const int8_t *w, int32_t tap) {
+    const mct_trained_columns *columns = &parts->p->trained;
+    const int8_t *trained = parts->trained + tap * columns->columns;
+    const int32_t x_zero_point = parts->p->x_zero_point, channels = parts->p->x.c;
     MCT_SUM sum = 0;
     int32_t i = 0;
-    for (int32_t j = 0; j < parts->apart; j++) {
-        const int32_t channel = parts->columns->channels[j];
-        sum += mct_conv_2d_run(x, w, x_zero_point, i, channel);
-        sum += (x[channel] - x_zero_point) * trained[j];
-        i = channel + 1;
+    for (int32_t j = 0; j <= columns->columns; j++) {
+        const int32_t end = j < columns->columns ? columns->channels[j] : channels;
+        for (; i < end; i++) {
+            sum += (x[i] - x_zero_point) * w[i];
+        }
+        if (i < channels) {
+            sum += (x[i] - x_zero_point) * trained[j];
+            i++;
+        }
     }
-    return sum + mct_conv_2d_run(x, w, x_zero_point, i, channels);
+    return sum;
 }
 
 /* sum over the window at (row, column) of (x - x_zero_point) * w[o]; parts: NULL for a weight in one
@@ -67,17 +67,19 @@ static inline MCT_SUM mct_conv_2d_sum(const mct_shape *shape, const mct_window *
             }
             const int8_t *xs = x + (iy * shape->w + ix) * shape->c;
             const int8_t *ws = w + tap * shape->c;
-            if (parts == NULL || parts->trained == NULL) {
-                sum += mct_conv_2d_run(xs, ws, x_zero_point, 0, shape->c);
+            if (parts != NULL && parts->trained != NULL && parts->first == 0) {
+                sum += mct_conv_2d_sum_apart(parts, xs, ws, tap);
                 continue;
             }
-            const int8_t *trained = parts->trained + tap * parts->columns->columns;
-            if (parts->apart > 0) {
-                sum += mct_conv_2d_sum_apart(parts, x_zero_point, xs, ws, trained, shape->c);
-                continue;
+            for (int32_t i = parts == NULL ? 0 : parts->first; i < shape->c; i++) {
+                sum += (xs[i] - x_zero_point) * ws[i];
             }
-            sum += mct_conv_2d_run(xs, ws, x_zero_point, parts->first, shape->c);
-            sum += mct_conv_2d_run(xs, trained, x_zero_point, 0, parts->first);
+            if (parts != NULL && parts->trained != NULL) {
+                const int8_t *trained = parts->trained + tap * parts->first;
+                for (int32_t j = 0; j < parts->first; j++) {
+                    sum += (xs[j] - x_zero_point) * trained[j];
+                }
+            }
         }
     }
     return sum;
