@@ -17,6 +17,7 @@ functions that the files do not have.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -76,6 +77,9 @@ class Case:
         )
 
 
+MADE = ("made", "modern", "reproducing", "resizing")
+"""Networks of tests/cost/networks.py, each with a number."""
+
 CASES = (
     *(Case("fashion", s) for s in ("head", "bias:16", "fashion-sparse", "last:6", "full")),
     Case("fashion", "fashion-sparse", accumulate=4),
@@ -107,6 +111,8 @@ CASES = (
     *(Case(f"made-{i}", "0:0.6") for i in (1, 2, 3)),  # the input's channels cannot be permuted
     *(Case(f"modern-{i}", "full") for i in range(4)),
     *(Case(f"modern-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"resizing-{i}", "full") for i in range(4)),
+    *(Case(f"resizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(
         Case(f"reproducing-{i}", "head", gradient_dtype=dtype, loss="mse")
         for i in range(4)
@@ -201,21 +207,12 @@ def network(name: str, shared: Path) -> Graph:
     """A file, the demo's network, or one made of what no file has."""
     if name == "fashion":
         return demo.network()
-    if name.startswith("made-"):
+    kind, _, seed = name.partition("-")
+    if kind in MADE:
         sys.path.insert(0, str(REPOSITORY))
-        from tests.cost.networks import made
-
-        return made(int(name.removeprefix("made-")))
-    if name.startswith("reproducing-"):
-        sys.path.insert(0, str(REPOSITORY))
-        from tests.cost.networks import reproducing
-
-        return reproducing(int(name.removeprefix("reproducing-")))
-    if name.startswith("modern-"):
-        sys.path.insert(0, str(REPOSITORY))
-        from tests.cost.networks import modern
-
-        return modern(int(name.removeprefix("modern-")))
+        networks = importlib.import_module("tests.cost.networks")
+        graph: Graph = getattr(networks, kind)(int(seed))
+        return graph
     return load(shared / "models" / f"{name}.tflite")
 
 

@@ -29,6 +29,7 @@ from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.resize import Resize
 from mcutrain.ops.transpose import Transpose
 
 Array = npt.NDArray[np.float64]
@@ -130,6 +131,17 @@ def _(op: Pad, x: Array) -> Array:
     _, h, w, c = x.shape
     y = np.full((1, h + top + bottom, w + left + right, c), float(op.value))
     y[:, top : top + h, left : left + w] = x
+    return y
+
+
+@real.register
+def _(op: Resize, x: Array) -> Array:
+    y = np.empty((1, len(op.rows_at), len(op.columns_at), x.shape[3]))
+    rows, columns = np.arange(x.shape[1]), np.arange(x.shape[2])
+    for r, s in np.ndindex(*y.shape[1:3]):
+        of_rows = np.maximum(1 - np.abs(rows - op.rows_at[r] / 1024), 0)
+        of_columns = np.maximum(1 - np.abs(columns - op.columns_at[s] / 1024), 0)
+        y[0, r, s] = np.einsum("i,j,ijc->c", of_rows, of_columns, x[0])
     return y
 
 

@@ -54,6 +54,12 @@ MIDDLES: dict[str, Middle] = {
     "average_pool_2d": lambda net, x: net.pool(x, AveragePool2D, same(3, 2)),
     "max_pool_2d": lambda net, x: net.pool(x, MaxPool2D, same(3, 2)),
     "mean": lambda net, x: net.mean(x),
+    "resize_doubled": lambda net, x: net.doubled(x),
+    "resize_nearest": lambda net, x: net.doubled(x, bilinear=False),
+    "resize_smaller": lambda net, x: net.resize(x, (0, 341, 2047, 4096), (100, 1024, 5120)),
+    "resize_much_larger": lambda net, x: net.resize(
+        x, tuple(range(0, 4097, 101)), tuple(range(1, 5121, 67))
+    ),
     "add_of_branches": lambda net, x: net.add(net.conv(x, 4, same(3)), net.relu(x)),
     "add_of_itself": lambda net, x: net.add(x, x),
     "difference": lambda net, x: net.add(x, net.conv(x, 4, same(3)), -1),

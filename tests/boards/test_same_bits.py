@@ -34,6 +34,7 @@ from tests.boards.projects import (
     lessons,
     simulated_state,
 )
+from tests.cost.networks import resizing
 from tests.simulation.networks import modern_network, samples
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
@@ -140,6 +141,17 @@ def test_compilers_and_optimisation_do_not_change_the_bits(
 def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, board):
     step = prepare(modern_network(), "full")
     x, y = samples(step.graph, 24, 4)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * len(y))
+    device = on_unicorn(built(projects_root, board, step=step))
+    assert trained(device, x, y) == simulator.save()
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+def test_resized_images_end_with_the_simulations_bits(projects_root, board):
+    step = prepare(resizing(0), "full")
+    x, y = samples(step.graph, 24, 3)
     simulator = step.simulator(SEED)
     simulator.train(x, y, [RATE] * len(y))
     device = on_unicorn(built(projects_root, board, step=step))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.leaky_relu import LeakyRelu
@@ -59,6 +61,22 @@ def reproducing(seed: int) -> Graph:
     """Outputs to be compared with the inputs: flat ones, and one with channels."""
     graph = convolutional() if seed == 0 else dense((7, 60, 400)[seed - 1])
     return replace(graph, name=f"reproducing-{seed}")
+
+
+def resizing(seed: int) -> Graph:
+    """Images with more and fewer pixels, of any number."""
+    net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)
+    y = net.doubled(net.conv(net.x, 5 + 6 * seed, same(3, 2), relu=True))
+    y = net.doubled(net.conv(y, 4 + 5 * seed, same(3, 2), relu=seed % 2 == 0), bilinear=False)
+    y = net.conv(y, 6 + 3 * seed)
+    _, height, width, _ = net.type(y).shape
+    rows, columns = (np.linspace(0, 1024 * (n - 1), n // 2 + 2) for n in (height, width))
+    y = net.resize(y, *(tuple(at.astype(int).tolist()) for at in (rows, columns)))
+    if seed % 2:  # a gradient that nothing is fused into
+        y = net.pool(y, MaxPool2D, same(3, 1))
+    y = net.resize(y, (0, 0, 1024), tuple(range(0, 4096, 1024)))
+    y = net.conv(net.mean(net.conv(y, 8)), 3 + seed, rounds_once=True)
+    return net.graph(net.reshape(y, (1, 3 + seed)), f"resizing-{seed}")
 
 
 def leaky_relu(net: Network, x: str) -> str:

@@ -140,6 +140,26 @@ def padded(net):
     )
 
 
+def resized_by_factors(net):
+    factors = net.real([1, 1, 2, 3])
+    a = net.op("Resize", "input", "", factors, mode="linear")
+    nearest = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    b = net.op("Resize", "input", "", factors, mode="nearest", **nearest)
+    return net.op("Add", net.conv(a, 6, 4), net.conv(b, 6, 4))
+
+
+def resized_to_sizes(net):
+    sizes = net.constant(np.array([1, 6, 13, 5], np.int64))
+    kind = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    a = net.op("Resize", "input", "", "", sizes, **kind)
+    return net.op("Add", a, net.op("Resize", "input", "", "", sizes, mode="nearest"))
+
+
+def resized_to_its_own_size(net):
+    sizes = net.constant(np.array([1, 6, 9, 7], np.int64))
+    return net.op("Relu", net.op("Resize", "input", "", "", sizes, mode="linear"))
+
+
 def channel_shuffle_by_transpose(net):
     x = net.op("Transpose", "input", perm=[0, 1, 3, 2])
     return net.conv(x, 6, 4)
@@ -171,6 +191,9 @@ def channel_shuffle_by_transpose(net):
         activations,
         concatenated_branches,
         padded,
+        resized_by_factors,
+        resized_to_sizes,
+        resized_to_its_own_size,
         channel_shuffle_by_transpose,
     ],
 )
@@ -197,6 +220,85 @@ def test_a_pad_may_name_its_axes_in_any_order(tmp_path):
     net = OnnxNetwork(IMAGE, opset=18)
     pads, axes = (net.constant(np.array(v, np.int64)) for v in ([1, 2, 0, 3], [3, -2]))
     compares_equal(net, net.save(tmp_path / "m.onnx", net.op("Pad", "input", pads, "", axes)))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("axes", [None, [2, 3], [-1, -2], [3]])
+def test_a_resize_may_name_its_axes(tmp_path, axes):
+    net = OnnxNetwork(IMAGE, opset=18)
+    factors = {None: [1, 1, 2, 1.5], 2: [2, 1.5], 1: [1.5]}[axes and len(axes)]
+    options = {} if axes is None else {"axes": axes}
+    y = net.op("Resize", "input", "", net.real(factors), mode="linear", **options)
+    compares_equal(net, net.save(tmp_path / "m.onnx", y))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("opset", [7, 9, 10])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_images_are_resized_in_old_opsets(tmp_path, opset, mode):
+    net = OnnxNetwork(IMAGE, opset=opset)
+    factors = [1.0, 1.0, 2.0, 3.0]
+    if opset == 7:
+        y = net.op("Upsample", "input", scales=factors, mode=mode)
+    else:
+        name = "Upsample" if opset == 9 else "Resize"
+        y = net.op(name, "input", net.real(factors), mode=mode)
+    compares_equal(net, net.save(tmp_path / "m.onnx", y))
+
+
+@pytest.mark.oracle
+def test_a_sequence_is_resized_along_its_length(tmp_path):
+    net = OnnxNetwork([1, 6, 9])
+    y = net.op("Resize", "input", "", net.real([1, 1, 2]), mode="linear")
+    compares_equal(net, net.save(tmp_path / "m.onnx", y))
+
+
+def resize(net, *values, **attributes):
+    return net.op("Resize", "input", "", *map(net.constant, values), **attributes)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda net: resize(net, np.float32([1, 1, 2, 2]), mode="cubic"), "mode 'cubic'"),
+        (lambda net: resize(net, np.float32([1, 2, 2, 2])), r"axis 1 of \(1, 6, 9, 7\) to 12"),
+        (lambda net: resize(net, np.float32([1, 1, 2])), "do not fit"),
+        (lambda net: resize(net, np.float32([1, 1, np.nan, 2])), "do not fit"),
+        (lambda net: resize(net, np.float32([1, 1, 0.01, 2])), "axis 2 of .* to 0"),
+        (lambda net: resize(net, np.float32([1, 1, 1e30, 2])), "axis 2 of .* to 32769"),
+        (
+            lambda net: resize(net, np.float32([]), np.array([1, 6, 9], np.int64)),
+            r"sizes \(1, 6, 9\)",
+        ),
+        (lambda net: net.op("Resize", "input"), "input 3 is missing"),
+        (
+            lambda net: resize(
+                net,
+                np.float32([1, 1, 2, 2]),
+                coordinate_transformation_mode="tf_crop_and_resize",
+            ),
+            "'tf_crop_and_resize' with 'round_prefer_floor' is not",
+        ),
+        (lambda net: resize(net, np.float32([1, 1, 2, 2]), antialias=1), "antialias is not"),
+        (
+            lambda net: resize(
+                net, np.float32([1, 1, 2, 2]), keep_aspect_ratio_policy="not_larger"
+            ),
+            "keep_aspect_ratio_policy 'not_larger'",
+        ),
+    ],
+)
+def test_resizes_that_are_not_supported_are_named(tmp_path, make, words):
+    net = OnnxNetwork(IMAGE, opset=18)
+    with pytest.raises(McutrainError, match=words):
+        read_float(net.save(tmp_path / "model.onnx", make(net)))
+
+
+def test_fewer_pixels_of_an_old_opset_are_refused(tmp_path):
+    net = OnnxNetwork(IMAGE, opset=10)
+    y = net.op("Resize", "input", net.real([1, 1, 0.5, 1]))
+    with pytest.raises(UnsupportedError, match="in opset 10, which does not say which"):
+        read_float(net.save(tmp_path / "model.onnx", y))
 
 
 @pytest.mark.oracle

@@ -285,6 +285,37 @@ def test_a_softmax_is_within_one_step_of_onnxruntime(
     compare(model, model.requantize(y, *quantized) if quantized else y, tmp_path_factory)
 
 
+@FEW
+@given(
+    kind=st.sampled_from(["nearest", "linear"]),
+    coordinates=st.sampled_from(
+        ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
+    ),
+    rounding=st.sampled_from(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]),
+    size=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    factors=st.tuples(*[st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 0.7])] * 2),
+    by_size=st.booleans(),
+    same_scale=st.booleans(),
+)
+def test_a_resize_is_within_a_step_per_rounding(
+    kind, coordinates, rounding, size, factors, by_size, same_scale, tmp_path_factory
+):
+    model = QdqModel((1, 3, *size), 0.05, 3, 19)
+    attributes = {"mode": kind, "coordinate_transformation_mode": coordinates}
+    if kind == "nearest":
+        attributes["nearest_mode"] = rounding
+    factors = [max(f, np.float32(1 / n)) for f, n in zip(factors, size, strict=True)]
+    if by_size:
+        new = [int(np.floor(np.float32(n * f))) for n, f in zip(size, factors, strict=True)]
+        sizes = model.constant(np.array([1, 3, *new], np.int64))
+        y = model.op("Resize", model.x, "", "", sizes, **attributes)
+    else:
+        scales = model.constant(np.array([1, 1, *factors], np.float32))
+        y = model.op("Resize", model.x, "", scales, **attributes)
+    y = model.requantize(y, *((0.05, 3) if same_scale else (0.11, -4)))
+    compare(model, y, tmp_path_factory, 0.0 if kind == "nearest" and same_scale else 1.0)
+
+
 def test_reshapes_computed_from_the_batch_and_trivial_nodes_are_seen_through(tmp_path_factory):
     model = QdqModel((1, 6, 1, 1), opset=13)
     batch = model.op("Gather", model.op("Shape", model.x), model.constant(np.array(0, np.int64)))

@@ -1,5 +1,7 @@
 """What the float graph of a .tflite model computes, against the interpreter."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tflite
@@ -142,6 +144,20 @@ def transformer_block(m):
     return m.op("ADD", [m.conv(x, SHAPE), m.x], SHAPE, "AddOptions")
 
 
+def resized(m):
+    """To other sizes, in all ways."""
+    x = m.x
+    for i, (table, corners) in enumerate(
+        itertools.product(("Bilinear", "NearestNeighbor"), ("", "AlignCorners", "HalfPixelCenters"))
+    ):
+        name = "RESIZE_BILINEAR" if table == "Bilinear" else "RESIZE_NEAREST_NEIGHBOR"
+        size = ((13, 5), (6, 11), (9, 8))[i % 3]
+        options = {corners: True} if corners else {}
+        y = m.op(name, [x, m.integers(*size)], (1, *size, 4), f"Resize{table}Options", **options)
+        x = m.conv(y, (1, *size, 4))
+    return x
+
+
 def weights_in_fewer_bits(m):
     """As the converter's float16 quantization leaves them, and as int8 per output channel."""
     half = m.builder.constant("half", m.rng.normal(0, 0.3, (4, 3, 3, 4)).astype(np.float16))
@@ -179,6 +195,7 @@ MAKERS = [
     hard_sigmoid_by_hand,
     activations,
     transformer_block,
+    resized,
     weights_in_fewer_bits,
     flattened_by_its_shape,
 ]
@@ -231,6 +248,23 @@ def test_a_float_gelu_becomes_the_int8_one(tmp_path):
             "dequantizes 'x'; supported are constants",
         ),
         (lambda m: m.conv(m.x, SHAPE, channels=2), "grouped convolution"),
+        (
+            lambda m: m.op(
+                "RESIZE_BILINEAR", [m.x, m.integers(0, 4)], SHAPE, "ResizeBilinearOptions"
+            ),
+            r"to \[0, 4\]; supported are",
+        ),
+        (
+            lambda m: m.op(
+                "RESIZE_BILINEAR",
+                [m.x, m.integers(4, 4)],
+                SHAPE,
+                "ResizeBilinearOptions",
+                AlignCorners=True,
+                HalfPixelCenters=True,
+            ),
+            "both align_corners and half_pixel_centers",
+        ),
     ],
 )
 def test_what_is_not_supported_is_named(tmp_path, make, words):

@@ -1,5 +1,7 @@
 """Loaded graphs against the TFLite interpreter's reference kernels."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -77,6 +79,25 @@ def test_a_real_model_equals_the_reference_kernels(shared, name):
     path = shared / "models" / f"{name}.tflite"
     graph = load(path)
     assert_equals_reference(graph, path, draw_inputs(graph, 7))
+
+
+@pytest.mark.parametrize("corners", ["", "AlignCorners", "HalfPixelCenters"])
+@pytest.mark.parametrize("kind", ["Bilinear", "NearestNeighbor"])
+def test_an_image_is_resized_to_every_size_as_by_the_reference_kernel(
+    tmp_path_factory, kind, corners
+):
+    rng = np.random.default_rng(0)
+    name = "RESIZE_BILINEAR" if kind == "Bilinear" else "RESIZE_NEAREST_NEIGHBOR"
+    for height, rows in itertools.product((1, 2, 3, 5, 7, 8), range(1, 14)):
+        b = TfliteBuilder()
+        x = b.tensor("x", (1, height, 9, 2), scale=0.1, zero_point=3)
+        y = b.tensor("y", (1, rows, 17, 2), scale=0.1, zero_point=3)
+        size = b.constant("size", np.array([rows, 17], np.int32))
+        options = {corners: True} if corners else {}
+        b.operator(name, [x, size], y, table=f"Resize{kind}Options", **options)
+        content = b.content([x], [y])
+        graph = load_bytes(tmp_path_factory, content)
+        assert_equals_reference(graph, content, [[int8(rng, (1, height, 9, 2))]])
 
 
 def residual_block():

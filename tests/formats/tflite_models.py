@@ -207,6 +207,32 @@ def pads(draw):
 
 
 @st.composite
+def resizes(draw):
+    """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR, to any size or by a whole factor."""
+    name = draw(st.sampled_from(("Bilinear", "NearestNeighbor")))
+    corners = draw(st.sampled_from(((False, False), (True, False), (False, True))))
+    size = [draw(st.integers(1, 9)) for _ in "hw"]
+    if draw(st.booleans()):
+        new = [n * draw(st.integers(1, 4)) for n in size]
+    else:
+        new = [draw(st.integers(1, 13)) for _ in "hw"]
+    channels = draw(st.integers(1, 5))
+    quantization = {"scale": draw(scales), "zero_point": draw(zero_points)}
+    b = TfliteBuilder()
+    x = b.tensor("x", (1, *size, channels), **quantization)
+    y = b.tensor("y", (1, *new, channels), **quantization)
+    b.operator(
+        "RESIZE_BILINEAR" if name == "Bilinear" else "RESIZE_NEAREST_NEIGHBOR",
+        [x, b.constant("size", np.array(new, np.int32))],
+        y,
+        table=f"Resize{name}Options",
+        AlignCorners=corners[0],
+        HalfPixelCenters=corners[1],
+    )
+    return b.content([x], [y])
+
+
+@st.composite
 def reshapes(draw):
     """RESHAPE, SQUEEZE, EXPAND_DIMS."""
     h, w, c = (draw(st.integers(1, 4)) for _ in "hwc")
@@ -279,6 +305,7 @@ SINGLE_OPERATORS = {
     "pool": pools(),
     "mean": means(),
     "pad": pads(),
+    "resize": resizes(),
     "reshape": reshapes(),
     "leaky_relu": leaky_relus(),
     "softmax": softmaxes(),

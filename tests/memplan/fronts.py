@@ -102,6 +102,15 @@ def with_padding_below() -> Graph:
     return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
 
 
+def with_resized_rows() -> Graph:
+    """A resize needs its whole input; what lies before it, and behind, can be computed by rows."""
+    net = Network((24, 6, 3), 1)
+    y = net.depthwise(net.conv(net.x, 12, same(3, 2)), same(3))
+    y = net.conv(net.doubled(net.conv(y, 3)), 12, same(3))
+    y = net.conv(net.depthwise(y, same(3, 2)), 4)
+    return net.graph(net.conv(net.mean(y), 3, rounds_once=True))
+
+
 def with_two_stems() -> Graph:
     """The second one reads the input when the first has long been computed."""
     net = Network((24, 6, 3), 1)

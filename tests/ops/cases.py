@@ -44,6 +44,7 @@ from mcutrain.ops.pooling import (
 )
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
 from mcutrain.ops.scale_sums import ScaleSums
 from mcutrain.ops.select_channels import SelectChannels
 from mcutrain.ops.softmax import Softmax
@@ -341,6 +342,23 @@ def pad(s: Source) -> Sample:
     return Sample.of(Pad(sides, s.integer(-128, 127)), image(s))
 
 
+def positions(s: Source, size: int, copies: bool) -> tuple[int, ...]:
+    """Of the pixels of an axis: at the ends, near a pixel, anywhere; some read several times."""
+    last, found = (size - 1) * ONE, []
+    for _ in range(s.integer(1, 7)):
+        near = s.integer(0, size - 1) * ONE + s.choice((0, 0, 1, -1, ONE // 4, ONE // 2))
+        found.append(min(max(s.choice((near, near, s.integer(0, last))), 0), last))
+    if copies:
+        found = [place // ONE * ONE for place in found]
+    return tuple(sorted(found))
+
+
+def resize(s: Source) -> Sample:
+    x, copies = image(s), s.boolean()
+    axes = [positions(s, size, copies) for size in x[0].shape[1:3]]
+    return Sample.of(Resize(*axes), x)
+
+
 def pool(s: Source, kind: type[AveragePool2D] | type[MaxPool2D]) -> Sample:
     g = pool_geometry(s)
     op = kind(g.window, *limits(s), s.boolean())
@@ -480,6 +498,16 @@ def pad_grad_input(s: Source) -> Sample:
     (x,), (y,) = sample.types, sample.op.infer(*sample.types)
     padding = sample.op.padding
     return backward(s, x.shape, y.shape, lambda st: PadGradInput(st, x.shape, padding))
+
+
+def resize_grad_input(s: Source) -> Sample:
+    """As `Resize.gradient` has them."""
+    sample = resize(s)
+    assert isinstance(sample.op, Resize)
+    (x,), (y,) = sample.types, sample.op.infer(*sample.types)
+    axes = (sample.op.rows_at, sample.op.columns_at)
+    rows, columns = (summable(at, size) for at, size in zip(axes, x.shape[1:3], strict=True))
+    return backward(s, x.shape, y.shape, lambda st: ResizeGradInput(st, x.shape, rows, columns))
 
 
 def add_channels_grad_input(s: Source) -> Sample:
@@ -719,6 +747,8 @@ CASES = (
     Case("average_pool_2d_grad_input", average_pool_grad_input),
     Case("max_pool_2d", lambda s: pool(s, MaxPool2D)),
     Case("max_pool_2d_grad_input", max_pool_grad_input),
+    Case("resize", resize),
+    Case("resize_grad_input", resize_grad_input),
     Case("merge_columns", merge_columns),
     Case("select_channels", select_channels),
     Case("scale_sums", scale_sums),

@@ -10,6 +10,7 @@ from mcutrain.quant.fake import judged_graph
 from mcutrain.quant.float_elementwise import Clamp, FloatAdd, FloatLeakyRelu, FloatMul, Function
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp
+from mcutrain.quant.float_resize import FloatResize, Places
 from mcutrain.quant.float_shapes import (
     FloatConcat,
     FloatMean,
@@ -23,6 +24,8 @@ from mcutrain.quant.float_sums import Conv, DepthwiseConv
 
 IMAGE = (1, 4, 4, 3)
 WINDOW = Window((2, 2), (2, 2), padding=(1, 0, 1, 0))
+DOUBLED = Places.of(np.arange(8) / 2 - 0.25, 4)
+COPIED = Places.of(np.arange(8) // 2, 4)
 SAMPLES: dict[str, tuple[FloatOp, int]] = {
     "add": (FloatAdd(), 2),
     "mul": (FloatMul(), 2),
@@ -32,6 +35,8 @@ SAMPLES: dict[str, tuple[FloatOp, int]] = {
     "average": (FloatPool(WINDOW, False), 1),
     "maximum": (FloatPool(WINDOW, True), 1),
     "mean": (FloatMean(), 1),
+    "resize": (FloatResize(DOUBLED, DOUBLED), 1),
+    "copying resize": (FloatResize(COPIED, COPIED), 1),
     "border of 0": (FloatPad((1, 0, 2, 1)), 1),
     "border of 1": (FloatPad((1, 0, 2, 1), 1.0), 1),
     "reshape": (FloatReshape((1, 16, 3)), 1),

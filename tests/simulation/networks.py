@@ -27,6 +27,7 @@ from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.resize import ONE, Positions, Resize
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
@@ -147,6 +148,20 @@ class Network:
         t = self.type(x)
         return self._add(kind(window), (x,), (t.scale, t.zero_point))
 
+    def resize(self, x: str, rows_at: Positions, columns_at: Positions) -> str:
+        t = self.type(x)
+        return self._add(Resize(rows_at, columns_at), (x,), (t.scale, t.zero_point))
+
+    def doubled(self, x: str, bilinear: bool = True) -> str:
+        """Twice as many rows and columns, half pixels at the centres."""
+        at = []
+        for size in self.type(x).shape[1:3]:
+            places = [ONE * i // 2 - (ONE // 4 if bilinear else 0) for i in range(2 * size)]
+            if not bilinear:
+                places = [place // ONE * ONE for place in places]
+            at.append(tuple(min(max(place, 0), (size - 1) * ONE) for place in places))
+        return self.resize(x, *at)
+
     def pad(self, x: str, padding: tuple[int, int, int, int]) -> str:
         t = self.type(x)
         return self._add(Pad(padding, t.zero_point), (x,), (t.scale, t.zero_point))
@@ -221,7 +236,7 @@ def same(kernel: int, stride: int = 1) -> Window:
     return Window((kernel, kernel), (stride, stride), (1, 1), (pad, pad, pad, pad))
 
 
-MODERN = ("twice", "swish", "excitation", "concatenation", "transpose", "difference")
+MODERN = ("twice", "swish", "excitation", "concatenation", "transpose", "difference", "doubled")
 
 
 def draw_network(s: Source, blocks: int = 3) -> Graph:
@@ -268,6 +283,8 @@ def _modern_block(s: Source, net: Network, x: str, kind: str) -> str:
         return net.concatenation(*parts[: s.integer(2, 3)])
     if kind == "transpose":
         return net.transpose(x, 0, *s.choice(((2, 1, 3), (3, 1, 2))))
+    if kind == "doubled":
+        return net.doubled(net.pool(x, MaxPool2D, same(3, 2)), s.boolean())
     if kind == "difference":
         return net.add(net.conv(x, net.type(x).shape[3]), x, -1)
     return net.add(x, x)

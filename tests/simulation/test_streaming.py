@@ -25,6 +25,7 @@ from tests.memplan.fronts import (
     planned,
     with_constant_image,
     with_padding_below,
+    with_resized_rows,
     with_two_stems,
 )
 from tests.memplan.test_stream import mobile_network
@@ -67,7 +68,9 @@ def test_a_mobile_network_computes_the_bits_of_the_reference(scheme: UpdateSchem
     assert_same_bits(mobile_network(), "max", scheme, extra_flags=QUICK)
 
 
-@pytest.mark.parametrize("network", [with_constant_image, with_padding_below, with_two_stems])
+@pytest.mark.parametrize(
+    "network", [with_constant_image, with_padding_below, with_two_stems, with_resized_rows]
+)
 def test_odd_fronts_compute_the_bits_of_the_reference(network: Callable[[], Graph]) -> None:
     assert_same_bits(network(), "max", SCHEMES[0], extra_flags=QUICK)
 

@@ -177,6 +177,13 @@ class Attributes:
             raise ModelError(f"{self.where}: attribute {name!r} is {value}")
         return value
 
+    def reals(self, name: str) -> tuple[float, ...]:
+        """A list of real numbers; none if it is not there."""
+        found = self._get(name, AttributeProto.FLOATS)
+        if found is not None and len(found.floats) > MAX_NUMBERS:
+            raise ModelError(f"{self.where}: attribute {name!r} has {len(found.floats)} numbers")
+        return () if found is None else tuple(found.floats)
+
     def text(self, name: str, default: str) -> str:
         """A string."""
         found = self._get(name, AttributeProto.STRING)

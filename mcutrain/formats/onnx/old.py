@@ -20,6 +20,7 @@ INPUT_SINCE: dict[str, tuple[int, tuple[str, ...]]] = {
     "Slice": (10, ("starts", "ends", "axes")),
     "Squeeze": (13, ("axes",)),
     "Unsqueeze": (13, ("axes",)),
+    "Upsample": (9, ("scales",)),
 }
 """The opset from which on an operator reads these as its inputs 1, 2, …; ONNX's changelog."""
 REAL = ("max", "min", "ratio", "value")
@@ -46,6 +47,8 @@ def _constant(name: str, attributes: Attributes) -> Constant | None:
     """An attribute as a constant; None where it is not there or limits nothing."""
     if name not in attributes.protos:
         return None
+    if name == "scales":
+        return Constant(name, np.array(attributes.reals(name), np.float32))
     if name not in REAL:
         return Constant(name, np.array(attributes.integers(name), np.int64))
     number = attributes.real(name, 0.0)

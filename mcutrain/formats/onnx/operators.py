@@ -16,6 +16,7 @@ from mcutrain.formats.onnx import (
     joining,
     pooling,
     quantizing,
+    resizing,
     shaping,
     sums,
     write_sums,
@@ -37,6 +38,7 @@ from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.resize import Resize
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.transpose import Transpose
 from mcutrain.quant.float_affine import (
@@ -102,6 +104,7 @@ OPERATORS: dict[str, Rules] = {
     "ReduceMean": Rules(pooling.reduce_mean, pooling.reduce_mean),
     "Relu": Rules(activations.int8_relu, activations.float_clip),
     "Reshape": Rules(shaping.reshape, shaping.float_reshape),
+    "Resize": Rules(resizing.resize, resizing.resize),
     "Sigmoid": Rules(activations.int8_unary, activations.float_function),
     "Softmax": Rules(activations.int8_softmax, activations.float_softmax),
     "Squeeze": Rules(shaping.reshape, shaping.float_reshape),
@@ -109,6 +112,7 @@ OPERATORS: dict[str, Rules] = {
     "Tanh": Rules(activations.int8_unary, activations.float_function),
     "Transpose": Rules(shaping.transpose, shaping.float_transpose),
     "Unsqueeze": Rules(shaping.reshape, shaping.float_reshape),
+    "Upsample": Rules(resizing.resize, resizing.resize),
 }
 
 INT8_RULES: dict[str, Int8Rule] = {n: r.int8 for n, r in OPERATORS.items() if r.int8}
@@ -130,6 +134,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     Pad: joining.write_pad,
     Rescale: activations.write_rescale,
     Reshape: shaping.write_reshape,
+    Resize: resizing.write_resize,
     Softmax: activations.write_softmax,
     Transpose: shaping.write_transpose,
 }

@@ -177,7 +177,7 @@ class FloatOperator(Operands):
         limits = ACTIVATION_RANGE[activation]
         self.importer.add(Clamp(*limits), (inner,), output, f"{output}/activation")
 
-    def check_alike(self, what: str, tolerance: float = 0.0) -> None:
+    def check_alike(self, what: str, tolerance: float = 0.0, inputs: int | None = None) -> None:
         """Nothing is quantized yet."""
 
     def check_weight(self, axis: int) -> None:

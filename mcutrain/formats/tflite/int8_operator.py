@@ -149,10 +149,10 @@ class Int8Operator(Operands):
             raise ModelError(f"{self.where}: its value must be quantized as its output")
         return (int(t.data.ravel()[0]) - y.zero_point) * y.scale
 
-    def check_alike(self, what: str, tolerance: float = 0.0) -> None:
+    def check_alike(self, what: str, tolerance: float = 0.0, inputs: int | None = None) -> None:
         """tolerance: how far the scales may differ."""
         y = self.quantization
-        for position in range(len(self.op.inputs)):
+        for position in range(len(self.op.inputs) if inputs is None else inputs):
             x = Quantization.of(self.tensor(position).type)
             if abs(x.scale - y.scale) > tolerance or x.zero_point != y.zero_point:
                 raise ModelError(

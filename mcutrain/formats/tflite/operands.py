@@ -130,8 +130,8 @@ class Operands(ABC):
         """A tensor under another shape, which simplifying drops if it has that shape."""
 
     @abstractmethod
-    def check_alike(self, what: str, tolerance: float = 0.0) -> None:
-        """Of int8 models: all inputs and the output must be quantized alike."""
+    def check_alike(self, what: str, tolerance: float = 0.0, inputs: int | None = None) -> None:
+        """Of int8 models: the inputs, or so many, and the output must be quantized alike."""
 
 
 AnyOperands = TypeVar("AnyOperands", bound=Operands)

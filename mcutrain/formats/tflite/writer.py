@@ -31,6 +31,13 @@ TENSOR_TYPES = {
     "int32": tflite.TensorType.INT32,
 }
 
+SINCE = {
+    "FULLY_CONNECTED": {"KeepNumDims": 5},
+    "RESIZE_BILINEAR": {"HalfPixelCenters": 3},
+    "RESIZE_NEAREST_NEIGHBOR": {"AlignCorners": 3, "HalfPixelCenters": 3},
+}
+"""The version from which on an operator has an option, as op_version.cc of TFLite has it."""
+
 FUSED = {name: code for code, name in ACTIVATIONS.items()}
 
 
@@ -139,8 +146,9 @@ class TfliteWriter:
 
     def _code(self, name: str, options: Table | None) -> int:
         version = self.versions[name]
-        if name == "FULLY_CONNECTED" and options is not None and options.get("KeepNumDims"):
-            version = 5
+        for option, since in SINCE.get(name, {}).items():
+            if options is not None and options.get(option):
+                version = max(version, since)
         key = (name, version)
         self.codes.setdefault(key, len(self.codes))
         return self.codes[key]

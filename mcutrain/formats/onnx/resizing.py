@@ -1,0 +1,227 @@
+"""ONNX operators that resize images: Resize, and Upsample of older opsets.
+
+Positions are computed in float32, as onnxruntime does: where a rounding decides between two
+pixels, both decide alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import UnsupportedError
+from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
+from mcutrain.formats.onnx.shaping import identity
+from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
+from mcutrain.ir.graph import Node
+from mcutrain.ops.resize import ONE, Positions, Resize
+from mcutrain.quant.float_op import Shape
+from mcutrain.quant.float_resize import FloatResize, Places
+
+Array = npt.NDArray[Any]
+
+MODES_SINCE = 11
+"""The opset from which on a Resize says where pixels lie; before that: asymmetric, rounded down."""
+MAX_SIZE = 2**15
+"""Of an image's height or width."""
+NEAR = ONE // 8
+"""How far positions of a written file may lie from ours, in ONE-ths of a pixel; it then says so."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """An axis: its pixels before and after, and the factor between them."""
+
+    size: int
+    new: int
+    factor: np.float32
+
+    def align_corners(self, index: Array) -> Array:
+        """The centres of the outermost pixels lie on each other."""
+        if self.new == 1:
+            return np.zeros(1, np.float32)
+        return index * np.float32(self.size - 1) / np.float32(self.new - 1)
+
+    def asymmetric(self, index: Array) -> Array:
+        """The centres of the first pixels lie on each other."""
+        return index / self.factor
+
+    def half_pixel(self, index: Array) -> Array:
+        """The corners of the images lie on each other."""
+        return (index + np.float32(0.5)) / self.factor - np.float32(0.5)
+
+    def half_pixel_symmetric(self, index: Array) -> Array:
+        """The centres of the images do, where the factor does not give whole pixels."""
+        share = np.float32(self.new) / (self.factor * np.float32(self.size))
+        offset = np.float32(self.size / 2) * (np.float32(1) - share)
+        return offset + self.half_pixel(index)
+
+    def pytorch_half_pixel(self, index: Array) -> Array:
+        """As half_pixel, but one pixel is the first one."""
+        return self.half_pixel(index) if self.new > 1 else np.zeros(1, np.float32)
+
+    def tf_half_pixel_for_nn(self, index: Array) -> Array:
+        """As half_pixel, without half a pixel's shift."""
+        return (index + np.float32(0.5)) / self.factor
+
+
+COORDINATES: dict[str, Callable[[Along, Array], Array]] = {
+    "half_pixel": Along.half_pixel,
+    "asymmetric": Along.asymmetric,
+    "align_corners": Along.align_corners,
+    "pytorch_half_pixel": Along.pytorch_half_pixel,
+    "half_pixel_symmetric": Along.half_pixel_symmetric,
+    "tf_half_pixel_for_nn": Along.tf_half_pixel_for_nn,
+}
+HALF = np.float32(0.5)
+ROUNDINGS: dict[str, Callable[[Array], Array]] = {
+    "floor": np.floor,
+    "round_prefer_floor": lambda at: np.ceil(at.astype(np.float64) - HALF),
+    "round_prefer_ceil": lambda at: np.floor(at.astype(np.float64) + HALF),
+    "ceil": np.ceil,
+}
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Where pixels lie (of COORDINATES), and how positions between them are rounded.
+
+    rounding: of ROUNDINGS; "" interpolates linearly.
+    """
+
+    coordinates: str
+    rounding: str
+
+    def places(self, along: Along) -> Places:
+        """Of an axis."""
+        at = COORDINATES[self.coordinates](along, np.arange(along.new, dtype=np.float32))
+        return Places.of(ROUNDINGS[self.rounding](at) if self.rounding else at, along.size)
+
+
+WRITTEN = {
+    "nearest": tuple(
+        Mode(coordinates, rounding)
+        for rounding, coordinates in itertools.product(ROUNDINGS, list(COORDINATES)[:3])
+    ),
+    "linear": tuple(Mode(coordinates, "") for coordinates in list(COORDINATES)[:3]),
+}
+"""What files are written with."""
+
+
+def resize(node: GraphNode[V]) -> V:
+    """Resize and Upsample of height and width, to the nearest pixel or linearly between two."""
+    shape = node.real().shape
+    mode = _mode(node)
+    spatial = [_along(node, shape, axis) for axis in range(len(shape))][2:]
+    if len(spatial) not in (1, 2):
+        raise node.unsupported(f"{shape} is not; [1, c, l] and [1, c, h, w] are")
+    places = [mode.places(along) for along in spatial]
+    if all(p.is_identity(along.size) for p, along in zip(places, spatial, strict=True)):
+        return identity(node)
+    one_row = Places((0.0,), (0,))
+    rows, columns = (one_row, *places)[-2:]
+    return node.of_image(FloatResize(rows, columns), node.image())
+
+
+def _mode(node: OnnxNode[Any]) -> Mode:
+    attributes = node.attributes
+    kind = attributes.text("mode", "nearest")
+    is_old = node.op_type == "Upsample" or node.opset < MODES_SINCE
+    coordinates, rounding = "asymmetric", "floor"
+    if not is_old:
+        coordinates = attributes.text("coordinate_transformation_mode", "half_pixel")
+        rounding = attributes.text("nearest_mode", "round_prefer_floor")
+        attributes.real("cubic_coeff_a", 0.0)
+        attributes.real("extrapolation_value", 0.0)
+        for name in ("exclude_outside", "antialias"):
+            if attributes.integer(name, 0):
+                raise node.unsupported(f"{name} is not; a Resize without it is")
+        policy = attributes.text("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            raise node.unsupported(f"keep_aspect_ratio_policy {policy!r} is not; 'stretch' is")
+    if kind not in ("nearest", "linear"):
+        raise node.unsupported(f"mode {kind!r} is not; 'nearest' and 'linear' are")
+    if coordinates not in COORDINATES or rounding not in ROUNDINGS:
+        known = ", ".join(COORDINATES)
+        raise node.unsupported(f"{coordinates!r} with {rounding!r} is not; {known} are")
+    return Mode(coordinates, rounding if kind == "nearest" else "")
+
+
+def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> Along:
+    """What becomes of an axis."""
+    size, rank = shape[axis], len(shape)
+    place = 1 if node.op_type == "Upsample" or node.opset < MODES_SINCE else 2
+    axes = node.attributes.integers("axes", tuple(range(rank))) or ()
+    node.axes(axes, rank)
+    order = [a % rank for a in axes]
+    if axis not in order:
+        return Along(size, size, np.float32(1))
+    index = order.index(axis)
+    if node.has(place) and node.constant(place).data.size:
+        factors = node.constant(place).real().ravel().astype(np.float32)
+        if len(factors) != len(order) or not (np.isfinite(factors) & (factors > 0)).all():
+            raise node.wrong(f"scales {factors.tolist()} do not fit {shape}")
+        factor = factors[index]
+        new = int(min(float(np.floor(factor * np.float32(size))), MAX_SIZE + 1))
+    else:
+        sizes = node.integers(3) if place == 2 else ()
+        if len(sizes) != len(order):
+            raise node.wrong(f"sizes {sizes} do not fit {shape}")
+        new = sizes[index]
+        factor = np.float32(new) / np.float32(size)
+    if (axis < 2 and new != size) or not 0 < new <= MAX_SIZE or not 0 < size <= MAX_SIZE:
+        raise node.unsupported(
+            f"axis {axis} of {shape} to {new} is not; height and width to 1 to {MAX_SIZE:,} are"
+        )
+    is_down = new < size
+    if (
+        is_down
+        and node.opset < MODES_SINCE
+        and node.attributes.text("mode", "nearest") == "nearest"
+    ):
+        raise node.unsupported(
+            f"fewer pixels in opset {node.opset}, which does not say which, are not; in opset "
+            f"{MODES_SINCE} or later they are"
+        )
+    return Along(size, new, factor)
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def write_resize(w: OnnxWriter, node: Node) -> None:
+    """Resize to sizes, in the mode whose positions are ours, or nearly."""
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, Resize)
+    _, height, width, _ = w.type(node.inputs[0]).shape
+    axes = [
+        Along(size, len(at), np.float32(len(at)) / np.float32(size))
+        for size, at in ((height, op.rows_at), (width, op.columns_at))
+    ]
+    wanted = (op.rows_at, op.columns_at)
+    kinds = ("nearest", "linear") if op.copies else ("linear",)
+    tried = [(kind, mode) for kind in kinds for mode in WRITTEN[kind]]
+    off = [_apart(mode, axes, wanted) for _, mode in tried]
+    kind, mode = tried[off.index(min(off))]
+    if min(off) > (NEAR if kind == "linear" else 0):
+        raise UnsupportedError(
+            f"node {node.name!r} resizes {height}x{width} pixels to {axes[0].new}x{axes[1].new} at "
+            "positions that no mode of .onnx has"
+        )
+    attributes = {"mode": kind, "coordinate_transformation_mode": mode.coordinates}
+    if kind == "nearest":
+        attributes["nearest_mode"] = mode.rounding
+    sizes = np.array(channels_first(w.type(y).shape), np.int64)
+    inputs = [w.real(node.inputs[0]), "", "", w.constant(f"{y}/sizes", sizes)]
+    w.finish(w.layer(node, "Resize", inputs, **attributes), y)
+
+
+def _apart(mode: Mode, axes: list[Along], wanted: tuple[Positions, ...]) -> int:
+    """The largest difference of positions, in ONE-ths of a pixel."""
+    pairs = zip(axes, wanted, strict=True)
+    return max(int(np.abs(np.array(mode.places(along).stored) - at).max()) for along, at in pairs)
