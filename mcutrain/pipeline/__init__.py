@@ -37,6 +37,7 @@ from mcutrain.shown import Record, Shown
 from mcutrain.simulation import CompiledSimulator, Compiler, LatentSimulator, PlannedReference
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
 from mcutrain.sparse.columns import RULES
+from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
 
 Part = Literal["whole", "tail"]
@@ -192,6 +193,11 @@ def prepare(
         graph = replace_head(graph, find_head(graph).node, classes, head_seed)
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
+    if swap and chosen.modules and added_columns(graph):
+        raise SchemeError(
+            f"scheme {chosen.name!r} trains the columns of low-rank modules, which stay where they "
+            "are: leave out the swapping of columns, or the modules"
+        )
     passing = None if gate is None else Gate.of(gate)
     options = TrainOptions(gradient_dtype, accumulate, passing, elastic, swap)
     loss = choose_loss(graph, loss)

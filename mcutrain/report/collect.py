@@ -30,7 +30,7 @@ from mcutrain.report.content import (
 )
 from mcutrain.report.learning import Curve, Point
 from mcutrain.runs.training import SimulationResult
-from mcutrain.sparse import UpdateScheme, find_head, layers_of, resolve
+from mcutrain.sparse import UpdateScheme, all_layers_of, find_head, layers_of, resolve
 from mcutrain.target import Target
 
 CODE = "code, at most"
@@ -96,7 +96,7 @@ def resolved_scheme(step: TrainingStep) -> UpdateScheme:
     """The step's scheme with every layer and share by name, which a TOML file can say."""
     graph = step.graph
     layers = layers_of(graph, find_head(graph))
-    updates = resolve(step.scheme, graph)
+    updates = resolve(replace(step.scheme, modules=False), graph)
     weights = {
         layer.name: _share(graph, layer.weight, updates)
         for layer in layers
@@ -155,7 +155,7 @@ def _is_constant(plan: TrainingPlan, node: Node) -> bool:
 def _network(step: TrainingStep) -> tuple[NetworkNode, ...]:
     graph = step.graph
     head = find_head(graph)
-    layers = {layer.name: layer for layer in (*layers_of(graph, head), head)}
+    layers = {layer.name: layer for layer in (*all_layers_of(graph, head), head)}
     updates = resolve(step.scheme, graph)
     found = []
     for node in graph.nodes:

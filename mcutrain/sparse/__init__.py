@@ -1,7 +1,7 @@
 """What to train: update schemes, and their resolution against a model."""
 
 from mcutrain.sparse.channels import ChannelOrder
-from mcutrain.sparse.layers import Layer, find_head, layers_of
+from mcutrain.sparse.layers import Layer, all_layers_of, find_head, layers_of
 from mcutrain.sparse.resolution import arrange, resolve, with_importance
 from mcutrain.sparse.scheme import UpdateScheme, parse_scheme
 
@@ -9,6 +9,7 @@ __all__ = [
     "ChannelOrder",
     "Layer",
     "UpdateScheme",
+    "all_layers_of",
     "arrange",
     "find_head",
     "layers_of",

@@ -10,13 +10,17 @@ import numpy.typing as npt
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Graph, Node
+from mcutrain.sparse.module_names import module_part
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A node with a weight and a bias. index: its place among all of them, the head not counted."""
+    """A node with a weight and a bias. index: its place among all of them, the head not counted.
+
+    Layers of modules are counted behind those of the network itself.
+    """
 
     index: int
     node: Node
@@ -48,8 +52,14 @@ def find_head(graph: Graph) -> Layer:
 
 
 def layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
-    """All layers but the head, in execution order."""
+    """All layers but the head and those of modules, in execution order."""
+    return tuple(la for la in all_layers_of(graph, head) if module_part(la.weight) is None)
+
+
+def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
+    """All layers but the head: first the network's own, then those of modules."""
     nodes = [n for n in graph.nodes if _has_weights(graph, n) and n.name != head.name]
+    nodes.sort(key=lambda n: module_part(n.inputs[1]) is not None)
     return tuple(Layer(i, n, n.inputs[1], n.inputs[2]) for i, n in enumerate(nodes))
 
 

@@ -15,7 +15,15 @@ from mcutrain.ir.op import ParameterUpdate
 from mcutrain.qas import update_rate
 from mcutrain.sparse.channels import ChannelOrder, Wish, order_channels
 from mcutrain.sparse.contribution import Contributions
-from mcutrain.sparse.layers import Layer, channel_count, channel_norms, find_head, layers_of
+from mcutrain.sparse.layers import (
+    Layer,
+    all_layers_of,
+    channel_count,
+    channel_norms,
+    find_head,
+    layers_of,
+)
+from mcutrain.sparse.modules import FINE_BITS, Trained, added_columns, trained_layers
 from mcutrain.sparse.scheme import UpdateScheme
 
 Array = npt.NDArray[Any]
@@ -42,18 +50,32 @@ def arrange(scheme: UpdateScheme, graph: Graph) -> tuple[ChannelOrder, dict[str,
 
 def wanted_channels(scheme: UpdateScheme, graph: Graph) -> dict[str, Wish]:
     """By weight: what each partly trained layer trains of its input channels."""
-    layers = layers_of(graph, find_head(graph))
+    head = find_head(graph)
+    layers = all_layers_of(graph, head)
     importance = _importance(scheme, graph, layers)
+    added = added_columns(graph) if scheme.modules else {}
     wishes = {}
-    for index, share in _shares(scheme, layers).items():
+    for index, share in _shares(scheme, layers, len(layers_of(graph, head))).items():
         layer = layers[index]
-        channels = graph.tensors[layer.weight].type.shape[-1]
+        channels = graph.tensors[layer.weight].type.shape[-1] - added.get(layer.weight, 0)
         count = channel_count(share, channels)
         if share > 0 and count < channels:
             measured = importance.get(index)
             values = channel_norms(graph, layer) if measured is None else measured
             wishes[layer.weight] = Wish(values, count)
-    return wishes
+        elif share > 0:
+            added.pop(layer.weight, None)
+    for weight, rank in added.items():
+        wishes[weight] = _with_added(wishes.get(weight), graph, weight, rank)
+    return {weight: wish for weight, wish in wishes.items() if wish.count < len(wish.importance)}
+
+
+def _with_added(wish: Wish | None, graph: Graph, weight: str, rank: int) -> Wish:
+    """The wish for the columns of a low-rank module, and for as many others as it had."""
+    channels = graph.tensors[weight].type.shape[-1]
+    values = np.zeros(channels) if wish is None else np.array(wish.importance, np.float64)
+    values[channels - rank :] = values.max(initial=0.0) + 1.0
+    return Wish(values, min((0 if wish is None else wish.count) + rank, channels))
 
 
 def with_importance(scheme: UpdateScheme, analysis: Contributions) -> UpdateScheme:
@@ -71,35 +93,56 @@ def _updates(
     scheme: UpdateScheme, graph: Graph, channels: Mapping[str, tuple[int, ...]]
 ) -> dict[str, ParameterUpdate]:
     head = find_head(graph)
-    layers = layers_of(graph, head)
-    shares = _shares(scheme, layers)
+    own, layers = layers_of(graph, head), all_layers_of(graph, head)
+    shares = _shares(scheme, layers, len(own))
     bits = {_index(scheme, key, layers): n for key, n in scheme.layer_residual_bits.items()}
-    depth = len(layers) if scheme.bias_depth is None else scheme.bias_depth
-    if depth > len(layers):
+    depth = len(own) if scheme.bias_depth is None else scheme.bias_depth
+    if depth > len(own):
         raise SchemeError(
             f"scheme {scheme.name!r} trains the last {depth} biases; "
-            f"the model has {len(layers)} layers before its head"
+            f"the model has {len(own)} layers before its head"
         )
+    modules, added = _modules(scheme, graph)
+    nothing = Trained(False, False)
     updates = {
         head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True),
         head.bias: _update(graph, head.bias, 0, None, True),
     }
     for layer in layers:
-        if shares.get(layer.index, 0.0) > 0:
+        module = modules.get(layer.name, nothing)
+        is_added = layer.weight in added
+        if shares.get(layer.index, 0.0) > 0 or module.weight or is_added:
             picked = channels.get(layer.weight)
+            usual = FINE_BITS if module.is_fine or is_added else scheme.residual_bits
             updates[layer.weight] = _update(
                 graph,
                 layer.weight,
-                bits.get(layer.index, scheme.residual_bits),
+                bits.get(layer.index, usual),
                 picked,
                 scheme.qas,
             )
-        if layer.index >= len(layers) - depth:
+        if len(own) - depth <= layer.index < len(own) or module.bias:
             bias = _update(graph, layer.bias, 0, None, scheme.qas)
             shift = DIFFERENCE_SHIFT if scheme.bias_bits == 16 else None
             updates[layer.bias] = replace(bias, difference_shift=shift)
     _check_unshared(scheme, graph, updates)
     return updates
+
+
+def _modules(scheme: UpdateScheme, graph: Graph) -> tuple[dict[str, Trained], dict[str, int]]:
+    """What is trained of the modules, by layer; and the columns that they add, by weight.
+
+    Raises SchemeError for a scheme of modules and a model without.
+    """
+    if not scheme.modules:
+        return {}, {}
+    found = {layer.name: trained for layer, trained in trained_layers(graph)}
+    if not found:
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains the modules of the model, but {graph.name!r} has none: "
+            "`mcutrain augment` adds them"
+        )
+    return found, added_columns(graph)
 
 
 def _update(
@@ -121,15 +164,18 @@ def _check_unshared(
             )
 
 
-def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...]) -> dict[int, float]:
-    """Share by layer index. Raises SchemeError for a layer that the model does not have."""
-    depth = len(layers) if scheme.depth_weights is None else scheme.depth_weights
-    if depth > len(layers):
+def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...], own: int) -> dict[int, float]:
+    """Share by layer index. own: how many of the layers are not of modules, the first ones.
+
+    Raises SchemeError for a layer that the model does not have.
+    """
+    depth = own if scheme.depth_weights is None else scheme.depth_weights
+    if depth > own:
         raise SchemeError(
             f"scheme {scheme.name!r} trains the last {depth} layers; "
-            f"the model has {len(layers)} before its head"
+            f"the model has {own} before its head"
         )
-    shares = {layer.index: 1.0 for layer in layers[len(layers) - depth :]}
+    shares = {layer.index: 1.0 for layer in layers[own - depth : own]}
     keys: dict[int, str] = {}
     for key, share in scheme.weights.items():
         index = _index(scheme, key, layers)

@@ -21,14 +21,15 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-SHORT_FORMS = "head, bias:K, last:K, full, LAYER:SHARE joined by commas, or a .toml file"
-WORDS = ("head", "full", "last:6", "bias:6")
+SHORT_FORMS = "head, bias:K, last:K, full, modules, LAYER:SHARE joined by commas, or a .toml file"
+WORDS = ("head", "full", "modules", "last:6", "bias:6")
 """Short forms that a misspelt one may be like."""
 RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
 TABLES = ("weights", "importance")
 NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
-KEYS = {"name", "model", *NUMBERS, "qas", *TABLES}
+FLAGS = ("qas", "modules")
+KEYS = {"name", "model", *NUMBERS, *FLAGS, *TABLES}
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class UpdateScheme:
     always). importance: layer → one number per input channel, in the model's own order; a share is
     of the channels with the largest ones, where a layer is not named, of the largest weight norm.
     layer_residual_bits: layer, as in weights → its residual bits, where they are others.
+    modules: also what is trained of the model's modules (see mcutrain.sparse.modules).
     """
 
     name: str = "head"
@@ -55,6 +57,7 @@ class UpdateScheme:
     importance: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bias_bits: int = 32
     layer_residual_bits: Mapping[str, int] = field(default_factory=dict)
+    modules: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -96,6 +99,7 @@ class UpdateScheme:
             f"head_residual_bits = {self.head_residual_bits}",
             f"bias_bits = {self.bias_bits}",
             f"qas = {str(self.qas).lower()}",
+            *(["modules = true"] if self.modules else []),
             "",
             "[weights]  # layer = share of its input channels",
         ]
@@ -114,7 +118,7 @@ class UpdateScheme:
 def parse_scheme(text: PathLike) -> UpdateScheme:
     """A scheme from a short form, the name of a shipped scheme, or the path of a TOML file.
 
-    Short forms are head, bias:K, last:K, full, and LAYER:SHARE,… Raises SchemeError.
+    Short forms are head, bias:K, last:K, full, modules, and LAYER:SHARE,… Raises SchemeError.
 
     >>> parse_scheme("22:0.5,bias:4")
     """
@@ -136,7 +140,7 @@ def _parse_short(text: str) -> UpdateScheme:
     given: dict[str, str] = {}
     weights: dict[str, float] = {}
     for part in text.split(","):
-        if part == "head":
+        if part in ("head", "modules"):
             continue
         if part == "full":
             name, value = "last", part
@@ -156,7 +160,8 @@ def _parse_short(text: str) -> UpdateScheme:
         _check_new(text, name, given)
         given[name] = value
     depth = _depth(given.get("last", "0"))
-    return UpdateScheme(text, _depth(given["bias"]) if "bias" in given else depth, weights, depth)
+    biases = _depth(given["bias"]) if "bias" in given else depth
+    return UpdateScheme(text, biases, weights, depth, modules="modules" in text.split(","))
 
 
 def _check_new(text: str, name: str, given: Mapping[str, object]) -> None:
@@ -206,7 +211,7 @@ def _taken_apart(path: Path, weights: dict[str, Any]) -> dict[str, int]:
 
 
 def _check_types(path: Path, values: Mapping[str, Any]) -> None:
-    expected: dict[str, type] = {"name": str, "qas": bool}
+    expected: dict[str, type] = {"name": str, **dict.fromkeys(FLAGS, bool)}
     for key in NUMBERS:
         expected[key] = int
     for key, kind in expected.items():

@@ -1,0 +1,108 @@
+"""Which modules, and where: `adapter:8`, `lora-fa:4,at=last:3`, `gain,adapter:8`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mcutrain.errors import SchemeError, did_you_mean
+
+RANKED = ("adapter", "lora", "lora-fa")
+"""Kinds that take a number."""
+KINDS = (*RANKED, "gain")
+NOT_MODULES = {
+    "bias": "biases are there already: leave out modules, and train with --scheme bias:K",
+    "linear": "the classifier is there already: leave out modules, and train with --scheme head",
+    "head": "the classifier is there already: leave out modules, and train with --scheme head",
+}
+STARTS = ("principal", "random")
+OPTIONS = ("at", "start")
+EXAMPLE = "adapter:R, lora:R, lora-fa:R or gain, joined by commas, each with ,at=PLACES"
+MOST_RANK = 4096
+
+
+@dataclass(frozen=True)
+class ModuleSpec:
+    """One kind of module, and where it is put.
+
+    rank: hidden channels, or the rank of the update; 0 where the kind has none. last: at the last
+    so many places only; None is all. names: at these nodes only, by name or layer number. start:
+    the fixed or first projection: principal directions of its input, or random ones.
+    """
+
+    kind: str
+    rank: int = 0
+    last: int | None = None
+    names: tuple[str, ...] = ()
+    start: str = "principal"
+
+    @property
+    def text(self) -> str:
+        """As parse_modules reads it."""
+        number = f":{self.rank}" if self.rank else ""
+        places = f",at=last:{self.last}" if self.last is not None else ""
+        places = f",at={'+'.join(self.names)}" if self.names else places
+        return self.kind + number + places + (",start=random" if self.start == "random" else "")
+
+
+def parse_modules(text: str) -> tuple[ModuleSpec, ...]:
+    """Modules from text. Raises SchemeError.
+
+    KIND[:NUMBER], joined by commas; what follows a kind as OPTION=VALUE is of that kind: at=last:K
+    or at=LAYER+LAYER+…, start=principal or random. Each kind once.
+    """
+    found: list[tuple[str, dict[str, str]]] = []
+    for part in text.split(","):
+        option, is_option, value = part.partition("=")
+        if not is_option:
+            found.append((part, {}))
+        elif not found or option in found[-1][1]:
+            where = "is there twice" if found else "comes before any kind"
+            raise _wrong(text, f"the option {part!r} {where}")
+        else:
+            found[-1][1][option] = value
+    specs = tuple(_spec(text, what, options) for what, options in found)
+    for kind in {spec.kind for spec in specs}:
+        if [spec.kind for spec in specs].count(kind) > 1:
+            raise _wrong(text, f"{kind} is there twice")
+    if {"lora", "lora-fa"} <= {spec.kind for spec in specs}:
+        raise _wrong(text, "lora and lora-fa change the same layers: take one of them")
+    return specs
+
+
+def _spec(text: str, what: str, options: dict[str, str]) -> ModuleSpec:
+    kind, _, number = what.partition(":")
+    if kind in NOT_MODULES:
+        raise _wrong(text, NOT_MODULES[kind])
+    if kind not in KINDS:
+        raise _wrong(text, f"there is no module {kind!r}{did_you_mean(kind, KINDS)}")
+    rank = 0
+    if kind in RANKED:
+        if not re.fullmatch(r"[1-9]\d{0,3}", number) or int(number) > MOST_RANK:
+            raise _wrong(text, f"{kind} needs a number from 1 to {MOST_RANK}, as in {kind}:4")
+        rank = int(number)
+    elif what != kind:
+        raise _wrong(text, f"{kind} takes no number")
+    for option in options.keys() - set(OPTIONS):
+        raise _wrong(text, f"there is no option {option!r}{did_you_mean(option, OPTIONS)}")
+    start = options.get("start", STARTS[0])
+    if start not in STARTS:
+        raise _wrong(text, f"start is {start!r}; it is {' or '.join(STARTS)}")
+    last, names = _places(text, options.get("at"))
+    return ModuleSpec(kind, rank, last, names, start)
+
+
+def _places(text: str, at: str | None) -> tuple[int | None, tuple[str, ...]]:
+    if at is None or at == "all":
+        return None, ()
+    match = re.fullmatch(r"last:([1-9]\d{0,3})", at)
+    if match:
+        return int(match[1]), ()
+    names = tuple(at.split("+"))
+    if "" in names or at.startswith("last"):
+        raise _wrong(text, f"at={at} names no places; give at=last:3, or layers as in at=20+22")
+    return None, names
+
+
+def _wrong(text: str, why: str) -> SchemeError:
+    return SchemeError(f"the modules {text!r}: {why}; give {EXAMPLE}")

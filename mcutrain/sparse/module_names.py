@@ -1,0 +1,42 @@
+"""How tensors of modules are named, by which any loaded file tells what its modules are.
+
+TFLite files have no names of operators, so the name of a layer's weight says it:
+PLACE/module.KIND.PART/weight.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_WEIGHT = re.compile(r"(?P<place>.+)/module\.(?P<kind>[a-z]+(-[a-z]+)*)\.(?P<part>[a-z]+)/weight")
+
+
+@dataclass(frozen=True)
+class ModulePart:
+    """One layer of a module. place: the node that the module stands at. kind, part: what it is."""
+
+    place: str
+    kind: str
+    part: str
+
+    @property
+    def name(self) -> str:
+        """Of the layer, and of its output."""
+        return f"{self.place}/module.{self.kind}.{self.part}"
+
+    @property
+    def weight(self) -> str:
+        """The name of its weight."""
+        return f"{self.name}/weight"
+
+    @property
+    def bias(self) -> str:
+        """The name of its bias."""
+        return f"{self.name}/bias"
+
+
+def module_part(weight: str) -> ModulePart | None:
+    """What a weight of this name is; None if it belongs to no module."""
+    found = _WEIGHT.fullmatch(weight)
+    return None if found is None else ModulePart(found["place"], found["kind"], found["part"])
