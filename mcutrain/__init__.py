@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.choosing import select
     from mcutrain.functions.learning import Comparison, analyze, compare, simulate
     from mcutrain.functions.models import QuantizedModel, diff, export, quantize, verify
+    from mcutrain.functions.modules import AugmentedModel, augment
     from mcutrain.functions.planning import Generated, Planned, generate, plan
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep, load, prepare
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mcutrain.sparse import UpdateScheme, parse_scheme
 
 __all__ = [
+    "AugmentedModel",
     "Comparison",
     "Generated",
     "Graph",
@@ -41,6 +43,7 @@ __all__ = [
     "TrainingStep",
     "UpdateScheme",
     "analyze",
+    "augment",
     "compare",
     "diff",
     "export",
@@ -65,6 +68,7 @@ _NAMES = {
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.learning": ("Comparison", "analyze", "compare", "simulate"),
     "mcutrain.functions.models": ("QuantizedModel", "diff", "export", "quantize", "verify"),
+    "mcutrain.functions.modules": ("AugmentedModel", "augment"),
     "mcutrain.functions.planning": ("Generated", "Planned", "generate", "plan"),
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.pipeline": ("TrainingStep", "load", "prepare"),

@@ -16,6 +16,7 @@ from mcutrain_host.errors import HostError
 import mcutrain
 from mcutrain.cli import (
     analyze,
+    augment,
     board,
     build,
     compare,
@@ -77,6 +78,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         compare.compare,
         analyze.analyze,
         select.select,
+        augment.augment,
         report.report,
     ),
     "Onto a board": (

@@ -57,13 +57,13 @@ class _Numbering:
     @staticmethod
     def of(graph: Graph) -> _Numbering:
         from mcutrain.errors import UnsupportedError
-        from mcutrain.sparse import find_head, layers_of
+        from mcutrain.sparse import all_layers_of, find_head
 
         try:
             head = find_head(graph)
         except UnsupportedError as error:
             return _Numbering({}, None, str(error))
-        return _Numbering({la.name: la.index for la in layers_of(graph, head)}, head.name, "")
+        return _Numbering({la.name: la.index for la in all_layers_of(graph, head)}, head.name, "")
 
 
 def _facts(graph: Graph) -> dict[str, Any]:

@@ -88,7 +88,7 @@ Scheme = Annotated[
     str,
     typer.Option(
         help="What to train: head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` "
-        "counts them), the name of a shipped scheme, or a .toml file.",
+        "counts them), modules, the name of a shipped scheme, or a .toml file.",
         autocompletion=_schemes,
     ),
 ]

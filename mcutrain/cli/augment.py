@@ -1,0 +1,105 @@
+"""mcutrain augment: small trainable modules beside frozen layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli import samples as inputs
+from mcutrain.cli.output import check_writable, count_bar, say, show, show_json, show_table
+
+if TYPE_CHECKING:
+    from mcutrain.functions.modules import AugmentedModel
+
+
+def augment(
+    model: options.Model,
+    modules: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND[:R],…",
+            help="adapter:R, lora:R, lora-fa:R or gain, joined by commas; behind each ,at=last:K "
+            "or ,at=LAYER+LAYER for some places only, ,start=random for random directions.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write; its name, .tflite or .onnx, tells the format.",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training samples, as `mcutrain simulate` reads them: ranges and directions of "
+            "the modules follow from some of them. Only gains need none.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    samples: Annotated[int, typer.Option(min=1, help="Training samples to look at.")] = 50,
+    reading: inputs.ReadingFlags,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+) -> None:
+    """Put small trainable modules beside the layers of a model, which stay frozen.
+
+    The outputs stay the same, bit for bit, until the modules are trained: `--scheme modules`, alone
+    or with others as in `modules,bias:4`.
+
+    Example: `mcutrain augment model.tflite --modules adapter:8 --data images/ -o augmented.tflite`
+
+    Example: `mcutrain augment model.tflite --modules lora-fa:4,at=last:6 --data images/ -o
+    augmented.tflite`
+    """
+    from mcutrain.formats import format_of
+    from mcutrain.functions.modules import augmented, check_places, write_augmented
+    from mcutrain.modules import parse_modules
+    from mcutrain.pipeline import load
+    from mcutrain.runs.training import model_input
+
+    format_of(output)
+    check_writable(output)
+    graph, specs = load(model), parse_modules(modules)
+    check_places(graph, specs, has_data=data is not None)
+    source = None if data is None else reading.source(data, None, None, seed)
+    split = None if source is None else source.read(model_input(graph))
+    with count_bar(json) as bar:
+        task = bar.add_task("")
+
+        def tell(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+
+        pixels = None if source is None else source.normalization
+        found = augmented(graph, specs, split, pixels, samples, seed, tell)
+        note = write_augmented(found, output)
+    if note:
+        say(f"mcutrain: note: {note}")
+    found = replace(found, path=output, note=note)
+    if json:
+        show_json({"source": str(model), **found.to_dict()})
+    else:
+        _print(found)
+
+
+def _print(found: AugmentedModel) -> None:
+    facts = found.to_dict()
+    columns = ("module", "at", "rank", "weights", "trained", "MACs")
+    rows = [[m.kind, m.place, m.rank or None, m.weights, m.trained, m.macs] for m in found.modules]
+    show_table(columns, rows, left=2)
+    share = 100 * facts["macs"] / facts["macs_of_all"]
+    show(
+        f"{len(rows)} modules: {facts['weights']:,} weights, {facts['macs']:,} MACs more in an "
+        f"inference ({share:.1f} % of all); {facts['trained']:,} weights and biases of them learn."
+    )
+    show(f"Written to {facts['file']}; outputs are the model's, bit for bit. To train the modules:")
+    show(f"    mcutrain simulate {facts['file']} --data DATA --scheme modules")

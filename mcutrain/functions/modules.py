@@ -1,0 +1,142 @@
+"""Modules put into a model, from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import modules
+from mcutrain.arguments import Count, PathLike, Seed, checked, warn
+from mcutrain.data import Data, Normalization, Split
+from mcutrain.errors import DataError
+from mcutrain.formats import format_of, write
+from mcutrain.functions.models import inputs_of, normalization_of
+from mcutrain.ir.graph import Graph
+from mcutrain.modules import Module
+from mcutrain.pipeline import load
+from mcutrain.runs.training import load_data
+from mcutrain.shown import Record, Shown
+
+Array = npt.NDArray[Any]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, repr=False)
+class AugmentedModel(Shown):
+    """A model with modules. samples: that were looked at. path: where it was written.
+
+    note: why mcutrain, reading the file, computes other bits (only .onnx), or nothing.
+    """
+
+    graph: Graph
+    modules: tuple[Module, ...]
+    samples: int
+    path: Path | None = None
+    note: str = ""
+
+    def summary(self) -> str:
+        """In a line."""
+        return modules.Augmented(self.graph, self.modules).summary()
+
+    def records(self) -> list[Record]:
+        """A row for each module."""
+        return modules.Augmented(self.graph, self.modules).records()
+
+    def to_dict(self) -> Record:
+        """As `mcutrain augment --json` prints it, without the model's file."""
+        totals = {
+            k: sum(getattr(m, k) for m in self.modules) for k in ("weights", "trained", "macs")
+        }
+        return {
+            "model": self.graph.name,
+            "file": None if self.path is None else str(self.path),
+            "samples": self.samples,
+            **totals,
+            "macs_of_all": self.graph.macs(),
+            "modules": self.records(),
+            "note": self.note or None,
+        }
+
+
+@checked
+def augment(
+    model: Graph | PathLike,
+    what: str,
+    data: Data | None = None,
+    output: PathLike | None = None,
+    *,
+    samples: Count = 50,
+    seed: Seed = 0,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> AugmentedModel:
+    """Put small trainable modules beside the layers of an int8 model, which they leave as they are.
+
+    what: kinds and places, such as "adapter:8", "lora-fa:4,at=last:3" or "gain", see
+    docs/modules.md. data: training samples, as `simulate` takes them; ranges and directions of the
+    modules follow from some of them, `samples` drawn by seed, of every class alike; only gains need
+    none. output: a .tflite or .onnx file to write. Outputs stay the same, bit for bit, until the
+    modules are trained: scheme "modules".
+
+    Raises SchemeError for kinds without a place, places without the kind, a model with modules;
+    DataError, ModelError.
+
+    >>> augment("model.int8.tflite", "adapter:8", (x, y), "augmented.tflite").modules
+    """
+    if output is not None:
+        format_of(Path(output))
+    graph = model if isinstance(model, Graph) else load(model)
+    specs = modules.parse_modules(what)
+    check_places(graph, specs, has_data=data is not None)
+    split = None if data is None else load_data(graph, data, seed=seed)
+    normalization = normalization_of(mean, std)
+    found = augmented(graph, specs, split, normalization, samples, seed, progress, warn)
+    if output is None:
+        return found
+    path = Path(output)
+    note = write_augmented(found, path)
+    if note:
+        warn(note)
+    return replace(found, path=path, note=note)
+
+
+def check_places(graph: Graph, specs: Sequence[modules.ModuleSpec], *, has_data: bool) -> None:
+    """Raises SchemeError as `augment`, and DataError where samples are missing."""
+    if modules.observed_tensors(graph, specs) and not has_data:
+        texts = " and ".join(spec.text for spec in specs if spec.kind != "gain")
+        raise DataError(
+            f"ranges and directions of {texts} follow from samples: give training data (--data)"
+        )
+
+
+def augmented(
+    graph: Graph,
+    specs: Sequence[modules.ModuleSpec],
+    split: Split | None,
+    normalization: Normalization | None,
+    samples: int,
+    seed: int,
+    progress: Progress | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> AugmentedModel:
+    """The model with modules, from at most so many training samples of the split."""
+    tell = progress or (lambda what, done, of: None)
+    names = modules.observed_tensors(graph, specs)
+    x: Array = np.zeros((0,), np.int8)
+    if names and split is not None:
+        training = replace(split, test=split.train)
+        x = inputs_of(graph, training, normalization, samples, seed, note)
+    observed = modules.observe(graph, names, x, lambda done, of: tell("calibrating", done, of))
+    found = modules.augment(graph, specs, observed, seed)
+    return AugmentedModel(found.graph, found.modules, len(x))
+
+
+def write_augmented(model: AugmentedModel, path: Path) -> str:
+    """Write it; why the file computes other bits as mcutrain reads it, or nothing."""
+    return write(model.graph, path, description="modules added by mcutrain")

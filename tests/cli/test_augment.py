@@ -1,0 +1,135 @@
+"""mcutrain augment: what it writes and says, and what it cannot do."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mcutrain
+from mcutrain.errors import DataError
+from mcutrain.formats import load
+from mcutrain.ir.difference import difference
+from tests.cli.conftest import Run
+
+FEW = ("--samples", 4)
+
+
+def test_a_model_gets_modules_and_trains_them(run: Run, model: Path, images: Path) -> None:
+    facts = run(
+        "augment", model, "--modules", "adapter:2,at=last:3,gain", "--data", images, *FEW,
+        "-o", "with.tflite", "--json",
+    ).json  # fmt: skip
+    kinds = [m["kind"] for m in facts["modules"]]
+    assert (kinds.count("adapter"), kinds.count("gain")) == (3, 25)
+    assert (facts["samples"], facts["file"]) == (4, "with.tflite")
+    before, after = (run("info", p, "--json").json for p in (model, "with.tflite"))
+    assert (
+        after["macs"] - before["macs"] == facts["macs"] == sum(m["macs"] for m in facts["modules"])
+    )
+    assert after["weights"] - before["weights"] == facts["weights"]
+    assert run("verify", "with.tflite", "--samples", 4, "--reference-samples", 1).code == 0
+    few = ("--samples", 20, "--test-samples", 10, "--epochs", 1, "--lr", 0.1)
+    trained = run(
+        "simulate", "with.tflite", "--data", images, *few, "--scheme", "modules,bias:2",
+        "--checkpoint", "run.npz", "--json",
+    ).json  # fmt: skip
+    assert trained["steps"] == 20
+    exported = run("export", "with.tflite", "--state", "run.npz", "-o", "trained.tflite", "--json")
+    changed = exported.json["changed"]
+    assert any("/module.adapter.up/" in name for name in changed)
+    assert {n for n in changed if "/module." not in n} <= {
+        "head/weight", "head/bias", "block8/project/bias", "block8/depthwise/bias",
+    }  # fmt: skip
+
+
+def test_low_rank_updates_count_what_they_add(run: Run, model: Path, images: Path) -> None:
+    flags = ("--data", images, *FEW, "-o", "with.onnx", "--json")
+    before = run("info", model, "--json").json
+    for kind, trained in (("lora", 3 * (192 + 64)), ("lora-fa", 3 * 64)):
+        facts = run("augment", model, "--modules", f"{kind}:3,at=24", *flags).json
+        after = run("info", "with.onnx", "--json").json
+        assert after["macs"] - before["macs"] == facts["macs"] == 16 * 3 * (192 + 64)
+        assert after["weights"] - before["weights"] == facts["weights"] == 3 * (192 + 64)
+        assert facts["trained"] == trained
+
+
+def test_the_same_from_python_is_the_same_file(run: Run, model: Path, images: Path) -> None:
+    run("augment", model, "--modules", "lora-fa:2", "--data", images, *FEW, "-o", "a.tflite")
+    found = mcutrain.augment(model, "lora-fa:2", images, "b.tflite", samples=4)
+    assert Path("a.tflite").read_bytes() == Path("b.tflite").read_bytes()
+    assert difference(found.graph, load("b.tflite")) == ""
+    assert "16 modules" in repr(found)
+    assert len(found.records()) == 16
+
+
+def test_only_gains_need_no_samples(run: Run, model: Path) -> None:
+    out = run("augment", model, "--modules", "gain,at=3+block8/project", "-o", "g.tflite").out
+    assert "2 modules: 80 weights" in out
+    assert "--scheme modules" in out
+    sentence = run("augment", model, "--modules", "gain,adapter:2", "-o", "h.tflite").sentence
+    assert sentence == (
+        "ranges and directions of adapter:2 follow from samples: give training data (--data)"
+    )
+    assert not Path("h.tflite").exists()
+
+
+@pytest.mark.parametrize(
+    ("modules", "says"),
+    [
+        ("adaptor:8", "there is no module 'adaptor'; did you mean 'adapter'?"),
+        ("adapter", "adapter needs a number from 1 to 4096, as in adapter:4"),
+        ("lora:0", "lora needs a number"),
+        ("gain:2", "gain takes no number"),
+        ("at=last:2,gain", "the option 'at=last:2' comes before any kind"),
+        ("gain,at=2,at=3", "the option 'at=3' is there twice"),
+        ("gain,gain", "gain is there twice"),
+        ("lora:2,lora-fa:2", "lora and lora-fa change the same layers: take one of them"),
+        ("gain,place=2", "there is no option 'place'"),
+        ("lora:2,start=zero", "start is 'zero'; it is principal or random"),
+        ("gain,at=last", "at=last names no places"),
+        ("bias", "biases are there already"),
+        ("adapter:17", "'block1/project' has 16 channels there, fewer than 17: take at most 16"),
+        ("adapter:8,at=last:9", "has 8 places for adapter, not 9"),
+        ("adapter:8,at=block8/ad", "'block8/ad' is no place for adapter in"),
+        ("gain,at=head/conv", "'head/conv' is no place for gain in"),
+        ("lora:2,at=2", "'2' is no place for lora in"),
+    ],
+)
+def test_wrong_modules_are_explained(
+    run: Run, model: Path, images: Path, modules: str, says: str
+) -> None:
+    flags = ("--data", images, "-o", "with.tflite")
+    assert says in run("augment", model, "--modules", modules, *flags).sentence
+    assert not Path("with.tflite").exists()
+
+
+def test_a_model_that_has_modules_gets_no_more(run: Run, model: Path) -> None:
+    run("augment", model, "--modules", "gain", "-o", "g.tflite")
+    sentence = run("augment", "g.tflite", "--modules", "gain", "-o", "h.tflite").sentence
+    assert "has modules already, first 'stem/module.gain.factor': give the model" in sentence
+
+
+def test_samples_of_another_shape_and_other_files_are_explained(run: Run, model: Path) -> None:
+    np.savez("other.npz", x=np.zeros((9, 7), np.float32), y=np.arange(9) % 3)
+    flags = ("--modules", "adapter:2", "--data", "other.npz")
+    said = run("augment", model, *flags, "-o", "a.tflite").sentence
+    assert "have the shape (7,) but the model takes (28, 28, 1)" in said
+    assert "must end with" in run("augment", model, *flags, "-o", "a.pb").sentence
+    with pytest.raises(DataError):
+        mcutrain.augment(model, "adapter:2", (np.zeros((9, 7), np.float32), np.arange(9) % 3))
+
+
+def test_a_scheme_of_modules_is_explained_where_there_are_none(run: Run, model: Path) -> None:
+    sentence = run("plan", model, "--scheme", "modules").sentence
+    assert "has none: `mcutrain augment` adds them" in sentence
+    assert "did you mean 'modules'?" in run("plan", model, "--scheme", "module").sentence
+
+
+def test_a_file_can_say_modules(run: Run, model: Path) -> None:
+    run("augment", model, "--modules", "gain", "-o", "g.tflite")
+    Path("s.toml").write_text("modules = true\nbias_depth = 2\n")
+    plans = [
+        run("plan", "g.tflite", "--scheme", s, "--json").json["state"]
+        for s in ("s.toml", "modules,bias:2")
+    ]
+    assert plans[0] == plans[1]
