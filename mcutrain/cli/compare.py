@@ -38,6 +38,14 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    pet: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND[:R]",
+            help="Another row, as `mcutrain simulate --pet` takes it; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
     board: options.Board = None,
     slots: options.Slots = "on",
     sram: Annotated[
@@ -97,6 +105,7 @@ def compare(
         Runs,
         elastic_of,
         elastic_rows,
+        graphs_of,
         swapped_rows,
         swapping_of,
         with_results,
@@ -123,9 +132,11 @@ def compare(
     split = _read(graph, source)
     wanted = runs.classes(graph, split, options.as_classes(classes))
     chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
+    augmented = _with_modules(graph, pet or [], split, source)
     with err.status("planning"), placing() as told:
         planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate, told)
         candidates, usual_ones = _candidates(graph, wanted, budget, scheme or [], chosen)
+        candidates += augmented
         rows = planner.rows(candidates)
         more: list[PlannedRow] = []
         if elastic is not None:
@@ -148,6 +159,7 @@ def compare(
         swapping=swapping_of(candidates),
         isa=budget.isa,
         episodes=episodes,
+        graphs=graphs_of(candidates),
     )
     results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
     found = with_results(rows, results, episodes)
@@ -194,6 +206,33 @@ def _candidates(
     if chosen is not None:
         found.append(PlannedRow("selected", chosen.scheme))
     return found, usual_ones
+
+
+def _with_modules(
+    graph: Graph, pets: list[str], split: Split, source: inputs.DataSource
+) -> list[PlannedRow]:
+    """A row for each, with modules from the training samples."""
+    from mcutrain.functions.modules import with_pet
+    from mcutrain.modules import parse_pet
+    from mcutrain.report.compare import PlannedRow
+    from mcutrain.sparse import UpdateScheme
+
+    wanted = [parse_pet(text) for text in pets]
+    for one in wanted:
+        one.outline(graph)  # or a sentence, before samples are looked at
+    found = []
+    with count_bar() as bar:
+        task = bar.add_task("modules")
+        for one in wanted:
+            own = with_pet(
+                graph,
+                one,
+                split,
+                source.normalization,
+                progress=lambda what, done, of: bar.update(task, completed=done, total=of),
+            )
+            found.append(PlannedRow(one.text, one.scheme(UpdateScheme()), graph=own))
+    return found
 
 
 def _analysis(path: Path, graph: Graph) -> Contributions:

@@ -92,6 +92,17 @@ Scheme = Annotated[
         autocompletion=_schemes,
     ),
 ]
+Pet = Annotated[
+    str,
+    typer.Option(
+        "--pet",
+        metavar="KIND[:R]",
+        help="Parameter-efficient training: put these modules beside frozen layers, as `mcutrain "
+        "augment` does, and train them, besides what --scheme names: adapter:R, lora:R, lora-fa:R, "
+        "gain; also bias and linear, which need none.",
+        show_default=False,
+    ),
+]
 Classes = Annotated[
     str,
     typer.Option(
@@ -251,7 +262,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 @dataclass(frozen=True)
 class StepOptions:
-    """The flags that determine a training step."""
+    """The flags that determine a training step. pet: of a graph that has its modules already."""
 
     scheme: str = "head"
     accumulate: int = 1
@@ -268,6 +279,7 @@ class StepOptions:
     gate: float | None = None
     elastic: bool = False
     swap: str = ""
+    pet: str = ""
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -327,6 +339,10 @@ class StepOptions:
             scheme = replace(scheme, head_residual_bits=self.head_residual_bits)
         if self.bias_bits is not None:
             scheme = replace(scheme, bias_bits=self.bias_bits)
+        if self.pet:
+            from mcutrain.modules import parse_pet
+
+            scheme = parse_pet(self.pet).scheme(scheme)
         return scheme
 
 

@@ -23,6 +23,7 @@ def plan(
     scheme: options.Scheme = "head",
     classes: options.Classes = options.KEEP,
     *,
+    pet: options.Pet = "",
     step_flags: options.StepFlags,
     sram: Annotated[
         int | None,
@@ -56,6 +57,7 @@ def plan(
     from mcutrain.functions.planning import plan as planned
     from mcutrain.memplan import picture as drawing
     from mcutrain.memplan import rows_kept, to_csv
+    from mcutrain.modules import parse_pet
     from mcutrain.pipeline import load
     from mcutrain.target import target_of
 
@@ -68,7 +70,10 @@ def plan(
     flags = replace(
         step_flags.options(scheme), part=part, latent=latent, elastic=elastic, swap=swap or ""
     )
-    step = flags.prepare(load(model), options.new_classes(classes))
+    graph, flags = load(model), replace(flags, pet=pet)
+    if pet:
+        graph = parse_pet(pet).outline(graph)
+    step = flags.prepare(graph, options.new_classes(classes))
     found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena).encode())

@@ -15,6 +15,7 @@ from mcutrain.cli.logs import both, logged
 from mcutrain.cli.output import (
     INTERRUPTED,
     check_writable,
+    count_bar,
     percent,
     replace_file,
     say,
@@ -35,10 +36,16 @@ from mcutrain.cli.training import (
 if TYPE_CHECKING:
     from mcutrain.data import Episodes, Split
     from mcutrain.ir.graph import Graph
+    from mcutrain.modules import Pet
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import SimulationResult, Watch
     from mcutrain.simulation import Finished, FoundRate, Run, RunSettings, Simulator
     from mcutrain.sparse.elastic import ElasticTimes
+
+NO_MODEL = (
+    "the checkpoint is of a model with modules, which `mcutrain export` needs to be told: give "
+    "--save-model FILE, and export that file"
+)
 
 
 def simulate(
@@ -47,6 +54,7 @@ def simulate(
     scheme: options.Scheme = "head",
     classes: options.AutoClasses = options.AUTO,
     *,
+    pet: options.Pet = "",
     step_flags: options.StepFlags,
     learning: inputs.ScheduledLearningFlags,
     replaying: inputs.ReplayFlags,
@@ -79,6 +87,14 @@ def simulate(
         Path | None,
         typer.Option(
             help="Write the trained state there, as mct_state_load reads it.", show_default=False
+        ),
+    ] = None,
+    save_model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the model with the modules of --pet there, for `mcutrain export`.",
+            show_default=False,
         ),
     ] = None,
     log: Annotated[
@@ -119,8 +135,10 @@ def simulate(
     settings = selecting.of(settings)
     flags = step_flags.options(scheme, no_qas)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
+    flags = replace(flags, pet=pet)
+    modules = _modules(pet, save_model)
     source = reading.source(data, samples, test_samples, seed)
-    for path in (save_state, checkpoint, log):
+    for path in (save_state, checkpoint, log, save_model):
         if path is not None:
             check_writable(path)
     kept = _Kept(checkpoint, after, save_state, log, tensorboard)
@@ -128,7 +146,9 @@ def simulate(
     if episodes is not None:
         check_flags(episodes, flags, kept.flags)
     before = None if after is None else _finished(after, settings)
-    graph, split = _read(model, source)
+    graph, split = _read(model, source, modules, save_model)
+    if modules is not None and modules.specs and checkpoint is not None and save_model is None:
+        say(f"mcutrain: note: {NO_MODEL}")
 
     def learn(split: Split, settings: RunSettings, classes: str) -> Learnt:
         wanted, fitting, split = options.fit_to_data(graph, split, classes, flags)
@@ -179,15 +199,49 @@ def _finished(checkpoint: Path, settings: RunSettings) -> Finished:
     return Finished.read(checkpoint)
 
 
-def _read(model: Path, source: inputs.DataSource) -> tuple[Graph, Split]:
-    """The model and its data."""
+def _modules(pet: str, save_model: Path | None) -> Pet | None:
+    """Of --pet, or a sentence."""
+    from mcutrain.formats import format_of
+    from mcutrain.modules import parse_pet
+
+    wanted = parse_pet(pet) if pet else None
+    if save_model is not None:
+        if wanted is None or not wanted.specs:
+            raise typer.BadParameter(
+                "is of a model with the modules of --pet: give that, too", param_hint="--save-model"
+            )
+        format_of(save_model)
+    return wanted
+
+
+def _read(
+    model: Path, source: inputs.DataSource, modules: Pet | None, save_model: Path | None
+) -> tuple[Graph, Split]:
+    """The model, with modules if they are wanted, and its data."""
+    from mcutrain.formats import write
+    from mcutrain.functions.modules import with_pet
     from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
     graph = load(model)
     find_head(graph)  # a sentence before the data is read
-    return graph, source.read(model_input(graph))
+    if modules is not None:
+        modules.outline(graph)  # the same
+    split = source.read(model_input(graph))
+    if modules is None:
+        return graph, split
+    with count_bar() as bar:
+        task = bar.add_task("")
+
+        def tell(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+
+        graph = with_pet(graph, modules, split, source.normalization, source.seed, tell)
+    if save_model is None:
+        return graph, split
+    write(graph, save_model, description="modules added by mcutrain")
+    return load(save_model), split
 
 
 def _learn(

@@ -18,7 +18,9 @@ from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, c
 from mcutrain.data import Data, Episodes, Split, input_notes
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.functions.models import normalization_of
+from mcutrain.functions.modules import with_pet
 from mcutrain.ir.graph import Graph
+from mcutrain.modules import parse_pet
 from mcutrain.pipeline import load, prepare
 from mcutrain.pipeline.losses import classes_for, fit_to_data
 from mcutrain.report.collect import curve_of
@@ -29,6 +31,7 @@ from mcutrain.report.compare import (
     Runs,
     elastic_of,
     elastic_rows,
+    graphs_of,
     selected,
     swapped_rows,
     swapping_of,
@@ -91,6 +94,7 @@ def simulate(
     swap: Literal["", "drawn", "fisher"] = "",
     checkpoint: PathLike | None = None,
     latent: str = "auto",
+    pet: str = "",
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -108,7 +112,8 @@ def simulate(
     `every` steps, 0: an epoch's; importance: by their moves, or by squares of them. swap: as often
     other columns are trained of the layers that the scheme trains in part, by this rule, as
     `prepare` has it. checkpoint: a file to continue from if it exists, and to save to. latent: as
-    `train` takes it.
+    `train` takes it. pet: modules that are put in and trained besides the scheme, such as
+    "adapter:8"; to export what they learn, let `augment` write the model, and train that.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -131,6 +136,11 @@ def simulate(
         stride=stride,
     )
     wanted, loss_name, split = fit_to_data(graph, split, classes, loss, tuple(added))
+    if pet:
+        modules = parse_pet(pet)
+        graph = with_pet(graph, modules, split, normalization_of(mean, std), seed)
+        given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
+        scheme = modules.scheme(given)
     step = prepare(
         graph,
         scheme,
@@ -301,6 +311,7 @@ def compare(
     stride: Count | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    pets: Sequence[str] = (),
     jobs: Count | None = None,
     progress: Callable[[Standing], None] | None = None,
 ) -> Comparison:
@@ -313,8 +324,9 @@ def compare(
     them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
     slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic … importance: as
     `simulate` takes them, add a row for each of `schemes` (or the largest that fits) that is
-    trained so; swap, with every, one for each of `schemes`. analysis: of `analyze`, adds the scheme
-    that it selects. jobs: processes, one per CPU by default.
+    trained so; swap, with every, one for each of `schemes`. pets: a row for each, as
+    `simulate` takes pet. analysis: of `analyze`, adds the scheme that it selects. jobs: processes,
+    one per CPU by default.
 
     An interrupted comparison continues from the cache. Raises DataError, ModelError, SchemeError,
     AnalysisError, BuildError, ArgumentError.
@@ -351,6 +363,11 @@ def compare(
     for scheme in schemes:
         given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
         candidates.append(PlannedRow(given.name, given))
+    normalization = normalization_of(mean, std)
+    for text in pets:
+        modules = parse_pet(text)
+        own = with_pet(graph, modules, split, normalization)
+        candidates.append(PlannedRow(text, modules.scheme(UpdateScheme()), graph=own))
     if analysis is not None:
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)
@@ -368,7 +385,6 @@ def compare(
         rows += planner.rows(other)
         more += other
     candidates += more
-    normalization = normalization_of(mean, std)
     for note in input_notes(split, model_input(graph), normalization or "auto"):
         warn(note)
     lesson = Lesson(
@@ -383,6 +399,7 @@ def compare(
         swapping=swapping_of(candidates),
         isa=budget.isa,
         episodes=runs.episodes,
+        graphs=graphs_of(candidates),
     )
     all_runs = trials(len(rows), runs.count)
     tell = progress or (lambda status: None)

@@ -24,6 +24,8 @@ from mcutrain.shown import Record, Shown
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
+SAMPLES = 50
+"""That ranges and directions follow from, if nobody says how many."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,7 +72,7 @@ def augment(
     data: Data | None = None,
     output: PathLike | None = None,
     *,
-    samples: Count = 50,
+    samples: Count = SAMPLES,
     seed: Seed = 0,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
@@ -135,6 +137,21 @@ def augmented(
     observed = modules.observe(graph, names, x, lambda done, of: tell("calibrating", done, of))
     found = modules.augment(graph, specs, observed, seed)
     return AugmentedModel(found.graph, found.modules, len(x))
+
+
+def with_pet(
+    graph: Graph,
+    wanted: modules.Pet,
+    split: Split,
+    normalization: Normalization | None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Graph:
+    """The graph with the modules, from SAMPLES training samples of the split."""
+    if not wanted.specs:
+        return graph
+    found = augmented(graph, wanted.specs, split, normalization, SAMPLES, seed, progress)
+    return found.graph
 
 
 def write_augmented(model: AugmentedModel, path: Path) -> str:

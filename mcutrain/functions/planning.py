@@ -14,7 +14,7 @@ from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.cost.profile import times_of
 from mcutrain.data import Normalization, names_in_model
-from mcutrain.errors import PlanError
+from mcutrain.errors import ArgumentError, PlanError
 from mcutrain.formats import write
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import (
@@ -25,9 +25,10 @@ from mcutrain.memplan import (
     latents,
     state_parts,
 )
+from mcutrain.modules import parse_pet
 from mcutrain.pipeline import Part, TrainingStep, front_of, load, prepare
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse import UpdateScheme
+from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.target import RING_PLACE_BYTES, Slots, Target, target_of
 
@@ -142,6 +143,7 @@ def plan(
     board: PathLike | Target | None = None,
     slots: Slots = "on",
     remember: int = 0,
+    pet: str = "",
 ) -> Planned:
     """What a training step of a model needs in SRAM, byte by byte.
 
@@ -149,7 +151,7 @@ def plan(
     scheme … latent: as `prepare` takes them. sram: bytes that arena and state may take. board: a
     board's name or folder, whose firmware and stack count, too. slots: "off" gives the flash that
     would keep the trained state to the program. remember: latents in a ring, as `generate` takes
-    it.
+    it. pet: modules that are put in and trained, too, as `simulate` takes it.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
     TargetError, ArgumentError; McutrainError if `remember` is negative.
@@ -157,6 +159,13 @@ def plan(
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
     target = target_of(board, slots)
+    if pet:
+        if isinstance(model, TrainingStep):
+            raise ArgumentError("a step of `prepare` has its modules already: leave out pet")
+        wanted = parse_pet(pet)
+        model = wanted.outline(model if isinstance(model, Graph) else load(model))
+        given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
+        scheme = wanted.scheme(given)
     step = _step(
         model,
         scheme,

@@ -6,6 +6,7 @@ of any output. What of them is trained is said in mcutrain.sparse.modules.
 
 from mcutrain.modules.graft import Augmented, Module
 from mcutrain.modules.observe import observe
+from mcutrain.modules.pet import Pet, parse_pet
 from mcutrain.modules.places import places_of
 from mcutrain.modules.put import augment, observed_tensors
 from mcutrain.modules.spec import ModuleSpec, parse_modules
@@ -14,9 +15,11 @@ __all__ = [
     "Augmented",
     "Module",
     "ModuleSpec",
+    "Pet",
     "augment",
     "observe",
     "observed_tensors",
     "parse_modules",
+    "parse_pet",
     "places_of",
 ]

@@ -36,13 +36,15 @@ LAST = 6
 class PlannedRow:
     """A row that is to be: what to call it, and what it trains.
 
-    elastic: if it trains a part at a time; swapping: if it trains other columns in turn.
+    elastic: if it trains a part at a time; swapping: if it trains other columns in turn. graph: the
+    model with modules, if it trains those.
     """
 
     name: str
     scheme: UpdateScheme
     elastic: Elastic | None = None
     swapping: Swapping | None = None
+    graph: Graph | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Planner:
     def step(self, candidate: PlannedRow) -> TrainingStep:
         """What is trained. Raises ArgumentError if an elastic row cannot keep to its share."""
         step = prepare(
-            self.graph,
+            candidate.graph or self.graph,
             candidate.scheme,
             classes=self.classes,
             gate=self.gate,
@@ -144,7 +146,8 @@ def elastic_rows(
         fitting = [i for i, row in enumerate(rows) if row.fits is not False]
         asked = [candidates[max(fitting, key=lambda i: rows[i].sram_bytes, default=-1)]]
     return [
-        PlannedRow(f"elastic {elastic.share:g} of {row.name}", row.scheme, elastic) for row in asked
+        replace(row, name=f"elastic {elastic.share:g} of {row.name}", elastic=elastic)
+        for row in asked
     ]
 
 
@@ -155,7 +158,7 @@ def swapped_rows(
 
     Raises ArgumentError if there are none: the usual ones train no layer in part.
     """
-    asked = candidates[usual_ones:]
+    asked = [row for row in candidates[usual_ones:] if row.graph is None]
     if not asked:
         raise ArgumentError(
             "columns are swapped of a scheme that trains layers in part: give one, as in 22:0.25"
@@ -169,6 +172,11 @@ def swapped_rows(
 def swapping_of(candidates: Sequence[PlannedRow]) -> dict[int, Swapping]:
     """Which of them swap columns, by number, as a Lesson has it."""
     return {i: row.swapping for i, row in enumerate(candidates) if row.swapping is not None}
+
+
+def graphs_of(candidates: Sequence[PlannedRow]) -> dict[int, Graph]:
+    """The models with modules, by number of the row, as a Lesson has it."""
+    return {i: row.graph for i, row in enumerate(candidates) if row.graph is not None}
 
 
 def elastic_of(candidates: Sequence[PlannedRow]) -> dict[int, Elastic]:

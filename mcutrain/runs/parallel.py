@@ -25,6 +25,7 @@ from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.profile import times_of
 from mcutrain.data import Dataset, Episodes, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
+from mcutrain.formats import format_of_content, write
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.runs import training
@@ -80,7 +81,8 @@ class Lesson:
     Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
     samples per update. gate: alpha of mcutrain.autodiff.Gate. elastic, swapping: of those
     schemes, by number, that are trained so. isa: of the chip whose time these share out. episodes:
-    each trial learns that of its seed, drawn from the split, of whose ways the classes are.
+    each trial learns that of its seed, drawn from the split, of whose ways the classes are. graphs:
+    of those schemes, by number, that train another graph than the model's.
     """
 
     model: Path
@@ -95,6 +97,7 @@ class Lesson:
     isa: str = USUAL_ISA
     episodes: Episodes | None = None
     swapping: Mapping[int, Swapping] = field(default_factory=dict)
+    graphs: Mapping[int, Graph] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -168,12 +171,13 @@ def train_all(
     with TemporaryDirectory(prefix="mcutrain-runs-") as name:
         folder = Path(name)
         _save(lesson.split, folder)
+        models = _written(lesson, folder)
         orders = [
             _Order(
                 _plain(lesson.schemes[trial.scheme]),
                 trial.seed,
                 i,
-                lesson.model,
+                models.get(trial.scheme, lesson.model),
                 lesson.classes,
                 lesson.settings_of(trial.scheme),
                 lesson.normalization,
@@ -300,6 +304,15 @@ def _save(split: Split, folder: Path) -> None:
         ) from error
 
 
+def _written(lesson: Lesson, folder: Path) -> dict[int, Path]:
+    """Where every process reads the graphs that are not the model's, by number of the scheme."""
+    suffix = format_of_content(lesson.model)
+    found = {i: folder / f"model-{i}{suffix}" for i in lesson.graphs}
+    for i, path in found.items():
+        write(lesson.graphs[i], path)
+    return found
+
+
 # ------------------------------------------------------------------------------ in the processes
 
 
@@ -322,7 +335,7 @@ def _split(folder: Path) -> Split:
     return Split(*parts)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _graph(model: Path) -> Graph:
     return load(model)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mcutrain
-from mcutrain.errors import DataError
+from mcutrain.errors import ArgumentError, DataError
 from mcutrain.formats import load
 from mcutrain.ir.difference import difference
 from tests.cli.conftest import Run
@@ -133,3 +133,95 @@ def test_a_file_can_say_modules(run: Run, model: Path) -> None:
         for s in ("s.toml", "modules,bias:2")
     ]
     assert plans[0] == plans[1]
+
+
+FAST = ("--samples", 24, "--test-samples", 10, "--epochs", 1, "--lr", 0.1)
+
+
+def test_one_word_trains_modules_as_the_written_model_does(
+    run: Run, model: Path, images: Path
+) -> None:
+    """The model that simulate saves is the one that it trained, and any state of it is exported."""
+    flags = ("--data", images, *FAST, "--json")
+    pet = ("--pet", "adapter:2,at=last:2,bias:3")
+    direct = run("simulate", model, *pet, *flags).json
+    saved = ("--save-model", "with.tflite", "--checkpoint", "run.npz")
+    again = run("simulate", model, *pet, *saved, *flags).json
+    written = run("simulate", "with.tflite", "--scheme", "modules,bias:3", *flags).json
+    assert again["state_sha256"] == written["state_sha256"]
+    losses = [[epoch["loss"] for epoch in facts["epochs"]] for facts in (direct, again)]
+    assert losses[0] == losses[1]  # the state knows its model by the file's name, too
+    exported = run("export", "with.tflite", "--state", "run.npz", "-o", "t.tflite", "--json").json
+    assert any("module.adapter.up" in name for name in exported["changed"])
+    assert "has none: `mcutrain augment`" in run(
+        "export", model, "--state", "run.npz", "-o", "u.tflite"
+    ).sentence  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pet", "scheme"),
+    [("bias:2", "bias:2"), ("linear", "head"), ("bias", "bias:25"), ("linear,bias:4", "bias:4")],
+)
+def test_words_without_modules_are_schemes(run: Run, model: Path, pet: str, scheme: str) -> None:
+    plans = [run("plan", model, *flags, "--json").json for flags in (
+        ("--pet", pet), ("--scheme", scheme)
+    )]  # fmt: skip
+    assert plans[0]["state"] == plans[1]["state"]
+    assert plans[0]["arena_bytes"] == plans[1]["arena_bytes"]
+
+
+def test_a_plan_needs_no_samples_for_modules(run: Run, model: Path, images: Path) -> None:
+    planned = run("plan", model, "--pet", "lora-fa:2", "--scheme", "bias:3", "--json").json
+    run("augment", model, "--modules", "lora-fa:2", "--data", images, *FEW, "-o", "w.tflite")
+    expected = run("plan", "w.tflite", "--scheme", "modules,bias:3", "--json").json
+    for key in ("arena_bytes", "state_bytes", "state"):
+        assert planned[key] == expected[key]
+    from_python = mcutrain.plan(model, "bias:3", pet="lora-fa:2")
+    assert from_python.to_dict()["sram_bytes"] == planned["sram_bytes"]
+
+
+def test_comparisons_have_rows_of_modules(run: Run, model: Path, images: Path) -> None:
+    few = ("--samples", 24, "--test-samples", 10, "--epochs", 1, "--lr", 0.05, "--seeds", 1)
+    pets = ("gain,at=last:2", "adapter:2,at=last:1")
+    flags = [flag for pet in pets for flag in ("--pet", pet)]
+    rows = run(
+        "compare", model, "--data", images, *few, *flags, "--jobs", 2, "-o", "report", "--json"
+    ).json["rows"]  # fmt: skip
+    assert [row["name"] for row in rows][-2:] == list(pets)
+    for pet, row in zip(pets, rows[-2:], strict=True):
+        planned = run("plan", model, "--pet", pet, "--json").json
+        assert row["state_bytes"] == planned["state_bytes"]
+        single = run("simulate", model, "--data", images, *few[:-2], "--pet", pet, "--json").json
+        assert row["accuracy"] == single["accuracy"]
+    assert Path("report/report.html").exists()
+
+
+def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> None:
+    flags = ("--samples", 20, "--test-samples", 10, "--epochs", 1, "--lr", 0.1)
+    facts = run("simulate", model, "--data", images, *flags, "--pet", "gain", "--json").json
+    counts = {"samples": 20, "test_samples": 10, "epochs": 1, "learning_rate": 0.1}
+    result = mcutrain.simulate(model, images, pet="gain", **counts)
+    assert result.to_dict()["state_sha256"] == facts["state_sha256"]
+    compared = mcutrain.compare(model, images, pets=["gain"], seeds=1, jobs=2, **counts)
+    assert compared.rows[-1].accuracies == (result.accuracy,)
+    with pytest.raises(ArgumentError, match="has its modules already"):
+        mcutrain.plan(mcutrain.prepare(model), pet="gain")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--pet", "adaptr:2"), "there is no module 'adaptr'"),
+        (("--pet", "bias:0"), "bias"),
+        (("--pet", "bias:99"), "the model has 25 layers before its head"),
+        (("--pet", "bias:2", "--save-model", "x.tflite"), "give that, too"),
+        (("--save-model", "x.tflite"), "give that, too"),
+        (("--pet", "gain", "--save-model", "x.bin"), "must end with"),
+        (("--pet", "adapter:99"), "fewer than 99"),
+        (("--pet", "lora:2", "--swap", "drawn"), "stay where they are"),
+    ],
+)
+def test_wrong_words_are_explained(
+    run: Run, model: Path, images: Path, flags: tuple[str, ...], says: str
+) -> None:
+    assert says in run("simulate", model, "--data", images, *FAST, *flags).err

@@ -1,0 +1,59 @@
+"""Parameter-efficient training in a word: modules, and the scheme that trains them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mcutrain.ir.graph import Graph
+from mcutrain.modules.put import augment, observed_tensors
+from mcutrain.modules.spec import ModuleSpec, parse_modules
+from mcutrain.sparse.scheme import UpdateScheme
+
+HEAD = "linear"
+
+
+@dataclass(frozen=True)
+class Pet:
+    """Which modules, none for biases or the classifier alone, and how many biases are trained.
+
+    text: as it was given. biases: None is all, 0 none but those of modules.
+    """
+
+    text: str
+    specs: tuple[ModuleSpec, ...] = ()
+    biases: int | None = 0
+
+    def scheme(self, given: UpdateScheme) -> UpdateScheme:
+        """What is trained besides what the scheme says."""
+        depths = (given.bias_depth, self.biases)
+        depth = None if None in depths else max(d for d in depths if d is not None)
+        name = self.text if given.name == "head" else f"{self.text},{given.name}"
+        return replace(given, name=name, bias_depth=depth, modules=bool(self.specs))
+
+    def outline(self, graph: Graph) -> Graph:
+        """The graph with modules of this size whose numbers mean nothing: for plans."""
+        if not self.specs:
+            return graph
+        names = observed_tensors(graph, self.specs)
+        nothing = {name: np.zeros(graph.tensors[name].type.shape, np.int8) for name in names}
+        return augment(graph, self.specs, nothing).graph
+
+
+def parse_pet(text: str) -> Pet:
+    """From what parse_modules reads, with bias, bias:K or linear (the classifier) among the kinds.
+
+    Raises SchemeError.
+    """
+    biases: int | None = 0
+    left = []
+    for part in text.split(","):
+        match = re.fullmatch(r"bias(:([1-9]\d{0,3}))?", part)
+        if match:
+            biases = None if match[2] is None else int(match[2])
+        elif part != HEAD:
+            left.append(part)
+    specs = parse_modules(",".join(left)) if left else ()
+    return Pet(text, specs, biases)
