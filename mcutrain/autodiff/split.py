@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op, ParameterUpdate
 from mcutrain.ops.add_difference import AddDifference
-from mcutrain.ops.merge_columns import MergeColumns, merged
+from mcutrain.ops.merge_columns import MergeColumns
 from mcutrain.ops.training import initial_parameter
 
 Array = npt.NDArray[Any]
@@ -33,10 +33,8 @@ class Split:
     node: Node | None = None
     columns: str | None = None
 
-    def whole(self, frozen: Array, trained: Array, columns: Array | None = None) -> Array:
-        """The parameter of its two tensors' values, and of its columns, if they change."""
-        if columns is not None:
-            return merged(frozen, trained, columns)
+    def whole(self, frozen: Array, trained: Array) -> Array:
+        """The parameter of its two tensors' values, where its columns do not change."""
         (value,) = self.join.reference(frozen, trained)
         return value
 

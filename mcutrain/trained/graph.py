@@ -100,7 +100,7 @@ def trained_tensors(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     values: dict[str, Array] = {name: state[name] for name in training.parameters}
     for name, split in training.split.items():
         if split.columns is not None:
-            values[name] = split.whole(*(state[n] for n in (name, split.trained, split.columns)))
+            values[name] = state[split.frozen]  # with what was trained in it
             continue
         frozen = training.forward.tensors[split.frozen].data
         assert frozen is not None, f"{split.frozen!r} is no constant"
