@@ -47,8 +47,8 @@ class TrainingPlan:
     byte behind the header. tail: the nodes that only inference runs, from the head on; their
     buffers are counted at the head's step. segments: nodes that are computed row by row. The last
     words of the state are when columns were swapped (the position + 1, or 0), the selection of
-    elastic tensors, and a gate's. Behind these
-    state_bytes a saved state has the shelf, which is no SRAM; shelf_offsets are counted on.
+    elastic tensors, and a gate's. Behind these state_bytes a saved state has the shelf, which is no
+    SRAM; shelf_offsets are counted on.
     """
 
     training: TrainGraph
@@ -109,16 +109,15 @@ class TrainingPlan:
         """The first byte of which elastic tensors are selected; None if none is elastic."""
         if not self.training.elastic:
             return None
-        gate_bytes = 0 if self.training.gate is None else GATE_BYTES
-        return self.state_bytes - gate_bytes - selection_bytes(self.training)
+        return self.state_bytes - gate_bytes(self.training) - selection_bytes(self.training)
 
     @property
     def swap_offset(self) -> int | None:
         """The first byte of when columns were swapped last; None if none are."""
         if not self.training.swapped:
             return None
-        gate_bytes = 0 if self.training.gate is None else GATE_BYTES
-        return self.state_bytes - gate_bytes - selection_bytes(self.training) - SWAP_BYTES
+        behind = selection_bytes(self.training) + gate_bytes(self.training)
+        return self.state_bytes - behind - SWAP_BYTES
 
     def scratch_of(self, node: str) -> int | None:
         """The offset of a node's scratch, if it has any."""
@@ -405,14 +404,19 @@ def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     for name, value in wide_first:
         offsets[name] = position
         position += int(np.asarray(value).nbytes)
-    kept_bytes = selection_bytes(training) + (0 if training.gate is None else GATE_BYTES)
-    kept_bytes += SWAP_BYTES if training.swapped else 0
-    return offsets, align_up(position, 4) + kept_bytes
+    words_bytes = selection_bytes(training) + gate_bytes(training)
+    words_bytes += SWAP_BYTES if training.swapped else 0
+    return offsets, align_up(position, 4) + words_bytes
 
 
 def selection_bytes(training: TrainGraph) -> int:
     """Of the words that select elastic tensors."""
     return 4 * len(words((), len(training.elastic)))
+
+
+def gate_bytes(training: TrainGraph) -> int:
+    """Of the words that a gate keeps."""
+    return 0 if training.gate is None else GATE_BYTES
 
 
 def constant_sizes(training: TrainGraph) -> dict[str, int]:
