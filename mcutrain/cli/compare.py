@@ -104,9 +104,7 @@ def compare(
         Planner,
         Runs,
         elastic_of,
-        elastic_rows,
         graphs_of,
-        swapped_rows,
         swapping_of,
         with_results,
     )
@@ -137,16 +135,7 @@ def compare(
         planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate, told)
         candidates, usual_ones = _candidates(graph, wanted, budget, scheme or [], chosen)
         candidates += augmented
-        rows = planner.rows(candidates)
-        more: list[PlannedRow] = []
-        if elastic is not None:
-            more = elastic_rows(candidates, rows, usual_ones, elastic)
-            rows += planner.rows(more)
-        if swapping is not None:
-            other = swapped_rows(candidates, usual_ones, swapping)
-            rows += planner.rows(other)
-            more += other
-        candidates += more
+        candidates, rows = planner.rows_with(candidates, usual_ones, elastic, swapping)
     lesson = Lesson(
         model,
         tuple(c.scheme for c in candidates),

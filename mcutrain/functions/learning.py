@@ -30,10 +30,8 @@ from mcutrain.report.compare import (
     Planner,
     Runs,
     elastic_of,
-    elastic_rows,
     graphs_of,
     selected,
-    swapped_rows,
     swapping_of,
     trials,
     usual,
@@ -122,8 +120,7 @@ def simulate(
     """
     check_can_build()
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
-    settings = replace(settings, elastic=elastic, every=every, importance=importance)
-    settings = replace(settings, swap=swap)
+    settings = replace(settings, elastic=elastic, every=every, importance=importance, swap=swap)
     graph = _graph(model)
     split = load_data(
         graph,
@@ -373,18 +370,12 @@ def compare(
         chosen = selected(graph, wanted, budget, found)
         candidates.append(PlannedRow("selected", chosen.scheme))
     planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate)
-    rows = planner.rows(candidates)
-    more: list[PlannedRow] = []
-    if elastic is not None:
-        more = elastic_rows(
-            candidates, rows, usual_ones, Elastic(elastic, every, importance=importance)
-        )
-        rows += planner.rows(more)
-    if swap:
-        other = swapped_rows(candidates, usual_ones, Swapping(swap, every))
-        rows += planner.rows(other)
-        more += other
-    candidates += more
+    candidates, rows = planner.rows_with(
+        candidates,
+        usual_ones,
+        None if elastic is None else Elastic(elastic, every, importance=importance),
+        Swapping(swap, every) if swap else None,
+    )
     for note in input_notes(split, model_input(graph), normalization or "auto"):
         warn(note)
     lesson = Lesson(

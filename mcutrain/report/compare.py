@@ -132,6 +132,26 @@ class Planner:
         """What each needs; none has learnt yet."""
         return [self.budget.row(candidate, self.step(candidate)) for candidate in candidates]
 
+    def rows_with(
+        self,
+        candidates: Sequence[PlannedRow],
+        usual_ones: int,
+        elastic: Elastic | None,
+        swapping: Swapping | None,
+    ) -> tuple[list[PlannedRow], list[Compared]]:
+        """The candidates and what they need, behind them those that are elastic, or swap columns.
+
+        usual_ones: so many of the candidates nobody asked for. Raises ArgumentError if there is
+        nothing to swap, or an elastic row cannot keep to its share.
+        """
+        rows = self.rows(candidates)
+        more: list[PlannedRow] = []
+        if elastic is not None:
+            more += elastic_rows(candidates, rows, usual_ones, elastic)
+        if swapping is not None:
+            more += swapped_rows(candidates, usual_ones, swapping)
+        return [*candidates, *more], rows + self.rows(more)
+
 
 def elastic_rows(
     candidates: Sequence[PlannedRow], rows: Sequence[Compared], usual_ones: int, elastic: Elastic
