@@ -151,6 +151,10 @@ void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *shelf,
 static void mct_columns_merge(const mct_swapped *entry, const uint8_t *state, uint32_t offset,
                               uint32_t end, uint8_t *to) {
     const uint32_t channels = (uint32_t)entry->channels, bits = (uint32_t)entry->bits;
+    const uint32_t size = ((uint32_t)entry->rows * channels * bits + 7u) / 8u;
+    if (end <= entry->shelf || offset >= entry->shelf + size) {
+        return; /* most entries: none of the piece is theirs */
+    }
     const uint32_t before = offset > entry->shelf ? offset - entry->shelf : 0;
     const uint32_t row_bits = channels * bits;
     for (uint32_t r = 8u * before / row_bits; r < (uint32_t)entry->rows; r++) {
