@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.boards.projects import RATE, SEED, Lessons, lessons
 
 IMPATIENT = Patience(answer_seconds=0.001, attempts=1000, work_seconds=60)
 """A DirectLink gives all there is at once, so waiting brings nothing."""
+CUTS_PER_RUN = 50
 
 
 class CuttingLink(DirectLink):
@@ -127,6 +128,25 @@ def taught(
     )
     Training(device, plan, settings, record, record).run()
     return record
+
+
+def boards_with_power_cuts(
+    folder: Path, cuts: int, longest: int
+) -> Iterator[tuple[Device, CuttingLink, int]]:
+    """Fresh boards of a project, each with its number, until power has failed so often in all."""
+    done = number = 0
+    while done < cuts:
+        number += 1
+        device, link = with_power_cuts(folder, min(CUTS_PER_RUN, cuts - done), longest, number)
+        yield device, link, number
+        done += link.cuts
+    print(f"{folder.name}: {done} power cuts in {number} runs")
+
+
+def end_power_cuts(device: Device, link: CuttingLink) -> None:
+    """No more of them. The last may have come behind the last step."""
+    link.machine.cut_at(None)
+    device.identify()
 
 
 def with_power_cuts(folder: Path, cuts: int, longest: int, seed: int) -> tuple[Device, CuttingLink]:

@@ -17,8 +17,8 @@ from mcutrain.simulation.elastic import Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import load_target
 from tests.boards.projects import RATE, SEED, Lessons, built
-from tests.boards.stress import taught, with_power_cuts
-from tests.boards.test_faults import CUTS_PER_RUN, IS_STRESS
+from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
+from tests.boards.test_faults import IS_STRESS
 from tests.boards.test_same_bits import on_unicorn
 from tests.simulation.networks import residual_network, samples
 
@@ -113,12 +113,9 @@ def test_power_cuts_lose_no_column(
     order = with_replays(list(range(count)), replay, REMEMBER).tolist()
     expected, columns = simulated(order, 4)
     assert len(set(columns)) > 5
-    done = seed = 0
-    while done < CUTS:
-        seed += 1
-        cuts = min(CUTS_PER_RUN, CUTS - done)
-        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board], seed)
-        state = tmp_path / f"{seed}.mcts"
+    boards = boards_with_power_cuts(folder, CUTS, MOST_INSTRUCTIONS[board])
+    for device, link, number in boards:
+        state = tmp_path / f"{number}.mcts"
         taught(
             device,
             count,
@@ -128,11 +125,8 @@ def test_power_cuts_lose_no_column(
             ring=(replay, remember),
             swap_every=4,
         )
-        done += link.cuts
-        link.machine.cut_at(None)
-        device.identify()  # the last cut may have come behind the last step
+        end_power_cuts(device, link)
         assert device.read_state() == expected == state.read_bytes()
-    print(f"{board}: {done} power cuts in {seed} runs")
 
 
 def test_a_board_refuses_what_is_not_due_or_not_there(projects_root: Path) -> None:

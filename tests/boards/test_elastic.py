@@ -18,8 +18,8 @@ from mcutrain.simulation.elastic import MOVES, SQUARES, Decision, Periods, Tenso
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import load_target
 from tests.boards.projects import RATE, SEED, Lessons, built
-from tests.boards.stress import taught, with_power_cuts
-from tests.boards.test_faults import CUTS_PER_RUN, IS_STRESS
+from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
+from tests.boards.test_faults import IS_STRESS
 from tests.boards.test_same_bits import on_unicorn
 from tests.simulation.networks import residual_network, samples
 
@@ -125,12 +125,9 @@ def test_power_cuts_change_no_choice_and_no_bit(
     count = 60 // (1 + replay)
     order = with_replays(list(range(count)), replay, REMEMBER).tolist()
     expected, _ = simulated(board, order, periods)
-    done = seed = 0
-    while done < CUTS:
-        seed += 1
-        cuts = min(CUTS_PER_RUN, CUTS - done)
-        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board], seed)
-        state = tmp_path / f"{seed}.mcts"
+    boards = boards_with_power_cuts(folder, CUTS, MOST_INSTRUCTIONS[board])
+    for device, link, number in boards:
+        state = tmp_path / f"{number}.mcts"
         taught(
             device,
             count,
@@ -141,11 +138,8 @@ def test_power_cuts_change_no_choice_and_no_bit(
             selecting=selecting(periods),
             elastic=elastic,
         )
-        done += link.cuts
-        link.machine.cut_at(None)
-        device.identify()  # the last cut may have come behind the last step
+        end_power_cuts(device, link)
         assert device.read_state() == expected == state.read_bytes()
-    print(f"{board}: {done} power cuts in {seed} runs")
 
 
 def test_a_board_refuses_what_is_not_due_or_not_there(projects_root: Path) -> None:

@@ -27,7 +27,7 @@ from tests.boards.projects import (
     simulated_state,
     training_step,
 )
-from tests.boards.stress import on_a_bad_cable, taught, with_power_cuts
+from tests.boards.stress import boards_with_power_cuts, end_power_cuts, on_a_bad_cable, taught
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 CUTS = (
@@ -39,7 +39,6 @@ MOST_INSTRUCTIONS = {"nucleo-f446re": 700_000, "nucleo-f303re": 700_000, "rpi-pi
 """Between two cuts: a few steps and saves, and often less than one. Of quick_step, where a save is
 a larger part of the instructions than in the demo's."""
 STEPS = 60 if IS_STRESS else 30
-CUTS_PER_RUN = 50
 FLASH_CUTS = 30 if IS_STRESS else 2
 SAMPLES = 1000 if IS_STRESS else 40
 HEAD = "head"  # the smallest state and the shortest step
@@ -50,23 +49,17 @@ HEAD = "head"  # the smallest state and the shortest step
 @pytest.mark.parametrize("board", sorted(CUTS))
 def test_power_cuts_lose_and_double_no_step(projects_root, tmp_path, board):
     folder = built(projects_root, board, step=quick_step())
-    done = seed = 0
-    while done < CUTS[board]:
-        seed += 1
-        cuts = min(CUTS_PER_RUN, CUTS[board] - done)
-        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board], seed)
-        state = tmp_path / f"{seed}.mcts"
+    boards = boards_with_power_cuts(folder, CUTS[board], MOST_INSTRUCTIONS[board])
+    for device, link, number in boards:
+        state = tmp_path / f"{number}.mcts"
         record = taught(device, STEPS, save_every=2, state=state, of=quick_lessons())
-        done += link.cuts
         assert record.positions()[-1] == STEPS
-        link.machine.cut_at(None)
-        device.identify()  # the last cut may have come behind the last step
+        end_power_cuts(device, link)
         assert device.read_state() == quick_state(STEPS) == state.read_bytes()
         link.machine.power_cut()
         link.machine.power_on()
         assert device.identify().position == STEPS
         assert device.read_state() == quick_state(STEPS)
-    print(f"{board}: {done} power cuts in {seed} runs")
 
 
 @pytest.mark.slow

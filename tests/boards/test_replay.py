@@ -27,8 +27,13 @@ from mcutrain.simulation import LatentSimulator
 from mcutrain.simulation.replay import Earlier, remembered, with_replays
 from mcutrain.target import LOG_HEADER_BYTES, PAGE_BYTES, Target, load_target
 from tests.boards.projects import RATE, SEED, built, quick_lessons, quick_step
-from tests.boards.stress import taught, with_power_cuts
-from tests.boards.test_faults import CUTS_PER_RUN, IS_STRESS, MOST_INSTRUCTIONS
+from tests.boards.stress import (
+    boards_with_power_cuts,
+    end_power_cuts,
+    taught,
+    with_power_cuts,
+)
+from tests.boards.test_faults import IS_STRESS, MOST_INSTRUCTIONS
 from tests.boards.test_same_bits import on_unicorn
 from tests.firmware.elf import Section, sections
 from tests.simulation.networks import residual_network
@@ -199,19 +204,13 @@ def test_power_cuts_while_a_ring_is_written_change_no_bit(
 ):
     folder = built(projects_root, board, step=quick_step(), interface=RING)
     expected = simulated(order())
-    done = seed = 0
-    while done < CUTS[board]:
-        seed += 1
-        cuts = min(CUTS_PER_RUN, CUTS[board] - done)
-        device, link = with_power_cuts(folder, cuts, MOST_INSTRUCTIONS[board], seed)
-        state = tmp_path / f"{seed}.mcts"
-        ring = (REPLAY, RING.remember)
+    ring = (REPLAY, RING.remember)
+    boards = boards_with_power_cuts(folder, CUTS[board], MOST_INSTRUCTIONS[board])
+    for device, link, number in boards:
+        state = tmp_path / f"{number}.mcts"
         taught(device, NEW, save_every=3, state=state, of=quick_lessons(), ring=ring)
-        done += link.cuts
-        link.machine.cut_at(None)
-        device.identify()  # the last cut may have come behind the last step
+        end_power_cuts(device, link)
         assert device.read_state() == expected == state.read_bytes()
-    print(f"{board}: {done} power cuts in {seed} runs")
 
 
 def fit(board: Target) -> int:
