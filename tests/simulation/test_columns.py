@@ -17,7 +17,7 @@ from mcutrain_host.saved import HEADER_BYTES
 from mcutrain import data
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
 from mcutrain.errors import ArgumentError, SchemeError, StateError
-from mcutrain.memplan import TrainingPlan, check_board, plan_training
+from mcutrain.memplan import TrainingPlan, check_board, find_latent, plan_training, tail
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings
@@ -29,6 +29,7 @@ from mcutrain.target import load_target
 from mcutrain.trained.graph import trained_graph
 from tests.ops.drawing import Source, drawn
 from tests.simulation import networks
+from tests.simulation.test_tail import latents_of
 from tests.simulation.test_training_steps import QUICK
 
 SHARES = UpdateScheme("shares", 4, {"0": 0.5, "2": 0.5, "3": 0.4, "4": 0.5, "5": 0.6})
@@ -294,7 +295,7 @@ def test_a_run_that_goes_on_swaps_where_the_whole_run_swaps(step: TrainingStep) 
     x, labels = networks.samples(step.graph, 12, 4)
     part = data.Dataset(x, labels, ("a", "b", "c", "d"))
     split = data.Split(part, part)
-    run_settings = RunSettings(2, 0.3, swap=True, every=5, test_every=0)
+    run_settings = RunSettings(2, 0.3, swap="drawn", every=5, test_every=0)
 
     def run() -> Any:
         return prepare_run(step, split, run_settings)
@@ -315,6 +316,32 @@ def test_a_run_that_goes_on_swaps_where_the_whole_run_swaps(step: TrainingStep) 
         assert rest.train().saved == whole.saved
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_a_tail_swaps_the_columns_that_the_whole_network_swaps(rule: str) -> None:
+    scheme = replace(SHARES, bias_depth=2, weights={"5": 0.6})
+    options = TrainOptions(swap=rule)
+    training = networks.training_graph(networks.residual_network(), scheme, options)
+    plan = plan_training(training, align_bytes=8)
+    assert plan.training.swapped
+    latent = find_latent(plan)
+    assert latent is not None
+    behind = plan_training(tail(plan.training, latent), align_bytes=8)
+    x, labels = networks.samples(training.forward, 16, 4)
+    begin = latents_of(plan, latent, x)
+    rates = [networks.LearningRate.of(0.3)] * 4
+    whole = PlannedReference(plan, 7)
+    compiled = CompiledSimulator(behind, seed=7, extra_flags=QUICK)
+    tails = (PlannedReference(behind, 7), compiled)
+    for i in range(0, 16, 4):
+        here = slice(i, i + 4)
+        whole.swap()
+        whole.train(x[here], labels[here], rates)
+        for one in tails:
+            one.swap()
+            one.train(begin[here], labels[here], rates)
+            assert one.save()[HEADER_BYTES:] == whole.save()[HEADER_BYTES:]
+
+
 def test_the_shelf_takes_no_sram(step: TrainingStep) -> None:
     """But a pointer on a chip, four bytes in the state, and two for each column."""
     fixed = prepare(networks.residual_network(), SHARES)
@@ -330,10 +357,10 @@ def test_what_cannot_be_swapped_is_a_sentence(step: TrainingStep) -> None:
     for scheme in ("last:2", "1:0.5"):  # whole layers, and a depthwise one
         with pytest.raises(SchemeError, match="trains no layer in part"):
             prepare(networks.residual_network(), scheme, swap="drawn")
-    assert RunSettings(swap=True, every=6).swap_every(50, 3) == 6
-    assert RunSettings(swap=True).swap_every(50, 3) == 51
+    assert RunSettings(swap="drawn", every=6).swap_every(50, 3) == 6
+    assert RunSettings(swap="drawn").swap_every(50, 3) == 51
     with pytest.raises(ArgumentError, match="a multiple of the 3 samples"):
-        RunSettings(swap=True, every=7).swap_every(50, 3)
+        RunSettings(swap="drawn", every=7).swap_every(50, 3)
 
 
 def test_slots_are_as_large_as_the_shelf_needs() -> None:
