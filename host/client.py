@@ -49,6 +49,8 @@ WORKING_ANSWERS = 50
 """So often may a board say that it works on a request. It says so once; a line may double it."""
 SLOWER = 4.0
 """A board at work is asked again after its longest time for that command so far, times this."""
+LATE_BYTES = 16384
+"""What is read, when the time is over, of what a link has; one that never falls silent has more."""
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
 
@@ -304,7 +306,8 @@ class Device:
                 if not wait.note_working():
                     raise NoResultError(self.link.name, wait.command.name, wait.seconds)
             elif wait.is_over(is_garbled=response is not None):
-                raise NoAnswerError(self.link.name, wait.command.name, wait.seconds)
+                error = NoResultError if wait.is_late else NoAnswerError
+                raise error(self.link.name, wait.command.name, wait.seconds)
             else:
                 self.resent += 1
                 self.link.write(wire)
@@ -315,16 +318,18 @@ class Device:
         A frame that arrives damaged counts as FRAME: the answer may have been in it.
         """
         until = self._clock() + seconds
-        is_over = False
+        late_bytes = 0
         while True:
             for frame in self._frames():
                 if self._concerns(frame, request):
                     return frame
-            if is_over:
-                return None
             left = until - self._clock()
-            is_over = left <= 0  # this program may have slept: what came meanwhile is read
-            self._arrived += self._reader.feed(self.link.read(max(left, 0)))
+            came = self.link.read(max(left, 0))
+            self._arrived += self._reader.feed(came)
+            if left <= 0:  # this program may have slept: what came meanwhile is read
+                late_bytes += len(came)
+                if not came or late_bytes > LATE_BYTES:
+                    return None
 
     def _frames(self) -> Iterator[Frame]:
         while self._arrived:
@@ -364,6 +369,8 @@ class _Wait:
         self._working = 0
         self._sent = 1
         self._garbled = 0
+        self.is_late = False
+        """Whether the board said that it works on it when the time was over."""
 
     @property
     def seconds(self) -> float:
@@ -371,12 +378,18 @@ class _Wait:
         return self._clock() - self._began
 
     def note_working(self) -> bool:
-        """The board accepted the request and computes. Returns whether to go on waiting."""
+        """The board accepted the request and computes. Returns whether to go on reading.
+
+        Also when the time is over: this program may have slept, and the result be there already.
+        """
         self._working += 1
-        return self._working <= WORKING_ANSWERS and self.seconds < self._limit()
+        self.is_late = self.seconds >= self._limit()
+        return self._working <= WORKING_ANSWERS
 
     def until_resent(self) -> float:
         """Seconds to wait before the request is sent again."""
+        if self.is_late:
+            return 0.0
         usual = self._longest.get(self.command, 0.0) if self._working else 0.0
         return max(self.patience.answer_seconds, SLOWER * usual)
 

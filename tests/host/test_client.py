@@ -1,5 +1,6 @@
 """Requests reach the board once each, whatever the line does to them."""
 
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -175,6 +176,34 @@ def test_what_came_while_the_program_slept_is_read(board: FakeDevice, device: De
     device.send_sample(SAMPLE)
     assert device.train(1, 0, RATE).position == 1
     assert len([c for c, _ in board.carried_out if c == Command.TRAIN]) == 1
+
+
+def test_what_came_in_small_pieces_while_the_program_slept_is_read(
+    board: FakeDevice, device: Device
+) -> None:
+    """As a socket gives it: two bytes at a time."""
+    device.send_sample(SAMPLE)
+    looks, link = count(), device.link
+    whole = bytearray()
+
+    def read_two(seconds: float, read: Callable[[float], bytes] = link.read) -> bytes:
+        whole.extend(read(seconds))
+        piece = bytes(whole[:2])
+        del whole[:2]
+        return piece
+
+    link.read = read_two  # type: ignore[method-assign]
+    device._clock = lambda: 100.0 * next(looks)
+    assert device.train(1, 0, RATE).position == 1
+    assert device.resent == 0
+
+
+def test_a_line_that_never_falls_silent_is_given_up(board: FakeDevice, device: Device) -> None:
+    device.link.read = lambda seconds: b"noise" * 100  # type: ignore[method-assign]
+    looks = count()
+    device._clock = lambda: 100.0 * next(looks)
+    with pytest.raises(NoAnswerError, match="no answer to IDENTIFY"):
+        device.identify()
 
 
 def test_a_command_that_computes_is_waited_for(board: FakeDevice, device: Device) -> None:
