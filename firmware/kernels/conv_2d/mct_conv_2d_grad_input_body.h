@@ -1,29 +1,21 @@
 /* Body of mct_conv_2d_grad_input_<type>: mct_grad_<type>.h defines the names in capitals. */
 #include "mct_window.h"
 
-static void mct_add_trained(const MCT_GRAD *dy, const int8_t *w, int32_t outs, int32_t w_row,
-                            const mct_trained_columns *trained, MCT_ACC *sums) {
-    for (int32_t j = 0; j < trained->columns; j++) {
-        MCT_ACC sum = 0;
+/* Puts what is trained in the place of the weight's own columns in the sums. Each partial sum is one of
+ * products of either, so none is larger than the operator's bound. */
+static void mct_add_trained(const MCT_GRAD *dy, const int8_t *w, const int8_t *trained,
+                            int32_t outs, int32_t taps, int32_t ins,
+                            const mct_trained_columns *columns, MCT_ACC *sums) {
+    for (int32_t j = 0; j < columns->columns; j++) {
+        const int32_t channel = columns->channels[j];
+        const int8_t *before = w + channel, *now = trained + j;
+        MCT_ACC sum = sums[channel];
         for (int32_t o = 0; o < outs; o++) {
-            sum += (MCT_ACC)(dy[o] * w[o * w_row + j]);
+            sum += (MCT_ACC)(dy[o] * (*now - *before));
+            before += taps * ins;
+            now += taps * columns->columns;
         }
-        sums[trained->channels[j]] += sum;
-    }
-}
-
-/* The weights between the trained columns. */
-static void mct_add_rest(const MCT_GRAD *dy, const int8_t *w, int32_t outs, int32_t w_row,
-                         int32_t ins, const mct_trained_columns *trained, MCT_ACC *sums) {
-    int32_t from = 0;
-    for (int32_t j = 0; j <= trained->columns; j++) {
-        const int32_t end = j < trained->columns ? trained->channels[j] : ins;
-        for (int32_t o = 0; o < outs && from < end; o++) {
-            for (int32_t i = from; i < end; i++) {
-                sums[i] += (MCT_ACC)(dy[o] * w[o * w_row + i]);
-            }
-        }
-        from = end + 1;
+        sums[channel] = sum;
     }
 }
 
@@ -62,17 +54,14 @@ void MCT_NAME(mct_conv_2d_grad_input)(const MCT_PARAMS(mct_conv_2d_grad_input) *
                 }
                 const MCT_GRAD *dys = dy + from * p->dy.c;
                 const int8_t *ws = w + tap * p->dx.c;
-                if (trained != NULL && frozen == 0) {
-                    mct_add_rest(dys, ws, p->dy.c, taps * p->dx.c, p->dx.c, &p->trained, scratch);
-                    mct_add_trained(dys, trained + tap * columns, p->dy.c, taps * columns,
-                                    &p->trained, scratch);
-                    continue;
-                }
                 mct_add_rows(dys, ws + frozen, p->dy.c, taps * p->dx.c, p->dx.c - frozen,
                              scratch + frozen);
                 if (frozen > 0) {
                     mct_add_rows(dys, trained + tap * columns, p->dy.c, taps * columns, columns,
                                  scratch);
+                } else if (trained != NULL) {
+                    mct_add_trained(dys, ws, trained + tap * columns, p->dy.c, taps, p->dx.c,
+                                    &p->trained, scratch);
                 }
             }
             const int32_t first = (iy * p->dx.w + ix) * p->dx.c;

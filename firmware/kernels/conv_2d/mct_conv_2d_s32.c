@@ -6,8 +6,8 @@ void mct_conv_2d_s32(const mct_conv_2d_s32_params *p, const int8_t *x, const int
     for (int32_t row = 0; row < p->y.h; row++) {
         for (int32_t column = 0; column < p->y.w; column++) {
             for (int32_t o = 0; o < p->y.c; o++) {
-                *y++ = b[o] + mct_conv_2d_sum(&p->x, &p->window, p->x_zero_point, x, w, NULL, o,
-                                              row, column);
+                *y++ = b[o] +
+                       mct_conv_2d_sum(&p->x, &p->window, p->x_zero_point, x, w, 0, o, row, column);
             }
         }
     }

@@ -10,7 +10,7 @@ void mct_conv_2d_wide_s32(const mct_conv_2d_wide_s32_params *p, const int8_t *x,
         for (int32_t column = 0; column < p->y.w; column++) {
             for (int32_t o = 0; o < p->y.c; o++) {
                 *y++ = mct_saturate32(b[o] + mct_conv_2d_sum(&p->x, &p->window, p->x_zero_point, x,
-                                                             w, NULL, o, row, column));
+                                                             w, 0, o, row, column));
             }
         }
     }
