@@ -108,6 +108,9 @@ def select(
         raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
     if finalists is not None and (data is None or sweep is not None):
         raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
+    if request.elastic and (finalists is not None or sweep is not None):
+        flag = "--sweep" if finalists is None else "--finalists"
+        raise typer.BadParameter(f"it does not go with {flag}", param_hint="--elastic")
     training = None
     if data is not None:
         settings = learning.settings(seed)
@@ -120,8 +123,19 @@ def select(
         _select_by_training(choice, finalists, training, output, json)
     else:
         with err.status("selecting"):
-            found = _selector(choice).select(choice.limits)
+            found = _select(choice)
         _tell(choice, found, choice.facts, output, json)
+
+
+def _select(choice: Choice) -> Selection:
+    """The best scheme; of an elastic one also the share of its time that it may take."""
+    from mcutrain.functions.choosing import with_share
+
+    if not choice.request.elastic:
+        return _selector(choice).select(choice.limits)
+    limits, accumulate = choice.limits, choice.request.accumulate
+    found = _selector(choice).select(replace(limits, instructions=None))
+    return with_share(found, choice.graph, choice.target, limits.instructions, accumulate)
 
 
 def _sweep(

@@ -96,6 +96,8 @@ def show_selection(
         _show_layers(found)
     show(_gains(found))
     _show_costs(found, target)
+    if found.share is not None:
+        show(f"  {found.share:>12g} {'':6}of its time in the mean, as `train --elastic` takes it")
     show(f"  more is kept away by {found.binding}")
     if found.next is not None:
         more = _amount(found.measure, found.next.more_gain)

@@ -141,6 +141,15 @@ class Request:
             help="Choose the residual bits of each layer by itself, instead of one number for all.",
         ),
     ] = False
+    elastic: Annotated[
+        bool,
+        typer.Option(
+            "--elastic",
+            help="For firmware of `generate --elastic`, which leaves tensors out while it runs: "
+            "only memory limits what is selected, and of a limit of time comes the share for "
+            "`train --elastic`.",
+        ),
+    ] = False
 
     @property
     def by_gradient(self) -> bool:
@@ -162,7 +171,7 @@ class Request:
         costs = cost_model(
             graph,
             target,
-            TrainOptions(accumulate=self.accumulate),
+            TrainOptions(accumulate=self.accumulate, elastic=self.elastic),
             can_build,
             BIAS_BITS if self.bias_bits == "any" else (int(self.bias_bits),),
             self.layer_bits,

@@ -125,7 +125,11 @@ def _remembered(function: Callable[[UpdateScheme], T]) -> Callable[[UpdateScheme
 
 def _planned(graph: Graph, scheme: UpdateScheme, options: TrainOptions) -> TrainingStep:
     return prepare(
-        graph, scheme, gradient_dtype=options.gradient_dtype, accumulate=options.accumulate
+        graph,
+        scheme,
+        gradient_dtype=options.gradient_dtype,
+        accumulate=options.accumulate,
+        elastic=options.elastic,
     )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, checked
 from mcutrain.autodiff import TrainOptions
+from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model, has_compiler
-from mcutrain.errors import AnalysisError, ArgumentError
+from mcutrain.errors import AnalysisError, ArgumentError, PlanError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import load
+from mcutrain.pipeline import load, prepare
 from mcutrain.quant import replace_head
+from mcutrain.runs.training import selector_of
+from mcutrain.simulation import RunSettings
 from mcutrain.sparse import find_head
 from mcutrain.sparse.contribution import Contributions, check_model, read_contributions
 from mcutrain.sparse.cost import Limits
@@ -20,6 +25,9 @@ from mcutrain.sparse.scheme import BIAS_BITS
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
 from mcutrain.target import Slots, Target, target_of
+
+USUAL_PERIOD = 1000
+"""Steps from one choice of an elastic run to the next, where nobody has said how many."""
 
 
 @checked
@@ -42,6 +50,7 @@ def select(
     channels: Literal["norm", "gradient"] = "norm",
     bias_bits: Literal[32, 16, "any"] = 32,
     layer_bits: bool = False,
+    elastic: bool = False,
     build: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Selection:
@@ -54,11 +63,14 @@ def select(
     arena and state.
     measure: the analysis' first one by default. bias_bits: of each trained bias, see
     UpdateScheme; "any" takes what gains more. layer_bits: each layer has residual bits of its
-    own. build: compile the winner, where there is a
-    compiler. progress: called with the costs done, of how many.
+    own. elastic: for firmware that leaves tensors out while it runs, so that only memory limits
+    what is selected; of instructions and step_seconds the result has the share of its time that
+    keeps the mean step within them. build: compile the winner, where there is a compiler. progress:
+    called with the costs done, of how many.
 
-    Raises PlanError if nothing fits; AnalysisError if the analysis is of another model or lacks the
-    measure; ModelError, TargetError, BuildError, ArgumentError.
+    Raises PlanError if nothing fits, or a share is too small for the last layer alone;
+    AnalysisError if the analysis is of another model or lacks the measure; ModelError, TargetError,
+    BuildError, ArgumentError.
 
     >>> select("model.int8.tflite", found, board="nucleo-f446re", sram=48 * 1024).scheme
     """
@@ -70,14 +82,45 @@ def select(
     if wanted is not None:
         graph = replace_head(graph, find_head(graph).node, wanted, 0)
     can_build = build and target is not None and has_compiler(target)
-    options = TrainOptions(accumulate=accumulate)
+    options = TrainOptions(accumulate=accumulate, elastic=elastic)
     any_bits = BIAS_BITS if bias_bits == "any" else (bias_bits,)
     costs = cost_model(graph, target, options, can_build, any_bits, layer_bits)
     selector = Selector(
         graph, found.smoothed(), costs, measure, progress or (lambda done, of: None)
     )
     selector.by_gradient = channels == "gradient"
-    return selector.select(limits)
+    if not elastic:
+        return selector.select(limits)
+    chosen = selector.select(replace(limits, instructions=None))
+    return with_share(chosen, graph, target, limits.instructions, accumulate)
+
+
+def with_share(
+    found: Selection,
+    graph: Graph,
+    target: Target | None,
+    instructions: int | None,
+    accumulate: int,
+) -> Selection:
+    """An elastic selection with the share of its time that a step may take in the mean.
+
+    graph: with the head that is trained. instructions: the limit of a step, if there is one. Raises
+    PlanError if forward pass, loss and the last layer take more.
+    """
+    if instructions is None or target is None:
+        return found
+    share = min(math.floor(1000 * instructions / found.measured.instructions) / 1000, 1.0)
+    if share < 1:
+        step = prepare(graph, found.scheme, accumulate=accumulate, elastic=True)
+        times = times_of(step.plan, target.isa)
+        try:
+            selector_of(step, RunSettings(elastic=share), USUAL_PERIOD * accumulate, times)
+        except ArgumentError as error:
+            raise PlanError(
+                f"an elastic step takes {found.measured.instructions:,} instructions if nothing is "
+                f"left out, and cannot be kept to {instructions:,} in the mean: {error}"
+            ) from error
+    return replace(found, share=share)
 
 
 def analysis_for(

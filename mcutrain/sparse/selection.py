@@ -47,6 +47,7 @@ class Selection(Shown):
     biases' part. bound: no scheme gains more; optimal: whether this one gains that. binding:
     what keeps the gain from being larger. free: bytes or instructions left of each limit.
     solves, cuts: how often the solver ran, and how many schemes it proposed that did not fit.
+    share: of the time of an elastic step, that keeps the mean step within the limit; None without.
     """
 
     scheme: UpdateScheme
@@ -64,6 +65,7 @@ class Selection(Shown):
     next: Next | None
     solves: int
     cuts: int
+    share: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "free", MappingProxyType(dict(self.free)))
@@ -138,6 +140,7 @@ class Selection(Shown):
             },
             "solves": self.solves,
             "cuts": self.cuts,
+            "elastic_share": self.share,
         }
 
 

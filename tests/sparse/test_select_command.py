@@ -69,6 +69,48 @@ def test_the_flash_of_the_slots_can_be_the_programs(analysis, flags, flash_kib):
     assert found["slots"] == ("off" if flags else "on")
 
 
+def test_of_an_elastic_selection_only_memory_is_limited_and_time_is_a_share(analysis):
+    board = ("--analysis", analysis, "--board", "nucleo-f446re", NO_BUILD, "--sram", "48K")
+    whole = answer(*board, "--elastic")
+    assert whole["elastic_share"] is None
+    limit = int(0.75 * whole["instructions"])
+    found = answer(*board, "--elastic", "--instructions", str(limit))
+    assert found["scheme"] == whole["scheme"]
+    assert found["limits"]["instructions"] is None
+    assert 0.748 < found["elastic_share"] <= limit / whole["instructions"]
+    fixed = answer(*board, "--instructions", str(limit))
+    assert fixed["instructions"] <= limit < found["instructions"]
+    assert fixed["elastic_share"] is None
+    said = run(*board, "--elastic", "--instructions", str(limit)).stdout
+    assert f"{found['elastic_share']:g}" in said
+    plenty = answer(*board, "--elastic", "--instructions", str(2 * whole["instructions"]))
+    assert plenty["elastic_share"] == 1
+
+
+def test_the_plan_of_an_elastic_selection_is_that_of_elastic_firmware(analysis, tmp_path):
+    flags = ("--analysis", analysis, "--board", "nucleo-f446re", NO_BUILD, "--elastic")
+    values = answer(*flags, "-o", str(tmp_path))
+    step = prepare(demo.network(), str(tmp_path / "scheme.toml"), elastic=True)
+    assert step.plan.training.elastic
+    assert step.plan.state_bytes == values["state_bytes"]
+    assert step.plan.arena_bytes == values["arena_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        (("--instructions", "1000000"), 2, "cannot be kept to 1,000,000 in the mean"),
+        (("--sweep", "32K:64K"), 2, "it does not go with --sweep"),
+        (("--finalists", "2", "--data", "x.npz"), 2, "it does not go with --finalists"),
+    ],
+)
+def test_what_an_elastic_selection_cannot_be_is_a_sentence(analysis, flags, code, says):
+    result = run("--analysis", analysis, "--board", "nucleo-f446re", NO_BUILD, "--elastic", *flags)
+    text = " ".join((result.output + str(result.exception)).split())
+    assert says in text
+    assert result.exit_code == code or isinstance(result.exception, PlanError)
+
+
 def test_biases_of_any_bits_gain_no_less(analysis):
     flags = ("--analysis", analysis, "--sram", "40K")
     whole, half, any_bits = (answer(*flags, "--bias-bits", b) for b in ("32", "16", "any"))
