@@ -134,6 +134,17 @@ PORTABLE_DEPTHWISE = ("1", "taps*y.c", Y, f"{Y}*operand.4", f"{Y}*{TAPS}", "taps
 PORTABLE_DEPTHWISE_BACK = (
     "1", "taps*dy.c", "taps", DX, f"{DX}*operand.5", f"dx.pixels*{TAPS}", f"taps*dy.c*{WIDE}",
 )  # fmt: skip
+GROUPED = (
+    "1", Y, "macs", "taps*y.c", f"{Y}*operand.4", f"{Y}*{TAPS}", f"{Y}*requantize.shift.rare",
+)  # fmt: skip
+GROUPED_BACK = (
+    "1", "macs", "taps*dy.c", "taps*groups", "taps", DX, "dx.pixels", f"{DX}*operand.4",
+    f"dx.pixels*{TAPS}", f"{DX}*stage.per_channel",
+)  # fmt: skip
+GROUPED_WEIGHT = (
+    "1", "dy.c", "macs", "taps*dy.c", f"dy.pixels*dy.c*{TAPS}", "dy.pixels*dy.c",
+    "outputs", "outputs*rule.residual_bits=4", "outputs*rule.residual_bits=8",
+)  # fmt: skip
 DEPTHWISE_WEIGHT = (
     "1", "taps*trained_channels", f"{TAPS}*trained_channels", f"dy.pixels*{TAPS}",
     f"{TAPS}*trained_channels*rule.residual_bits=4", "taps*x_columns/4", "taps*channels/4", "taps",
@@ -143,15 +154,18 @@ DEPTHWISE_WEIGHT = (
 PORTABLE = {
     "mct_conv_2d_s8": PORTABLE_CONV,
     "mct_depthwise_conv_2d_s8": PORTABLE_DEPTHWISE,
+    "mct_grouped_conv_2d_s8": GROUPED,
 }
 for _type in ("s8", "s16"):
     PORTABLE |= {
         f"mct_conv_2d_grad_input_{_type}": PORTABLE_CONV_BACK,
         f"mct_depthwise_conv_2d_grad_input_{_type}": PORTABLE_DEPTHWISE_BACK,
+        f"mct_grouped_conv_2d_grad_input_{_type}": GROUPED_BACK,
     }
     for _kind in ("update", "grad"):
         PORTABLE[f"mct_conv_2d_{_kind}_weight_{_type}"] = PORTABLE_CONV_WEIGHT
         PORTABLE[f"mct_depthwise_conv_2d_{_kind}_weight_{_type}"] = DEPTHWISE_WEIGHT
+        PORTABLE[f"mct_grouped_conv_2d_{_kind}_weight_{_type}"] = GROUPED_WEIGHT
 
 # -------------------------------------------------------------------------------------- DSP bodies
 

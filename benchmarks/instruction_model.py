@@ -77,7 +77,7 @@ class Case:
         )
 
 
-MADE = ("made", "modern", "reproducing", "resizing")
+MADE = ("made", "modern", "reproducing", "resizing", "grouped")
 """Networks of tests/cost/networks.py, each with a number."""
 
 CASES = (
@@ -111,6 +111,11 @@ CASES = (
     *(Case(f"made-{i}", "0:0.6") for i in (1, 2, 3)),  # the input's channels cannot be permuted
     *(Case(f"modern-{i}", "full") for i in range(4)),
     *(Case(f"modern-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"grouped-{i}", "full") for i in range(4)),
+    *(Case(f"grouped-{i}", "full", residual_bits=8 * (i - 1)) for i in (1, 2)),
+    *(Case(f"grouped-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"grouped-{i}", "full", accumulate=3) for i in range(4)),
+    *(Case(f"grouped-{i}", "full", gradient_dtype="int16", accumulate=3) for i in range(2)),
     *(Case(f"resizing-{i}", "full") for i in range(4)),
     *(Case(f"resizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(

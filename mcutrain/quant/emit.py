@@ -110,7 +110,7 @@ class Emitter:
         self.node(node, op, tuple(names[i] for i in order))
 
     def sums(self, node: FloatNode, op: Sums) -> None:
-        """A Conv2D or DepthwiseConv2D with its weight and bias."""
+        """A layer with its weight and bias."""
         x, y = self.quantization(node.inputs[0]), self.quantization(node.output)
         w, b, w_scales = op.integers(x.scale)
         scales = tuple(float(s) for s in w_scales)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D, check_groups, groups_of
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_op import FloatOp, Shape, bordered
 
@@ -41,7 +42,7 @@ class Sums(FloatOp):
     low: float = -math.inf
     high: float = math.inf
     channel_axis = 0
-    int8_type: ClassVar[type[Conv2D] | type[DepthwiseConv2D]] = Conv2D
+    int8_type: ClassVar[type[Conv2D] | type[DepthwiseConv2D] | type[GroupedConv2D]] = Conv2D
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -121,7 +122,7 @@ class Sums(FloatOp):
         return math.prod(y) * int(self.w.size) // int(self.w.shape[self.channel_axis])
 
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
-        """A Conv2D or DepthwiseConv2D."""
+        """An int8_type."""
         emitter.sums(node, self)
 
 
@@ -166,6 +167,57 @@ class Conv(Sums):
     def evened(self, spread: Array) -> Array:
         """One scale per output channel: the weights of all inputs share it."""
         weights = np.abs(self.w).max(axis=(0, 1, 2)).astype(np.float64)
+        factor: Array = np.sqrt(spread / np.where(weights > 0, weights, np.nan))
+        return factor
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedConv(Sums):
+    """x: [n, h, w, in]  w: [out, kernel_h, kernel_w, in / groups]  y: [n, rows, columns, out]."""
+
+    int8_type = GroupedConv2D
+
+    def shape(self, *x: Shape) -> Shape:
+        """One channel per weight row."""
+        (image,) = x
+        if len(image) != 4 or len(self.b) != len(self.w):
+            raise ValueError(f"input {image} and weight {self.w.shape} do not fit each other")
+        check_groups(image[3], self.w.shape)
+        return (1, *self.window.output_size(*image[1:3]), len(self.w))
+
+    def scratch(self, *x: Shape) -> int:
+        """The padded image, and the sums of all groups beside each other's."""
+        (image,) = x
+        rows, columns = self.window.output_size(*image[1:3])
+        return bordered(self.window, image) + rows * columns * len(self.w)
+
+    def sums(self, x: Array) -> Array:
+        """Tap by tap, all groups at a time."""
+        groups, out = groups_of(x.shape, self.w.shape), len(self.w)
+        taps = _taps(x, self.window)
+        kernels = self.w.reshape(groups, out // groups, len(taps), -1).astype(np.float32)
+        total: Array = np.zeros((*taps[0].shape[:3], groups, 1, out // groups), np.float32)
+        for i, tap in enumerate(taps):
+            by_group = tap.reshape(*tap.shape[:3], groups, 1, -1)
+            total += by_group @ kernels[:, :, i].transpose(0, 2, 1)
+        return total.reshape(*total.shape[:3], out)
+
+    def after(self, factor: Array, shift: Array) -> Sums:
+        """Columns are multiplied, group by group; the shift goes into the bias."""
+        each = self.w.shape[3]
+        if len(factor) == 1:
+            factor, shift = np.repeat(factor, each), np.repeat(shift, each)
+        rows = len(self.w) // (len(factor) // each)
+        times, more = (np.repeat(v.reshape(-1, each), rows, axis=0) for v in (factor, shift))
+        b = self.b + (self.w.astype(np.float64).sum(axis=(1, 2)) * more).sum(axis=1)
+        w = np.asarray(self.w * times[:, None, None], np.float32)
+        return replace(self, w=w, b=b)
+
+    def evened(self, spread: Array) -> Array:
+        """As of Conv, from the rows of each channel's group."""
+        groups = len(spread) // self.w.shape[3]
+        rows = np.abs(self.w).reshape(groups, -1, self.w.shape[3])
+        weights = rows.max(axis=1).ravel().astype(np.float64)
         factor: Array = np.sqrt(spread / np.where(weights > 0, weights, np.nan))
         return factor
 

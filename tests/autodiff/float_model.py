@@ -23,6 +23,7 @@ from mcutrain.ops.add import Add
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
@@ -79,6 +80,17 @@ def requantized(op: Any, acc: Array) -> Array:
 def _(op: Conv2D, x: Array, w: Array, b: Array) -> Array:
     seen = windows(op, x - op.x_zero_point, 0.0)
     return requantized(op, np.einsum("rsijc,oijc->rso", seen, w)[None] + b)
+
+
+@real.register
+def _(op: GroupedConv2D, x: Array, w: Array, b: Array) -> Array:
+    seen = windows(op, x - op.x_zero_point, 0.0)
+    each, rows = w.shape[3], len(w) * w.shape[3] // x.shape[3]
+    sums = [
+        np.einsum("rsijc,ijc->rs", seen[..., o // rows * each : (o // rows + 1) * each], w[o])
+        for o in range(len(w))
+    ]
+    return requantized(op, np.stack(sums, axis=-1)[None] + b)
 
 
 @real.register

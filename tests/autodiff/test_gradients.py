@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
+from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
+from mcutrain.sparse import find_head
 from tests.autodiff.float_model import QUANTIZED
 from tests.autodiff.measure import (
     cosine,
@@ -19,7 +23,7 @@ from tests.autodiff.measure import (
     raw_training,
     size_ratio,
 )
-from tests.simulation.networks import Network, residual_network, same, samples
+from tests.simulation.networks import Network, raw_updates, residual_network, same, samples
 
 LEAST_COSINE = {"int16": 0.999, "int8": 0.99}
 """int16 keeps 15 bits of the largest element, 7 of them in the sums of biases; int8 keeps 7, and
@@ -46,6 +50,8 @@ MIDDLES: dict[str, Middle] = {
     "conv_2d": lambda net, x: net.conv(x, 5, Window((3, 2), (2, 1), (1, 2), (1, 0, 2, 1))),
     "conv_2d_relu": lambda net, x: net.conv(x, 5, same(3), relu=True),
     "conv_2d_rounds_once": lambda net, x: net.conv(x, 5, rounds_once=True),
+    "grouped_conv_2d": lambda net, x: net.grouped(x, 2, 6, same(3), relu=True),
+    "grouped_conv_2d_strided": lambda net, x: net.grouped(x, 4, 4, same(3, 2)),
     "depthwise_conv_2d": lambda net, x: net.depthwise(x, same(3), relu=True),
     "depthwise_conv_2d_multiplier": lambda net, x: net.depthwise(x, same(3, 2), 2),
     "rescale": lambda net, x: net.relu(x),
@@ -100,6 +106,22 @@ def assert_close(graph: Graph, dtype: str, seed: int = 0) -> None:
 @pytest.mark.parametrize("name", MIDDLES)
 def test_gradients_through_an_operator_agree_with_the_float_model(name: str, dtype: str) -> None:
     assert_close(through(MIDDLES[name]), dtype)
+
+
+def test_columns_of_a_grouped_layer_get_the_gradients_of_the_whole() -> None:
+    """A column is the same channel of each group."""
+    graph = through(lambda net, x: net.grouped(net.conv(x, 6), 2, 4, same(3)))
+    (name,) = (n.inputs[1] for n in graph.nodes if type(n.op).__name__ == "GroupedConv2D")
+    x, labels = samples(graph, 1, CLASSES)
+    updates = raw_updates(graph)
+    updates[name] = replace(updates[name], channels=(0, 2))
+    options = TrainOptions("int16", accumulate=2)
+    head = find_head(graph).name
+    training = differentiate(graph, head, updates, SoftmaxCrossEntropy, options)
+    found = integer_derivatives(training, x, int(labels[0]))[f"{name}.trained"]
+    expected = float_derivatives(graph, x, int(labels[0]))[name][..., [0, 2]]
+    assert cosine(found, expected) > LEAST_COSINE["int16"]
+    assert abs(size_ratio(found, expected) - 1) < SIZE_TOLERANCE
 
 
 @pytest.mark.parametrize("dtype", ["int16", "int8"])

@@ -34,7 +34,7 @@ from tests.boards.projects import (
     lessons,
     simulated_state,
 )
-from tests.cost.networks import resizing
+from tests.cost.networks import grouped, resizing
 from tests.simulation.networks import modern_network, samples
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
@@ -149,8 +149,13 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
 
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
-def test_resized_images_end_with_the_simulations_bits(projects_root, board):
-    step = prepare(resizing(0), "full")
+@pytest.mark.parametrize(
+    ("network", "scheme"),
+    [(resizing, "full"), (grouped, "full"), (grouped, "bias:4,1:0.25,3:0.5")],
+    ids=["resizing", "grouped", "grouped in part"],
+)
+def test_resizes_and_groups_end_with_the_simulations_bits(projects_root, board, network, scheme):
+    step = prepare(network(0), scheme)
     x, y = samples(step.graph, 24, 3)
     simulator = step.simulator(SEED)
     simulator.train(x, y, [RATE] * len(y))

@@ -26,6 +26,20 @@ def depthwise_with_multiplier(net):
     return net.conv("input", 6, 12, 3, 2, group=6)
 
 
+def grouped(net):
+    x = net.op("Relu", net.batch_norm(net.conv("input", 6, 8, group=2, bias=True), 8))
+    return net.conv(net.batch_norm(x, 8), 8, 12, 1, 2, group=4)
+
+
+def grouped_with_one_input_channel_each(net):
+    return net.conv(net.op("Add", "input", net.real(1.5)), 6, 18, 3, group=6)
+
+
+def preprocessing_before_groups(net):
+    mean = net.real([[[0.4]], [[0.5]], [[0.3]], [[0.1]], [[0.2]], [[0.6]]])
+    return net.conv(net.op("Mul", "input", mean), 6, 9, group=3)
+
+
 def same_lower_padding(net):
     w = net.real(net.rng.normal(0, 0.3, (4, 6, 2, 3)))
     return net.op("Conv", "input", w, auto_pad="SAME_LOWER", strides=[2, 2])
@@ -171,6 +185,9 @@ def channel_shuffle_by_transpose(net):
     [
         conv_chain,
         depthwise_with_multiplier,
+        grouped,
+        grouped_with_one_input_channel_each,
+        preprocessing_before_groups,
         same_lower_padding,
         dilated,
         batch_norm_in_front,
@@ -354,8 +371,13 @@ def test_another_function_than_the_files_is_refused(tmp_path):
         compare_with_original(replace(other, path=paths[0]), x)
 
 
-def grouped(net):
-    return net.conv("input", 6, 6, group=2)
+def uneven_groups(net):
+    w = net.real(net.rng.normal(0, 0.3, (8, 2, 3, 3)))
+    return net.op("Conv", "input", w, group=3)
+
+
+def no_groups(net):
+    return net.op("Conv", "input", net.real(np.ones((8, 6, 3, 3))), group=0)
 
 
 def unknown_operator(net):
@@ -393,7 +415,8 @@ def negative_variance(net):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (grouped, "group 2 of 6 channels"),
+        (uneven_groups, r"weight \(8, 2, 3, 3\) does not fit"),
+        (no_groups, "does not fit input"),
         (unknown_operator, r"Einsum \(node '/Einsum_1'\) is not supported; supported are Add"),
         (cast_to_integers, "cast of an activation to int32"),
         (clip_to_nothing, "the limits 2.0 to 1.0 hold nothing"),

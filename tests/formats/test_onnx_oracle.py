@@ -68,14 +68,21 @@ def scale_for(rng, products, x_scale, w_scale):
 def convolutions(draw):
     depthwise = draw(st.booleans())
     channels, out = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    groups = 1 if depthwise else draw(st.sampled_from([1, 1, 2, 3]))
     multiplier = draw(st.integers(1, 2))
     kernel = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
     pads = [draw(st.integers(0, k - 1)) for k in (*kernel, *kernel)]
     auto = draw(st.sampled_from(["NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
     return {
-        "weight": (channels * multiplier, 1, *kernel) if depthwise else (out, channels, *kernel),
-        "channels": channels,
-        "group": channels if depthwise else 1,
+        "weight": (channels * multiplier, 1, *kernel)
+        if depthwise
+        else (
+            groups * out,
+            channels,
+            *kernel,
+        ),
+        "channels": channels * groups,
+        "group": channels if depthwise else groups,
         "size": draw(st.tuples(st.integers(5, 9), st.integers(5, 9))),
         "attributes": {
             "strides": [draw(st.integers(1, 3)), draw(st.integers(1, 3))],

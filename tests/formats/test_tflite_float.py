@@ -144,6 +144,12 @@ def transformer_block(m):
     return m.op("ADD", [m.conv(x, SHAPE), m.x], SHAPE, "AddOptions")
 
 
+def grouped(m):
+    x = m.conv(m.x, (1, 8, 7, 6), channels=2, activation=RELU)
+    x = m.conv(x, (1, 8, 7, 9), (1, 1), channels=2)
+    return m.conv(x, (1, 4, 4, 18), (3, 2), stride=2, channels=1)
+
+
 def resized(m):
     """To other sizes, in all ways."""
     x = m.x
@@ -195,6 +201,7 @@ MAKERS = [
     hard_sigmoid_by_hand,
     activations,
     transformer_block,
+    grouped,
     resized,
     weights_in_fewer_bits,
     flattened_by_its_shape,
@@ -247,7 +254,8 @@ def test_a_float_gelu_becomes_the_int8_one(tmp_path):
             lambda m: m.op("DEQUANTIZE", [m.x], SHAPE, "DequantizeOptions"),
             "dequantizes 'x'; supported are constants",
         ),
-        (lambda m: m.conv(m.x, SHAPE, channels=2), "grouped convolution"),
+        (lambda m: m.conv(m.x, SHAPE, channels=3), "4 input channels and a weight .* no groups"),
+        (lambda m: m.conv(m.x, (1, 8, 7, 3), channels=2), "a weight .* make no groups"),
         (
             lambda m: m.op(
                 "RESIZE_BILINEAR", [m.x, m.integers(0, 4)], SHAPE, "ResizeBilinearOptions"

@@ -19,18 +19,23 @@ def int8(rng, shape):
 
 
 @st.composite
-def convolutions(draw, depthwise=False):
-    """CONV_2D or DEPTHWISE_CONV_2D: padding, stride, dilation, bias or not, one scale or many."""
+def convolutions(draw, depthwise=False, grouped=False):
+    """CONV_2D or DEPTHWISE_CONV_2D: padding, stride, dilation, bias or not, one scale or many.
+
+    grouped: a CONV_2D of two groups or more.
+    """
     rng = np.random.default_rng(draw(seeds))
     size = st.integers(1, 7)
     h, w, channels = draw(size), draw(size), draw(st.integers(1, 5))
+    groups = draw(st.integers(2, 4)) if grouped else 1
+    channels *= groups
     kh, kw = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     padding = draw(st.sampled_from((SAME, VALID)))
     # TFLite's depthwise kernel takes only equal strides
     stride = [draw(st.integers(1, 3))] * 2 if depthwise else [draw(st.integers(1, 3)) for _ in "hw"]
     dilation = [draw(st.integers(1, 3)), draw(st.integers(1, 3))]
     multiplier = draw(st.integers(1, 3))
-    out = channels * multiplier if depthwise else draw(st.integers(1, 6))
+    out = channels * multiplier if depthwise else groups * draw(st.integers(1, 6))
     spans = [(k - 1) * d + 1 for k, d in zip((kh, kw), dilation, strict=True)]
     if padding == VALID:
         h, w = max(h, spans[0]), max(w, spans[1])
@@ -45,7 +50,7 @@ def convolutions(draw, depthwise=False):
     )
     b = TfliteBuilder()
     x = b.tensor("x", (1, h, w, channels), scale=x_scale, zero_point=draw(zero_points))
-    shape = (1, kh, kw, out) if depthwise else (out, kh, kw, channels)
+    shape = (1, kh, kw, out) if depthwise else (out, kh, kw, channels // groups)
     weight = b.constant("w", int8(rng, shape), scale=w_scales, axis=3 if depthwise else 0)
     inputs = [x, weight]
     if draw(st.booleans()) or not depthwise:  # TFLite's CONV_2D insists on a bias
@@ -299,6 +304,7 @@ def activations_alone(draw):
 SINGLE_OPERATORS = {
     "conv_2d": convolutions(),
     "depthwise_conv_2d": convolutions(depthwise=True),
+    "grouped_conv_2d": convolutions(grouped=True),
     "fully_connected": fully_connected(),
     "fully_connected_per_channel": fully_connected(per_channel=True),
     "add": additions(),

@@ -111,6 +111,14 @@ def with_resized_rows() -> Graph:
     return net.graph(net.conv(net.mean(y), 3, rounds_once=True))
 
 
+def with_groups() -> Graph:
+    """Convolutions in groups, strided and dilated."""
+    net = Network((24, 6, 4), 1)
+    y = net.grouped(net.x, 2, 12, same(3, 2), relu=True)
+    y = net.grouped(y, 3, 9, Window((3, 2), (1, 1), (2, 1), (2, 2, 0, 1)))
+    return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
+
+
 def with_two_stems() -> Graph:
     """The second one reads the input when the first has long been computed."""
     net = Network((24, 6, 3), 1)

@@ -28,6 +28,11 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradWeight,
 )
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.grouped_conv_2d import (
+    GroupedConv2D,
+    GroupedConv2DGradInput,
+    GroupedConv2DGradWeight,
+)
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.lookup import Lookup, LookupGradInput
 from mcutrain.ops.loss import OutputRange
@@ -239,6 +244,19 @@ def depthwise(s: Source) -> Sample:
     op = DepthwiseConv2D(g.window, s.integer(-128, 127), requantize(s, outs), s.boolean())
     w = weight(s, (1, *g.window.kernel, outs))
     return Sample.of(op, tensor(s, (1, *g.x, ins)), w, bias(s, outs))
+
+
+def grouped(s: Source) -> tuple[int, int, int]:
+    """Groups, and channels of each: of x, of y."""
+    return s.integer(1, 4), s.choice((1, 2, s.integer(1, 5), 17)), s.choice((1, s.integer(1, 9)))
+
+
+def grouped_conv_2d(s: Source) -> Sample:
+    g, (groups, ins, outs) = geometry(s), grouped(s)
+    stage = requantize(s, groups * outs)
+    op = GroupedConv2D(g.window, s.integer(-128, 127), stage, s.boolean())
+    w = weight(s, (groups * outs, *g.window.kernel, ins))
+    return Sample.of(op, tensor(s, (1, *g.x, groups * ins)), w, bias(s, groups * outs))
 
 
 def add(s: Source) -> Sample:
@@ -477,6 +495,13 @@ def depthwise_grad_input(s: Source) -> Sample:
     return backward(s, x, y, lambda st: DepthwiseConv2DGradInput(st, x, g.window), w)
 
 
+def grouped_grad_input(s: Source) -> Sample:
+    g, (groups, ins, outs) = geometry(s), grouped(s)
+    x, y = (1, *g.x, groups * ins), (1, *g.y, groups * outs)
+    w = weight(s, (groups * outs, *g.window.kernel, ins))
+    return backward(s, x, y, lambda st: GroupedConv2DGradInput(st, x, g.window), w)
+
+
 def leaky_relu(s: Source) -> Sample:
     x_zero_point, y_zero_point, mult, shift, *rest = requantized_pixels(s)
     negative = fixedpoint.quantize_multiplier(factor(s, -12, 0))
@@ -645,6 +670,20 @@ def conv_2d_weight(s: Source) -> Sample:
     )
 
 
+def grouped_weight(s: Source) -> Sample:
+    g, (groups, ins, outs) = geometry(s), grouped(s)
+    zero_point = s.integer(-128, 127)
+    shape = (groups * outs, *g.window.kernel, ins)
+    return trained(
+        s,
+        lambda r: GroupedConv2DGradWeight(r, shape, g.window, zero_point),
+        (tensor(s, (1, *g.x, groups * ins)),),
+        (1, *g.y, groups * outs),
+        weight(s, shape),
+        groups * outs,
+    )
+
+
 def depthwise_weight(s: Source) -> Sample:
     """All channels, or a table of trained ones with the input channels that they need."""
     g, ins, multiplier = geometry(s), channels(s), s.choice((1, 1, 2, 3))
@@ -719,6 +758,9 @@ CASES = (
     Case("depthwise_conv_2d", depthwise),
     Case("depthwise_conv_2d_grad_input", depthwise_grad_input),
     Case("depthwise_conv_2d_weight", depthwise_weight),
+    Case("grouped_conv_2d", grouped_conv_2d),
+    Case("grouped_conv_2d_grad_input", grouped_grad_input),
+    Case("grouped_conv_2d_weight", grouped_weight),
     Case("bias", bias_gradient),
     Case("bias_difference", lambda s: bias_gradient(s, is_whole=False)),
     Case("apply_update_conv", lambda s: apply_update(s, "conv")),
@@ -762,5 +804,7 @@ CASES = (
     Case("conv_2d_weight_wide", widened(conv_2d_weight)),
     Case("depthwise_conv_2d_wide", widened(depthwise)),
     Case("depthwise_conv_2d_weight_wide", widened(depthwise_weight)),
+    Case("grouped_conv_2d_wide", widened(grouped_conv_2d)),
+    Case("grouped_conv_2d_weight_wide", widened(grouped_weight)),
     Case("mul_grad_channels_wide", widened(mul_grad_input)),
 )

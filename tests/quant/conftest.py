@@ -8,11 +8,11 @@ import pytest
 from mcutrain.formats import read_float
 from mcutrain.quant import Quantized
 from tests.cli.conftest import run
-from tests.quant.networks import mobilenet_v3, resnet8
+from tests.quant.networks import grouped_pyramid, mobilenet_v3, resnet8
 
 __all__ = ["run"]
 
-SIZES = {resnet8: 32, mobilenet_v3: 64}
+SIZES = {resnet8: 32, mobilenet_v3: 64, grouped_pyramid: 32}
 
 
 @pytest.fixture(scope="session", params=SIZES, ids=lambda make: make.__name__)

@@ -136,3 +136,26 @@ def mobilenet_v3(path, seed=0):
     x = net.op("Flatten", net.op("GlobalAveragePool", x), axis=1)
     x = net.op("Dropout", net.op("HardSwish", net.gemm(x, 128, 96)))
     return net.save(path, net.gemm(x, 96, 10))
+
+
+def grouped_pyramid(path, seed=0):
+    """Blocks with grouped convolutions, as ResNeXt has them, at two sizes that are added again."""
+    net = OnnxNetwork([1, 3, 32, 32], seed=seed)
+
+    def block(x, channels, groups, stride=1):
+        y = net.op("Relu", net.batch_norm(net.conv(x, channels, 2 * channels, 1), 2 * channels))
+        y = net.conv(y, 2 * channels, 2 * channels, 3, stride, group=groups)
+        y = net.op("Relu", net.batch_norm(y, 2 * channels))
+        return net.batch_norm(net.conv(y, 2 * channels, channels, 1), channels)
+
+    fine = net.op("Relu", net.batch_norm(net.conv("input", 3, 12, 3, 2), 12))
+    fine = net.op("Relu", net.op("Add", fine, block(fine, 12, 3)))
+    coarse = net.op("Relu", block(fine, 12, 4, 2))
+    twice = net.constant(np.array([1, 1, 2, 2], np.float32))
+    wide = net.op("Resize", coarse, "", twice, mode="linear")
+    nearest = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    blocks = net.op("Resize", coarse, "", twice, mode="nearest", **nearest)
+    y = net.op("Concat", net.op("Add", fine, wide), blocks, axis=1)
+    y = net.op("Relu", net.conv(y, 24, 16, group=2, bias=True))
+    y = net.op("Flatten", net.op("GlobalAveragePool", y), axis=1)
+    return net.save(path, net.gemm(y, 16, 10))

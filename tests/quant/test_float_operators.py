@@ -20,7 +20,7 @@ from mcutrain.quant.float_shapes import (
     FloatSoftmax,
     FloatTranspose,
 )
-from mcutrain.quant.float_sums import Conv, DepthwiseConv
+from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv
 
 IMAGE = (1, 4, 4, 3)
 WINDOW = Window((2, 2), (2, 2), padding=(1, 0, 1, 0))
@@ -125,3 +125,26 @@ def test_evened_channels_and_weights_reach_equally_far():
     assert np.isnan(factor[2])  # nothing reads the channel
     depthwise = DepthwiseConv(window, np.ones((1, 1, 1, 3), np.float32), np.zeros(3))
     assert depthwise.evened(spread).tolist() == spread.tolist()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_a_grouped_convolution_is_a_convolution_for_each_group(groups):
+    rng = np.random.default_rng(groups)
+    w = rng.normal(0, 1, (3 * groups, 3, 2, 4)).astype(np.float32)
+    b, x = rng.normal(0, 1, len(w)), rng.normal(0, 1, (2, 5, 6, 4 * groups)).astype(np.float32)
+    spread, factor, shift = (rng.uniform(0.5, 2, 4 * groups) for _ in range(3))
+    window = Window((3, 2))
+    whole = GroupedConv(window, w, b)
+    each = [Conv(window, w[3 * g : 3 * g + 3], b[3 * g : 3 * g + 3]) for g in range(groups)]
+    inputs = np.split(x, groups, axis=3)
+    expected = [op.run(part) for op, part in zip(each, inputs, strict=True)]
+    np.testing.assert_allclose(whole.run(x), np.concatenate(expected, axis=3), rtol=1e-4, atol=1e-4)
+    spreads = np.split(spread, groups)
+    evened = [op.evened(part) for op, part in zip(each, spreads, strict=True)]
+    np.testing.assert_array_equal(whole.evened(spread), np.concatenate(evened))
+    moved = (x * factor + shift).astype(np.float32)
+    after = whole.after(factor, shift).run(x)
+    np.testing.assert_allclose(after, whole.run(moved), rtol=1e-4, atol=1e-4)
+    one = whole.after(factor[:1], shift[:1]).run(x)
+    moved = (x * factor[0] + shift[0]).astype(np.float32)
+    np.testing.assert_allclose(one, whole.run(moved), rtol=1e-4, atol=1e-4)

@@ -21,6 +21,7 @@ from mcutrain.ops.add_channels import AddChannels
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
@@ -77,6 +78,15 @@ class Network:
         w, b, scales = self._weights((outs, *window.kernel, ins), 0, self.type(x).scale, taps)
         y, requantize = self._requantize(x, scales, taps, relu, rounds_once)
         return self._add(Conv2D(window, self.type(x).zero_point, requantize), (x, w, b), y)
+
+    def grouped(
+        self, x: str, groups: int, outs: int, window: Window = POINT, relu: bool = False
+    ) -> str:
+        ins = self.type(x).shape[3] // groups
+        taps = math.prod(window.kernel) * ins
+        w, b, scales = self._weights((outs, *window.kernel, ins), 0, self.type(x).scale, taps)
+        y, requantize = self._requantize(x, scales, taps, relu, False)
+        return self._add(GroupedConv2D(window, self.type(x).zero_point, requantize), (x, w, b), y)
 
     def depthwise(self, x: str, window: Window, multiplier: int = 1, relu: bool = False) -> str:
         outs = self.type(x).shape[3] * multiplier
@@ -236,7 +246,16 @@ def same(kernel: int, stride: int = 1) -> Window:
     return Window((kernel, kernel), (stride, stride), (1, 1), (pad, pad, pad, pad))
 
 
-MODERN = ("twice", "swish", "excitation", "concatenation", "transpose", "difference", "doubled")
+MODERN = (
+    "twice",
+    "swish",
+    "excitation",
+    "concatenation",
+    "transpose",
+    "difference",
+    "doubled",
+    "grouped",
+)
 
 
 def draw_network(s: Source, blocks: int = 3) -> Graph:
@@ -285,6 +304,9 @@ def _modern_block(s: Source, net: Network, x: str, kind: str) -> str:
         return net.transpose(x, 0, *s.choice(((2, 1, 3), (3, 1, 2))))
     if kind == "doubled":
         return net.doubled(net.pool(x, MaxPool2D, same(3, 2)), s.boolean())
+    if kind == "grouped":
+        wide = net.conv(x, s.choice((4, 6)), relu=True)
+        return net.grouped(wide, 2, 2 * s.integer(1, 3), same(3, s.choice((1, 2))), s.boolean())
     if kind == "difference":
         return net.add(net.conv(x, net.type(x).shape[3]), x, -1)
     return net.add(x, x)

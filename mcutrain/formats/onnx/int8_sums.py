@@ -16,6 +16,7 @@ from mcutrain.formats.onnx.scales import MAX_CHANNELS
 from mcutrain.formats.onnx.values import Builder, Source, Value, check_factor
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import Quantization
@@ -57,7 +58,7 @@ class Sums(Source):
     def emit(
         self, builder: Builder, name: str, wanted: Quantization, limits: tuple[int, int]
     ) -> str:
-        """A Conv2D or DepthwiseConv2D with its weight and bias."""
+        """A convolution with its weight and bias."""
         weight, axis = self.weight, self.weight.axis
         w = builder.constant(weight.name, weight.data, weight.scales, axis)
         bias_name = self.bias.name if self.bias else f"{self.name}.bias"
@@ -69,10 +70,15 @@ class Sums(Source):
         if bias is None:
             raise ModelError(f"the sums of node {self.name!r} overflow int32; its scales are wrong")
         b = builder.constant(bias_name, bias, scales, 0)
-        op_type = DepthwiseConv2D if axis == 3 else Conv2D
-        op = op_type(self.window, self.x_quantization.zero_point, stage)
+        op = self._type(builder)(self.window, self.x_quantization.zero_point, stage)
         op_clamped = op.with_channel_limits(*limits)
         return builder.node(self.name, op_clamped, (self.x, w, b), name, wanted)
+
+    def _type(self, builder: Builder) -> type[Conv2D] | type[DepthwiseConv2D] | type[GroupedConv2D]:
+        if self.weight.axis == 3:
+            return DepthwiseConv2D
+        channels = builder.tensors[self.x].type.shape[3]
+        return Conv2D if self.weight.data.shape[3] == channels else GroupedConv2D
 
     def _requantize(self, wanted: Quantization) -> Requantize:
         scales = tuple(s * self.gain for s in self.weight.scales)

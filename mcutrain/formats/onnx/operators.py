@@ -31,6 +31,7 @@ from mcutrain.ops.add_channels import AddChannels
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
@@ -126,6 +127,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     Concatenation: joining.write_concat,
     Conv2D: write_sums.conv_2d,
     DepthwiseConv2D: write_sums.depthwise_conv_2d,
+    GroupedConv2D: write_sums.grouped_conv_2d,
     LeakyRelu: activations.write_leaky_relu,
     Lookup: activations.write_look_up,
     MaxPool2D: pooling.write_pool,

@@ -20,7 +20,7 @@ from mcutrain.formats.onnx.window import window_of
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_sums import Conv, DepthwiseConv
+from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv
 from mcutrain.quant.float_sums import Sums as FloatSums
 
 Array = npt.NDArray[Any]
@@ -34,6 +34,7 @@ class Convolution:
 
     out: int
     kernel: tuple[int, ...]
+    groups: int
     is_depthwise: bool
 
 
@@ -44,16 +45,12 @@ def _convolution(node: OnnxNode[Any]) -> Convolution:
     channels, group = shape[1], node.attributes.integer("group", 1)
     out, per_group = weight[:2]
     depthwise = group == channels and per_group == 1 and group > 1
-    if not depthwise and group != 1:
-        raise node.unsupported(
-            f"group {group} of {channels} channels is not; 1 and {channels} (depthwise) are"
-        )
-    if per_group * group != channels or out % group:
+    if per_group * group != channels or group < 1 or out % group:
         raise node.wrong(f"weight {weight} does not fit input {shape}")
     kernel = tuple(int(k) for k in weight[2:])
     if node.attributes.integers("kernel_shape", kernel) != kernel:
         raise node.wrong(f"kernel_shape differs from the weight's {kernel}")
-    return Convolution(out, kernel, depthwise)
+    return Convolution(out, kernel, group, depthwise)
 
 
 def _factors(node: OnnxNode[Any]) -> tuple[bool, float, float]:
@@ -155,7 +152,8 @@ def float_conv(node: FloatOnnx) -> Placed:
     window = window_of(node, found.kernel, (height, width))
     b = _float_bias(node, 2, found.out)
     as_2d = w.reshape(*w.shape[:2], *window.kernel).astype(np.float32)
-    op: FloatSums = Conv(window, np.ascontiguousarray(as_2d.transpose(0, 2, 3, 1)), b)
+    kind = Conv if found.groups == 1 else GroupedConv
+    op: FloatSums = kind(window, np.ascontiguousarray(as_2d.transpose(0, 2, 3, 1)), b)
     if found.is_depthwise:
         op = DepthwiseConv(window, np.ascontiguousarray(as_2d.transpose(1, 2, 3, 0)), b)
     return node.of_image(op, image)

@@ -15,6 +15,7 @@ from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D, groups_of
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
@@ -49,6 +50,14 @@ def depthwise_conv_2d(w: OnnxWriter, node: Node) -> None:
     assert isinstance(op, DepthwiseConv2D)
     groups = w.type(node.inputs[0]).shape[3]
     _conv(w, node, op.window, op.requantize, (3, 0, 1, 2), groups)
+
+
+def grouped_conv_2d(w: OnnxWriter, node: Node) -> None:
+    """Conv with groups."""
+    op = node.op
+    assert isinstance(op, GroupedConv2D)
+    groups = groups_of(*(w.type(name).shape for name in node.inputs[:2]))
+    _conv(w, node, op.window, op.requantize, (0, 3, 1, 2), groups)
 
 
 def _conv(

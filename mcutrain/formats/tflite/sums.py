@@ -20,10 +20,14 @@ from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node, TensorType
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D, check_groups
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_sums import Conv, DepthwiseConv, Sums
+from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv, Sums
+
+GROUPED_VERSION = 6
+"""The first CONV_2D with groups, as op_version.cc of TFLite has it."""
 
 Array = npt.NDArray[Any]
 
@@ -52,13 +56,13 @@ def _convolution(table: type[Any], kind: type[Sums]) -> Rule:
     def convert(o: Operands) -> None:
         options = o.options(table)
         weight, image = _weight(o, 4, kind), o.image()
-        if kind is Conv and weight[3] != image[3]:
-            raise UnsupportedError(
-                f"{o.where} is a grouped convolution ({image[3]} input channels, {weight[3]} per "
-                "filter); supported are CONV_2D with one group and DEPTHWISE_CONV_2D"
-            )
         window = window_of(o, options, image, (weight[1], weight[2]), _dilation(options))
-        o.emit_sums(kind, window, o.x(), weight, o.activation(options))
+        is_grouped = kind is Conv and weight[3] != image[3]
+        if is_grouped:
+            check_groups(image[3], weight)
+        o.emit_sums(
+            GroupedConv if is_grouped else kind, window, o.x(), weight, o.activation(options)
+        )
 
     return convert
 
@@ -88,6 +92,14 @@ def _write_conv(w: TfliteWriter, node: Node) -> None:
         _write_convolution(w, node, op, ("CONV_2D", "Conv2DOptions"), Conv.channel_axis, {})
 
 
+def _write_grouped(w: TfliteWriter, node: Node) -> None:
+    """CONV_2D, whose filter says how many groups there are."""
+    op = node.op
+    assert isinstance(op, GroupedConv2D)
+    names = ("CONV_2D", "Conv2DOptions")
+    _write_convolution(w, node, op, names, GroupedConv.channel_axis, {})
+
+
 def _write_depthwise(w: TfliteWriter, node: Node) -> None:
     op = node.op
     assert isinstance(op, DepthwiseConv2D)
@@ -105,7 +117,7 @@ def _write_depthwise(w: TfliteWriter, node: Node) -> None:
 def _write_convolution(
     w: TfliteWriter,
     node: Node,
-    op: Conv2D | DepthwiseConv2D,
+    op: Conv2D | DepthwiseConv2D | GroupedConv2D,
     names: tuple[str, str],
     axis: int,
     extra: dict[str, int],
@@ -125,7 +137,8 @@ def _write_convolution(
         "FusedActivationFunction": code,
     }
     parameters = _parameters(w, node, scales, w.type(node.inputs[1]).shape, axis)
-    w.operator(names[0], [x, *parameters], written, Table(names[1], fields))
+    version = GROUPED_VERSION if isinstance(op, GroupedConv2D) else 0
+    w.operator(names[0], [x, *parameters], written, Table(names[1], fields), version)
     w.finish_limits(written, node, stage.low, stage.high)
 
 
@@ -174,7 +187,7 @@ OPERATORS = (
     Entry(
         "CONV_2D",
         _convolution(tflite.Conv2DOptions, Conv),
-        writes={Conv2D: _write_conv},
+        writes={Conv2D: _write_conv, GroupedConv2D: _write_grouped},
         version=3,
     ),
     Entry(

@@ -130,12 +130,20 @@ class TfliteWriter:
     # ------------------------------------------------------------------ operators
 
     def operator(
-        self, code: str, inputs: Sequence[str | int], output: str, options: Table | None = None
+        self,
+        code: str,
+        inputs: Sequence[str | int],
+        output: str,
+        options: Table | None = None,
+        version: int = 0,
     ) -> None:
-        """Append an operator of one output. inputs: names, or numbers that were given out."""
+        """Append an operator of one output. inputs: names, or numbers that were given out.
+
+        version: if it must be a later one than the first that takes int8.
+        """
         numbers = [n if isinstance(n, int) else self.index(n) for n in inputs]
         fields: dict[str, Any] = {
-            "OpcodeIndex": self._code(code, options),
+            "OpcodeIndex": self._code(code, options, version),
             "Inputs": np.array(numbers, np.int32),
             "Outputs": np.array([self.index(output)], np.int32),
         }
@@ -144,8 +152,8 @@ class TfliteWriter:
             fields["BuiltinOptions"] = options
         self.operators.append(Table("Operator", fields))
 
-    def _code(self, name: str, options: Table | None) -> int:
-        version = self.versions[name]
+    def _code(self, name: str, options: Table | None, version: int) -> int:
+        version = max(version, self.versions[name])
         for option, since in SINCE.get(name, {}).items():
             if options is not None and options.get(option):
                 version = max(version, since)

@@ -1,0 +1,4 @@
+#include "mct_grad_s16.h"
+#include "mct_grouped_conv_2d.h"
+
+#include "mct_grouped_conv_2d_grad_input_body.h"

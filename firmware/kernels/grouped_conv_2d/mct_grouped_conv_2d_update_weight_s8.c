@@ -1,0 +1,4 @@
+#include "mct_grad_s8.h"
+#include "mct_grouped_conv_2d.h"
+
+#include "mct_grouped_conv_2d_update_weight_body.h"
