@@ -99,7 +99,7 @@ Pet = Annotated[
         metavar="KIND[:R]",
         help="Parameter-efficient training: put these modules beside frozen layers, as `mcutrain "
         "augment` does, and train them, besides what --scheme names: adapter:R, lora:R, lora-fa:R, "
-        "gain; also bias and linear, which need none.",
+        "lite:K, gain; also bias and linear, which need none.",
         show_default=False,
     ),
 ]

@@ -112,8 +112,9 @@ class Graft:
         scales: Sequence[float],
         bias: Array,
         y: tuple[float, int],
+        window: Window = POINT,
     ) -> str:
-        """A 1×1 convolution, or a depthwise one if w is [1, 1, 1, c]; its output's name.
+        """A convolution, of gains a depthwise one; its output's name.
 
         w: int8, scales of its output channels. bias: real numbers. y: scale and zero point.
         """
@@ -130,7 +131,7 @@ class Graft:
             self.constant(part.bias, TensorType((), "int32", tuple(sums), 0, 0), b),
         )
         make = DepthwiseConv2D if is_depthwise else Conv2D
-        return self.node(part.name, make(POINT, kind.zero_point, stage), inputs, *y)
+        return self.node(part.name, make(window, kind.zero_point, stage), inputs, *y)
 
     def note(
         self, kind: str, place: str, rank: int, first: int, weights: int, trained: int

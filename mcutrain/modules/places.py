@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mcutrain.errors import SchemeError, did_you_mean
 from mcutrain.ir.graph import Graph, Node
-from mcutrain.modules.spec import ModuleSpec
+from mcutrain.modules.spec import LITE, ModuleSpec
 from mcutrain.ops.add import Add
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
@@ -17,6 +17,7 @@ WHERE = {
     "adapter": "it has no residual addition and no linear projection before its head",
     "lora": "it has no 1×1 convolution and no fully connected layer before its head",
     "lora-fa": "it has no 1×1 convolution and no fully connected layer before its head",
+    "lite": "it has no block between ends of others, of the same size or half of it",
     "gain": "it has no convolution before its head",
 }
 """Why a network has no place for a kind."""
@@ -25,7 +26,8 @@ WHERE = {
 def places_of(graph: Graph, spec: ModuleSpec) -> tuple[Node, ...]:
     """The nodes that modules of this kind stand at, in execution order.
 
-    Without names: for an adapter the ends of blocks (see trunk_ends), for a low-rank update the 1×1
+    Without names: for an adapter the ends of blocks (see trunk_ends), for a
+    lite residual those of blocks with a known input (see blocks_of), for a low-rank update the 1×1
     convolutions and fully connected layers, for a gain all convolutions, the head never. Raises
     SchemeError if there are none, for names that are none of these, and for a model that has
     modules already.
@@ -63,6 +65,34 @@ def trunk_ends(graph: Graph) -> tuple[Node, ...]:
     return tuple(found)
 
 
+def blocks_of(graph: Graph) -> dict[str, str]:
+    """The blocks that keep an image's size or halve it: name of the last node → the tensor read.
+
+    That is the operand of the addition that skips the block, or what the block before ends in.
+    """
+    before: dict[str, set[str]] = {}
+    for node in graph.nodes:
+        known = [{name, *before.get(name, ())} for name in node.inputs]
+        before.update(dict.fromkeys(node.outputs, set().union(*known)))
+    found, previous = {}, ""
+    for node in trunk_ends(graph):
+        x, y = previous, node.outputs[0]
+        for one, other in (node.inputs[:2], node.inputs[1::-1]):
+            if isinstance(node.op, Add) and one in before.get(other, ()):
+                x = one
+        if x in before[y] and _halving(graph, x, y) is not None:
+            found[node.name] = x
+        previous = y
+    return found
+
+
+def _halving(graph: Graph, x: str, y: str) -> int | None:
+    """The stride from x to y: 1 or 2, the same along both axes; None if it is neither."""
+    (_, *size, _), (_, *new, _) = graph.tensors[x].type.shape, graph.tensors[y].type.shape
+    strides = [s for s in (1, 2) if [-(-n // s) for n in size] == new]
+    return strides[0] if strides else None
+
+
 def _usual(graph: Graph, kind: str) -> tuple[Node, ...]:
     return trunk_ends(graph) if kind == "adapter" else _possible(graph, kind)
 
@@ -72,6 +102,9 @@ def _possible(graph: Graph, kind: str) -> tuple[Node, ...]:
     before = _before_head(graph)
     if kind == "adapter":
         return tuple(n for n in before if isinstance(n.op, Add | Conv2D | DepthwiseConv2D))
+    if kind == LITE:
+        blocks = blocks_of(graph)
+        return tuple(n for n in before if n.name in blocks)
     if kind == "gain":
         return tuple(n for n in before if isinstance(n.op, Conv2D | DepthwiseConv2D))
     return tuple(n for n in before if isinstance(n.op, Conv2D) and n.op.window.kernel == (1, 1))

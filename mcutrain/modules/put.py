@@ -8,6 +8,9 @@ adapter   y = x + up(relu(down x)), Houlsby et al. 2019, arXiv 1902.00751, of 1�
 lora      y = requantize([W | B]·concat(x, A x) + b), Hu et al. 2021, arXiv 2106.09685: the update
           B·A is an addend of the sums before they are requantized, once. B is 0 on W's scales.
 lora-fa   The same with a frozen A, Zhang et al. 2023, arXiv 2308.03303.
+lite      y = main + up2(W2·relu(W1·pool2(x))), the lite residual of TinyTL, Cai et al. 2020, arXiv
+          2007.11622, section 3.2, beside the block that computes main from x, without its
+          normalization and with W2 = 0 in the place of a last factor 0. W1 has the block's stride.
 gain      y = g·x by channel; a weight of 64 at a scale of 1/64 is exactly 1, and so is the
           multiplier 1/64 that follows from it.
 """
@@ -25,10 +28,12 @@ from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.modules.graft import Augmented, Graft, quantized_rows, single
 from mcutrain.modules.observe import Observed, directions, ranges
-from mcutrain.modules.places import places_of
-from mcutrain.modules.spec import ModuleSpec
+from mcutrain.modules.places import blocks_of, places_of
+from mcutrain.modules.sizes import halved, halved_size, larger
+from mcutrain.modules.spec import EXPANDS, LITE, ModuleSpec
 from mcutrain.ops.add import Add
 from mcutrain.ops.concatenation import Concatenation
+from mcutrain.ops.pooling import AveragePool2D
 from mcutrain.quant import multipliers
 from mcutrain.sparse.module_names import ModulePart
 
@@ -38,6 +43,8 @@ FILLED = 0.9
 """Of the int8 range, that a projection fills on calibration samples; the rest is for others."""
 COARSEST = 1 / 16
 """Scale of a projection's weights at most: what hardly varies is not blown up to fill a range."""
+MOST_ROWS = 20_000
+"""Patches of a lite residual's input that directions and ranges follow from."""
 GAIN = 64
 """The integer that is a gain of 1; the largest gain is 127 / 64."""
 LOWEST, HIGHEST = -128, 127
@@ -50,6 +57,8 @@ def observed_tensors(graph: Graph, specs: Sequence[ModuleSpec]) -> tuple[str, ..
         for node in places_of(graph, spec):
             if spec.kind == "adapter":
                 names.append(node.outputs[0])
+            elif spec.kind == LITE:
+                names.append(blocks_of(graph)[node.name])
             elif spec.kind != "gain":
                 names.append(node.inputs[0])
             _check_rank(graph, spec, node)
@@ -74,14 +83,12 @@ def augment(
         own = wanted.get(node.name, [])
         for spec in own:
             if spec.kind in INTO:
-                read = INTO[spec.kind](graft, spec, read, observed[node.inputs[0]], seed + i)
+                read = INTO[spec.kind](graft, spec, node, observed, seed + i)
         graft.nodes.append(read)
         for spec in own:
             if spec.kind in BEHIND:
                 y = node.outputs[0]
-                graft.now[y] = BEHIND[spec.kind](
-                    graft, spec, node, observed.get(y, np.zeros(0)), seed + i
-                )
+                graft.now[y] = BEHIND[spec.kind](graft, spec, node, observed, seed + i)
     return graft.result()
 
 
@@ -96,12 +103,13 @@ def _check_rank(graph: Graph, spec: ModuleSpec, node: Node) -> None:
         )
 
 
-def _adapter(graft: Graft, spec: ModuleSpec, node: Node, observed: Array, seed: int) -> str:
+def _adapter(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> str:
     """Behind the end of a block."""
     first, x = len(graft.nodes), graft.now.get(node.outputs[0], node.outputs[0])
     kind = graft.type(x)
     down, up = (ModulePart(node.name, spec.kind, part) for part in ("down", "up"))
-    rows, bias = _one_sided(observed, kind, spec, seed)
+    seen = _flat(observed[node.outputs[0]])
+    rows, bias = _one_sided(seen, kind, spec.rank, spec.start, seed)
     w, scales = quantized_rows(rows)
     hidden = graft.layer(down, x, w, scales, bias, (kind.scale, LOWEST))
     channels = kind.shape[-1]
@@ -117,14 +125,15 @@ def _adapter(graft: Graft, spec: ModuleSpec, node: Node, observed: Array, seed: 
     return graft.node(f"{node.name}/module.{spec.kind}", total, (x, y), *own)
 
 
-def _lora(graft: Graft, spec: ModuleSpec, node: Node, observed: Array, seed: int) -> Node:
+def _lora(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> Node:
     """The layer with more columns, and what they read in front of it."""
     first = len(graft.nodes)
-    x, weight, _ = node.inputs
+    x, weight, bias_name = graft.reading(node).inputs
     kind, w = graft.type(x), graft.tensors[weight]
     assert w.data is not None
     part = ModulePart(node.name, spec.kind, "a")
-    rows, bias = _two_sided(observed, kind, spec, seed)
+    seen = _flat(observed[node.inputs[0]])
+    rows, bias = _two_sided(seen, kind, spec.rank, spec.start, seed)
     a, scales = quantized_rows(rows)
     same = (kind.scale, kind.zero_point)
     z = graft.layer(part, x, a, scales, bias, same)
@@ -137,10 +146,57 @@ def _lora(graft: Graft, spec: ModuleSpec, node: Node, observed: Array, seed: int
     positions = graft.graph.tensors[node.outputs[0]].type.elements // outs
     last = graft.modules[-1]
     graft.modules[-1] = replace(last, macs=last.macs + positions * outs * spec.rank)
-    return replace(node, inputs=(joined, *node.inputs[1:]))
+    return replace(node, inputs=(joined, weight, bias_name))
 
 
-def _gain(graft: Graft, spec: ModuleSpec, node: Node, observed: Array, seed: int) -> str:
+def _lite(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> str:
+    """Beside a block, behind its end."""
+    first, source = len(graft.nodes), blocks_of(graft.graph)[node.name]
+    x, main = (graft.now.get(name, name) for name in (source, node.outputs[0]))
+    kind, trunk = graft.type(x), graft.type(main)
+    parts = {p: ModulePart(node.name, spec.kind, p) for p in ("pool", "first", "second", "large")}
+    pool = AveragePool2D(halved(kind.shape, 2))
+    small = graft.node(parts["pool"].name, pool, (x,), kind.scale, kind.zero_point)
+    shape = graft.type(small).shape
+    stride = 1 if halved_size(trunk.shape) == shape[1:3] else 2
+    window = halved(shape, spec.kernel, stride)
+    hidden = max(1, round(EXPANDS[spec.expand] * kind.shape[-1]))
+    seen = np.concatenate(
+        [
+            window.patches(pool.reference(one[None])[0], kind.zero_point).reshape(-1, taps)
+            for taps in (spec.kernel**2 * kind.shape[-1],)
+            for one in observed[source]
+        ]
+    )
+    rows, bias = _one_sided(_drawn(seen, seed), kind, hidden, spec.start, seed)
+    w, scales = quantized_rows(rows)
+    w = w.reshape(hidden, spec.kernel, spec.kernel, kind.shape[-1])
+    y = graft.layer(parts["first"], small, w, scales, bias, (kind.scale, LOWEST), window)
+    channels = trunk.shape[-1]
+    step = single(trunk.scale / kind.scale / (HIGHEST - LOWEST))
+    zeros = np.zeros((channels, 1, 1, hidden), np.int8)
+    own = (trunk.scale, trunk.zero_point)
+    y = graft.layer(
+        parts["second"], y, zeros, (step,) * channels, np.zeros(channels), (trunk.scale, 0)
+    )
+    if graft.type(y).shape != trunk.shape:
+        large = larger(graft.type(y).shape, trunk.shape, spec.up)
+        y = graft.node(parts["large"].name, large, (y,), trunk.scale, 0)
+    total = Add(*multipliers.add_scales(own, (trunk.scale, 0), own))
+    weights = w.size + zeros.size
+    graft.note(spec.kind, node.name, hidden, first, weights, weights + hidden + channels)
+    return graft.node(f"{node.name}/module.{spec.kind}", total, (main, y), *own)
+
+
+def _drawn(rows: Array, seed: int) -> Array:
+    """At most MOST_ROWS of them."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    found: Array = rows[np.random.default_rng(seed).choice(len(rows), MOST_ROWS, replace=False)]
+    return found
+
+
+def _gain(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> str:
     """Behind a convolution."""
     first, x = len(graft.nodes), graft.now.get(node.outputs[0], node.outputs[0])
     kind = graft.type(x)
@@ -153,24 +209,30 @@ def _gain(graft: Graft, spec: ModuleSpec, node: Node, observed: Array, seed: int
     return y
 
 
-BEHIND: Mapping[str, Callable[[Graft, ModuleSpec, Node, Array, int], str]] = {
+BEHIND: Mapping[str, Callable[[Graft, ModuleSpec, Node, Observed, int], str]] = {
     "adapter": _adapter,
+    LITE: _lite,
     "gain": _gain,
 }
 """Kinds that stand behind a node."""
-INTO: Mapping[str, Callable[[Graft, ModuleSpec, Node, Array, int], Node]] = {
+INTO: Mapping[str, Callable[[Graft, ModuleSpec, Node, Observed, int], Node]] = {
     "lora": _lora,
     "lora-fa": _lora,
 }
 """Kinds that change a node."""
 
 
+def _flat(values: Array) -> Array:
+    """Every pixel by itself: [n, channels]."""
+    return values.reshape(-1, values.shape[-1])
+
+
 def _projected(
-    observed: Array, kind: TensorType, spec: ModuleSpec, seed: int
+    x: Array, kind: TensorType, rank: int, start: str, seed: int
 ) -> tuple[Array, Array, Array]:
     """Directions, [rank, channels], and the range of each on the samples, in steps of kind's."""
-    x = observed.reshape(-1, observed.shape[-1]).astype(np.float64) - kind.zero_point
-    rows = directions(x, spec.rank, spec.start, seed)
+    x = x.astype(np.float64) - kind.zero_point
+    rows = directions(x, rank, start, seed)
     return rows, *ranges(x @ rows.T)
 
 
@@ -182,22 +244,18 @@ def _filling(rows: Array, spans: Array, steps: float) -> Array:
     return found
 
 
-def _two_sided(
-    observed: Array, kind: TensorType, spec: ModuleSpec, seed: int
-) -> tuple[Array, Array]:
+def _two_sided(x: Array, kind: TensorType, rank: int, start: str, seed: int) -> tuple[Array, Array]:
     """Weights and real bias whose sums lie in the middle of int8, on the scale of `kind`."""
-    rows, low, high = _projected(observed, kind, spec, seed)
+    rows, low, high = _projected(x, kind, rank, start, seed)
     scaled = _filling(rows, high - low, FILLED * (HIGHEST - LOWEST))
     factors = np.linalg.norm(scaled, axis=1)
     middle = (LOWEST + HIGHEST) / 2 - kind.zero_point
     return scaled, (middle - factors * (low + high) / 2) * kind.scale
 
 
-def _one_sided(
-    observed: Array, kind: TensorType, spec: ModuleSpec, seed: int
-) -> tuple[Array, Array]:
+def _one_sided(x: Array, kind: TensorType, rank: int, start: str, seed: int) -> tuple[Array, Array]:
     """The same for a ReLU: half of the range is above 0."""
-    rows, low, high = _projected(observed, kind, spec, seed)
+    rows, low, high = _projected(x, kind, rank, start, seed)
     scaled = _filling(rows, (high - low) / 2, FILLED * (HIGHEST - LOWEST))
     factors = np.linalg.norm(scaled, axis=1)
     return scaled, -factors * (low + high) / 2 * kind.scale

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mcutrain.errors import SchemeError, did_you_mean
 
 RANKED = ("adapter", "lora", "lora-fa")
-"""Kinds that take a number."""
-KINDS = (*RANKED, "gain")
+"""Kinds that take a number of channels."""
+LITE = "lite"
+KERNELS = (1, 3, 5)
+KINDS = (*RANKED, LITE, "gain")
 NOT_MODULES = {
     "bias": "biases are there already: leave out modules, and train with --scheme bias:K",
     "linear": "the classifier is there already: leave out modules, and train with --scheme head",
     "head": "the classifier is there already: leave out modules, and train with --scheme head",
 }
 STARTS = ("principal", "random")
+UPS = ("nearest", "bilinear")
+EXPANDS = {"1/4": 0.25, "1/2": 0.5, "1": 1.0}
 OPTIONS = ("at", "start")
-EXAMPLE = "adapter:R, lora:R, lora-fa:R or gain, joined by commas, each with ,at=PLACES"
+LITE_OPTIONS = (*OPTIONS, "expand", "up")
+EXAMPLE = "adapter:R, lora:R, lora-fa:R, lite:K or gain, joined by commas, each with ,at=PLACES"
 MOST_RANK = 4096
 
 
@@ -27,7 +32,9 @@ class ModuleSpec:
 
     rank: hidden channels, or the rank of the update; 0 where the kind has none. last: at the last
     so many places only; None is all. names: at these nodes only, by name or layer number. start:
-    the fixed or first projection: principal directions of its input, or random ones.
+    the fixed or first projection: principal directions of its input, or random ones. Of a lite
+    residual: kernel, its first convolution's; expand: hidden channels, of EXPANDS, relative to
+    those it reads; up: how it becomes as large as the block's output, of UPS.
     """
 
     kind: str
@@ -35,11 +42,16 @@ class ModuleSpec:
     last: int | None = None
     names: tuple[str, ...] = ()
     start: str = "principal"
+    kernel: int = 0
+    expand: str = "1/4"
+    up: str = "nearest"
 
     @property
     def text(self) -> str:
         """As parse_modules reads it."""
-        number = f":{self.rank}" if self.rank else ""
+        number = f":{self.rank or self.kernel}" if self.rank or self.kernel else ""
+        if self.kernel:
+            number += f",expand={self.expand},up={self.up}"
         places = f",at=last:{self.last}" if self.last is not None else ""
         places = f",at={'+'.join(self.names)}" if self.names else places
         return self.kind + number + places + (",start=random" if self.start == "random" else "")
@@ -49,7 +61,8 @@ def parse_modules(text: str) -> tuple[ModuleSpec, ...]:
     """Modules from text. Raises SchemeError.
 
     KIND[:NUMBER], joined by commas; what follows a kind as OPTION=VALUE is of that kind: at=last:K
-    or at=LAYER+LAYER+…, start=principal or random. Each kind once.
+    or at=LAYER+LAYER+…, start=principal or random, of lite also expand=1/4, 1/2 or 1, and
+    up=nearest or bilinear. Each kind once.
     """
     found: list[tuple[str, dict[str, str]]] = []
     for part in text.split(","):
@@ -81,15 +94,30 @@ def _spec(text: str, what: str, options: dict[str, str]) -> ModuleSpec:
         if not re.fullmatch(r"[1-9]\d{0,3}", number) or int(number) > MOST_RANK:
             raise _wrong(text, f"{kind} needs a number from 1 to {MOST_RANK}, as in {kind}:4")
         rank = int(number)
-    elif what != kind:
+    elif kind != LITE and what != kind:
         raise _wrong(text, f"{kind} takes no number")
-    for option in options.keys() - set(OPTIONS):
-        raise _wrong(text, f"there is no option {option!r}{did_you_mean(option, OPTIONS)}")
-    start = options.get("start", STARTS[0])
-    if start not in STARTS:
-        raise _wrong(text, f"start is {start!r}; it is {' or '.join(STARTS)}")
+    known = LITE_OPTIONS if kind == LITE else OPTIONS
+    for option in sorted(options.keys() - set(known)):
+        raise _wrong(text, f"{kind} has no option {option!r}{did_you_mean(option, known)}")
     last, names = _places(text, options.get("at"))
-    return ModuleSpec(kind, rank, last, names, start)
+    spec = ModuleSpec(kind, rank, last, names, _one_of(text, options, "start", STARTS))
+    if kind != LITE:
+        return spec
+    if number not in map(str, KERNELS):
+        raise _wrong(text, "lite needs the size of its first convolution, 1, 3 or 5, as in lite:3")
+    expand, up = (
+        _one_of(text, options, "expand", tuple(EXPANDS)),
+        _one_of(text, options, "up", UPS),
+    )
+    return replace(spec, kernel=int(number), expand=expand, up=up)
+
+
+def _one_of(text: str, options: dict[str, str], option: str, values: tuple[str, ...]) -> str:
+    """What an option says, or the first of the values."""
+    found = options.get(option, values[0])
+    if found not in values:
+        raise _wrong(text, f"{option} is {found!r}; it is {' or '.join(values)}")
+    return found
 
 
 def _places(text: str, at: str | None) -> tuple[int | None, tuple[str, ...]]:

@@ -29,6 +29,8 @@ class Trained:
 TRAINED: Mapping[tuple[str, str], Trained] = {
     ("adapter", "down"): Trained(True, True),
     ("adapter", "up"): Trained(True, True, True),
+    ("lite", "first"): Trained(True, True),
+    ("lite", "second"): Trained(True, True, True),
     ("lora", PROJECTION): Trained(True, False),
     ("lora-fa", PROJECTION): Trained(False, False),
     ("gain", "factor"): Trained(True, False, True),

@@ -15,14 +15,15 @@ from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.modules import parse_modules, places_of
+from mcutrain.modules.places import blocks_of
 from mcutrain.modules.put import COARSEST
 from mcutrain.ops.add import Add
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.quant import multipliers
 from mcutrain.sparse.modules import added_columns, modules_of
-from tests.modules.graphs import KINDS, augmented, learnt
+from tests.modules.graphs import KINDS, augmented, learnt, single_precision
 from tests.ops.drawing import Source, drawn
-from tests.simulation.networks import draw_network, residual_network, samples
+from tests.simulation.networks import Network, draw_network, residual_network, same, samples
 from tests.trained.networks import classifier
 
 NETWORKS = (
@@ -44,9 +45,12 @@ def outputs(graph: Graph, x: np.ndarray) -> np.ndarray:
 def draw_augmented(s: Source) -> tuple[Graph, Graph] | None:
     """A network without and with modules; None where it has no place for them."""
     graph, seed = draw_network(s), s.integer(0, 99)
-    kind = s.choice(("adapter", "lora", "lora-fa", "gain"))
+    kind = s.choice(("adapter", "lora", "lora-fa", "lite", "gain"))
     number = "" if kind == "gain" else f":{s.integer(1, 2)}"
     more = "" if not s.boolean() else ",start=random"
+    if kind == "lite":
+        number = f":{s.choice((1, 3, 5))}"
+        more += f",expand={s.choice(('1/4', '1/2', '1'))},up={s.choice(('nearest', 'bilinear'))}"
     try:
         return graph, augmented(graph, f"{kind}{number}{more}", seed).graph
     except SchemeError:
@@ -168,6 +172,35 @@ def test_places_are_the_ends_of_blocks() -> None:
     assert last.name == "node6"
 
 
+@pytest.mark.parametrize(
+    ("size", "stride"), [(7, 1), (8, 1), (8, 2), (7, 2), (5, 2), (2, 2), (1, 1)]
+)
+@pytest.mark.parametrize("up", ["nearest", "bilinear"])
+def test_lite_residuals_fit_blocks_of_all_sizes(
+    tmp_path: Path, size: int, stride: int, up: str
+) -> None:
+    """Half the image of what the block reads, half of what it makes; the file says the same."""
+    net = Network((size, size, 3), 0)
+    x = net.conv(net.x, 4)
+    y = net.depthwise(net.conv(x, 8, relu=True), same(3, stride), relu=True)
+    plain = single_precision(net.graph(net.conv(net.mean(net.conv(y, 4)), 3)))
+    graph = augmented(plain, f"lite:3,expand=1,up={up}").graph
+    (first, second) = (m.layer.node.outputs[0] for m in modules_of(graph))
+    after = -(-size // stride)
+    for name in (first, second):
+        assert graph.tensors[name].type.shape[1:3] == (-(-after // 2), -(-after // 2))
+    seen, _ = samples(plain, 3, 2)
+    np.testing.assert_array_equal(outputs(graph, seen), outputs(plain, seen))
+    for suffix in (".tflite", ".onnx"):
+        write(graph, tmp_path / f"lite{suffix}")
+        assert difference(graph, load(tmp_path / f"lite{suffix}")) == ""
+
+
+def test_blocks_read_what_skips_them_or_what_the_block_before_made() -> None:
+    graph = residual_network()
+    assert blocks_of(graph) == {"node6": graph.nodes[2].outputs[0]}
+
+
 @pytest.mark.shared
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
@@ -175,10 +208,10 @@ def test_new_modules_change_no_bit_of_published_networks(shared: Path, name: str
     plain = load(shared / "models" / name)
     x, _ = samples(plain, 2, 2)
     expected = outputs(plain, x)
-    for text in ("adapter:4", "lora:3", "lora-fa:3", "gain"):
+    for text in ("adapter:4", "lora:3", "lora-fa:3", "gain", "lite:3"):
         try:
             found = augmented(plain, text)
         except SchemeError:  # no place for adapters
-            assert text == "adapter:4"
+            assert text in ("adapter:4", "lite:3")
             continue
         np.testing.assert_array_equal(outputs(found.graph, x), expected)

@@ -38,7 +38,7 @@ def trained_names(graph: Graph) -> set[str]:
     names = {head.weight, head.bias, *added_columns(graph)}
     for module in modules_of(graph):
         kind, part = module.part.kind, module.part.part
-        if kind == "adapter":
+        if kind in ("adapter", "lite"):
             names |= {module.layer.weight, module.layer.bias}
         elif (kind, part) in (("lora", "a"), ("gain", "factor")):
             names.add(module.layer.weight)
@@ -72,7 +72,15 @@ def test_training_moves_nothing_else(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seed"),
-    [("adapter:2", 1), ("lora:2", 2), ("lora-fa:2", 2), ("gain", 1), ("lora:2,start=random", 1)],
+    [
+        ("adapter:2", 1),
+        ("lora:2", 2),
+        ("lora-fa:2", 2),
+        ("gain", 1),
+        ("lora:2,start=random", 1),
+        ("lite:3", 1),
+        ("lite:3,expand=1,up=bilinear", 1),
+    ],
 )
 def test_gradients_through_modules_agree_with_the_float_model(text: str, seed: int) -> None:
     """seed: of what they have learnt, such that no gradient is so small that few bits are left."""
