@@ -15,6 +15,7 @@ from mcutrain.ir.op import Op
 from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.shown import Record, Shown
@@ -114,7 +115,7 @@ class Graft:
         y: tuple[float, int],
         window: Window = POINT,
     ) -> str:
-        """A convolution, of gains a depthwise one; its output's name.
+        """A convolution, of gains a depthwise one, in groups if w reads fewer channels; its output.
 
         w: int8, scales of its output channels. bias: real numbers. y: scale and zero point.
         """
@@ -130,7 +131,8 @@ class Graft:
             self.constant(part.weight, TensorType((), "int8", tuple(scales), 0, axis), w),
             self.constant(part.bias, TensorType((), "int32", tuple(sums), 0, 0), b),
         )
-        make = DepthwiseConv2D if is_depthwise else Conv2D
+        is_grouped = not is_depthwise and w.shape[3] != kind.shape[3]
+        make = DepthwiseConv2D if is_depthwise else GroupedConv2D if is_grouped else Conv2D
         return self.node(part.name, make(window, kind.zero_point, stage), inputs, *y)
 
     def note(

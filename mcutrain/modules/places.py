@@ -10,9 +10,11 @@ from mcutrain.modules.spec import LITE, ModuleSpec
 from mcutrain.ops.add import Add
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.sparse.layers import all_layers_of, find_head
 from mcutrain.sparse.modules import modules_of
 
+CONVOLUTIONS = (Conv2D, DepthwiseConv2D, GroupedConv2D)
 WHERE = {
     "adapter": "it has no residual addition and no linear projection before its head",
     "lora": "it has no 1×1 convolution and no fully connected layer before its head",
@@ -101,12 +103,12 @@ def _possible(graph: Graph, kind: str) -> tuple[Node, ...]:
     """All that can be named."""
     before = _before_head(graph)
     if kind == "adapter":
-        return tuple(n for n in before if isinstance(n.op, Add | Conv2D | DepthwiseConv2D))
+        return tuple(n for n in before if isinstance(n.op, (Add, *CONVOLUTIONS)))
     if kind == LITE:
         blocks = blocks_of(graph)
         return tuple(n for n in before if n.name in blocks)
     if kind == "gain":
-        return tuple(n for n in before if isinstance(n.op, Conv2D | DepthwiseConv2D))
+        return tuple(n for n in before if isinstance(n.op, CONVOLUTIONS))
     return tuple(n for n in before if isinstance(n.op, Conv2D) and n.op.window.kernel == (1, 1))
 
 

@@ -93,9 +93,16 @@ def augment(
 
 
 def _check_rank(graph: Graph, spec: ModuleSpec, node: Node) -> None:
-    """Raises SchemeError for more directions than there are channels."""
+    """Raises SchemeError for more directions or groups than there are channels for."""
     read = node.outputs[0] if spec.kind == "adapter" else node.inputs[0]
+    if spec.kind == LITE:
+        read = blocks_of(graph)[node.name]
     channels = graph.tensors[read].type.shape[-1]
+    if spec.groups > 1 and (channels % spec.groups or channels == spec.groups):
+        raise SchemeError(
+            f"{spec.text}: the block that ends in {node.name!r} reads {channels} channels, which "
+            f"are not {spec.groups} groups of several: take other groups, or other places (at=)"
+        )
     if spec.rank > channels:
         raise SchemeError(
             f"{spec.text}: {node.name!r} has {channels} channels there, fewer than {spec.rank}: "
@@ -160,32 +167,38 @@ def _lite(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: 
     shape = graft.type(small).shape
     stride = 1 if halved_size(trunk.shape) == shape[1:3] else 2
     window = halved(shape, spec.kernel, stride)
-    hidden = max(1, round(EXPANDS[spec.expand] * kind.shape[-1]))
-    seen = np.concatenate(
-        [
-            window.patches(pool.reference(one[None])[0], kind.zero_point).reshape(-1, taps)
-            for taps in (spec.kernel**2 * kind.shape[-1],)
-            for one in observed[source]
-        ]
-    )
-    rows, bias = _one_sided(_drawn(seen, seed), kind, hidden, spec.start, seed)
-    w, scales = quantized_rows(rows)
-    w = w.reshape(hidden, spec.kernel, spec.kernel, kind.shape[-1])
+    taps = (spec.kernel, spec.kernel, kind.shape[-1])
+    patches = [
+        window.patches(pool.reference(one[None])[0], kind.zero_point).reshape(-1, *taps)
+        for one in observed[source]
+    ]
+    seen = _drawn(np.concatenate(patches), seed)
+    own = taps[2] // spec.groups
+    each = max(1, round(EXPANDS[spec.expand] * own))
+    made = [
+        _one_sided(
+            seen[..., g * own : (g + 1) * own].reshape(len(seen), -1), kind, each, spec.start, seed
+        )
+        for g in range(spec.groups)
+    ]
+    w, scales = quantized_rows(np.concatenate([rows for rows, _ in made]))
+    bias, hidden = np.concatenate([b for _, b in made]), each * spec.groups
+    w = w.reshape(hidden, *taps[:2], own)
     y = graft.layer(parts["first"], small, w, scales, bias, (kind.scale, LOWEST), window)
     channels = trunk.shape[-1]
     step = single(trunk.scale / kind.scale / (HIGHEST - LOWEST))
     zeros = np.zeros((channels, 1, 1, hidden), np.int8)
-    own = (trunk.scale, trunk.zero_point)
+    same = (trunk.scale, trunk.zero_point)
     y = graft.layer(
         parts["second"], y, zeros, (step,) * channels, np.zeros(channels), (trunk.scale, 0)
     )
     if graft.type(y).shape != trunk.shape:
         large = larger(graft.type(y).shape, trunk.shape, spec.up)
         y = graft.node(parts["large"].name, large, (y,), trunk.scale, 0)
-    total = Add(*multipliers.add_scales(own, (trunk.scale, 0), own))
+    total = Add(*multipliers.add_scales(same, (trunk.scale, 0), same))
     weights = w.size + zeros.size
     graft.note(spec.kind, node.name, hidden, first, weights, weights + hidden + channels)
-    return graft.node(f"{node.name}/module.{spec.kind}", total, (main, y), *own)
+    return graft.node(f"{node.name}/module.{spec.kind}", total, (main, y), *same)
 
 
 def _drawn(rows: Array, seed: int) -> Array:

@@ -21,7 +21,7 @@ STARTS = ("principal", "random")
 UPS = ("nearest", "bilinear")
 EXPANDS = {"1/4": 0.25, "1/2": 0.5, "1": 1.0}
 OPTIONS = ("at", "start")
-LITE_OPTIONS = (*OPTIONS, "expand", "up")
+LITE_OPTIONS = (*OPTIONS, "groups", "expand", "up")
 EXAMPLE = "adapter:R, lora:R, lora-fa:R, lite:K or gain, joined by commas, each with ,at=PLACES"
 MOST_RANK = 4096
 
@@ -33,8 +33,8 @@ class ModuleSpec:
     rank: hidden channels, or the rank of the update; 0 where the kind has none. last: at the last
     so many places only; None is all. names: at these nodes only, by name or layer number. start:
     the fixed or first projection: principal directions of its input, or random ones. Of a lite
-    residual: kernel, its first convolution's; expand: hidden channels, of EXPANDS, relative to
-    those it reads; up: how it becomes as large as the block's output, of UPS.
+    residual: kernel, groups: its first convolution's; expand: hidden channels, of EXPANDS, for each
+    that it reads; up: how it becomes as large as the block's output, of UPS.
     """
 
     kind: str
@@ -43,6 +43,7 @@ class ModuleSpec:
     names: tuple[str, ...] = ()
     start: str = "principal"
     kernel: int = 0
+    groups: int = 1
     expand: str = "1/4"
     up: str = "nearest"
 
@@ -51,7 +52,7 @@ class ModuleSpec:
         """As parse_modules reads it."""
         number = f":{self.rank or self.kernel}" if self.rank or self.kernel else ""
         if self.kernel:
-            number += f",expand={self.expand},up={self.up}"
+            number += f",groups={self.groups},expand={self.expand},up={self.up}"
         places = f",at=last:{self.last}" if self.last is not None else ""
         places = f",at={'+'.join(self.names)}" if self.names else places
         return self.kind + number + places + (",start=random" if self.start == "random" else "")
@@ -61,8 +62,8 @@ def parse_modules(text: str) -> tuple[ModuleSpec, ...]:
     """Modules from text. Raises SchemeError.
 
     KIND[:NUMBER], joined by commas; what follows a kind as OPTION=VALUE is of that kind: at=last:K
-    or at=LAYER+LAYER+…, start=principal or random, of lite also expand=1/4, 1/2 or 1, and
-    up=nearest or bilinear. Each kind once.
+    or at=LAYER+LAYER+…, start=principal or random, of lite also groups=G, expand=1/4, 1/2 or
+    1, and up=nearest or bilinear. Each kind once.
     """
     found: list[tuple[str, dict[str, str]]] = []
     for part in text.split(","):
@@ -109,7 +110,10 @@ def _spec(text: str, what: str, options: dict[str, str]) -> ModuleSpec:
         _one_of(text, options, "expand", tuple(EXPANDS)),
         _one_of(text, options, "up", UPS),
     )
-    return replace(spec, kernel=int(number), expand=expand, up=up)
+    groups = options.get("groups", "1")
+    if not re.fullmatch(r"[1-9]\d{0,3}", groups):
+        raise _wrong(text, f"groups is {groups!r}; it is a number from 1, as in groups=2")
+    return replace(spec, kernel=int(number), groups=int(groups), expand=expand, up=up)
 
 
 def _one_of(text: str, options: dict[str, str], option: str, values: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from mcutrain.ops.pooling import Mean
 from mcutrain.quant.multipliers import conv_requantize
 from mcutrain.sparse.module_names import module_part
 from mcutrain.sparse.modules import added_columns
-from tests.simulation.networks import samples
+from tests.simulation.networks import Network, same, samples
 
 KINDS = (
     "adapter:2",
@@ -28,6 +28,15 @@ KINDS = (
     "lora:2,start=random",
 )
 CALIBRATION = 5
+
+
+def even_network(seed: int = 1) -> Graph:
+    """Two residual blocks of six channels."""
+    net = Network((8, 8, 3), seed)
+    y = net.conv(net.x, 6, same(3, 2))
+    for _ in range(2):
+        y = net.add(net.conv(net.depthwise(net.conv(y, 8, relu=True), same(3), relu=True), 6), y)
+    return net.graph(net.conv(net.mean(y), 3))
 
 
 def augmented(graph: Graph, text: str, seed: int = 0) -> Augmented:

@@ -175,16 +175,16 @@ def test_places_are_the_ends_of_blocks() -> None:
 @pytest.mark.parametrize(
     ("size", "stride"), [(7, 1), (8, 1), (8, 2), (7, 2), (5, 2), (2, 2), (1, 1)]
 )
-@pytest.mark.parametrize("up", ["nearest", "bilinear"])
+@pytest.mark.parametrize("more", ["up=nearest,groups=2", "up=bilinear"])
 def test_lite_residuals_fit_blocks_of_all_sizes(
-    tmp_path: Path, size: int, stride: int, up: str
+    tmp_path: Path, size: int, stride: int, more: str
 ) -> None:
     """Half the image of what the block reads, half of what it makes; the file says the same."""
     net = Network((size, size, 3), 0)
     x = net.conv(net.x, 4)
     y = net.depthwise(net.conv(x, 8, relu=True), same(3, stride), relu=True)
     plain = single_precision(net.graph(net.conv(net.mean(net.conv(y, 4)), 3)))
-    graph = augmented(plain, f"lite:3,expand=1,up={up}").graph
+    graph = augmented(plain, f"lite:3,expand=1,{more}").graph
     (first, second) = (m.layer.node.outputs[0] for m in modules_of(graph))
     after = -(-size // stride)
     for name in (first, second):

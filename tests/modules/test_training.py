@@ -25,7 +25,7 @@ from tests.autodiff.measure import (
 )
 from tests.autodiff.test_gradients import LEAST_COSINE, SIZE_TOLERANCE
 from tests.formats.oracle import needs_interpreter
-from tests.modules.graphs import KINDS, augmented, learnt
+from tests.modules.graphs import KINDS, augmented, even_network, learnt
 from tests.simulation.networks import residual_network, samples, training_graph
 from tests.simulation.test_training_steps import QUICK, assert_same_bits
 from tests.trained.networks import classifier
@@ -105,6 +105,21 @@ def test_c_and_reference_hold_the_same_bits(text: str, options: TrainOptions) ->
     after = assert_same_bits(training, 12, 0.5, portable=portable, extra_flags=QUICK).state
     moved = [n for n, value in training.state.items() if (after[n] != value).any()]
     assert any(n.removesuffix(".residual") in of_modules for n in moved)
+
+
+@pytest.mark.parametrize("text", ["lite:3,groups=3,expand=1", "lite:1,groups=2,up=bilinear"])
+def test_modules_in_groups_train_as_others_do(text: str) -> None:
+    made = augmented(even_network(), text)
+    firsts = [m.layer.weight for m in modules_of(made.graph) if m.part.part == "first"]
+    shapes = {made.graph.tensors[name].type.shape for name in firsts}
+    assert shapes == {(6, 3, 3, 2) if "=3" in text else (2, 1, 1, 3)}
+    graph = learnt(made.graph, spread=20.0)
+    x, labels = samples(graph, 1, 3, 1)
+    expected = float_derivatives(graph, x, int(labels[0]))
+    for name, value in integer_derivatives(raw_training(graph, "int16"), x, int(labels[0])).items():
+        assert cosine(value, expected[name]) > LEAST_COSINE["int8"], name
+    training = training_graph(made.graph, parse_scheme("modules"))
+    assert_same_bits(training, 6, 0.5, portable=True, extra_flags=QUICK)
 
 
 def test_modules_go_with_other_words() -> None:
