@@ -47,6 +47,14 @@ def export(
         ),
     ] = None,
     classes: options.Classes = options.KEEP,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge",
+            help="Fold low-rank updates and gains into the weights that they stand at: fewer "
+            "operators, and outputs that are a little different.",
+        ),
+    ] = False,
     *,
     step_flags: options.StepFlags,
     no_qas: options.NoQas = False,
@@ -61,6 +69,7 @@ def export(
     Example: `mcutrain export model.tflite --state project -o trained.tflite`
     """
     from mcutrain.formats import format_of
+    from mcutrain.functions.models import merged_model
     from mcutrain.pipeline import load
     from mcutrain.trained import export as write
     from mcutrain.trained import step_of, trained_graph
@@ -75,7 +84,10 @@ def export(
         found = read_state(state)
         recipe = _recipe(found, flags, options.new_classes(classes))
         trained = trained_graph(step_of(original, recipe), found.saved, original, str(found.where))
-    result = write(model, original, trained, output)
+    text = ""
+    if merge:
+        trained, text = merged_model(trained)
+    result = write(model, original, trained, output, merged=text)
     if json:
         show_json(_facts(model, trained, result))
     else:
@@ -106,6 +118,7 @@ def _facts(model: Path, trained: Graph, result: Export) -> dict[str, Any]:
         "kept_the_file": result.is_original,
         "written_anew_because": result.reason or None,
         "other_bits_because": result.other_bits or None,
+        "merged": result.merged or None,
     }
 
 
@@ -114,6 +127,8 @@ def _print(model: Path, trained: Graph, result: Export) -> None:
     changed = f"{count} tensors are new" if count else "nothing was trained"
     how = f"written anew: {result.reason}" if result.reason else f"all else is as in {model}"
     show(f"{result.path}: {result.size_bytes:,} bytes; {changed}, {how}.")
+    if result.merged:
+        show(f"{result.merged}.")
     if result.other_bits:
         show(f"Read back by mcutrain, single outputs may differ by a step: {result.other_bits}.")
     else:

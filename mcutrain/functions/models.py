@@ -16,7 +16,9 @@ from mcutrain.errors import ArgumentError, ModelError, StateError
 from mcutrain.formats import format_of, read_float, write
 from mcutrain.functions.calibration import Given
 from mcutrain.ir.graph import Graph
-from mcutrain.oracle.forward import Verdict
+from mcutrain.ir.interpret import interpret
+from mcutrain.modules import merged
+from mcutrain.oracle.forward import Agreement, Verdict, draw_inputs
 from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import TrainingStep, load
@@ -32,6 +34,8 @@ from mcutrain.trained.state import read_state
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
+COMPARED = 20
+"""Inputs on which a model is compared with itself before its modules were merged."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,12 +250,15 @@ def export(
     state: SimulationResult | PathLike | bytes | None = None,
     *,
     step: TrainingStep | None = None,
+    merge: bool = False,
 ) -> Export:
     """Write the trained model: the original's file with its trained weights and biases.
 
     model: the file that was trained. output: a .tflite or .onnx file. state: what `simulate` or
     `train` returned, a checkpoint, a .mcts file, a project that a board was trained with, or the
-    saved bytes; None writes the model as it is. step: how it was trained, where the state does not
+    saved bytes; None writes the model as it is. merge: fold low-rank updates and gains into the
+    layers that they stand at, which changes outputs a little; the result's `merged` says by how
+    much. step: how it was trained, where the state does not
     say so itself (bytes, and .mcts files outside of a project).
 
     Raises StateError if the state is damaged or of another model or scheme; ModelError.
@@ -261,7 +268,32 @@ def export(
     source, path = Path(model), Path(output)
     format_of(path)
     original = load(source)
-    return write_trained(source, original, _trained(original, state, step), path)
+    trained, text = _trained(original, state, step), ""
+    if merge:
+        trained, text = merged_model(trained)
+    return write_trained(source, original, trained, path, merged=text)
+
+
+def merged_model(graph: Graph, seed: int = 0) -> tuple[Graph, str]:
+    """The graph with its modules merged, and in a sentence how weights and outputs changed.
+
+    Outputs are compared on COMPARED inputs that are made up. Raises SchemeError if nothing can be
+    merged.
+    """
+    found = merged(graph)
+    x = draw_inputs(graph, COMPARED, seed)
+    outputs = [
+        np.concatenate([interpret(g, {g.inputs[0]: one[None]})[g.outputs[0]] for one in x])
+        for g in (graph, found.graph)
+    ]
+    agreement = Agreement.between("", outputs[1], "", outputs[0])
+    same = 100 * agreement.same_class
+    text = (
+        f"{found.text}; on {COMPARED} made-up inputs {agreement.differing:,} of "
+        f"{agreement.outputs:,} outputs differ, by {agreement.largest} steps at most and "
+        f"{agreement.mean:.2g} in the mean, with the same class in {same:.0f} %"
+    )
+    return found.graph, text
 
 
 def _trained(

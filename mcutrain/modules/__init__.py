@@ -5,6 +5,7 @@ of any output. What of them is trained is said in mcutrain.sparse.modules.
 """
 
 from mcutrain.modules.graft import Augmented, Module
+from mcutrain.modules.merge import Merged, merged
 from mcutrain.modules.observe import observe
 from mcutrain.modules.pet import Pet, parse_pet
 from mcutrain.modules.places import places_of
@@ -13,10 +14,12 @@ from mcutrain.modules.spec import ModuleSpec, parse_modules
 
 __all__ = [
     "Augmented",
+    "Merged",
     "Module",
     "ModuleSpec",
     "Pet",
     "augment",
+    "merged",
     "observe",
     "observed_tensors",
     "parse_modules",

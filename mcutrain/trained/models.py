@@ -17,6 +17,7 @@ class Export(Shown):
 
     reason: why the file was written anew; empty if it is the original's with other parameters.
     other_bits: why mcutrain, reading the file back, computes other bits; empty if it does not.
+    merged: what became of modules, and how outputs changed; empty if they stayed.
     """
 
     path: Path
@@ -24,6 +25,7 @@ class Export(Shown):
     changed: tuple[str, ...]
     reason: str = ""
     other_bits: str = ""
+    merged: str = ""
 
     @property
     def is_original(self) -> bool:
@@ -48,21 +50,28 @@ class Export(Shown):
             "kept_the_file": self.is_original,
             "written_anew_because": self.reason or None,
             "other_bits_because": self.other_bits or None,
+            "merged": self.merged or None,
         }
 
 
-def export(source: Path, original: Graph, trained: Graph, path: Path) -> Export:
+def export(
+    source: Path, original: Graph, trained: Graph, path: Path, *, merged: str = ""
+) -> Export:
     """Write the trained graph as a file of the format that its name says.
 
-    source: the file that `original` was loaded from. If the format stays, all but the parameters
-    (names, metadata, signatures, types of inputs and outputs) is kept from it. What is written is
-    read back before it takes its place; a .tflite file must then compute the same bits. Raises
+    source: the file that `original` was loaded from. merged: what became of its modules, which are
+    not in the trained graph any more, so that it is written anew. If the format stays, all but the
+    parameters (names, metadata, signatures, types of inputs and outputs) is kept from it. What is
+    written is read back before it takes its place; a .tflite file must then compute the same bits.
+    Raises
     McutrainError.
     """
     suffix = format_of(path)
     names = changed(original, trained)
     reason = f"{source.name} is of another format"
-    if suffix == format_of_content(source):
+    if merged:
+        reason = "modules are merged into its layers"
+    elif suffix == format_of_content(source):
         reason = patch(source, original, trained, path)
     other_bits = write(trained, path) if reason else ""
-    return Export(path, path.stat().st_size, names, reason, other_bits)
+    return Export(path, path.stat().st_size, names, reason, other_bits, merged)

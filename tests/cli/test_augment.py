@@ -234,3 +234,29 @@ def test_wrong_words_are_explained(
     run: Run, model: Path, images: Path, flags: tuple[str, ...], says: str
 ) -> None:
     assert says in run("simulate", model, "--data", images, *FAST, *flags).err
+
+
+def test_what_was_learnt_is_merged_into_the_model(run: Run, model: Path, images: Path) -> None:
+    few = ("--data", images, *FAST, "--pet", "lora-fa:2,at=last:4")
+    run("simulate", model, *few, "--save-model", "with.tflite", "--checkpoint", "run.npz")
+    export = ("export", "with.tflite", "--state", "run.npz", "--merge")
+    facts = run(*export, "-o", "merged.tflite", "--json").json
+    assert facts["merged"].startswith("4 modules merged into their layers, ")
+    assert "on 20 made-up inputs" in facts["merged"]
+    assert facts["written_anew_because"] == "modules are merged into its layers"
+    before, after = (run("info", path, "--json").json for path in (model, "merged.tflite"))
+    for what in ("macs", "weights", "trainable_layers"):
+        assert before[what] == after[what]
+    text = run(*export, "-o", "merged.onnx").out
+    assert f"{facts['merged']}." in text
+    done = mcutrain.export("with.tflite", "again.tflite", "run.npz", merge=True)
+    assert done.merged == facts["merged"]
+    assert Path("again.tflite").read_bytes() == Path("merged.tflite").read_bytes()
+
+
+def test_nothing_to_merge_is_a_sentence(run: Run, model: Path) -> None:
+    assert (
+        "no modules that can be merged"
+        in run("export", model, "--merge", "-o", "m.tflite").sentence
+    )
+    assert not Path("m.tflite").exists()
