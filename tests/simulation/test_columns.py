@@ -18,6 +18,7 @@ from mcutrain import data
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
 from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.memplan import TrainingPlan, check_board, find_latent, plan_training, tail
+from mcutrain.ops.training import pack_residual
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings
@@ -86,6 +87,50 @@ def test_no_swap_is_undefined_behaviour() -> None:
     options = TrainOptions(swap="fisher")
     training = networks.training_graph(networks.residual_network(), SHARES, options)
     assert_same_bits(training, portable=True, extra_flags=UNDEFINED)
+
+
+@lru_cache(maxsize=4)
+def scoring(bits: int) -> tuple[TrainingPlan, CompiledSimulator]:
+    scheme = replace(SHARES, residual_bits=bits)
+    options = TrainOptions(swap="fisher")
+    plan = plan_training(networks.training_graph(networks.residual_network(), scheme, options))
+    return plan, CompiledSimulator(plan, seed=7, portable=True, extra_flags=QUICK)
+
+
+@settings(max_examples=40)
+@given(
+    bits=st.sampled_from((0, 4)),
+    seed=st.integers(0, 2**32 - 1),
+    farthest=st.sampled_from((1, 3, 20, 255)),
+    known=st.sampled_from((0.0, 0.3, 1.0)),
+)
+def test_columns_that_moved_far_and_little_have_the_scores_of_numpy(
+    bits: int, seed: int, farthest: int, known: float
+) -> None:
+    """Whatever a state holds: trained weights, residual bits, and scores that are known or not."""
+    plan, compiled = scoring(bits)
+    reference, rng = PlannedReference(plan, 7), np.random.default_rng(seed)
+    for weight in plan.training.swapped:
+        columns = reference.state[weight.columns]
+        scale = rng.random(len(columns)) ** 3  # of columns, so that scores differ
+        here = plan.training.shelf[weight.shelf][..., columns].astype(int)
+        moves = np.rint(rng.uniform(-farthest, farthest, here.shape) * scale).astype(int)
+        reference.state[weight.trained] = np.clip(here + moves, -128, 127).astype(np.int8)
+        if weight.residual:
+            parts = rng.integers(0, 2**bits, here.size)
+            reference.state[weight.residual] = pack_residual(parts, bits)
+        for name in (weight.scores, weight.shelf_scores):
+            scores = reference.state[name]
+            drawn_scores = rng.integers(1, UNKNOWN, scores.size).astype(np.uint8)
+            is_known = rng.random(scores.size) < known
+            reference.state[name] = np.where(is_known, drawn_scores, UNKNOWN).astype(np.uint8)
+    compiled.load(reference.save())
+    for _ in range(2):
+        reference.swap()
+        compiled.swap()
+        assert compiled.save() == reference.save()
+        reference.state[plan.training.swapped[0].scores][:] = UNKNOWN
+        compiled.load(reference.save())
 
 
 @given(
