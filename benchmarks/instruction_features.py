@@ -226,11 +226,32 @@ DSP_DEPTHWISE_BACK = (
     *(f"{part}*{rare}" for rare in GENERAL for part in (DX, "taps*dy.c", f"dx.pixels*{TAPS}")),
 )  # fmt: skip
 
+PANELS = "y.pixels/4*groups"
+DSP_GROUPED = (
+    "1", "y.c", "groups", f"{POINTS}*depth/4", POINTS, f"{PANELS}*depth/4", PANELS,
+    f"{PANELS}*{TAPS}", f"{PANELS}*{WIDE}", f"{PANELS}*depth/32*{WIDE}", f"{POINTS}*depth>144",
+    f"{Y}*depth>144", f"{POINTS}*operand.4", f"{Y}*requantize.shift.rare", f"{Y}*y.pixels%4",
+    f"{Y}*requantize.low>-128", f"{POINTS}*depth%4>0",
+)  # fmt: skip
+DSP_GROUPED_BACK = (
+    "1", "macs", "dx.c", DX, QUADS, f"{QUADS}*{TAPS}", f"{DX}*{TAPS}", "taps*dx.c/4", "taps*dx.c",
+    f"{DX}*operand.4", f"{DX}*stage.per_channel", f"{QUADS}*groups",
+)  # fmt: skip
+DSP_GROUPED_WEIGHT = (
+    "1", "macs", "dy.pixels*dy.c", "outputs", "groups", f"dy.pixels*x.c*{TAPS}",
+    f"dy.pixels*x.c/4*{TAPS}", f"dy.pixels*groups*{TAPS}", f"dy.c*x.c*{TAPS}", f"dy.c*{TAPS}",
+    "outputs*rule.residual_bits=4", "outputs*rule.residual_bits=8", "outputs*rule.per_channel",
+)  # fmt: skip
+
 DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
     "mct_conv_2d_s8": DSP_CONV,
     "mct_conv_2d_grad_input_s8": DSP_CONV_BACK,
     "mct_conv_2d_update_weight_s8": DSP_CONV_WEIGHT,
     "mct_conv_2d_grad_weight_s8": DSP_CONV_WEIGHT,
+    "mct_grouped_conv_2d_s8": DSP_GROUPED,
+    "mct_grouped_conv_2d_grad_input_s8": DSP_GROUPED_BACK,
+    "mct_grouped_conv_2d_update_weight_s8": DSP_GROUPED_WEIGHT,
+    "mct_grouped_conv_2d_grad_weight_s8": DSP_GROUPED_WEIGHT,
     "mct_depthwise_conv_2d_s8": DSP_DEPTHWISE,
     "mct_depthwise_conv_2d_grad_input_s8": DSP_DEPTHWISE_BACK,
 }

@@ -151,7 +151,7 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
 @pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
 @pytest.mark.parametrize(
     ("network", "scheme"),
-    [(resizing, "full"), (grouped, "full"), (grouped, "bias:4,1:0.25,3:0.5")],
+    [(resizing, "full"), (grouped, "full"), (grouped, "bias:4,1:0.25,2:0.5")],
     ids=["resizing", "grouped", "grouped in part"],
 )
 def test_resizes_and_groups_end_with_the_simulations_bits(projects_root, board, network, scheme):

@@ -82,10 +82,11 @@ def resizing(seed: int) -> Graph:
 def grouped(seed: int) -> Graph:
     """Convolutions in groups, of any number."""
     net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)
-    y = net.conv(net.x, 8 + 16 * (seed // 2), same(3, 2), relu=True)
-    y = net.grouped(y, 2 + 2 * (seed % 2), 12, same(3), relu=seed % 2 == 0)
-    y = net.grouped(y, 3, 6 + 6 * seed, relu=True)
-    y = net.grouped(y, 6, 12 + 6 * seed, same(5, 1 + seed % 2))
+    wide = seed // 2
+    y = net.conv(net.x, 8 + 24 * wide, same(3, 2), relu=True)
+    y = net.grouped(y, 2 + 2 * (seed % 2), 12 + 20 * wide, same(3), relu=seed % 2 == 0)
+    y = net.grouped(y, 4, 8 + 16 * wide, relu=True)
+    y = net.grouped(y, 8 >> wide, 16 + 8 * seed, same(5, 1 + seed % 2))
     y = net.grouped(net.relu(y), 2, 16, Window((2, 1), (1, 2)))
     y = net.conv(net.mean(net.conv(y, 8)), 3 + seed, rounds_once=True)
     return net.graph(net.reshape(y, (1, 3 + seed)), f"grouped-{seed}")

@@ -25,6 +25,11 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradInput,
     DepthwiseConv2DGradWeight,
 )
+from mcutrain.ops.grouped_conv_2d import (
+    GroupedConv2D,
+    GroupedConv2DGradInput,
+    GroupedConv2DGradWeight,
+)
 from mcutrain.ops.spatial import Window
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -187,6 +192,35 @@ def conv_2d_weight(s: Source, shape: Shape) -> Sample:
     )
 
 
+def grouped_conv_2d(s: Source, shape: Shape) -> Sample:
+    """Of a group: the channels of the shape."""
+    (g, ins, outs), groups = shape, s.choice((2, 3))
+    stage = requantize(s, groups * outs)
+    w = weight(s, (groups * outs, *g.window.kernel, ins))
+    op = GroupedConv2D(g.window, s.integer(-128, 127), stage, s.boolean())
+    return Sample.of(op, tensor(s, (1, *g.x, groups * ins)), w, bias(s, groups * outs))
+
+
+def grouped_grad_input(s: Source, shape: Shape) -> Sample:
+    (g, ins, outs), groups = shape, s.choice((2, 3))
+    x, y = (1, *g.x, groups * ins), (1, *g.y, groups * outs)
+    w = weight(s, (groups * outs, *g.window.kernel, ins))
+    return backward(s, x, y, lambda stage: GroupedConv2DGradInput(stage, x, g.window), w)
+
+
+def grouped_weight(s: Source, shape: Shape) -> Sample:
+    (g, ins, outs), zero_point, groups = shape, s.integer(-128, 127), s.choice((2, 3))
+    w = (groups * outs, *g.window.kernel, ins)
+    return trained(
+        s,
+        lambda rule: GroupedConv2DGradWeight(rule, w, g.window, zero_point),
+        (tensor(s, (1, *g.x, groups * ins)),),
+        (1, *g.y, groups * outs),
+        weight(s, w),
+        groups * outs,
+    )
+
+
 def depthwise(s: Source, shape: Shape) -> Sample:
     g, c, _ = shape
     op = DepthwiseConv2D(g.window, s.integer(-128, 127), requantize(s, c), s.boolean())
@@ -232,6 +266,9 @@ CONVOLUTIONS = (
     conv_2d_grad_input,
     conv_2d_grad_input_in_part,
     conv_2d_weight,
+    grouped_conv_2d,
+    grouped_grad_input,
+    grouped_weight,
 )
 CONVOLVED = (many_channels, many_positions, deep_product, padded_point)
 DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)

@@ -20,5 +20,5 @@ void mct_conv_2d_update_weight_s8(const mct_conv_2d_update_weight_s8_params *p,
     (void)scratch;
     const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, 0);
     mct_updated result = {&updater, w, residual};
-    mct_weight_run(&p->x, &p->dy, &p->window, p->x_zero_point, dy, x, mct_take_updated, &result);
+    mct_weight_run(&p->x, &p->dy, &p->window, 1, p->x_zero_point, dy, x, mct_take_updated, &result);
 }

@@ -16,21 +16,23 @@ typedef struct {
     const mct_window *window;
     int32_t zero_point;
     const int8_t *from;
-    int32_t point; /* 1: position i reads the pixel i of x and nothing else */
+    int32_t channels; /* of each pixel, from `from` on: all that x has, or a group */
+    int32_t point;    /* 1: position i reads the pixel i of x and nothing else */
 } mct_columns;
 
 static inline mct_columns mct_columns_of(const mct_shape *x, const mct_shape *y,
                                          const mct_window *window, int32_t zero_point,
-                                         const int8_t *from) {
+                                         const int8_t *from, int32_t channels) {
     return (mct_columns){
         .x = x,
         .y = y,
         .window = window,
         .zero_point = zero_point,
         .from = from,
+        .channels = channels,
         .point = window->kernel_h * window->kernel_w == 1 && window->stride_h == 1 &&
                  window->stride_w == 1 && window->pad_top == 0 && window->pad_left == 0 &&
-                 x->h == y->h && x->w == y->w && x->c % 4 == 0,
+                 x->h == y->h && x->w == y->w && channels % 4 == 0,
     };
 }
 
@@ -51,7 +53,7 @@ static inline void mct_copy_bytes(const int8_t *from, int32_t count, int8_t *to)
 /* The terms k … k + depth - 1 of a position's column, and zero points up to a multiple of 4. */
 static inline void mct_column(const mct_columns *c, int32_t row, int32_t column, int32_t k,
                               int32_t depth, int8_t *values) {
-    const int32_t channels = c->x->c;
+    const int32_t channels = c->channels, pixel = c->x->c;
     const mct_window *win = c->window;
     const int32_t iy = row * win->stride_h - win->pad_top;
     const int32_t ix = column * win->stride_w - win->pad_left;
@@ -64,13 +66,13 @@ static inline void mct_column(const mct_columns *c, int32_t row, int32_t column,
     for (int32_t done = 0; done < depth;) {
         const int32_t at_y = iy + ky * win->dilation_h;
         int32_t at_x = ix + kx * win->dilation_w;
-        /* neighbouring taps lie next to each other in x, too, unless they are dilated */
-        int32_t taps = win->dilation_w == 1 ? win->kernel_w - kx : 1;
+        /* neighbouring taps lie next to each other in x, too, unless they are dilated or of a group */
+        int32_t taps = win->dilation_w == 1 && channels == pixel ? win->kernel_w - kx : 1;
         const int inside = at_y >= 0 && at_y < c->x->h && at_x >= 0 && at_x < c->x->w;
         taps = !inside ? 1 : mct_min(taps, c->x->w - at_x);
         const int32_t count = mct_min(taps * channels - i, depth - done);
         if (inside) {
-            mct_copy_bytes(c->from + (at_y * c->x->w + at_x) * channels + i, count, values + done);
+            mct_copy_bytes(c->from + (at_y * c->x->w + at_x) * pixel + i, count, values + done);
         } else {
             memset(values + done, c->zero_point, (size_t)count);
         }

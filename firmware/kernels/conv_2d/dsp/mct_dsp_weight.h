@@ -14,8 +14,9 @@ typedef struct {
     const mct_shape *x, *dy;
     const mct_window *window;
     int32_t zero_point;
-    const int8_t *dy_values, *x_values;
-    int32_t held_o, held_position; /* what is in `turned`; -1: nothing */
+    const int8_t *dy_values, *x_values; /* x from the first channel of the group on */
+    int32_t end, columns;               /* of the group: its last output channel + 1, its inputs */
+    int32_t held_o, held_position;      /* what is in `turned`; -1: nothing */
     uint32_t panel[MCT_WEIGHT_DEPTH * 2];
     int8_t turned[MCT_WEIGHT_ROWS][MCT_WEIGHT_DEPTH]; /* dy of an output channel, by position */
 } mct_weight_job;
@@ -88,8 +89,8 @@ static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_
     mct_sums4 sums[MCT_WEIGHT_ROWS];
     const int32_t positions = job->dy->h * job->dy->w;
     const int32_t taps = job->window->kernel_h * job->window->kernel_w;
-    const int32_t rows = mct_min(job->dy->c - o, MCT_WEIGHT_ROWS);
-    const int32_t columns = mct_min(job->x->c - i, 4);
+    const int32_t rows = mct_min(job->end - o, MCT_WEIGHT_ROWS);
+    const int32_t columns = mct_min(job->columns - i, 4);
     for (int32_t position = 0; position < positions; position += MCT_WEIGHT_DEPTH) {
         const int32_t depth = mct_min(positions - position, MCT_WEIGHT_DEPTH);
         mct_weight_turn(job, o, rows, position, depth);
@@ -100,12 +101,13 @@ static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_
         }
     }
     for (int32_t r = 0; r < rows; r++) {
-        take(result, o + r, ((o + r) * taps + tap) * job->x->c + i, columns, &sums[r]);
+        take(result, o + r, ((o + r) * taps + tap) * job->columns + i, columns, &sums[r]);
     }
 }
 
+/* groups: each reads channels of x of its own. */
 static inline __attribute__((always_inline)) void
-mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window,
+mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window, int32_t groups,
                int32_t zero_point, const int8_t *dy_values, const int8_t *x_values,
                mct_weight_take *take, void *result) {
     mct_weight_job job;
@@ -114,13 +116,17 @@ mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window
     job.window = window;
     job.zero_point = zero_point;
     job.dy_values = dy_values;
-    job.x_values = x_values;
+    job.columns = x->c / groups;
     job.held_o = -1;
     job.held_position = -1;
-    for (int32_t o = 0; o < dy->c; o += MCT_WEIGHT_ROWS) {
-        for (int32_t tap = 0; tap < window->kernel_h * window->kernel_w; tap++) {
-            for (int32_t i = 0; i < x->c; i += 4) {
-                mct_weight_columns(&job, o, tap, i, take, result);
+    for (int32_t group = 0; group < groups; group++) {
+        job.x_values = x_values + group * job.columns;
+        job.end = dy->c / groups * (group + 1);
+        for (int32_t o = job.end - dy->c / groups; o < job.end; o += MCT_WEIGHT_ROWS) {
+            for (int32_t tap = 0; tap < window->kernel_h * window->kernel_w; tap++) {
+                for (int32_t i = 0; i < job.columns; i += 4) {
+                    mct_weight_columns(&job, o, tap, i, take, result);
+                }
             }
         }
     }

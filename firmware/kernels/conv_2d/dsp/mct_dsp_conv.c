@@ -1,0 +1,155 @@
+#include "mct_dsp_conv.h"
+#include "mct_dsp_panel.h"
+#include "mct_dsp_tiles.h"
+
+static void mct_conv_merge(const mct_conv_job *job) {
+    const mct_trained_columns *t = job->columns_trained;
+    const int32_t columns = job->columns.channels;
+    const int32_t taps = job->outs * (job->depth / columns);
+    const int8_t *from = job->trained + job->o * (job->depth / columns) * t->columns;
+    int8_t *to = job->scratch;
+    mct_copy_bytes(job->rows, job->outs * job->depth, to);
+    for (int32_t i = 0; i < taps; i++, from += t->columns, to += columns) {
+        if (t->channels == NULL) {
+            mct_copy_bytes(from, t->columns, to);
+            continue;
+        }
+        for (int32_t j = 0; j < t->columns; j++) {
+            to[t->channels[j]] = from[j];
+        }
+    }
+}
+
+static void mct_conv_channels(mct_conv_job *job, int32_t o, int32_t all) {
+    const int32_t quads = (job->depth + 3) / 4;
+    job->o = o;
+    job->outs = mct_min(all - o, job->most_outs);
+    job->rows = job->w + o * job->depth;
+    job->end = job->w + all * job->depth;
+    if (job->trained != NULL) {
+        mct_conv_merge(job);
+        job->rows = job->scratch;
+        job->end = job->scratch + job->outs * job->depth;
+    }
+    uint8_t run = 0;
+    for (int32_t i = job->outs - 1; i >= 0; i--) {
+        job->channels[i] = mct_dsp_channel_of(job->out.q, job->out.b, o + i, job->depth);
+        const int8_t *w = job->rows + i * job->depth;
+        const int plain = job->channels[i].bits >= 0 && job->end - w >= 4 * quads;
+        run = plain ? (uint8_t)(run + 1) : 0;
+        job->plain[i] = run;
+    }
+}
+
+static inline mct_sums4 mct_sums_from(int32_t start) {
+    return (mct_sums4){{start, start, start, start}};
+}
+
+/* Channel i of the block at four positions from the element `first` on, in the general way. */
+static void mct_conv_any(const mct_conv_job *job, int32_t i, int32_t first, int32_t lanes) {
+    const int8_t *w = job->rows + i * job->depth;
+    const mct_sums4 sums =
+        mct_dot4_until(job->panel, w, job->depth, job->end, mct_sums_from(job->channels[i].start));
+    mct_dsp_store(&job->out, &job->channels[i], job->o + i, sums.lane, first + i, lanes);
+}
+
+static mct_tile_channels mct_conv_tile(const mct_conv_job *job, int32_t i, int32_t count,
+                                       int32_t first) {
+    const int32_t quads = (job->depth + 3) / 4;
+    return (mct_tile_channels){
+        .y = job->out.y + first + i,
+        .stride = job->out.stride,
+        .skip = job->depth - 4 * quads,
+        .end = job->channels + i + count,
+        .panel = job->panel,
+        .quads = quads,
+        .w = job->rows + i * job->depth,
+        .channel = job->channels + i,
+    };
+}
+
+/* A block at four positions whose terms are in the panel; first: the element of the first channel. */
+static void mct_conv_plain(const mct_conv_job *job, int32_t first) {
+    for (int32_t i = 0; i < job->outs;) {
+        const int32_t run = job->plain[i];
+        if (run == 0) {
+            mct_conv_any(job, i++, first, 4);
+            continue;
+        }
+        const mct_tile_channels tile = mct_conv_tile(job, i, run, first);
+        mct_tile_channels_run(&tile);
+        i += run;
+    }
+}
+
+/* The same with a mask; the block, its first channel and all channels are multiples of 8. */
+static void mct_conv_noted(const mct_conv_job *job, int32_t first) {
+    const int32_t mask_stride = job->out.stride / 8;
+    for (int32_t i = 0; i < job->outs; i += 8) {
+        if (job->plain[i] < 8) {
+            for (int32_t n = 0; n < 8; n++) {
+                mct_conv_any(job, i + n, first, 4);
+            }
+            continue;
+        }
+        const mct_tile_channels tile = mct_conv_tile(job, i, 8, first);
+        const uint32_t noted = mct_tile_channels_noted(&tile);
+        uint8_t *mask = job->out.mask + (first + i) / 8;
+        mask[0] = (uint8_t)noted;
+        mask[mask_stride] = (uint8_t)(noted >> 8);
+        mask[2 * mask_stride] = (uint8_t)(noted >> 16);
+        mask[3 * mask_stride] = (uint8_t)(noted >> 24);
+    }
+}
+
+static void mct_conv_block(mct_conv_job *job, int32_t positions) {
+    const mct_dsp_output *out = &job->out;
+    for (int32_t position = 0; position < positions; position += 4) {
+        const int32_t lanes = mct_min(positions - position, 4);
+        const int32_t first = position * out->stride + job->o;
+        mct_columns_load(&job->columns, position, lanes, 0, job->depth, job->panel);
+        if (lanes == 4 && out->full && out->mask == NULL) {
+            mct_conv_plain(job, first);
+        } else if (lanes == 4 && out->full && (out->stride | job->o | job->outs) % 8 == 0) {
+            mct_conv_noted(job, first);
+        } else {
+            for (int32_t i = 0; i < job->outs; i++) {
+                mct_conv_any(job, i, first, lanes);
+            }
+        }
+    }
+}
+
+/* A block at four positions whose columns are deeper than a panel: the sums wait for the next part. */
+static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
+    mct_sums4 sums[MCT_CONV_CHANNELS];
+    const int32_t first = position * job->out.stride + job->o;
+    for (int32_t i = 0; i < job->outs; i++) {
+        sums[i] = mct_sums_from(job->channels[i].start);
+    }
+    for (int32_t k = 0; k < job->depth; k += MCT_COLUMN_DEPTH) {
+        const int32_t depth = mct_min(job->depth - k, MCT_COLUMN_DEPTH);
+        mct_columns_load(&job->columns, position, lanes, k, depth, job->panel);
+        for (int32_t i = 0; i < job->outs; i++) {
+            sums[i] = mct_dot4_until(job->panel, job->rows + i * job->depth + k, depth, job->end,
+                                     sums[i]);
+        }
+    }
+    for (int32_t i = 0; i < job->outs; i++) {
+        mct_dsp_store(&job->out, &job->channels[i], job->o + i, sums[i].lane, first + i, lanes);
+    }
+}
+
+void mct_conv_run(mct_conv_job *job, int32_t begin, int32_t end) {
+    const int32_t positions = job->columns.y->h * job->columns.y->w;
+    for (int32_t o = begin; o < end; o += job->most_outs) {
+        mct_conv_channels(job, o, end);
+        if (job->depth <= MCT_COLUMN_DEPTH) {
+            mct_conv_block(job, positions);
+            continue;
+        }
+        for (int32_t position = 0; position < positions; position += 4) {
+            mct_conv_deep(job, position, mct_min(positions - position, 4));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+#include "mct_dsp_weight.h"
+#include "mct_grouped_conv_2d.h"
+
+typedef struct {
+    const mct_step *step;
+    int32_t *dw;
+} mct_accumulated;
+
+static void mct_take_accumulated(void *result, int32_t o, int32_t first, int32_t columns,
+                                 const mct_sums4 *sums) {
+    const mct_accumulated *to = result;
+    (void)o;
+    mct_accumulate_s32(to->step, sums->lane, columns, to->dw + first);
+}
+
+void mct_grouped_conv_2d_grad_weight_s8(const mct_grouped_conv_2d_grad_weight_s8_params *p,
+                                        const mct_step *step, const int8_t *dy, const int8_t *x,
+                                        int32_t *dw, int32_t *scratch) {
+    (void)scratch;
+    mct_accumulated result = {step, dw};
+    mct_weight_run(&p->x, &p->dy, &p->window, p->groups, p->x_zero_point, dy, x,
+                   mct_take_accumulated, &result);
+}
