@@ -12,10 +12,13 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
+from mcutrain.cli.pet import SaveModel, wanted_modules, with_modules
 from mcutrain.cli.plan import FORGETS
-from mcutrain.cli.samples import Mean, Std, normalization
+from mcutrain.cli.samples import TEST_SHARE, DataSource, Mean, Std, normalization
 
 if TYPE_CHECKING:
+    from mcutrain.data import Normalization
+    from mcutrain.ir.graph import Graph
     from mcutrain.target import Target
 
 
@@ -37,6 +40,16 @@ def generate(
     slots: options.Slots = "on",
     classes: options.Classes = options.KEEP,
     *,
+    pet: options.Pet = "",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training samples, as `mcutrain simulate` reads them, of which modules of --pet "
+            "are made.",
+            show_default=False,
+        ),
+    ] = None,
+    save_model: SaveModel = None,
     step_flags: options.StepFlags,
     seed: options.Seed = 0,
     no_qas: options.NoQas = False,
@@ -111,7 +124,6 @@ def generate(
         on_board,
         write_project,
     )
-    from mcutrain.pipeline import load
     from mcutrain.target import target_of
 
     if part == "front":
@@ -129,6 +141,7 @@ def generate(
                 "--swap": swap is not None,
                 "--profile": profile is not None,
                 "--timed": timed,
+                "--pet": bool(pet),
             }
         )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
@@ -144,7 +157,9 @@ def generate(
         elastic=elastic or timed,
         swap=swap or "",
     )
-    step = flags.prepare(load(model), options.new_classes(classes), seed)
+    flags = replace(flags, pet=pet)
+    graph = _graph(model, pet, data, save_model, normalization(mean, std), seed)
+    step = flags.prepare(graph, options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)
     interface = Interface(
         prefix,
@@ -212,6 +227,35 @@ def _check_profile(profile: Path | None, elastic: bool) -> None:
 def _check_timed(timed: bool, target: Target | None) -> None:
     if timed and target is None:
         raise typer.BadParameter("is of a board's clock: give --board, too", param_hint="--timed")
+
+
+def _graph(
+    model: Path,
+    pet: str,
+    data: Path | None,
+    save_model: Path | None,
+    pixels: Normalization | None,
+    seed: int,
+) -> Graph:
+    """The model, with modules of --pet, from samples as `augment` and `simulate` read them."""
+    from mcutrain.pipeline import load
+    from mcutrain.runs.training import model_input
+
+    graph, wanted = load(model), wanted_modules(pet, save_model)
+    if wanted is None or not wanted.specs:
+        if data is not None:
+            raise typer.BadParameter("is what modules of --pet are made of", param_hint="--data")
+        return graph
+    if data is None or save_model is None:
+        raise typer.BadParameter(
+            "puts modules in: give --data, training samples that they are made of, and "
+            "--save-model, the file from which what they learn is exported",
+            param_hint="--pet",
+        )
+    check_writable(save_model)
+    wanted.outline(graph)  # or a sentence, before samples are read
+    source = DataSource(data, None, None, TEST_SHARE, pixels, seed)
+    return with_modules(graph, wanted, source.read(model_input(graph)), source, save_model)
 
 
 def _check_front(given: Mapping[str, bool]) -> None:

@@ -50,6 +50,7 @@ Rate = Annotated[
     ),
 ]
 RATE = "auto"
+TEST_SHARE = 0.2
 Schedule = Annotated[Literal["cosine", "constant"], typer.Option(help="Of the learning rate.")]
 Warmup = Annotated[
     float, typer.Option(min=0, max=1, help="Share of all steps in which a cosine's rate rises.")
@@ -274,7 +275,7 @@ class DataSource:
 class ReadingFlags:
     """Flags of how a data set is read."""
 
-    test_share: TestShare = 0.2
+    test_share: TestShare = TEST_SHARE
     mean: Mean = None
     std: Std = None
     stride: Stride = None

@@ -15,13 +15,13 @@ from mcutrain.cli.logs import both, logged
 from mcutrain.cli.output import (
     INTERRUPTED,
     check_writable,
-    count_bar,
     percent,
     replace_file,
     say,
     show,
     show_json,
 )
+from mcutrain.cli.pet import SaveModel, wanted_modules, with_modules
 from mcutrain.cli.training import (
     decision_facts,
     rate_hint,
@@ -89,14 +89,7 @@ def simulate(
             help="Write the trained state there, as mct_state_load reads it.", show_default=False
         ),
     ] = None,
-    save_model: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the model with the modules of --pet there, for `mcutrain export`.",
-            show_default=False,
-        ),
-    ] = None,
+    save_model: SaveModel = None,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -136,7 +129,7 @@ def simulate(
     flags = step_flags.options(scheme, no_qas)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
     flags = replace(flags, pet=pet)
-    modules = _modules(pet, save_model)
+    modules = wanted_modules(pet, save_model)
     source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log, save_model):
         if path is not None:
@@ -199,27 +192,10 @@ def _finished(checkpoint: Path, settings: RunSettings) -> Finished:
     return Finished.read(checkpoint)
 
 
-def _modules(pet: str, save_model: Path | None) -> Pet | None:
-    """Of --pet, or a sentence."""
-    from mcutrain.formats import format_of
-    from mcutrain.modules import parse_pet
-
-    wanted = parse_pet(pet) if pet else None
-    if save_model is not None:
-        if wanted is None or not wanted.specs:
-            raise typer.BadParameter(
-                "is of a model with the modules of --pet: give that, too", param_hint="--save-model"
-            )
-        format_of(save_model)
-    return wanted
-
-
 def _read(
     model: Path, source: inputs.DataSource, modules: Pet | None, save_model: Path | None
 ) -> tuple[Graph, Split]:
     """The model, with modules if they are wanted, and its data."""
-    from mcutrain.formats import write
-    from mcutrain.functions.modules import with_pet
     from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
@@ -229,19 +205,9 @@ def _read(
     if modules is not None:
         modules.outline(graph)  # the same
     split = source.read(model_input(graph))
-    if modules is None:
-        return graph, split
-    with count_bar() as bar:
-        task = bar.add_task("")
-
-        def tell(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
-        graph = with_pet(graph, modules, split, source.normalization, source.seed, tell)
-    if save_model is None:
-        return graph, split
-    write(graph, save_model, description="modules added by mcutrain")
-    return load(save_model), split
+    if modules is not None:
+        graph = with_modules(graph, modules, split, source, save_model)
+    return graph, split
 
 
 def _learn(

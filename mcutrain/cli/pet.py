@@ -1,0 +1,61 @@
+"""What --pet does before a step is prepared: modules beside a model's layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcutrain.cli.output import count_bar
+
+if TYPE_CHECKING:
+    from mcutrain.cli.samples import DataSource
+    from mcutrain.data import Split
+    from mcutrain.ir.graph import Graph
+    from mcutrain.modules import Pet
+
+SaveModel = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the model with the modules of --pet there, for `mcutrain export`.",
+        show_default=False,
+    ),
+]
+
+
+def wanted_modules(pet: str, save_model: Path | None) -> Pet | None:
+    """Of --pet, or a sentence."""
+    from mcutrain.formats import format_of
+    from mcutrain.modules import parse_pet
+
+    wanted = parse_pet(pet) if pet else None
+    if save_model is not None:
+        if wanted is None or not wanted.specs:
+            raise typer.BadParameter(
+                "is of a model with the modules of --pet: give that, too", param_hint="--save-model"
+            )
+        format_of(save_model)
+    return wanted
+
+
+def with_modules(
+    graph: Graph, wanted: Pet, split: Split, source: DataSource, save_model: Path | None
+) -> Graph:
+    """The graph with modules from training samples; as the file has it, if it is written."""
+    from mcutrain.formats import write
+    from mcutrain.functions.modules import with_pet
+    from mcutrain.pipeline import load
+
+    with count_bar() as bar:
+        task = bar.add_task("")
+
+        def tell(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+
+        graph = with_pet(graph, wanted, split, source.normalization, source.seed, tell)
+    if save_model is None:
+        return graph
+    write(graph, save_model, description="modules added by mcutrain")
+    return load(save_model)
