@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
 from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.simulation.build import SANITIZE
 from tests.kernels.test_host_bodies import WIDE, assert_same_bits
@@ -29,7 +30,7 @@ from tests.ops.c_harness import (
     portable_body,
     shared_sources,
 )
-from tests.ops.cases import CASES, Sample, tensor, weight
+from tests.ops.cases import CASES, Sample, bias, tensor, weight
 from tests.ops.drawing import SeededSource, Source, drawn
 
 DSP_BODIES = {p.stem: p for p in faster_bodies("dsp")}
@@ -54,7 +55,17 @@ def large_bias(s: Source) -> Sample:
     return Sample.of(op, x, weight(s, (outs, 1, 1, ins)), b)
 
 
-DRAWN = (*WIDE, large_bias)
+def groups_within_a_byte(s: Source) -> Sample:
+    """Whole bytes of a mask for each position, but not for each group of its channels."""
+    groups, ins, outs = s.choice((2, 4)), s.choice((3, 4, 8)), s.choice((4, 12, 28))
+    q = Requantize((2**30,), (-s.integer(7, 9),), s.integer(-20, 20))
+    op = GroupedConv2D(Window((1, 1)), s.integer(-128, 127), q, saves_mask=True)
+    x = tensor(s, (1, s.integer(2, 5), s.integer(2, 5), groups * ins))
+    w = weight(s, (groups * outs, 1, 1, ins))
+    return Sample.of(op, x, w, bias(s, groups * outs))
+
+
+DRAWN = (*WIDE, large_bias, groups_within_a_byte)
 
 
 def has_dsp_body(sample: Sample) -> bool:
