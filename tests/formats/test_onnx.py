@@ -133,11 +133,12 @@ def test_attributes_that_change_nothing_are_accepted(
     load_onnx(model.save(tmp_path / "model.onnx", model.requantize(y, 0.05, 3)))
 
 
-def test_grouped_convolutions_other_than_depthwise_are_refused(tmp_path):
+@pytest.mark.parametrize(("weight", "group"), [((4, 2, 1, 1), 3), ((5, 2, 1, 1), 2)])
+def test_groups_that_do_not_fit_are_refused(weight, group, tmp_path):
     model = QdqModel((1, 4, 6, 6))
-    w = model.dequantized(np.ones((4, 2, 1, 1), np.int8), 0.01)
-    y = model.requantize(model.op("Conv", model.x, w, group=2), 0.1, 0)
-    assert "group 2" in refusal(model, y, tmp_path)
+    w = model.dequantized(np.ones(weight, np.int8), 0.01)
+    y = model.requantize(model.op("Conv", model.x, w, group=group), 0.1, 0)
+    assert "does not fit input (1, 4, 6, 6)" in refusal(model, y, tmp_path, ModelError)
 
 
 def test_weights_with_a_zero_point_are_refused(tmp_path):

@@ -190,10 +190,10 @@ REFUSALS = {
         "pads by",
     ),
     "a wrong output shape": (conv(y_shape=(1, 4, 3, 2)), ModelError, "is declared"),
-    "grouped convolution": (
-        conv(w=np.ones((2, 1, 1, 1), np.int8)),
-        UnsupportedError,
-        "grouped convolution",
+    "groups of no size": (
+        conv(w=np.ones((2, 1, 1, 3), np.int8)),
+        ModelError,
+        r"2 input channels and a weight \(2, 1, 1, 3\) make no groups",
     ),
     "a batch of two": (
         conv(x=((2, 4, 4, 2), LIKE), y_shape=(2, 4, 4, 2)),
