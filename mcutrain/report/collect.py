@@ -31,6 +31,7 @@ from mcutrain.report.content import (
 from mcutrain.report.learning import Curve, Point
 from mcutrain.runs.training import SimulationResult
 from mcutrain.sparse import UpdateScheme, all_layers_of, find_head, layers_of, resolve
+from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
 
 CODE = "code, at most"
@@ -93,15 +94,16 @@ def _state_parts(plan: TrainingPlan) -> dict[str, int]:
 
 
 def resolved_scheme(step: TrainingStep) -> UpdateScheme:
-    """The step's scheme with every layer and share by name, which a TOML file can say."""
+    """The step's scheme with every layer and share by name, which a TOML file can say.
+
+    Shares are of a layer's own channels, not of the columns of its module.
+    """
     graph = step.graph
     layers = layers_of(graph, find_head(graph))
-    updates = resolve(replace(step.scheme, modules=False), graph)
-    weights = {
-        layer.name: _share(graph, layer.weight, updates)
-        for layer in layers
-        if layer.weight in updates
-    }
+    updates = resolve(step.scheme, graph)
+    added = added_columns(graph) if step.scheme.modules else {}
+    shares = {la.name: _share(graph, la.weight, updates, added.get(la.weight, 0)) for la in layers}
+    weights = {name: share for name, share in shares.items() if share}
     depth = sum(layer.bias in updates for layer in layers)
     return replace(step.scheme, bias_depth=depth, weights=weights, depth_weights=0)
 
@@ -177,12 +179,15 @@ def _network(step: TrainingStep) -> tuple[NetworkNode, ...]:
     return tuple(found)
 
 
-def _share(graph: Graph, weight: str, updates: Mapping[str, ParameterUpdate]) -> float:
-    """The trained share of a weight's input channels."""
+def _share(
+    graph: Graph, weight: str, updates: Mapping[str, ParameterUpdate], added: int = 0
+) -> float:
+    """The trained share of a weight's input channels. added: all trained, that do not count."""
     if weight not in updates:
         return 0.0
     channels = updates[weight].channels
-    return 1.0 if channels is None else len(channels) / graph.tensors[weight].type.shape[-1]
+    total = graph.tensors[weight].type.shape[-1] - added
+    return 1.0 if channels is None else (len(channels) - added) / total
 
 
 def _usage(plan: TrainingPlan, target: Target | None, linked: Memory | None) -> Usage:

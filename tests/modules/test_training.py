@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from mcutrain.formats import load, write
 from mcutrain.ir.graph import Graph
 from mcutrain.oracle.tflite import tflite_outputs
 from mcutrain.pipeline import prepare
+from mcutrain.report.collect import resolved_scheme
 from mcutrain.sparse import find_head, parse_scheme, resolve
 from mcutrain.sparse.modules import FINE_BITS, added_columns, modules_of
 from mcutrain.trained import compare_models, export
@@ -179,3 +181,21 @@ def test_exported_files_give_the_bits_that_the_device_computes(tmp_path: Path, t
     assert result.is_original
     found = tflite_outputs(result.path, trained.x, load(result.path))
     np.testing.assert_array_equal(found, trained.outputs)
+
+
+def test_a_scheme_of_modules_survives_its_file(tmp_path: Path) -> None:
+    scheme = parse_scheme("modules,bias:3")
+    assert scheme.modules
+    assert "modules" not in parse_scheme("bias:3").to_toml()
+    (tmp_path / "s.toml").write_text(replace(scheme, depth_weights=0).to_toml())
+    assert parse_scheme(tmp_path / "s.toml") == scheme
+
+
+def test_a_resolved_scheme_trains_the_same_again(tmp_path: Path) -> None:
+    """What a report shows of a step with modules: the network's own layers, and the modules."""
+    graph = augmented(residual_network(), "lora:2,adapter:1").graph
+    step = prepare(graph, "modules,bias:2,3:0.5")
+    scheme = resolved_scheme(step)
+    assert scheme.modules
+    assert set(scheme.weights) == {"node3"}
+    assert resolve(scheme, graph) == resolve(step.scheme, graph)
