@@ -15,12 +15,13 @@ from tests.modules.graphs import augmented
 from tests.simulation.networks import residual_network, samples
 
 
+@pytest.mark.parametrize("kinds", ["adapter:2,lora-fa:2", "lite:3,up=bilinear,gain"])
 @pytest.mark.parametrize("board", ["nucleo-f446re"])
 def test_a_board_trains_modules_as_the_simulation_does(
-    projects_root: Path, tmp_path: Path, board: str
+    projects_root: Path, tmp_path: Path, board: str, kinds: str
 ) -> None:
-    graph = augmented(residual_network(size=16), "adapter:2,lora-fa:2").graph
-    step = prepare(replace(graph, name="modules"), "modules")
+    graph = augmented(residual_network(size=16), kinds).graph
+    step = prepare(replace(graph, name=f"modules {kinds}"), "modules")
     device = on_unicorn(built(projects_root, board, step=step))
     x, y = samples(graph, 40, 4)
     state = tmp_path / "state.mcts"
