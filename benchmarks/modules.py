@@ -41,7 +41,7 @@ DATA = "data/cifar10_10k2k.npz"
 CLASSES = 10
 TRAIN_IMAGES = 4000
 SEARCH_IMAGES, SEARCH_EPOCHS = 1000, 2
-RATES = tuple(rate / 256 for rate in (0.05, 0.1, 0.2, 0.4))
+RATES = tuple(rate / 256 for rate in (0.1, 0.2, 0.4, 0.8, 1.6))
 MOST_BIASES = 60
 
 

@@ -304,6 +304,21 @@ def test_any_piece_of_a_saved_state_is_that_of_the_whole(
     assert piece.raw == saved[offset : offset + count] + bytes([GUARD]) * 8
 
 
+def test_each_byte_of_a_saved_state_is_that_of_the_whole() -> None:
+    """Also the last of residual bits that do not fill it."""
+    graph = networks.residual_network()
+    step = prepare(graph, replace(SHARES, residual_bits=2), swap="drawn")
+    sizes = [w.bits * step.plan.training.shelf[w.shelf].size for w in step.plan.training.swapped]
+    assert any(size % 8 for size in sizes)
+    simulator = settled(step)
+    simulator.swap()
+    teach(simulator, step, 4, 2.0)
+    saved, byte = simulator.save(), ctypes.create_string_buffer(1)
+    for offset in range(len(saved)):
+        simulator._library.mct_state_read(offset, 1, byte)
+        assert byte.raw == saved[offset : offset + 1]
+
+
 def test_a_swap_happens_once_at_a_position(step: TrainingStep) -> None:
     for simulator in (step.simulator(7), step.reference(7)):
         simulator.swap()
