@@ -19,6 +19,7 @@ SHAPE = (1, 4, 6, 5)
 STEP = 1  # both round the same real number, we in fixed point
 LEAST_DB = 100.0  # float32 sums in another order
 OPSET = 20  # the first with Gelu
+OLDER = {"Upsample"}  # than that; test_onnx_float.py has it
 POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}
 RNG = np.random.default_rng(0)
 KERNEL = RNG.integers(-127, 128, (3, 4, 3, 2)).astype(np.int8)
@@ -90,6 +91,7 @@ CASES = {
     "ReduceMean": simple("ReduceMean", [2, 3]),
     "Relu": simple("Relu"),
     "Reshape": simple("Reshape", [1, 4, 10, 3]),
+    "Resize": simple("Resize", np.zeros(0), [1.0, 1.0, 2.0, 2.0], mode="linear"),
     "Sigmoid": simple("Sigmoid"),
     "Softmax": simple("Softmax", axis=1),
     "Squeeze": there_and_back,
@@ -102,7 +104,7 @@ CASES = {
 
 def test_every_operator_that_is_read_in_both_ways_has_a_case():
     both = {name for name, rules in OPERATORS.items() if rules.int8 and rules.real}
-    assert both == {name.split()[0] for name in CASES}
+    assert both - OLDER == {name.split()[0] for name in CASES}
 
 
 @pytest.mark.parametrize("name", CASES)
