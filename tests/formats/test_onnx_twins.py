@@ -1,6 +1,8 @@
 """The .qdq.onnx twins of the shared int8 .tflite models, and onnxruntime's opinion of them."""
 
+import platform
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -105,13 +107,36 @@ def test_each_layer_differs_from_onnxruntime_only_in_how_it_rounds(name, shared)
             assert (once != expected).mean() <= ONCE_ROUNDED
 
 
+def saturates_products():
+    """Does onnxruntime, optimized, add pairs of int8 products in 16 bits here?
+
+    On x86 without VNNI it does, and saturates: its results are then up to 31 steps from its own.
+    """
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    information = Path("/proc/cpuinfo")
+    return not information.exists() or "vnni" not in information.read_text()
+
+
 @pytest.mark.oracle
+@pytest.mark.parametrize(
+    "optimize",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.skipif(
+                saturates_products(),
+                reason="without VNNI onnxruntime, optimized, saturates sums of two products",
+            ),
+        ),
+    ],
+)
 @pytest.mark.parametrize("name", TWINS)
-def test_outputs_stay_within_steps_of_both_levels_of_onnxruntime(name, shared):
+def test_outputs_stay_within_steps_of_both_levels_of_onnxruntime(name, shared, optimize):
     path = shared / f"models/{name}.qdq.onnx"
     graph, inputs = load(path), images(4)
     ours = run(graph, inputs).astype(int)
-    for optimize in (False, True):
-        difference = np.abs(ours - onnxruntime_outputs(path, inputs, graph, optimize))
-        assert difference.max() <= LARGEST_STEPS
-        assert difference.mean() <= MEAN_STEPS
+    difference = np.abs(ours - onnxruntime_outputs(path, inputs, graph, optimize))
+    assert difference.max() <= LARGEST_STEPS
+    assert difference.mean() <= MEAN_STEPS
