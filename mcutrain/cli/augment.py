@@ -63,13 +63,19 @@ def augment(
     augmented.tflite`
     """
     from mcutrain.formats import format_of
-    from mcutrain.functions.modules import augmented, check_places, write_augmented
+    from mcutrain.functions.modules import (
+        augmented,
+        check_other_file,
+        check_places,
+        write_augmented,
+    )
     from mcutrain.modules import parse_modules
     from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
 
     format_of(output)
     check_writable(output)
+    check_other_file(model, output)
     graph, specs = load(model), parse_modules(modules)
     check_places(graph, specs, has_data=data is not None)
     source = None if data is None else reading.source(data, None, None, seed)

@@ -241,7 +241,7 @@ def _graph(
     from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
 
-    graph, wanted = load(model), wanted_modules(pet, save_model)
+    graph, wanted = load(model), wanted_modules(model, pet, save_model)
     if wanted is None or not wanted.specs:
         if data is not None:
             raise typer.BadParameter("is what modules of --pet are made of", param_hint="--data")

@@ -25,9 +25,10 @@ SaveModel = Annotated[
 ]
 
 
-def wanted_modules(pet: str, save_model: Path | None) -> Pet | None:
+def wanted_modules(model: Path, pet: str, save_model: Path | None) -> Pet | None:
     """Of --pet, or a sentence."""
     from mcutrain.formats import format_of
+    from mcutrain.functions.modules import check_other_file
     from mcutrain.modules import parse_pet
 
     wanted = parse_pet(pet) if pet else None
@@ -37,6 +38,7 @@ def wanted_modules(pet: str, save_model: Path | None) -> Pet | None:
                 "is of a model with the modules of --pet: give that, too", param_hint="--save-model"
             )
         format_of(save_model)
+        check_other_file(model, save_model)
     return wanted
 
 

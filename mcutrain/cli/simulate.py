@@ -129,7 +129,7 @@ def simulate(
     flags = step_flags.options(scheme, no_qas)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
     flags = replace(flags, pet=pet)
-    modules = wanted_modules(pet, save_model)
+    modules = wanted_modules(model, pet, save_model)
     source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log, save_model):
         if path is not None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mcutrain import modules
 from mcutrain.arguments import Count, PathLike, Seed, checked, warn
 from mcutrain.data import Data, Normalization, Split
-from mcutrain.errors import DataError
+from mcutrain.errors import ArgumentError, DataError
 from mcutrain.formats import format_of, write
 from mcutrain.functions.models import inputs_of, normalization_of
 from mcutrain.ir.graph import Graph
@@ -87,12 +87,14 @@ def augment(
     modules are trained: scheme "modules".
 
     Raises SchemeError for kinds without a place, places without the kind, a model with modules;
-    DataError, ModelError.
+    DataError, ModelError; ArgumentError where the output is the model's own file.
 
     >>> augment("model.int8.tflite", "adapter:8", (x, y), "augmented.tflite").modules
     """
     if output is not None:
         format_of(Path(output))
+        if not isinstance(model, Graph):
+            check_other_file(Path(model), Path(output))
     graph = model if isinstance(model, Graph) else load(model)
     specs = modules.parse_modules(what)
     check_places(graph, specs, has_data=data is not None)
@@ -106,6 +108,18 @@ def augment(
     if note:
         warn(note)
     return replace(found, path=path, note=note)
+
+
+def check_other_file(model: Path, output: Path) -> None:
+    """Raise ArgumentError where a model with modules would take the place of the one without.
+
+    No module can be taken out again, and none put into what has some.
+    """
+    if output.exists() and model.exists() and output.samefile(model):
+        raise ArgumentError(
+            f"{output} is the model itself, which other modules would need again: give another "
+            "file for the one with modules"
+        )
 
 
 def check_places(graph: Graph, specs: Sequence[modules.ModuleSpec], *, has_data: bool) -> None:

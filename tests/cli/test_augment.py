@@ -118,6 +118,25 @@ def test_a_model_that_has_modules_gets_no_more(run: Run, model: Path) -> None:
     assert "has modules already, first 'stem/module.gain.factor': give the model" in sentence
 
 
+def test_a_model_is_not_written_over_by_the_one_with_modules(
+    run: Run, model: Path, images: Path
+) -> None:
+    Path("own.tflite").write_bytes(model.read_bytes())
+    Path("link.tflite").symlink_to("own.tflite")
+    pet = ("--data", images, "--pet", "gain", "--save-model", "link.tflite")
+    for command in (
+        ("augment", "own.tflite", "--modules", "gain", "-o", "link.tflite"),
+        ("simulate", "own.tflite", *pet),
+        ("generate", "own.tflite", *pet, "-o", "project"),
+    ):
+        said = run(*command).sentence
+        assert "link.tflite is the model itself" in said
+        assert "give another file" in said
+    with pytest.raises(ArgumentError, match="is the model itself"):
+        mcutrain.augment("own.tflite", "gain", output="link.tflite")
+    assert Path("own.tflite").read_bytes() == model.read_bytes()
+
+
 def test_samples_of_another_shape_and_other_files_are_explained(run: Run, model: Path) -> None:
     np.savez("other.npz", x=np.zeros((9, 7), np.float32), y=np.arange(9) % 3)
     flags = ("--modules", "adapter:2", "--data", "other.npz")
