@@ -294,7 +294,11 @@ def resize(net, *values, **attributes):
                 np.float32([1, 1, 2, 2]),
                 coordinate_transformation_mode="tf_crop_and_resize",
             ),
-            "'tf_crop_and_resize' with 'round_prefer_floor' is not",
+            "coordinate_transformation_mode 'tf_crop_and_resize' is not; half_pixel, asymmetric",
+        ),
+        (
+            lambda net: resize(net, np.float32([1, 1, 2, 2]), nearest_mode="up"),
+            "nearest_mode 'up' is not; floor, round_prefer_floor",
         ),
         (lambda net: resize(net, np.float32([1, 1, 2, 2]), antialias=1), "antialias is not"),
         (

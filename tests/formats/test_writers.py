@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.errors import McutrainError, ModelError, UnsupportedError
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.formats import load
+from mcutrain.formats.onnx.resizing import WRITTEN, Along, Mode
 from mcutrain.formats.onnx.write import onnx_content, write_onnx
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.difference import difference
@@ -20,7 +21,7 @@ from mcutrain.ops.clamp import clamped
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
-from mcutrain.ops.resize import Resize
+from mcutrain.ops.resize import ONE, Resize
 from mcutrain.ops.spatial import Window
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from tests.formats.oracle import PACKAGE, ROUNDS_ONCE, needs_interpreter, run_reference
@@ -221,7 +222,7 @@ def test_what_tflite_cannot_hold_is_refused_with_the_node(op, says, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("places", [(0, 1024, 3072), (0, 900, 3072)])
+@pytest.mark.parametrize("places", [(0, 1024, 5120), (0, 900, 3072)])
 def test_positions_of_no_mode_are_refused_by_onnx(places, tmp_path):
     graph = single(Resize(places, places), TensorType((1, 6, 6, 2), "int8", (0.5,), 3))
     with pytest.raises(UnsupportedError, match="to 3x3 at positions that no mode"):
@@ -235,6 +236,41 @@ def test_positions_that_onnx_has_nearly_are_written_and_told(tmp_path):
     )
     said = write_onnx(graph, tmp_path / "near.onnx")
     assert "node 'node'" in said
+
+
+def resized_by(mode: Mode, size: tuple[int, int], factors: tuple[float, float]) -> Graph:
+    along = [
+        Along(n, int(np.float32(f) * np.float32(n)), np.float32(f))
+        for n, f in zip(size, factors, strict=True)
+    ]
+    places = [mode.places(axis) for axis in along]
+    kind = TensorType((1, *size, 2), "int8", (0.5,), 3)
+    return single(Resize(*(p.stored for p in places)), kind)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    mode=st.sampled_from([*WRITTEN["nearest"], *WRITTEN["linear"]]),
+    size=st.tuples(st.integers(1, 24), st.integers(1, 24)),
+    factors=st.tuples(*[st.sampled_from([0.45, 0.7, 1.0, 1.1, 4 / 3, 1.5, 1.75, 2.0, 2.37])] * 2),
+)
+def test_resizes_by_factors_are_read_back_at_their_positions(mode, size, factors, tmp_path_factory):
+    assume(all(np.float32(f) * np.float32(n) >= 1 for f, n in zip(factors, size, strict=True)))
+    graph = resized_by(mode, size, factors)
+    op = graph.nodes[0].op
+    same = [tuple(range(0, n * ONE, ONE)) for n in size]
+    assume([op.rows_at, op.columns_at] != same)
+    path = tmp_path_factory.mktemp("resized") / "m.onnx"
+    write_onnx(graph, path)
+    assert difference(graph, load(path)) == ""
+
+
+@pytest.mark.parametrize("factor", [1.2345, 0.61803])
+def test_a_factor_of_many_digits_is_written_by_the_positions_slope(factor, tmp_path):
+    graph = resized_by(Mode("half_pixel", ""), (39, 1), (factor, 1.0))
+    write_onnx(graph, tmp_path / "m.onnx")
+    wanted, found = (np.array(g.nodes[0].op.rows_at) for g in (graph, load(tmp_path / "m.onnx")))
+    assert np.abs(wanted - found).max() <= 2
 
 
 def test_padding_of_any_kind_is_written_as_an_operator(tmp_path):

@@ -103,6 +103,8 @@ class Mode:
         return Places.of(ROUNDINGS[self.rounding](at) if self.rounding else at, along.size)
 
 
+MOST_BELOW = 16
+"""Of the simple fractions that a factor in a file is looked for among, the largest denominator."""
 WRITTEN = {
     "nearest": tuple(
         Mode(coordinates, rounding)
@@ -146,9 +148,12 @@ def _mode(node: OnnxNode[Any]) -> Mode:
             raise node.unsupported(f"keep_aspect_ratio_policy {policy!r} is not; 'stretch' is")
     if kind not in ("nearest", "linear"):
         raise node.unsupported(f"mode {kind!r} is not; 'nearest' and 'linear' are")
-    if coordinates not in COORDINATES or rounding not in ROUNDINGS:
-        known = ", ".join(COORDINATES)
-        raise node.unsupported(f"{coordinates!r} with {rounding!r} is not; {known} are")
+    if coordinates not in COORDINATES:
+        raise node.unsupported(
+            f"coordinate_transformation_mode {coordinates!r} is not; {', '.join(COORDINATES)} are"
+        )
+    if rounding not in ROUNDINGS:
+        raise node.unsupported(f"nearest_mode {rounding!r} is not; {', '.join(ROUNDINGS)} are")
     return Mode(coordinates, rounding if kind == "nearest" else "")
 
 
@@ -195,33 +200,66 @@ def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> Along:
 
 
 def write_resize(w: OnnxWriter, node: Node) -> None:
-    """Resize to sizes, in the mode whose positions are ours, or nearly."""
+    """Resize to sizes, or by factors, in the mode whose positions are ours, or nearly."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, Resize)
     _, height, width, _ = w.type(node.inputs[0]).shape
-    axes = [
-        Along(size, len(at), np.float32(len(at)) / np.float32(size))
-        for size, at in ((height, op.rows_at), (width, op.columns_at))
-    ]
-    wanted = (op.rows_at, op.columns_at)
+    axes = ((height, op.rows_at), (width, op.columns_at))
     kinds = ("nearest", "linear") if op.copies else ("linear",)
-    tried = [(kind, mode) for kind in kinds for mode in WRITTEN[kind]]
-    off = [_apart(mode, axes, wanted) for _, mode in tried]
-    kind, mode = tried[off.index(min(off))]
-    if min(off) > (NEAR if kind == "linear" else 0):
+    tried = [
+        (_apart(mode, along, axes), kind, mode, along)
+        for candidates in (_by_size, _by_factor)
+        for kind in kinds
+        for mode in WRITTEN[kind]
+        for along in [[_best(mode, candidates(*axis), axis[1]) for axis in axes]]
+    ]
+    apart, kind, mode, along = min(tried, key=lambda one: one[0])
+    if apart > (NEAR if kind == "linear" else 0):
         raise UnsupportedError(
-            f"node {node.name!r} resizes {height}x{width} pixels to {axes[0].new}x{axes[1].new} at "
-            "positions that no mode of .onnx has"
+            f"node {node.name!r} resizes {height}x{width} pixels to {along[0].new}x{along[1].new} "
+            "at positions that no mode of .onnx has"
         )
     attributes = {"mode": kind, "coordinate_transformation_mode": mode.coordinates}
     if kind == "nearest":
         attributes["nearest_mode"] = mode.rounding
-    sizes = np.array(channels_first(w.type(y).shape), np.int64)
-    inputs = [w.real(node.inputs[0]), "", "", w.constant(f"{y}/sizes", sizes)]
-    w.finish(w.layer(node, "Resize", inputs, **attributes), y)
+    if all(one.factor == _by_size(*axis)[0].factor for one, axis in zip(along, axes, strict=True)):
+        sizes = np.array(channels_first(w.type(y).shape), np.int64)
+        last = ["", w.constant(f"{y}/sizes", sizes)]
+    else:
+        factors = np.array([1, 1, *(one.factor for one in along)], np.float32)
+        last = [w.constant(f"{y}/scales", factors)]
+    w.finish(w.layer(node, "Resize", [w.real(node.inputs[0]), "", *last], **attributes), y)
 
 
-def _apart(mode: Mode, axes: list[Along], wanted: tuple[Positions, ...]) -> int:
+def _by_size(size: int, at: Positions) -> list[Along]:
+    """The factor that a reader takes where the file says sizes."""
+    return [Along(size, len(at), np.float32(len(at)) / np.float32(size))]
+
+
+def _by_factor(size: int, at: Positions) -> list[Along]:
+    """Factors of which a reader gets len(at) pixels, some of which the file's author may have had.
+
+    Fractions of small numbers and of a hundred, and the slope of the positions within the axis.
+    """
+    new, (by_size,) = len(at), _by_size(size, at)
+    factors = [by_size.factor, np.nextafter(by_size.factor, np.float32(np.inf))]
+    factors += [
+        np.float32(above / below)
+        for below in (*range(1, MOST_BELOW + 1), 100)
+        for above in range(new * below // size, (new + 1) * below // size + 1)
+    ]
+    inside = [index for index, place in enumerate(at) if 0 < place < (size - 1) * ONE]
+    if len(inside) > 1 and at[inside[0]] < at[inside[-1]]:
+        rise = at[inside[-1]] - at[inside[0]]
+        factors.append(np.float32((inside[-1] - inside[0]) * ONE / rise))
+    return [Along(size, new, f) for f in factors if np.floor(f * np.float32(size)) == new]
+
+
+def _best(mode: Mode, candidates: list[Along], at: Positions) -> Along:
+    return min(candidates, key=lambda one: _apart(mode, [one], ((one.size, at),)))
+
+
+def _apart(mode: Mode, along: list[Along], axes: tuple[tuple[int, Positions], ...]) -> int:
     """The largest difference of positions, in ONE-ths of a pixel."""
-    pairs = zip(axes, wanted, strict=True)
-    return max(int(np.abs(np.array(mode.places(along).stored) - at).max()) for along, at in pairs)
+    pairs = zip(along, axes, strict=True)
+    return max(int(np.abs(np.array(mode.places(o).stored) - at).max()) for o, (_, at) in pairs)
