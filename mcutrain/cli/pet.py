@@ -33,9 +33,14 @@ def wanted_modules(model: Path, pet: str, save_model: Path | None) -> Pet | None
 
     wanted = parse_pet(pet) if pet else None
     if save_model is not None:
-        if wanted is None or not wanted.specs:
+        if wanted is None:
             raise typer.BadParameter(
                 "is of a model with the modules of --pet: give that, too", param_hint="--save-model"
+            )
+        if not wanted.specs:
+            raise typer.BadParameter(
+                f"is of a model with modules, and --pet {pet} puts none in: leave it out",
+                param_hint="--save-model",
             )
         format_of(save_model)
         check_other_file(model, save_model)

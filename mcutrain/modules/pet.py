@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.modules.put import augment, observed_tensors
 from mcutrain.modules.spec import ModuleSpec, parse_modules
@@ -53,6 +54,10 @@ def parse_pet(text: str) -> Pet:
         match = re.fullmatch(r"bias(:([1-9]\d{0,3}))?", part)
         if match:
             biases = None if match[2] is None else int(match[2])
+        elif part.startswith("bias:"):
+            raise SchemeError(f"{text!r}: bias:K trains the last K biases, as in bias:4")
+        elif part.startswith(f"{HEAD}:"):
+            raise SchemeError(f"{text!r}: {HEAD} takes no number: it is the whole classifier")
         elif part != HEAD:
             left.append(part)
     specs = parse_modules(",".join(left)) if left else ()

@@ -240,9 +240,10 @@ def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> 
     ("flags", "says"),
     [
         (("--pet", "adaptr:2"), "there is no module 'adaptr'"),
-        (("--pet", "bias:0"), "bias"),
+        (("--pet", "bias:0"), "bias:K trains the last K biases, as in bias:4"),
+        (("--pet", "gain,linear:3"), "linear takes no number: it is the whole classifier"),
         (("--pet", "bias:99"), "the model has 25 layers before its head"),
-        (("--pet", "bias:2", "--save-model", "x.tflite"), "give that, too"),
+        (("--pet", "bias:2", "--save-model", "x.tflite"), "leave it out"),
         (("--save-model", "x.tflite"), "give that, too"),
         (("--pet", "gain", "--save-model", "x.bin"), "must end with"),
         (("--pet", "adapter:99"), "fewer than 99"),
