@@ -227,7 +227,8 @@ def inputs_of(
         normalization=normalization,
         note=note,
     )
-    return made.test(0, len(test))
+    # a step takes a sequence as an image of one row; inputs are as the graph has them
+    return made.test(0, len(test)).reshape(len(test), *x.shape)
 
 
 @checked

@@ -26,6 +26,7 @@ from mcutrain.runs.training import load_data
 from mcutrain.shown import Shown
 from mcutrain.simulation import FoundRate
 from tests.cli.conftest import Run, images, model, run
+from tests.quant.networks import OnnxNetwork
 
 __all__ = ["images", "model", "run"]
 
@@ -443,3 +444,26 @@ def test_a_large_array_is_not_dumped_into_a_sentence() -> None:
     with pytest.raises(ArgumentError) as caught:
         mcutrain.load(np.zeros((3, 4)))  # type: ignore[arg-type]
     assert str(caught.value) == "path is an array of shape (3, 4), but it must be a text or a path"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
+def test_sequences_of_a_data_set_are_verified_as_the_model_takes_them(
+    suffix: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    net = OnnxNetwork([1, 4, 10], seed=1)
+    a = net.op("Conv", "input", net.real(net.rng.normal(0, 1, (6, 2, 3))), group=2)
+    a = net.op("Flatten", net.op("GlobalAveragePool", net.op("Relu", a)))
+    net.save(tmp_path / "float.onnx", net.gemm(a, 6, 3))
+    x, y = net.rng.normal(0, 1, (30, 4, 10)).astype(np.float32), np.arange(30) % 3
+    path = tmp_path / f"int8{suffix}"
+    mcutrain.quantize(tmp_path / "float.onnx", x, path)
+    verdict = mcutrain.verify(path, data=(x, y), samples=6, reference_samples=2)
+    plain = [
+        c.largest
+        for c in verdict.comparisons
+        if "optimized" not in c.of and "optimized" not in c.against
+    ]
+    assert plain
+    assert max(plain) <= (suffix == ".onnx")
