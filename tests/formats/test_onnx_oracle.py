@@ -300,7 +300,7 @@ def test_a_softmax_is_within_one_step_of_onnxruntime(
     ),
     rounding=st.sampled_from(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]),
     size=st.tuples(st.integers(1, 7), st.integers(1, 7)),
-    factors=st.tuples(*[st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 0.7])] * 2),
+    factors=st.tuples(*[st.sampled_from([0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 4.0, 0.7])] * 2),
     by_size=st.booleans(),
     same_scale=st.booleans(),
 )
@@ -321,6 +321,24 @@ def test_a_resize_is_within_a_step_per_rounding(
         y = model.op("Resize", model.x, "", scales, **attributes)
     y = model.requantize(y, *((0.05, 3) if same_scale else (0.11, -4)))
     compare(model, y, tmp_path_factory, 0.0 if kind == "nearest" and same_scale else 1.0)
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("coordinates", ["half_pixel_symmetric", "half_pixel", "asymmetric"])
+def test_a_resize_of_any_size_finds_the_pixels_of_onnxruntime(
+    coordinates, rounding, tmp_path_factory
+):
+    """Also beside a tie, and copied where the size stays."""
+    for size in (1, 2, 3, 5, 8, 13):
+        for factor in (0.3, 0.7, 1.1, 1.25, 1.5, 2.2, 3.7):
+            if size * factor < 1:
+                continue
+            model = QdqModel((1, 3, size, 1), 0.05, 3, 19)
+            scales = model.constant(np.array([1, 1, factor, 1], np.float32))
+            attributes = {"mode": "nearest", "nearest_mode": rounding}
+            attributes["coordinate_transformation_mode"] = coordinates
+            y = model.requantize(model.op("Resize", model.x, "", scales, **attributes), 0.05, 3)
+            compare(model, y, tmp_path_factory, 0.0)
 
 
 def test_reshapes_computed_from_the_batch_and_trivial_nodes_are_seen_through(tmp_path_factory):

@@ -56,10 +56,15 @@ class Along:
         return (index + np.float32(0.5)) / self.factor - np.float32(0.5)
 
     def half_pixel_symmetric(self, index: Array) -> Array:
-        """The centres of the images do, where the factor does not give whole pixels."""
+        """The centres of the images do, where the factor does not give whole pixels.
+
+        onnxruntime adds this up in float64.
+        """
         share = np.float32(self.new) / (self.factor * np.float32(self.size))
         offset = np.float32(self.size / 2) * (np.float32(1) - share)
-        return offset + self.half_pixel(index)
+        moved = np.float64(offset) + (index.astype(np.float64) + 0.5) / np.float64(self.factor)
+        found: Array = (moved - 0.5).astype(np.float32)
+        return found
 
     def pytorch_half_pixel(self, index: Array) -> Array:
         """As half_pixel, but one pixel is the first one."""
@@ -122,6 +127,8 @@ def resize(node: GraphNode[V]) -> V:
     spatial = [_along(node, shape, axis) for axis in range(len(shape))][2:]
     if len(spatial) not in (1, 2):
         raise node.unsupported(f"{shape} is not; [1, c, l] and [1, c, h, w] are")
+    if all(along.new == along.size for along in spatial):
+        return identity(node)  # as onnxruntime copies, whatever the factors are
     places = [mode.places(along) for along in spatial]
     if all(p.is_identity(along.size) for p, along in zip(places, spatial, strict=True)):
         return identity(node)
