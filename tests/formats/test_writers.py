@@ -258,11 +258,18 @@ def test_resizes_by_factors_are_read_back_at_their_positions(mode, size, factors
     assume(all(np.float32(f) * np.float32(n) >= 1 for f, n in zip(factors, size, strict=True)))
     graph = resized_by(mode, size, factors)
     op = graph.nodes[0].op
-    same = [tuple(range(0, n * ONE, ONE)) for n in size]
-    assume([op.rows_at, op.columns_at] != same)
+    assume((len(op.rows_at), len(op.columns_at)) != size)  # that would be a copy
     path = tmp_path_factory.mktemp("resized") / "m.onnx"
     write_onnx(graph, path)
     assert difference(graph, load(path)) == ""
+
+
+def test_pixels_that_move_within_their_own_size_are_refused(tmp_path):
+    """onnxruntime copies an image that keeps its size."""
+    graph = resized_by(Mode("half_pixel", "floor"), (4, 1), (1.1, 1.0))
+    assert graph.nodes[0].op.rows_at != tuple(range(0, 4 * ONE, ONE))
+    with pytest.raises(UnsupportedError, match="at positions that no mode of"):
+        write_onnx(graph, tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize("factor", [1.2345, 0.61803])

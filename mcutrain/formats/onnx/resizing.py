@@ -221,7 +221,8 @@ def write_resize(w: OnnxWriter, node: Node) -> None:
         for along in [[_best(mode, candidates(*axis), axis[1]) for axis in axes]]
     ]
     apart, kind, mode, along = min(tried, key=lambda one: one[0])
-    if apart > (NEAR if kind == "linear" else 0):
+    keeps_size = all(len(at) == size for size, at in axes)  # such a one is read as a copy
+    if keeps_size or apart > (NEAR if kind == "linear" else 0):
         raise UnsupportedError(
             f"node {node.name!r} resizes {height}x{width} pixels to {along[0].new}x{along[1].new} "
             "at positions that no mode of .onnx has"
