@@ -103,6 +103,14 @@ def test_a_curve_is_one_table_with_the_bits_of_onnxruntime(
     assert node.op.function == function or function == "composite" or x * 256 < 7
 
 
+@pytest.mark.parametrize("y_scale", [0.2, 0.04])
+def test_an_elu_beside_a_tie_is_rounded_as_onnxruntime_rounds_it(y_scale, tmp_path_factory):
+    """Where 0.7 (exp(x) - 1) is 3.49999983 steps."""
+    model = QdqModel((1, 256), 0.25, 0)
+    output = model.requantize(CURVES["Elu"][0](model, model.x), y_scale, 0)
+    compare(model, output, tmp_path_factory, ALL[None], most=0)
+
+
 def test_slopes_of_a_composite_curve_are_the_differences_of_its_values(tmp_path):
     model = QdqModel((1, 256), 0.05, 3)
     output = model.requantize(clipped_swish(model, model.x), 0.001, 0)

@@ -120,10 +120,11 @@ def _hard_sigmoid(node: Int8Node) -> tuple[Function, Function]:
 
 
 def _elu(node: Int8Node) -> tuple[Function, Function]:
+    """As onnxruntime computes it, in float32 after each step: beside a tie that decides."""
     alpha = node.attributes.real("alpha", 1.0)
-    below = _each(lambda v: alpha * math.expm1(min(v, 0.0)))
+    exp = _each(math.exp)
     return (
-        lambda x: np.where(x >= 0, x, below(x)),
+        lambda x: np.where(x >= 0, x, F32(alpha) * (exp(np.minimum(x, F32(0))) - F32(1))),
         lambda x: np.where(x >= 0, 1.0, alpha * np.exp(np.minimum(x, 0.0))),
     )
 
