@@ -50,7 +50,7 @@ from mcutrain.runs.training import (
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings, check_can_build
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.sparse import UpdateScheme, find_head, parse_scheme
+from mcutrain.sparse import UpdateScheme, as_scheme, find_head
 from mcutrain.sparse.contribution import Contributions, read_contributions
 from mcutrain.target import Slots, Target, target_of
 
@@ -136,8 +136,7 @@ def simulate(
     if pet:
         modules = parse_pet(pet)
         graph = with_pet(graph, modules, split, normalization_of(mean, std), seed)
-        given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
-        scheme = modules.scheme(given)
+        scheme = modules.scheme(as_scheme(scheme))
     step = prepare(
         graph,
         scheme,
@@ -357,8 +356,7 @@ def compare(
     wanted = runs.classes(graph, split, classes)
     candidates = usual(graph, wanted, budget)
     usual_ones = len(candidates)
-    for scheme in schemes:
-        given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
+    for given in map(as_scheme, schemes):
         candidates.append(PlannedRow(given.name, given))
     normalization = normalization_of(mean, std)
     for text in pets:

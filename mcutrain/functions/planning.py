@@ -28,7 +28,7 @@ from mcutrain.memplan import (
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import Part, TrainingStep, front_of, load, prepare
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse import UpdateScheme, parse_scheme
+from mcutrain.sparse import UpdateScheme, as_scheme
 from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.target import RING_PLACE_BYTES, Slots, Target, target_of
 
@@ -164,8 +164,7 @@ def plan(
             raise ArgumentError("a step of `prepare` has its modules already: leave out pet")
         wanted = parse_pet(pet)
         model = wanted.outline(model if isinstance(model, Graph) else load(model))
-        given = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
-        scheme = wanted.scheme(given)
+        scheme = wanted.scheme(as_scheme(scheme))
     step = _step(
         model,
         scheme,

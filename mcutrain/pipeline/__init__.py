@@ -35,7 +35,7 @@ from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import CompiledSimulator, Compiler, LatentSimulator, PlannedReference
-from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, find_head, parse_scheme
+from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head
 from mcutrain.sparse.columns import RULES
 from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
@@ -186,7 +186,7 @@ def prepare(
     if gradient_dtype not in ALIGN_BYTES:
         raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
     graph = model if isinstance(model, Graph) else load(model)
-    chosen = scheme if isinstance(scheme, UpdateScheme) else parse_scheme(str(scheme))
+    chosen = as_scheme(scheme)
     if not qas:
         chosen = replace(chosen, qas=False)
     if classes is not None:

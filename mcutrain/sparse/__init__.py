@@ -3,7 +3,7 @@
 from mcutrain.sparse.channels import ChannelOrder
 from mcutrain.sparse.layers import Layer, all_layers_of, find_head, layers_of
 from mcutrain.sparse.resolution import arrange, resolve, with_importance
-from mcutrain.sparse.scheme import UpdateScheme, parse_scheme
+from mcutrain.sparse.scheme import UpdateScheme, as_scheme, parse_scheme
 
 __all__ = [
     "ChannelOrder",
@@ -11,6 +11,7 @@ __all__ = [
     "UpdateScheme",
     "all_layers_of",
     "arrange",
+    "as_scheme",
     "find_head",
     "layers_of",
     "parse_scheme",

@@ -131,6 +131,11 @@ def parse_scheme(text: PathLike) -> UpdateScheme:
     return _parse_short(text)
 
 
+def as_scheme(given: UpdateScheme | PathLike) -> UpdateScheme:
+    """A scheme as it is, or what parse_scheme reads. Raises SchemeError."""
+    return given if isinstance(given, UpdateScheme) else parse_scheme(given)
+
+
 def shipped_schemes() -> tuple[str, ...]:
     """The names of the schemes that come with mcutrain."""
     return tuple(sorted(p.stem for p in Path(_schemes_folder()).glob("*.toml")))
