@@ -129,13 +129,12 @@ def select(
 
 def _select(choice: Choice) -> Selection:
     """The best scheme; of an elastic one also the share of its time that it may take."""
-    from mcutrain.functions.choosing import with_share
+    from mcutrain.functions.choosing import select_elastic
 
-    if not choice.request.elastic:
-        return _selector(choice).select(choice.limits)
-    limits, accumulate = choice.limits, choice.request.accumulate
-    found = _selector(choice).select(replace(limits, instructions=None))
-    return with_share(found, choice.graph, choice.target, limits.instructions, accumulate)
+    selector, request = _selector(choice), choice.request
+    if not request.elastic:
+        return selector.select(choice.limits)
+    return select_elastic(selector, choice.limits, choice.graph, choice.target, request.accumulate)
 
 
 def _sweep(
@@ -189,7 +188,7 @@ def _tell(
             found,
             choice.contributions,
             choice.target,
-            choice.request.accumulate,
+            choice.request,
             output,
         )
     select_output.show_selection(found, facts, choice.target, json)

@@ -24,6 +24,7 @@ from mcutrain.cli.training import Lines, placing
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
+    from mcutrain.cli.select_request import Request
     from mcutrain.ir.graph import Graph
     from mcutrain.runs.parallel import Lesson
     from mcutrain.sparse.contribution import Contributions
@@ -48,17 +49,23 @@ def write_report(
     found: Selection,
     contributions: Contributions,
     target: Target | None,
-    accumulate: int,
+    request: Request,
     folder: Path,
 ) -> None:
-    """report.html and report.json."""
+    """report.html and report.json, of the step that was selected."""
     from mcutrain.pipeline import prepare
     from mcutrain.report.collect import collect, command_line
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write as write_both
 
     with placing() as report:
-        step = prepare(graph, found.scheme, accumulate=accumulate, report=report)
+        step = prepare(
+            graph,
+            found.scheme,
+            accumulate=request.accumulate,
+            elastic=request.elastic,
+            report=report,
+        )
     content = replace(collect(step, target), commands=(command_line(),))
     path = write_both(with_selection(content, found, contributions), folder)
     say(f"The report is {path}")

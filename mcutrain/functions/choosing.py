@@ -91,22 +91,19 @@ def select(
     selector.by_gradient = channels == "gradient"
     if not elastic:
         return selector.select(limits)
-    chosen = selector.select(replace(limits, instructions=None))
-    return with_share(chosen, graph, target, limits.instructions, accumulate)
+    return select_elastic(selector, limits, graph, target, accumulate)
 
 
-def with_share(
-    found: Selection,
-    graph: Graph,
-    target: Target | None,
-    instructions: int | None,
-    accumulate: int,
+def select_elastic(
+    selector: Selector, limits: Limits, graph: Graph, target: Target | None, accumulate: int
 ) -> Selection:
-    """An elastic selection with the share of its time that a step may take in the mean.
+    """The best scheme by memory, with the share of its time that a step may take in the mean.
 
-    graph: with the head that is trained. instructions: the limit of a step, if there is one. Raises
-    PlanError if forward pass, loss and the last layer take more.
+    graph: with the head that is trained. Raises PlanError if nothing fits, or forward pass, loss
+    and the last layer take more than the limit of a step.
     """
+    found = selector.select(replace(limits, instructions=None))
+    instructions = limits.instructions
     if instructions is None or target is None:
         return found
     share = min(math.floor(1000 * instructions / found.measured.instructions) / 1000, 1.0)

@@ -94,6 +94,9 @@ def test_the_plan_of_an_elastic_selection_is_that_of_elastic_firmware(analysis, 
     assert step.plan.training.elastic
     assert step.plan.state_bytes == values["state_bytes"]
     assert step.plan.arena_bytes == values["arena_bytes"]
+    report = json.loads((tmp_path / "report.json").read_text())
+    used = sum(part["size_bytes"] for part in report["usage"]["sram"])
+    assert used == values["sram_bytes"]
 
 
 @pytest.mark.parametrize(
