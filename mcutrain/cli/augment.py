@@ -10,7 +10,8 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import check_writable, count_bar, say, show, show_json, show_table
+from mcutrain.cli.output import check_writable, say, show, show_json, show_table
+from mcutrain.cli.pet import calibrating
 
 if TYPE_CHECKING:
     from mcutrain.functions.modules import AugmentedModel
@@ -80,15 +81,10 @@ def augment(
     check_places(graph, specs, has_data=data is not None)
     source = None if data is None else reading.source(data, None, None, seed)
     split = None if source is None else source.read(model_input(graph))
-    with count_bar(json) as bar:
-        task = bar.add_task("")
-
-        def tell(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
-        pixels = None if source is None else source.normalization
+    pixels = None if source is None else source.normalization
+    with calibrating(json) as tell:
         found = augmented(graph, specs, split, pixels, samples, seed, tell)
-        note = write_augmented(found, output)
+    note = write_augmented(found.graph, output)
     if note:
         say(f"mcutrain: note: {note}")
     found = replace(found, path=output, note=note)
@@ -104,8 +100,9 @@ def _print(found: AugmentedModel) -> None:
     rows = [[m.kind, m.place, m.rank or None, m.weights, m.trained, m.macs] for m in found.modules]
     show_table(columns, rows, left=2)
     share = 100 * facts["macs"] / facts["macs_of_all"]
+    count = "1 module" if len(rows) == 1 else f"{len(rows)} modules"
     show(
-        f"{len(rows)} modules: {facts['weights']:,} weights, {facts['macs']:,} MACs more in an "
+        f"{count}: {facts['weights']:,} weights, {facts['macs']:,} MACs more in an "
         f"inference ({share:.1f} % of all); {facts['trained']:,} weights and biases of them learn."
     )
     show(f"Written to {facts['file']}; outputs are the model's, bit for bit. To train the modules:")

@@ -12,6 +12,7 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.output import count_bar, err, say, show, show_json, show_table
+from mcutrain.cli.pet import calibrating
 from mcutrain.cli.training import placing
 from mcutrain.cli.trials import watching_trials
 
@@ -201,27 +202,10 @@ def _with_modules(
     graph: Graph, pets: list[str], split: Split, source: inputs.DataSource
 ) -> list[PlannedRow]:
     """A row for each, with modules from the training samples."""
-    from mcutrain.functions.modules import with_pet
-    from mcutrain.modules import parse_pet
-    from mcutrain.report.compare import PlannedRow
-    from mcutrain.sparse import UpdateScheme
+    from mcutrain.functions.modules import pet_rows
 
-    wanted = [parse_pet(text) for text in pets]
-    for one in wanted:
-        one.outline(graph)  # or a sentence, before samples are looked at
-    found = []
-    with count_bar() as bar:
-        task = bar.add_task("modules")
-        for one in wanted:
-            own = with_pet(
-                graph,
-                one,
-                split,
-                source.normalization,
-                progress=lambda what, done, of: bar.update(task, completed=done, total=of),
-            )
-            found.append(PlannedRow(one.text, one.scheme(UpdateScheme()), graph=own))
-    return found
+    with calibrating() as tell:
+        return pet_rows(graph, pets, split, source.normalization, tell)
 
 
 def _analysis(path: Path, graph: Graph) -> Contributions:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli.output import count_bar
+from mcutrain.cli.output import count_bar, say
 
 if TYPE_CHECKING:
     from mcutrain.cli.samples import DataSource
     from mcutrain.data import Split
+    from mcutrain.functions.modules import Progress
     from mcutrain.ir.graph import Graph
     from mcutrain.modules import Pet
 
@@ -51,18 +54,22 @@ def with_modules(
     graph: Graph, wanted: Pet, split: Split, source: DataSource, save_model: Path | None
 ) -> Graph:
     """The graph with modules from training samples; as the file has it, if it is written."""
-    from mcutrain.formats import write
-    from mcutrain.functions.modules import with_pet
+    from mcutrain.functions.modules import with_pet, write_augmented
     from mcutrain.pipeline import load
 
-    with count_bar() as bar:
-        task = bar.add_task("")
-
-        def tell(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
+    with calibrating() as tell:
         graph = with_pet(graph, wanted, split, source.normalization, source.seed, tell)
     if save_model is None:
         return graph
-    write(graph, save_model, description="modules added by mcutrain")
+    note = write_augmented(graph, save_model)
+    if note:
+        say(f"mcutrain: note: {note}")
     return load(save_model)
+
+
+@contextmanager
+def calibrating(is_quiet: bool = False) -> Iterator[Progress]:
+    """A bar of the samples that modules are made of; what tells it how far they are."""
+    with count_bar(is_quiet) as bar:
+        task = bar.add_task("")
+        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of)

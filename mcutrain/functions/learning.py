@@ -18,7 +18,7 @@ from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, c
 from mcutrain.data import Data, Episodes, Split, input_notes
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.functions.models import normalization_of
-from mcutrain.functions.modules import with_pet
+from mcutrain.functions.modules import pet_rows, with_pet
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import load, prepare
@@ -359,10 +359,7 @@ def compare(
     for given in map(as_scheme, schemes):
         candidates.append(PlannedRow(given.name, given))
     normalization = normalization_of(mean, std)
-    for text in pets:
-        modules = parse_pet(text)
-        own = with_pet(graph, modules, split, normalization)
-        candidates.append(PlannedRow(text, modules.scheme(UpdateScheme()), graph=own))
+    candidates += pet_rows(graph, pets, split, normalization)
     if analysis is not None:
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)

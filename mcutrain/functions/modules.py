@@ -19,8 +19,10 @@ from mcutrain.functions.models import inputs_of, normalization_of
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import Module
 from mcutrain.pipeline import load
+from mcutrain.report.compare import PlannedRow
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
+from mcutrain.sparse import UpdateScheme
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
@@ -104,7 +106,7 @@ def augment(
     if output is None:
         return found
     path = Path(output)
-    note = write_augmented(found, path)
+    note = write_augmented(found.graph, path)
     if note:
         warn(note)
     return replace(found, path=path, note=note)
@@ -168,6 +170,30 @@ def with_pet(
     return found.graph
 
 
-def write_augmented(model: AugmentedModel, path: Path) -> str:
+def pet_rows(
+    graph: Graph,
+    pets: Sequence[str],
+    split: Split,
+    normalization: Normalization | None,
+    progress: Progress | None = None,
+) -> list[PlannedRow]:
+    """A row of a comparison for each, with modules from the training samples.
+
+    Raises SchemeError before samples are looked at.
+    """
+    wanted = [modules.parse_pet(text) for text in pets]
+    for one in wanted:
+        one.outline(graph)  # or a sentence
+    return [
+        PlannedRow(
+            one.text,
+            one.scheme(UpdateScheme()),
+            graph=with_pet(graph, one, split, normalization, progress=progress),
+        )
+        for one in wanted
+    ]
+
+
+def write_augmented(graph: Graph, path: Path) -> str:
     """Write it; why the file computes other bits as mcutrain reads it, or nothing."""
-    return write(model.graph, path, description="modules added by mcutrain")
+    return write(graph, path, description="modules added by mcutrain")
