@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, replace
 
 from mcutrain.errors import SchemeError, did_you_mean
+from mcutrain.sparse.module_names import KINDS
 
 RANKED = ("adapter", "lora", "lora-fa")
 """Kinds that take a number of channels."""
 LITE = "lite"
 KERNELS = (1, 3, 5)
-KINDS = (*RANKED, LITE, "gain")
 NOT_MODULES = {
     "bias": "biases are there already: leave out modules, and train with --scheme bias:K",
     "linear": "the classifier is there already: leave out modules, and train with --scheme head",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+KINDS = ("adapter", "lora", "lora-fa", "lite", "gain")
 _WEIGHT = re.compile(r"(?P<place>.+)/module\.(?P<kind>[a-z]+(-[a-z]+)*)\.(?P<part>[a-z]+)/weight")
 
 
@@ -40,3 +41,10 @@ def module_part(weight: str) -> ModulePart | None:
     """What a weight of this name is; None if it belongs to no module."""
     found = _WEIGHT.fullmatch(weight)
     return None if found is None else ModulePart(found["place"], found["kind"], found["part"])
+
+
+def kind_hint(word: str) -> str:
+    """The end of a sentence about a word of a scheme that is a kind of module, or \"\"."""
+    if word not in KINDS:
+        return ""
+    return f"; {word} is a kind of module: give modules with --pet, or to `mcutrain augment`"

@@ -23,6 +23,7 @@ from mcutrain.sparse.layers import (
     find_head,
     layers_of,
 )
+from mcutrain.sparse.module_names import kind_hint
 from mcutrain.sparse.modules import FINE_BITS, Trained, added_columns, trained_layers
 from mcutrain.sparse.scheme import UpdateScheme
 
@@ -208,8 +209,9 @@ def _index(scheme: UpdateScheme, key: str, layers: tuple[Layer, ...]) -> int:
     by_name = {layer.name: layer.index for layer in layers}
     index = int(key) if key.isdecimal() else by_name.get(key, -1)
     if not 0 <= index < len(layers):
+        hint = did_you_mean(key, by_name) or kind_hint(key)
         raise SchemeError(
             f"scheme {scheme.name!r} names the layer {key!r}; the model has layers 0 to "
-            f"{len(layers) - 1}, `mcutrain info` lists them{did_you_mean(key, by_name)}"
+            f"{len(layers) - 1}, `mcutrain info` lists them{hint}"
         )
     return index

@@ -15,6 +15,7 @@ from mcutrain_host.files import is_file
 
 from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import SchemeError, did_you_mean
+from mcutrain.sparse.module_names import kind_hint
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -145,6 +146,7 @@ def _parse_short(text: str) -> UpdateScheme:
     given: dict[str, str] = {}
     weights: dict[str, float] = {}
     for part in text.split(","):
+        _check_no_module(text, part)
         if part in ("head", "modules"):
             continue
         if part == "full":
@@ -167,6 +169,15 @@ def _parse_short(text: str) -> UpdateScheme:
     depth = _depth(given.get("last", "0"))
     biases = _depth(given["bias"]) if "bias" in given else depth
     return UpdateScheme(text, biases, weights, depth, modules="modules" in text.split(","))
+
+
+def _check_no_module(text: str, part: str) -> None:
+    """A layer may be called as a kind of module is: then it has a share."""
+    word, _, number = part.partition(":")
+    hint = kind_hint(word)
+    is_share = re.fullmatch(r"\d*\.?\d+", number) and float(number) <= 1
+    if hint and not is_share:
+        raise SchemeError(f"{text!r} is not an update scheme{hint}")
 
 
 def _check_new(text: str, name: str, given: Mapping[str, object]) -> None:

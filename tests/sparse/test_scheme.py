@@ -80,6 +80,29 @@ def test_any_text_is_a_scheme_or_refused_in_a_sentence(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("adapter:8", "adapter"),
+        ("lora", "lora"),
+        ("gain,at=last:3", "gain"),
+        ("bias:3,lora-fa:2", "lora-fa"),
+        ("lite:x", "lite"),
+        ("lora:1", "lora"),
+        ("gain:0.5", "gain"),
+    ],
+)
+def test_modules_in_a_scheme_are_said_to_be_given_with_pet(
+    graph: Graph, text: str, kind: str
+) -> None:
+    with pytest.raises(SchemeError, match=f"; {kind} is a kind of module: give modules with --pet"):
+        resolve(parse_scheme(text), graph)
+
+
+def test_a_layer_called_as_a_kind_of_module_has_a_share() -> None:
+    assert parse_scheme("gain:0.5,adapter:1").weights == {"gain": 0.5, "adapter": 1.0}
+
+
+@pytest.mark.parametrize(
     "text", ["a" * 300, "a" * 5000, "a/" * 3000, "\0", "~", ".", "/", "\ud800"]
 )
 def test_text_that_is_no_possible_path_is_refused_like_any_other(text: str) -> None:
