@@ -40,7 +40,7 @@ def generate(
     slots: options.Slots = "on",
     classes: options.Classes = options.KEEP,
     *,
-    pet: options.Pet = "",
+    pet: options.Pet = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -141,7 +141,7 @@ def generate(
                 "--swap": swap is not None,
                 "--profile": profile is not None,
                 "--timed": timed,
-                "--pet": bool(pet),
+                "--pet": pet is not None,
             }
         )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
@@ -231,7 +231,7 @@ def _check_timed(timed: bool, target: Target | None) -> None:
 
 def _graph(
     model: Path,
-    pet: str,
+    pet: str | None,
     data: Path | None,
     save_model: Path | None,
     pixels: Normalization | None,

@@ -93,7 +93,7 @@ Scheme = Annotated[
     ),
 ]
 Pet = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--pet",
         metavar="KIND[:R]",
@@ -279,7 +279,7 @@ class StepOptions:
     gate: float | None = None
     elastic: bool = False
     swap: str = ""
-    pet: str = ""
+    pet: str | None = None
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -339,7 +339,7 @@ class StepOptions:
             scheme = replace(scheme, head_residual_bits=self.head_residual_bits)
         if self.bias_bits is not None:
             scheme = replace(scheme, bias_bits=self.bias_bits)
-        if self.pet:
+        if self.pet is not None:
             from mcutrain.modules import parse_pet
 
             scheme = parse_pet(self.pet).scheme(scheme)

@@ -28,13 +28,13 @@ SaveModel = Annotated[
 ]
 
 
-def wanted_modules(model: Path, pet: str, save_model: Path | None) -> Pet | None:
+def wanted_modules(model: Path, pet: str | None, save_model: Path | None) -> Pet | None:
     """Of --pet, or a sentence."""
     from mcutrain.formats import format_of
     from mcutrain.functions.modules import check_other_file
     from mcutrain.modules import parse_pet
 
-    wanted = parse_pet(pet) if pet else None
+    wanted = None if pet is None else parse_pet(pet)
     if save_model is not None:
         if wanted is None:
             raise typer.BadParameter(

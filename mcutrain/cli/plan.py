@@ -23,7 +23,7 @@ def plan(
     scheme: options.Scheme = "head",
     classes: options.Classes = options.KEEP,
     *,
-    pet: options.Pet = "",
+    pet: options.Pet = None,
     step_flags: options.StepFlags,
     sram: Annotated[
         int | None,
@@ -71,7 +71,7 @@ def plan(
         step_flags.options(scheme), part=part, latent=latent, elastic=elastic, swap=swap or ""
     )
     graph, flags = load(model), replace(flags, pet=pet)
-    if pet:
+    if pet is not None:
         graph = parse_pet(pet).outline(graph)
     step = flags.prepare(graph, options.new_classes(classes))
     found = planned(step, latent=latent, sram=sram, board=target, remember=remember)

@@ -54,7 +54,7 @@ def simulate(
     scheme: options.Scheme = "head",
     classes: options.AutoClasses = options.AUTO,
     *,
-    pet: options.Pet = "",
+    pet: options.Pet = None,
     step_flags: options.StepFlags,
     learning: inputs.ScheduledLearningFlags,
     replaying: inputs.ReplayFlags,

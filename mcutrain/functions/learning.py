@@ -92,7 +92,7 @@ def simulate(
     swap: Literal["", "drawn", "fisher"] = "",
     checkpoint: PathLike | None = None,
     latent: str = "auto",
-    pet: str = "",
+    pet: str | None = None,
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -133,7 +133,7 @@ def simulate(
         stride=stride,
     )
     wanted, loss_name, split = fit_to_data(graph, split, classes, loss, tuple(added))
-    if pet:
+    if pet is not None:
         modules = parse_pet(pet)
         graph = with_pet(graph, modules, split, normalization_of(mean, std), seed)
         scheme = modules.scheme(as_scheme(scheme))

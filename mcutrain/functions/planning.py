@@ -143,7 +143,7 @@ def plan(
     board: PathLike | Target | None = None,
     slots: Slots = "on",
     remember: int = 0,
-    pet: str = "",
+    pet: str | None = None,
 ) -> Planned:
     """What a training step of a model needs in SRAM, byte by byte.
 
@@ -159,7 +159,7 @@ def plan(
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
     target = target_of(board, slots)
-    if pet:
+    if pet is not None:
         if isinstance(model, TrainingStep):
             raise ArgumentError("a step of `prepare` has its modules already: leave out pet")
         wanted = parse_pet(pet)

@@ -10,7 +10,7 @@ import numpy as np
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.modules.put import augment, observed_tensors
-from mcutrain.modules.spec import ModuleSpec, parse_modules
+from mcutrain.modules.spec import EXAMPLE, ModuleSpec, parse_modules
 from mcutrain.sparse.scheme import UpdateScheme
 
 HEAD = "linear"
@@ -50,7 +50,14 @@ def parse_pet(text: str) -> Pet:
     """
     biases: int | None = 0
     left = []
-    for part in text.split(","):
+    parts = text.split(",")
+    if "" in parts:
+        where = " beside a comma" if text else ""
+        raise SchemeError(f"{text!r} names nothing{where}: give bias, bias:K, linear, or {EXAMPLE}")
+    for word in ("bias", HEAD):
+        if [part.partition(":")[0] for part in parts].count(word) > 1:
+            raise SchemeError(f"{text!r}: {word} is there twice")
+    for part in parts:
         match = re.fullmatch(r"bias(:([1-9]\d{0,3}))?", part)
         if match:
             biases = None if match[2] is None else int(match[2])

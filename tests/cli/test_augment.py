@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mcutrain
-from mcutrain.errors import ArgumentError, DataError
+from mcutrain.errors import ArgumentError, DataError, SchemeError
 from mcutrain.formats import load
 from mcutrain.ir.difference import difference
 from tests.cli.conftest import Run
@@ -234,6 +234,8 @@ def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> 
     assert compared.rows[-1].accuracies == (result.accuracy,)
     with pytest.raises(ArgumentError, match="has its modules already"):
         mcutrain.plan(mcutrain.prepare(model), pet="gain")
+    with pytest.raises(SchemeError, match="names nothing"):
+        mcutrain.plan(model, pet="")
 
 
 @pytest.mark.parametrize(
@@ -242,6 +244,12 @@ def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> 
         (("--pet", "adaptr:2"), "there is no module 'adaptr'"),
         (("--pet", "bias:0"), "bias:K trains the last K biases, as in bias:4"),
         (("--pet", "gain,linear:3"), "linear takes no number: it is the whole classifier"),
+        (("--pet", ""), "'' names nothing: give bias, bias:K, linear, or adapter:R"),
+        (("--pet", ","), "',' names nothing beside a comma"),
+        (("--pet", "gain,,bias"), "names nothing beside a comma"),
+        (("--pet", "bias,bias"), "'bias,bias': bias is there twice"),
+        (("--pet", "bias:2,gain,bias:4"), "bias is there twice"),
+        (("--pet", "linear,linear"), "linear is there twice"),
         (("--pet", "bias:99"), "the model has 25 layers before its head"),
         (("--pet", "bias:2", "--save-model", "x.tflite"), "leave it out"),
         (("--save-model", "x.tflite"), "give that, too"),
