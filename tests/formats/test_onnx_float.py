@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mcutrain.errors import McutrainError, UnsupportedError
+from mcutrain.errors import McutrainError, ModelError, UnsupportedError
 from mcutrain.formats import read_float
 from mcutrain.formats.onnx.read_float import read_onnx
 from mcutrain.oracle.original import compare_with_original
@@ -287,7 +287,14 @@ def resize(net, *values, **attributes):
             lambda net: resize(net, np.float32([]), np.array([1, 6, 9], np.int64)),
             r"sizes \(1, 6, 9\)",
         ),
-        (lambda net: net.op("Resize", "input"), "input 3 is missing"),
+        (
+            lambda net: net.op("Resize", "input"),
+            "it has neither scales nor sizes: nothing says how large its output is",
+        ),
+        (
+            lambda net: resize(net, np.float32([]), np.array([], np.int64)),
+            "it has neither scales nor sizes",
+        ),
         (
             lambda net: resize(
                 net,
@@ -313,6 +320,14 @@ def test_resizes_that_are_not_supported_are_named(tmp_path, make, words):
     net = OnnxNetwork(IMAGE, opset=18)
     with pytest.raises(McutrainError, match=words):
         read_float(net.save(tmp_path / "model.onnx", make(net)))
+
+
+@pytest.mark.parametrize("factors", [(), (np.float32([]),)])
+def test_a_resize_of_an_old_opset_without_scales_is_refused(tmp_path, factors):
+    net = OnnxNetwork(IMAGE, opset=10)
+    y = net.op("Resize", "input", *map(net.constant, factors))
+    with pytest.raises(ModelError, match="it has no scales: nothing says how large"):
+        read_float(net.save(tmp_path / "model.onnx", y))
 
 
 def test_fewer_pixels_of_an_old_opset_are_refused(tmp_path):
@@ -384,6 +399,14 @@ def no_groups(net):
     return net.op("Conv", "input", net.real(np.ones((8, 6, 3, 3))), group=0)
 
 
+def no_outputs(net):
+    return net.op("Conv", "input", net.real(np.ones((0, 6, 3, 3))))
+
+
+def no_outputs_of_rows(net):
+    return net.op("MatMul", "input", net.real(np.ones((7, 0))))
+
+
 def unknown_operator(net):
     return net.op("Einsum", "input", equation="abcd->abdc")
 
@@ -419,8 +442,10 @@ def negative_variance(net):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (uneven_groups, r"weight \(8, 2, 3, 3\) does not fit"),
-        (no_groups, "does not fit input"),
+        (uneven_groups, r"weight \(8, 2, 3, 3\) does not fit input \(1, 6, 9, 7\) in 3 groups"),
+        (no_groups, "its group is 0; a convolution has 1 or more"),
+        (no_outputs, r"weight '.*' has the impossible shape \(0, 6, 3, 3\)"),
+        (no_outputs_of_rows, r"weight '.*' has the impossible shape \(7, 0\)"),
         (unknown_operator, r"Einsum \(node '/Einsum_1'\) is not supported; supported are Add"),
         (cast_to_integers, "cast of an activation to int32"),
         (clip_to_nothing, "the limits 2.0 to 1.0 hold nothing"),

@@ -180,8 +180,11 @@ def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> Along:
             raise node.wrong(f"scales {factors.tolist()} do not fit {shape}")
         factor = factors[index]
         new = int(min(float(np.floor(factor * np.float32(size))), MAX_SIZE + 1))
+    elif place == 1 or not node.has(3) or not node.constant(3).data.size:
+        what = "no scales" if place == 1 else "neither scales nor sizes"
+        raise node.wrong(f"it has {what}: nothing says how large its output is")
     else:
-        sizes = node.integers(3) if place == 2 else ()
+        sizes = node.integers(3)
         if len(sizes) != len(order):
             raise node.wrong(f"sizes {sizes} do not fit {shape}")
         new = sizes[index]

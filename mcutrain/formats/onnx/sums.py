@@ -40,17 +40,28 @@ class Convolution:
 
 def _convolution(node: OnnxNode[Any]) -> Convolution:
     shape, weight = node.x().shape, node.constant(1).shape
-    if len(shape) not in (3, 4) or len(weight) != len(shape) or 0 in weight:
+    if len(shape) not in (3, 4) or len(weight) != len(shape):
         raise node.unsupported(f"a weight {weight} over {shape} is not; 1-D and 2-D are")
+    _check_weight(node)
     channels, group = shape[1], node.attributes.integer("group", 1)
     out, per_group = weight[:2]
     depthwise = group == channels and per_group == 1 and group > 1
-    if per_group * group != channels or group < 1 or out % group:
-        raise node.wrong(f"weight {weight} does not fit input {shape}")
+    if group < 1:
+        raise node.wrong(f"its group is {group}; a convolution has 1 or more")
+    if per_group * group != channels or out % group:
+        groups = f" in {group} groups" if group > 1 else ""
+        raise node.wrong(f"weight {weight} does not fit input {shape}{groups}")
     kernel = tuple(int(k) for k in weight[2:])
     if node.attributes.integers("kernel_shape", kernel) != kernel:
         raise node.wrong(f"kernel_shape differs from the weight's {kernel}")
     return Convolution(out, kernel, group, depthwise)
+
+
+def _check_weight(node: OnnxNode[Any]) -> None:
+    """Raise ModelError for one that is empty."""
+    weight = node.constant(1)
+    if 0 in weight.shape:
+        raise node.wrong(f"weight {weight.name!r} has the impossible shape {weight.shape}")
 
 
 def _factors(node: OnnxNode[Any]) -> tuple[bool, float, float]:
@@ -68,9 +79,10 @@ def _rows_of(node: GraphNode[Any], matrix: Array) -> tuple[str, Array]:
     One row may be stored in any order, as an image that was flattened channels first: the matrix'
     columns are reordered instead.
     """
+    _check_weight(node)
     x, count = node.real(), matrix.shape[1]
     rows = math.prod(x.shape[:-1])
-    if x.shape[-1] != count or matrix.size == 0:
+    if x.shape[-1] != count:
         raise node.unsupported(
             f"input {x.shape} with {count} weight rows is not; rows of {count} are"
         )
