@@ -23,9 +23,7 @@ def augment(
         str,
         typer.Option(
             metavar="KIND[:R],…",
-            help="adapter:R, lora:R, lora-fa:R, lite:K or gain, joined by commas; behind each "
-            ",at=last:K or ,at=LAYER+LAYER for some places only; ,start=random for random "
-            "directions.",
+            help=f"{options.MODULES}.",
             show_default=False,
         ),
     ],

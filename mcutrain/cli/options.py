@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from mcutrain.sparse import UpdateScheme
 
 UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
+MODULES = (
+    "adapter:R, lora:R, lora-fa:R, lite:K or gain, joined by commas; behind each ,at=last:K or "
+    ",at=LAYER+LAYER for some places only, ,start=random for random directions; behind lite also "
+    ",groups=G, ,expand=1/4 (1/2, 1) and ,up=nearest (bilinear)"
+)
+"""Of help texts: kinds of modules, and their options."""
 KEEP = "keep"
 AUTO = "auto"
 
@@ -98,8 +104,8 @@ Pet = Annotated[
         "--pet",
         metavar="KIND[:R]",
         help="Parameter-efficient training: put these modules beside frozen layers, as `mcutrain "
-        "augment` does, and train them, besides what --scheme names: adapter:R, lora:R, lora-fa:R, "
-        "lite:K, gain; also bias and linear, which need none.",
+        f"augment` does, and train them, besides what --scheme names: {MODULES}. Also bias:K, bias "
+        "and linear, which need none.",
         show_default=False,
     ),
 ]

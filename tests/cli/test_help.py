@@ -10,6 +10,8 @@ import pytest
 from mcutrain.cli import PANELS, app
 from mcutrain.demo import MODEL
 from mcutrain.errors import did_you_mean
+from mcutrain.modules.spec import EXPANDS, LITE_OPTIONS, UPS
+from mcutrain.sparse.module_names import KINDS
 from tests.cli.conftest import Run
 
 
@@ -24,6 +26,13 @@ def test_every_command_stands_in_one_group_of_the_help_in_their_order(run: Run) 
         assert [line.split()[1] for line in box.splitlines()[1:] if line[2:3] != " "] == [
             command.__name__ for command in commands
         ]
+
+
+@pytest.mark.parametrize("command", ["augment", "plan", "simulate", "generate"])
+def test_the_help_names_every_kind_of_module_and_every_option(run: Run, command: str) -> None:
+    text = run(command, "--help").out
+    for word in (*KINDS, *(f",{option}=" for option in LITE_OPTIONS), *EXPANDS, *UPS):
+        assert word in text
 
 
 @pytest.mark.parametrize(
