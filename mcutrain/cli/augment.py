@@ -64,7 +64,7 @@ def augment(
     from mcutrain.formats import format_of
     from mcutrain.functions.modules import (
         augmented,
-        check_other_file,
+        check_augmented,
         check_places,
         write_augmented,
     )
@@ -74,7 +74,7 @@ def augment(
 
     format_of(output)
     check_writable(output)
-    check_other_file(model, output)
+    check_augmented(model, output)
     graph, specs = load(model), parse_modules(modules)
     check_places(graph, specs, has_data=data is not None)
     source = None if data is None else reading.source(data, None, None, seed)

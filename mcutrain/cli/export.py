@@ -69,7 +69,7 @@ def export(
     Example: `mcutrain export model.tflite --state project -o trained.tflite`
     """
     from mcutrain.formats import format_of
-    from mcutrain.functions.models import merged_model
+    from mcutrain.functions.models import check_export, merged_model
     from mcutrain.pipeline import load
     from mcutrain.trained import export as write
     from mcutrain.trained import step_of, trained_graph
@@ -77,6 +77,7 @@ def export(
 
     format_of(output)
     check_writable(output)
+    check_export(model, output)
     original = load(model)
     trained = original
     if state is not None:

@@ -31,7 +31,7 @@ SaveModel = Annotated[
 def wanted_modules(model: Path, pet: str | None, save_model: Path | None) -> Pet | None:
     """Of --pet, or a sentence."""
     from mcutrain.formats import format_of
-    from mcutrain.functions.modules import check_other_file
+    from mcutrain.functions.modules import check_augmented
     from mcutrain.modules import parse_pet
 
     wanted = None if pet is None else parse_pet(pet)
@@ -46,7 +46,7 @@ def wanted_modules(model: Path, pet: str | None, save_model: Path | None) -> Pet
                 param_hint="--save-model",
             )
         format_of(save_model)
-        check_other_file(model, save_model)
+        check_augmented(model, save_model)
     return wanted
 
 

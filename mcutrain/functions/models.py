@@ -262,17 +262,36 @@ def export(
     much. step: how it was trained, where the state does not
     say so itself (bytes, and .mcts files outside of a project).
 
-    Raises StateError if the state is damaged or of another model or scheme; ModelError.
+    Raises StateError if the state is damaged or of another model or scheme; ModelError;
+    ArgumentError where the output is the model's own file.
 
     >>> export("model.int8.tflite", "trained.tflite", result)
     """
     source, path = Path(model), Path(output)
     format_of(path)
+    check_export(source, path)
     original = load(source)
     trained, text = _trained(original, state, step), ""
     if merge:
         trained, text = merged_model(trained)
     return write_trained(source, original, trained, path, merged=text)
+
+
+def check_export(model: Path, output: Path) -> None:
+    """Raise ArgumentError where a trained model would take the place of the original.
+
+    States are of a model; without it nothing reads them.
+    """
+    check_other_file(model, output, "which states of its training belong to", "the trained one")
+
+
+def check_other_file(model: Path, output: Path, use: str, what: str) -> None:
+    """Raise ArgumentError where the output is the model's own file.
+
+    use: of the model, for which it stays; what: is written.
+    """
+    if output.exists() and model.exists() and output.samefile(model):
+        raise ArgumentError(f"{output} is the model itself, {use}: give another file for {what}")
 
 
 def merged_model(graph: Graph, seed: int = 0) -> tuple[Graph, str]:

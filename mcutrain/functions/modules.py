@@ -13,9 +13,9 @@ import numpy.typing as npt
 from mcutrain import modules
 from mcutrain.arguments import Count, PathLike, Seed, checked, warn
 from mcutrain.data import Data, Normalization, Split
-from mcutrain.errors import ArgumentError, DataError
+from mcutrain.errors import DataError
 from mcutrain.formats import format_of, write
-from mcutrain.functions.models import inputs_of, normalization_of
+from mcutrain.functions.models import check_other_file, inputs_of, normalization_of
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import Module
 from mcutrain.pipeline import load
@@ -96,7 +96,7 @@ def augment(
     if output is not None:
         format_of(Path(output))
         if not isinstance(model, Graph):
-            check_other_file(Path(model), Path(output))
+            check_augmented(Path(model), Path(output))
     graph = model if isinstance(model, Graph) else load(model)
     specs = modules.parse_modules(what)
     check_places(graph, specs, has_data=data is not None)
@@ -112,16 +112,13 @@ def augment(
     return replace(found, path=path, note=note)
 
 
-def check_other_file(model: Path, output: Path) -> None:
+def check_augmented(model: Path, output: Path) -> None:
     """Raise ArgumentError where a model with modules would take the place of the one without.
 
     No module can be taken out again, and none put into what has some.
     """
-    if output.exists() and model.exists() and output.samefile(model):
-        raise ArgumentError(
-            f"{output} is the model itself, which other modules would need again: give another "
-            "file for the one with modules"
-        )
+    use = "which other modules would need again"
+    check_other_file(model, output, use, "the one with modules")
 
 
 def check_places(graph: Graph, specs: Sequence[modules.ModuleSpec], *, has_data: bool) -> None:

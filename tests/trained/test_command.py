@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mcutrain
+from mcutrain.errors import ArgumentError
 from mcutrain.pipeline import load, prepare
 from mcutrain.pipeline.recipe import Recipe, of_json
 from mcutrain.sparse import UpdateScheme
@@ -110,6 +112,20 @@ def test_what_cannot_be_exported_is_one_sentence(run: Run, model: Path, argument
     Path("bad.mcts").write_bytes(b"MCTSnothing")
     assert says in run("export", model, *arguments).sentence
     assert sorted(p.name for p in Path().iterdir()) == ["bad.mcts", "bad.npz", "model.tflite"]
+
+
+def test_a_model_is_not_written_over_by_the_trained_one(run: Run, model: Path, checkpoint: Path):
+    before = model.read_bytes()
+    Path("link.tflite").symlink_to(model)
+    for output in (model, Path("link.tflite")):
+        sentence = run("export", model, "--state", checkpoint, "-o", output).sentence
+        assert sentence == (
+            f"{output} is the model itself, which states of its training belong to: give another "
+            "file for the trained one"
+        )
+        with pytest.raises(ArgumentError, match="is the model itself"):
+            mcutrain.export(model, output, checkpoint)
+    assert model.read_bytes() == before
 
 
 def test_an_older_checkpoint_is_read_with_flags(run: Run, model: Path, checkpoint: Path):
