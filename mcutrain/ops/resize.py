@@ -31,6 +31,8 @@ Positions = tuple[int, ...]
 FRACTION_BITS = 10
 """Of a position between two pixels, as TFLite's RESIZE_BILINEAR in int8 has it."""
 ONE = 1 << FRACTION_BITS
+MAX_SIZE = 2**15
+"""Of an image's height or width, in the files that are read."""
 MOST_WEIGHT = 4095
 """Along an axis; 127 * MOST_WEIGHT**2 < 2**31."""
 

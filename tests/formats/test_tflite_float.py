@@ -264,6 +264,12 @@ def test_a_float_gelu_becomes_the_int8_one(tmp_path):
         ),
         (
             lambda m: m.op(
+                "RESIZE_BILINEAR", [m.x, m.integers(4, 32769)], SHAPE, "ResizeBilinearOptions"
+            ),
+            r"to \[4, 32769\]; supported are a height and a width of 1 to 32,768",
+        ),
+        (
+            lambda m: m.op(
                 "RESIZE_BILINEAR",
                 [m.x, m.integers(4, 4)],
                 SHAPE,

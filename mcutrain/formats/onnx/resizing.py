@@ -19,7 +19,7 @@ from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
 from mcutrain.formats.onnx.shaping import identity
 from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
 from mcutrain.ir.graph import Node
-from mcutrain.ops.resize import ONE, Positions, Resize
+from mcutrain.ops.resize import MAX_SIZE, ONE, Positions, Resize
 from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_resize import FloatResize, Places
 
@@ -27,8 +27,6 @@ Array = npt.NDArray[Any]
 
 MODES_SINCE = 11
 """The opset from which on a Resize says where pixels lie; before that: asymmetric, rounded down."""
-MAX_SIZE = 2**15
-"""Of an image's height or width."""
 NEAR = ONE // 8
 """How far positions of a written file may lie from ours, in ONE-ths of a pixel; it then says so."""
 

@@ -14,12 +14,9 @@ from mcutrain.formats.tflite.flatbuffer import Table
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
-from mcutrain.ops.resize import ONE, Resize
+from mcutrain.ops.resize import MAX_SIZE, ONE, Resize
 from mcutrain.quant.float_resize import FloatResize, Places
 from mcutrain.quant.float_shapes import FloatReshape
-
-MAX_SIZE = 2**15
-"""Of an image's height or width."""
 
 
 @dataclass(frozen=True)
