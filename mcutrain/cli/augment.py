@@ -27,16 +27,7 @@ def augment(
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The file to write; its name, .tflite or .onnx, tells the format.",
-            show_default=False,
-        ),
-    ],
+    output: options.ModelOutput,
     data: Annotated[
         Path | None,
         typer.Option(

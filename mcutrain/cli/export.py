@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 def export(
     model: options.Model,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The file to write; its name, .tflite or .onnx, tells the format.",
-            show_default=False,
-        ),
-    ],
+    output: options.ModelOutput,
     state: Annotated[
         Path | None,
         typer.Option(

@@ -90,6 +90,16 @@ Model = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
 ]
+ModelOutput = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="The file to write; its name, .tflite or .onnx, tells the format.",
+        show_default=False,
+    ),
+]
 Scheme = Annotated[
     str,
     typer.Option(
