@@ -145,21 +145,55 @@ def pre_activation_gradient(
 
 
 @dataclass(frozen=True)
-class Conv2D(Op):
-    """acc = sum (x - x_zero_point) * w + b; y = requantize(acc), as TFLite's CONV_2D in int8.
+class Convolution(Op):
+    """What convolutions over all channels, by groups of them, and of each by itself share.
 
-    x: [1, h, w, in]  w: [out, kernel_h, kernel_w, in]  b: [out] int32  y: [1, rows, columns, out]
-    Without requantize, y is the int32 sums (the logits that a loss takes). wide: the sums are int64
-    and saturate. trained: input channels whose weights are those of a fourth input, [out, kernel_h,
-    kernel_w, trained], instead. swapped: so are those of so many, which a fifth input says, int16.
+    x_zero_point: also what the window's padding holds. saves_mask: of where y did not clamp, as a
+    second output. wide: the sums are int64 and saturate.
     """
 
     window: Window
     x_zero_point: int
     requantize: Requantize | None
     saves_mask: bool = False
-    trained: tuple[int, ...] = field(default=(), repr=False)
     wide: bool = field(default=False, repr=False)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """A window's rows of x."""
+        return self.window.rows()
+
+    def with_mask(self) -> Op:
+        """Also saves where y did not clamp."""
+        return replace(self, saves_mask=True)
+
+    def with_wide_sums(self) -> Op:
+        """Always."""
+        return replace(self, wide=True)
+
+    def with_channel_limits(self, low: int, high: int) -> Op:
+        """A fused activation narrows the clamp."""
+        if self.requantize is None:
+            raise ValueError("sums have no activation")
+        q = self.requantize
+        return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
+
+    def with_border(self, border: Border) -> Op | None:
+        """A border of zero points becomes part of the window's padding."""
+        window = self.window.with_border(border, self.x_zero_point)
+        return None if window is None else replace(self, window=window)
+
+
+@dataclass(frozen=True)
+class Conv2D(Convolution):
+    """acc = sum (x - x_zero_point) * w + b; y = requantize(acc), as TFLite's CONV_2D in int8.
+
+    x: [1, h, w, in]  w: [out, kernel_h, kernel_w, in]  b: [out] int32  y: [1, rows, columns, out]
+    Without requantize, y is the int32 sums (the logits that a loss takes). trained: input channels
+    whose weights are those of a fourth input, [out, kernel_h, kernel_w, trained], instead. swapped:
+    so are those of so many, which a fifth input says, int16.
+    """
+
+    trained: tuple[int, ...] = field(default=(), repr=False)
     swapped: int = field(default=0, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -226,10 +260,6 @@ class Conv2D(Op):
         """Whether some of the weights are those of another input."""
         return bool(self.trained or self.swapped)
 
-    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
-        """A window's rows of x."""
-        return self.window.rows()
-
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_conv_2d_s8, or mct_conv_2d_s32 for the bare sums."""
         params = (
@@ -270,10 +300,6 @@ class Conv2D(Op):
             return self
         return replace(self, requantize=self.requantize.with_channel_order(orders[-1]))
 
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """The sums of a window, and their requantization."""
         _, w, b, *_ = inputs
@@ -282,10 +308,6 @@ class Conv2D(Op):
         w = replace(w, data=None) if self.is_split else w
         return weighted_sums(w, b, 0, stage, "use a smaller window or fewer input channels")
 
-    def with_wide_sums(self) -> Op:
-        """Always."""
-        return replace(self, wide=True)
-
     def as_sums(self) -> Op:
         """Without the requantization."""
         return replace(self, requantize=None)
@@ -293,18 +315,6 @@ class Conv2D(Op):
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and weight of its channel."""
         return results[0].elements * types[1].elements // types[1].shape[0]
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        if self.requantize is None:
-            raise ValueError("sums have no activation")
-        q = self.requantize
-        return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
-
-    def with_border(self, border: Border) -> Op | None:
-        """A border of zero points becomes part of the window's padding."""
-        window = self.window.with_border(border, self.x_zero_point)
-        return None if window is None else replace(self, window=window)
 
 
 def trained_params(trained: tuple[int, ...], rows: int = 0) -> tuple[Param, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
     SCRATCH,
     Axis,
-    Border,
     Bound,
     ChannelTie,
     Emit,
@@ -22,7 +21,6 @@ from mcutrain.ir.op import (
     Op,
     Param,
     ParameterUpdate,
-    Rows,
     channel_axis,
     expanded_order,
     inputs,
@@ -31,7 +29,12 @@ from mcutrain.ir.op import (
 )
 from mcutrain.ops.bounds import WEIGHT, gradient_sums, weighted_sums
 from mcutrain.ops.clamp import clamped_types, mask_operand
-from mcutrain.ops.conv_2d import Requantize, pre_activation_gradient, weight_gradient_sums
+from mcutrain.ops.conv_2d import (
+    Convolution,
+    Requantize,
+    pre_activation_gradient,
+    weight_gradient_sums,
+)
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
@@ -58,19 +61,14 @@ def planes_bytes(x: TensorType) -> int:
 
 
 @dataclass(frozen=True)
-class DepthwiseConv2D(Op):
+class DepthwiseConv2D(Convolution):
     """acc[c] = sum (x[c / multiplier] - x_zero_point) * w[c] + b[c]; y = requantize(acc).
 
     TFLite's DEPTHWISE_CONV_2D in int8. x: [1, h, w, in]  w: [1, kernel_h, kernel_w, out]
-    b: [out] int32  y: [1, rows, columns, out]; out is a multiple of in. wide: the sums are int64
-    and saturate.
+    b: [out] int32  y: [1, rows, columns, out]; out is a multiple of in.
     """
 
-    window: Window
-    x_zero_point: int
     requantize: Requantize
-    saves_mask: bool = False
-    wide: bool = field(default=False, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight column."""
@@ -140,10 +138,6 @@ class DepthwiseConv2D(Op):
         )
         emit.train(op, update, dz, saved, parameter=w)
 
-    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
-        """A window's rows of x."""
-        return self.window.rows()
-
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_depthwise_conv_2d_s8."""
         params = (
@@ -188,33 +182,15 @@ class DepthwiseConv2D(Op):
         order = expanded_order(orders[0], 1, max(multiplier, 1))
         return replace(self, requantize=self.requantize.with_channel_order(order))
 
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """The sums of a window, and their requantization."""
         _, w, b = inputs
         stage = (self.requantize.mult_q31, self.requantize.shift)
         return weighted_sums(w, b, 3, stage, "use a smaller window")
 
-    def with_wide_sums(self) -> Op:
-        """Always."""
-        return replace(self, wide=True)
-
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and tap."""
         return results[0].elements * self.window.kernel[0] * self.window.kernel[1]
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        q = self.requantize
-        return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
-
-    def with_border(self, border: Border) -> Op | None:
-        """A border of zero points becomes part of the window's padding."""
-        window = self.window.with_border(border, self.x_zero_point)
-        return None if window is None else replace(self, window=window)
 
 
 @dataclass(frozen=True)

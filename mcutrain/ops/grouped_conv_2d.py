@@ -7,7 +7,7 @@ shapes. One group is a Conv2D; one for each input channel is better a DepthwiseC
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,23 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
-    Border,
     Bound,
     Emit,
     Gradient,
     KernelCall,
-    Op,
     Param,
-    Rows,
     exact_matmul,
     inputs,
     outputs,
 )
 from mcutrain.ops.bounds import WEIGHT, gradient_sums, weighted_sums
 from mcutrain.ops.clamp import clamped_types, mask_operand
-from mcutrain.ops.conv_2d import Conv2DGradWeight, Requantize, pre_activation_gradient
+from mcutrain.ops.conv_2d import (
+    Conv2DGradWeight,
+    Convolution,
+    Requantize,
+    pre_activation_gradient,
+)
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage, train_bias
@@ -40,19 +42,14 @@ KERNEL = "grouped_conv_2d"
 
 
 @dataclass(frozen=True)
-class GroupedConv2D(Op):
+class GroupedConv2D(Convolution):
     """acc[o] = sum (x[i] - x_zero_point) * w[o][i] + b[o] over the i of o's group; y as in Conv2D.
 
     TFLite's CONV_2D in int8 with a filter of fewer channels than the image. x: [1, h, w, in]
     w: [out, kernel_h, kernel_w, in / groups]  b: [out] int32  y: [1, rows, columns, out]
-    wide: the sums are int64 and saturate.
     """
 
-    window: Window
-    x_zero_point: int
     requantize: Requantize
-    saves_mask: bool = False
-    wide: bool = field(default=False, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight row."""
@@ -107,10 +104,6 @@ class GroupedConv2D(Op):
         train_bias(emit, dz, b)
         return dx, None, None
 
-    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
-        """A window's rows of x."""
-        return self.window.rows()
-
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_grouped_conv_2d_s8."""
         params = (
@@ -125,33 +118,15 @@ class GroupedConv2D(Op):
         operands = (*inputs(0, 1, 2), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall(KERNEL, name, params, operands)
 
-    def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
-        return replace(self, saves_mask=True)
-
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """The sums of a window, and their requantization."""
         _, w, b = inputs
         stage = (self.requantize.mult_q31, self.requantize.shift)
         return weighted_sums(w, b, 0, stage, "use a smaller window or more groups")
 
-    def with_wide_sums(self) -> Op:
-        """Always."""
-        return replace(self, wide=True)
-
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and weight of its channel."""
         return results[0].elements * types[1].elements // types[1].shape[0]
-
-    def with_channel_limits(self, low: int, high: int) -> Op:
-        """A fused activation narrows the clamp."""
-        q = self.requantize
-        return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
-
-    def with_border(self, border: Border) -> Op | None:
-        """A border of zero points becomes part of the window's padding."""
-        window = self.window.with_border(border, self.x_zero_point)
-        return None if window is None else replace(self, window=window)
 
 
 def check_groups(channels: int, weight: tuple[int, ...]) -> None:
