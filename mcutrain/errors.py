@@ -14,13 +14,16 @@
     └── ReportError           a report cannot be read or drawn
 
 The command line prints the message of any of them as one sentence and exits with 2.
-A message says what is wrong, where (the node's, file's or key's name), and what to do.
+A message says what is wrong, where (the node's, file's or key's name), and what to do. One that
+lists several things has `ITEM` before each; the command line begins a line there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+ITEM = " • "
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

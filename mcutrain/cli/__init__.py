@@ -43,7 +43,7 @@ from mcutrain.cli import (
 )
 from mcutrain.cli.flags import spelled_out
 from mcutrain.cli.output import INTERRUPTED, say
-from mcutrain.errors import McutrainError
+from mcutrain.errors import ITEM, McutrainError
 
 P = ParamSpec("P")
 
@@ -140,5 +140,6 @@ def main() -> None:
 
 
 def _fail(sentence: str) -> None:
-    say(f"mcutrain: error: {' '.join(sentence.split())}")
+    line = f"mcutrain: error: {' '.join(sentence.split())}"
+    say(line.replace(ITEM, f"\n {ITEM}"))
     sys.exit(2)

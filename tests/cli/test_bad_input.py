@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Run
+from tests.quant.networks import OnnxNetwork
 
 SHAPES = (40, 28, 28)
 
@@ -38,6 +39,20 @@ def test_a_truncated_model_is_called_corrupt(
 
 def test_another_file_is_no_model(run: Run, images: Path) -> None:
     assert run("info", images).sentence.endswith("is neither a .tflite nor an .onnx file")
+
+
+def test_all_obstacles_of_a_model_are_lines_and_nothing_is_written(
+    run: Run, tmp_path: Path
+) -> None:
+    net = OnnxNetwork([1, 4, 8, 8])
+    path = net.save(tmp_path / "model.onnx", net.op("Erf", net.op("Sin", net.op("Sin", "input"))))
+    np.save("x.npy", np.zeros((8, 8, 8, 4), np.float32))
+    outcome = run("quantize", path, "--calibration", "x.npy", "-o", "out.tflite")
+    assert (outcome.code, outcome.out) == (2, "")
+    head, *items = outcome.err.splitlines()
+    assert head.startswith(f"mcutrain: error: {path}: the model has 2 obstacles, in 3 nodes")
+    assert [item.split()[:2] for item in items] == [["•", "Sin"], ["•", "Erf"]]
+    assert not Path("out.tflite").exists()
 
 
 @pytest.mark.shared

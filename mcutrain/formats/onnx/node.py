@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -81,6 +81,14 @@ class Budget:
             raise ModelError(f"the model's constants exceed {MAX_CONSTANT_BYTES >> 20} MiB")
 
 
+def computed_input(where: str, index: int) -> UnsupportedError:
+    """An error for an activation where a constant is read."""
+    return UnsupportedError(
+        f"{where}: an input {index} that is computed is not; a constant (weight, shape, limit) is "
+        "supported"
+    )
+
+
 @dataclass(frozen=True)
 class OnnxNode(Generic[V]):
     """An operator's name, inputs (None: left out), attributes, and names of its outputs."""
@@ -101,13 +109,6 @@ class OnnxNode(Generic[V]):
     def unsupported(self, what: str) -> UnsupportedError:
         """An error of the form: `Conv` (node 'x'): what, what is supported instead."""
         return UnsupportedError(f"{self.op_type} (node {self.name!r}): {what} supported")
-
-    def unknown(self, known: Iterable[str], reason: str = "") -> UnsupportedError:
-        """An error for an operator without a rule, with the reason if there is one."""
-        what = f"supported are {', '.join(sorted(known))}"
-        return UnsupportedError(
-            f"{self.op_type} (node {self.name!r}) is not supported; {reason or what}"
-        )
 
     def wrong(self, what: str) -> ModelError:
         """An error for something that no valid model has."""
@@ -135,9 +136,7 @@ class OnnxNode(Generic[V]):
         """An input that is known beforehand."""
         found = self.input(index)
         if not isinstance(found, Constant):
-            raise self.unsupported(
-                f"an input {index} that is computed is not; a constant (weight, shape, limit) is"
-            )
+            raise computed_input(self.attributes.where, index)
         return found
 
     def is_constant(self, index: int) -> bool:

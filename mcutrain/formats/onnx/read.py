@@ -54,15 +54,12 @@ def load_onnx(path: str | Path) -> Graph:
     (opset,) = opsets(model)
     _check_form(model.graph, opset)
     reader = _Reader(opset)
-    name = reader.begin(model.graph)
-    for index, proto in enumerate(model.graph.node):
-        reader.visit(proto, index)
-    outputs = tuple(reader.end(info.name) for info in model.graph.output)
+    with reader.refusing(model.graph):
+        name = reader.begin(model.graph)
+        outputs = reader.compute(model.graph)
     builder = reader.builder
     if name not in builder.tensors:
         raise ModelError(f"the model {str(path)!r} computes nothing from its input {name!r}")
-    if len(set(outputs)) != len(outputs):
-        raise UnsupportedError("two outputs of the model are the same; leave one")
     graph = Graph(Path(path).stem, builder.tensors, tuple(builder.nodes), (name,), outputs)
     return canonical(graph.with_nodes(graph.nodes))
 

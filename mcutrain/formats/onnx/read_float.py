@@ -65,21 +65,18 @@ class _Reader(Reading[Placed]):
 
     def graph(self, graph: GraphProto, name: str) -> FloatGraph:
         """Convert every node in order."""
-        found = self.declare(graph)
-        for taken in (found.name, *(o.name for o in graph.output)):
-            self.nodes.names.take(taken)
-        stored = self._note(found.name, found.layout)
-        self.define(found.name, Placed(found.name, found.layout))
-        for index, proto in enumerate(graph.node):
-            self.visit(proto, index)
-        outputs = [self._end(info.name) for info in graph.output]
-        if len(set(outputs)) != len(outputs):
-            raise UnsupportedError("two outputs of the model are the same; leave one")
+        with self.refusing(graph):
+            found = self.declare(graph)
+            for taken in (found.name, *(o.name for o in graph.output)):
+                self.nodes.names.take(taken)
+            stored = self._note(found.name, found.layout)
+            self.define(found.name, Placed(found.name, found.layout))
+            outputs = self.compute(graph)
         axes = {name: self.axes[name] for name in (found.name, *outputs)}
         nodes = tuple(self.nodes.nodes)
-        return FloatGraph(name, found.name, stored, nodes, tuple(outputs), axes)
+        return FloatGraph(name, found.name, stored, nodes, outputs, axes)
 
-    def _end(self, name: str) -> str:
+    def end(self, name: str) -> str:
         """The stored tensor of an output, under the output's name, channels last."""
         value = self.output(name)
         if value.tensor == name:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic
 
 from onnx import GraphProto, NodeProto, ValueInfoProto
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
 from mcutrain.formats.onnx import constants
 from mcutrain.formats.onnx.file import Attributes, tensor_to_array, type_name
 from mcutrain.formats.onnx.layout import Layout
-from mcutrain.formats.onnx.node import Budget, Constant, OnnxNode, V
+from mcutrain.formats.onnx.node import Budget, Constant, OnnxNode, V, computed_input
 from mcutrain.formats.onnx.old import with_attributes
 
 MAX_OUTPUTS = 64
 MAX_AXES = 4
+PRODUCTS = ("Conv", "Gemm", "MatMul")  # whose input 1 must be constant
 BEFORE_LAYOUT = {
     *("Add", "Cast", "Div", "Identity", "Mul", "Pad", "Sub", "Squeeze", "Unsqueeze"),
     *("DequantizeLinear", "QuantizeLinear"),
@@ -47,6 +50,7 @@ class Reading(ABC, Generic[V]):
         self.opset = opset
         self.budget = Budget()
         self.values: dict[str, V | Constant] = {}
+        self.lost: set[str] = set()  # tensors that a node was to compute which cannot be read
 
     @abstractmethod
     def node(
@@ -58,6 +62,48 @@ class Reading(ABC, Generic[V]):
         attributes: Attributes,
     ) -> OnnxNode[V]:
         """The node with what its rule needs."""
+
+    @abstractmethod
+    def end(self, name: str) -> str:
+        """The stored tensor of an output of the model."""
+
+    @contextmanager
+    def refusing(self, graph: GraphProto) -> Iterator[None]:
+        """Read the graph in here. Raises ModelError with all that is in the way."""
+        self.obstacles = Obstacles(node.op_type for node in graph.node)
+        with self.obstacles.told(lambda: self._scan(graph)):
+            yield
+
+    def compute(self, graph: GraphProto) -> tuple[str, ...]:
+        """Apply the rules for all nodes; the stored tensors of the outputs."""
+        for index, proto in enumerate(graph.node):
+            place = _place(proto, index)
+            if self.lost.isdisjoint(proto.input):
+                with self.obstacles.noted(place):
+                    self.visit(proto, place)
+                    continue
+                self.budget.spend(0)  # constants beyond it end the reading
+            self.lost.update(name for name in proto.output if name)
+        outputs = []
+        for info in graph.output:
+            if info.name not in self.lost:
+                with self.obstacles.noted():
+                    outputs.append(self.end(info.name))
+        if len(set(outputs)) != len(outputs):
+            raise UnsupportedError("two outputs of the model are the same; leave one")
+        return tuple(outputs)
+
+    def _refused(self, proto: NodeProto, where: str, folds: bool) -> UnsupportedError | None:
+        """Why an operator is not read, whatever its attributes. folds: its inputs are constant."""
+        if proto.domain not in ("", "ai.onnx"):
+            return UnsupportedError(
+                f"{where} is of the domain {proto.domain!r}; only ONNX's own operators are "
+                "supported"
+            )
+        op_type = proto.op_type
+        if op_type in self.rules or (op_type in constants.RULES and (folds or op_type == "Shape")):
+            return None
+        return unknown(where, self.rules, self.reasons.get(op_type, ""))
 
     def define(self, name: str, value: V | Constant) -> None:
         """Note a value. Raises ModelError if the name has one."""
@@ -96,9 +142,9 @@ class Reading(ABC, Generic[V]):
             order = [0, *order[2:], 1]
         return Input(str(info.name), Layout.of_order(shape, order), kind)
 
-    def visit(self, proto: NodeProto, index: int) -> None:
+    def visit(self, proto: NodeProto, place: Place) -> None:
         """Apply the rule for a node."""
-        node = self._looked_up(proto, index)
+        node = self._looked_up(proto, place)
         try:
             result = self._result(node)
         except (ValueError, IndexError, OverflowError) as error:
@@ -124,26 +170,19 @@ class Reading(ABC, Generic[V]):
         fold = constants.RULES.get(node.op_type)
         if fold is not None and (folds or node.op_type == "Shape"):
             return fold(node)
-        rule = self.rules.get(node.op_type)
-        if rule is None:
-            raise node.unknown(self.rules, self.reasons.get(node.op_type, ""))
-        return rule(node)
+        return self.rules[node.op_type](node)
 
-    def _looked_up(self, proto: NodeProto, index: int) -> OnnxNode[V]:
-        outputs = tuple(proto.output)
-        name = proto.name or (outputs[0] if outputs and outputs[0] else f"node {index}")
-        where = f"{proto.op_type} (node {name!r})"
+    def _looked_up(self, proto: NodeProto, place: Place) -> OnnxNode[V]:
+        outputs, where = tuple(proto.output), place.where
         if not outputs or not outputs[0]:
             raise ModelError(f"{where} has no output")
-        if proto.domain not in ("", "ai.onnx"):
-            raise UnsupportedError(
-                f"{where} is of the domain {proto.domain!r}; only ONNX's own operators are "
-                "supported"
-            )
         found = tuple(self._lookup(n, where) if n else None for n in proto.input)
+        folds = all(x is None or isinstance(x, Constant) for x in found)
+        if (error := self._refused(proto, where, folds)) is not None:
+            raise error
         attributes = Attributes(where, {a.name: a for a in proto.attribute})
         inputs = with_attributes(proto.op_type, self.opset, found, attributes)
-        return self.node(name, proto.op_type, inputs, outputs, attributes)
+        return self.node(place.name, proto.op_type, inputs, outputs, attributes)
 
     def _lookup(self, name: str, where: str) -> V | Constant:
         if name not in self.values:
@@ -152,6 +191,20 @@ class Reading(ABC, Generic[V]):
                 "the nodes form a cycle"
             )
         return self.values[name]
+
+    def _scan(self, graph: GraphProto) -> Iterator[Obstacle]:
+        """What is refused for its operator, or as a product of two tensors that are computed."""
+        known = {tensor.name for tensor in graph.initializer}
+        for index, proto in enumerate(graph.node):
+            place = _place(proto, index)
+            computed = [i for i, name in enumerate(proto.input) if name and name not in known]
+            error = self._refused(proto, place.where, folds=not computed)
+            if error is None and proto.op_type in PRODUCTS and 1 in computed:
+                error = computed_input(place.where, 1)
+            if error is not None:
+                yield Obstacle(error, place)
+            if not computed or proto.op_type == "Shape":
+                known.update(proto.output)
 
     def _input_shape(self, info: ValueInfoProto) -> tuple[int, ...]:
         """The shape; only the batch may be left open, and is 1."""
@@ -177,6 +230,12 @@ class Reading(ABC, Generic[V]):
                 "with a batch of 1, or a dynamic one"
             )
         return fixed
+
+
+def _place(proto: NodeProto, index: int) -> Place:
+    """Where a node is; nameless ones are called after their output."""
+    name = proto.name or next(iter(proto.output), "") or f"node {index}"
+    return Place(index, proto.op_type, name, f"{proto.op_type} (node {name!r})")
 
 
 def _is_channels_last(graph: GraphProto, name: str) -> bool:

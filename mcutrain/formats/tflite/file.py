@@ -89,12 +89,13 @@ class FileOperator:
 
 @dataclass(frozen=True)
 class FileModel:
-    """The one subgraph of the file; inputs and outputs are indices into tensors."""
+    """The first of so many subgraphs of the file; inputs and outputs are indices into tensors."""
 
     tensors: tuple[FileTensor, ...]
     operators: tuple[FileOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    subgraphs: int
 
 
 def is_tflite(path: Path) -> bool:
@@ -137,9 +138,9 @@ class _FileReader:
         self.size = len(content)
         self.named_bytes = 0
         self.root = tflite.Model.GetRootAs(content, 0)
-        graphs = self._count(self.root.SubgraphsLength(), "subgraphs")
-        if graphs != 1:
-            raise UnsupportedError(f"the model has {graphs} subgraphs; supported is one")
+        self.graphs = self._count(self.root.SubgraphsLength(), "subgraphs")
+        if not self.graphs:
+            raise ModelError("the file is corrupt: it has no subgraph")
         self.graph = self.root.Subgraphs(0)
         self.buffers = self._count(self.root.BuffersLength(), "buffers")
 
@@ -154,6 +155,7 @@ class _FileReader:
             tuple(self._operator(i, count) for i in range(operators)),
             self._indices(self.graph.InputsLength(), self.graph.Inputs, count, "model inputs"),
             self._indices(self.graph.OutputsLength(), self.graph.Outputs, count, "model outputs"),
+            self.graphs,
         )
 
     def _count(self, length: int, what: str) -> int:

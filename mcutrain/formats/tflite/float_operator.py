@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
-from mcutrain.formats.tflite.operands import Operands, apply
+from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.names import Names
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_elementwise import Clamp
@@ -42,17 +42,25 @@ class Importer:
 
     def graph(self, name: str) -> FloatGraph:
         """Convert what the outputs need."""
-        x = self._input()
-        self.shapes[x.name] = x.shape
-        for op in self._needed():
-            apply(self.rules, FloatOperator(self, op))
-        outputs = tuple(self.model.tensors[i].name for i in self.model.outputs)
-        if len(set(outputs)) != len(outputs):
-            raise UnsupportedError("two outputs of the model are the same; leave one")
+        self._refuse_integers()
+        conversion = Conversion(self.rules, [FloatOperator(self, op) for op in self._needed()])
+        with conversion.refusing(self.model):
+            x = self._input()
+            self.shapes[x.name] = x.shape
+            conversion.run()
+            outputs = tuple(self.model.tensors[i].name for i in self.model.outputs)
+            if len(set(outputs)) != len(outputs):
+                raise UnsupportedError("two outputs of the model are the same; leave one")
         graph = FloatGraph(name, x.name, x.shape, tuple(self.nodes), outputs)
         if missing := [n for n in outputs if n not in graph.shapes]:
             raise ModelError(f"the output {missing[0]!r} is not computed from the input")
         return graph
+
+    def _refuse_integers(self) -> None:
+        """A quantized model: what else is in its way would be of no use."""
+        for t in (self.model.tensors[i] for i in self.model.inputs if i != MISSING):
+            if t.dtype in ("int8", "uint8"):
+                raise _not_float(t)
 
     def _input(self) -> FileTensor:
         """The one input: float, of batch 1."""
@@ -66,10 +74,7 @@ class Importer:
             raise ModelError("the file is corrupt: an input or output of the model is missing")
         x = self.model.tensors[first]
         if x.dtype != "float32":
-            raise UnsupportedError(
-                f"the model's input {x.name!r} is {x.dtype}; supported are float models (an int8 "
-                "model needs no quantization)"
-            )
+            raise _not_float(x)
         if x.shape[:1] != (1,):
             raise UnsupportedError(f"the model's input has shape {x.shape}; supported is batch 1")
         return x
@@ -160,8 +165,14 @@ class FloatOperator(Operands):
     @property
     def y_shape(self) -> Shape:
         """With a batch axis in front if there is none."""
-        shape = self.y.shape
-        return shape if shape[:1] == (1,) else (1, *shape)
+        return _of_one(self.y.shape)
+
+    def assume(self, index: int) -> bool:
+        """An activation of the shape that the file says."""
+        t = self.model.tensors[index]
+        if t.dtype == "float32":
+            self.importer.shapes.setdefault(t.name, _of_one(t.shape))
+        return t.dtype == "float32"
 
     def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
         """The node that computes the output; behind it perhaps a view and an activation."""
@@ -206,6 +217,19 @@ class FloatOperator(Operands):
         """A node whose output the file does not name."""
         name = self.importer.names.take(f"{self.y.name}/{part}")
         return self.importer.add(op, inputs, name, self.y.name)
+
+
+def _not_float(x: FileTensor) -> UnsupportedError:
+    """Of an input."""
+    return UnsupportedError(
+        f"the model's input {x.name!r} is {x.dtype}; supported are float models (an int8 "
+        "model needs no quantization)"
+    )
+
+
+def _of_one(shape: Shape) -> Shape:
+    """A shape with the batch axis in front."""
+    return shape if shape[:1] == (1,) else (1, *shape)
 
 
 Rule = Callable[[FloatOperator], None]

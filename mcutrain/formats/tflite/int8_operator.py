@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import MISSING, UINT8_OFFSET, FileModel, FileOperator
-from mcutrain.formats.tflite.operands import Operands, apply
+from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
@@ -41,10 +41,13 @@ class Converter:
 
     def graph(self, name: str) -> Graph:
         """Convert every operator in order."""
-        for op in self.model.operators:
-            apply(self.rules, Int8Operator(self, op))
-        inputs = tuple(self.edge(i, "input") for i in self.model.inputs)
-        outputs = tuple(self.edge(i, "output") for i in self.model.outputs)
+        operators = [Int8Operator(self, op) for op in self.model.operators]
+        conversion = Conversion(self.rules, operators)
+        with conversion.refusing(self.model):
+            conversion.run()
+            inputs = tuple(self.edge(i, "input") for i in self.model.inputs)
+            kept = [i for i in self.model.outputs if i not in conversion.lost]
+            outputs = tuple(self.edge(i, "output") for i in kept)
         if not inputs or not outputs:
             raise ModelError("the model has no input or no output")
         return Graph(name, self.tensors, tuple(self.nodes), inputs, outputs)
@@ -139,6 +142,11 @@ class Int8Operator(Operands):
     def quantization(self) -> Quantization:
         """Of the output."""
         return Quantization.of(self.y().type)
+
+    def assume(self, index: int) -> bool:
+        """An int8 tensor with its scale."""
+        t = self.model.tensors[index]
+        return t.dtype == "int8" and len(t.scales) == 1
 
     def number(self, position: int) -> float:
         """A constant int8, which must be quantized as the output."""

@@ -7,12 +7,14 @@ in the making is a float or an int8 one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
 import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_op import FloatOp, Shape
@@ -35,7 +37,8 @@ class Operands(ABC):
     def __init__(self, model: FileModel, op: FileOperator) -> None:
         self.model, self.op = model, op
         known = [model.tensors[i].name for i in op.outputs if i != MISSING]
-        self.where = f"operator {op.name} (node {known[0] if known else '?'!r})"
+        self.name = known[0] if known else "?"
+        self.where = f"operator {op.name} (node {self.name!r})"
 
     def has(self, position: int) -> bool:
         """Whether an input is there."""
@@ -85,6 +88,10 @@ class Operands(ABC):
             raise UnsupportedError(f"{self.where} has input {shape}; supported is [1,h,w,c]")
         return shape
 
+    def place(self, index: int) -> Place:
+        """Where it is, as the operator of that index."""
+        return Place(index, self.op.name, self.name, self.where)
+
     @property
     def is_dense(self) -> bool:
         """Whether the weight at input 1 is a matrix."""
@@ -133,20 +140,57 @@ class Operands(ABC):
     def check_alike(self, what: str, tolerance: float = 0.0, inputs: int | None = None) -> None:
         """Of int8 models: the inputs, or so many, and the output must be quantized alike."""
 
+    @abstractmethod
+    def assume(self, index: int) -> bool:
+        """Take an output that no rule computes as what the file says it is; whether that helps."""
+
 
 AnyOperands = TypeVar("AnyOperands", bound=Operands)
+Rules = Mapping[str, Callable[[AnyOperands], None]]
 
 
-def apply(rules: Mapping[str, Callable[[AnyOperands], None]], o: AnyOperands) -> None:
-    """Add the operator to its graph by its rule. Raises ModelError."""
-    rule = rules.get(o.op.name)
-    if rule is None:
-        raise UnsupportedError(
-            f"{o.where} is not supported; supported are {', '.join(sorted(rules))}"
-        )
-    try:
-        rule(o)
-    except ModelError:
-        raise
-    except ValueError as error:
-        raise ModelError(f"{o.where}: {error}") from error
+class Conversion(Generic[AnyOperands]):
+    """Operators of a file on their way into a graph, by their rules."""
+
+    def __init__(self, rules: Rules[AnyOperands], operands: Sequence[AnyOperands]) -> None:
+        self.rules, self.operands = rules, operands
+        self.obstacles = Obstacles(o.op.name for o in operands)
+        self.lost: set[int] = set()  # tensors of which nothing is known, as no rule computes them
+
+    @contextmanager
+    def refusing(self, model: FileModel) -> Iterator[None]:
+        """Read the model in here. Raises ModelError with all that is in the way."""
+        with self.obstacles.told(self._scan):
+            with self.obstacles.noted():
+                if model.subgraphs != 1:
+                    raise UnsupportedError(
+                        f"the model has {model.subgraphs} subgraphs; supported is one"
+                    )
+            yield
+
+    def run(self) -> None:
+        """Add every operator to the graph; go on behind those that are refused."""
+        for index, o in enumerate(self.operands):
+            if self.lost.isdisjoint(o.op.inputs):
+                with self.obstacles.noted(o.place(index)):
+                    self._apply(o)
+                    continue
+            self.lost.update(i for i in o.op.outputs if i != MISSING and not o.assume(i))
+
+    def _apply(self, o: AnyOperands) -> None:
+        """Add the operator to its graph by its rule. Raises ModelError."""
+        rule = self.rules.get(o.op.name)
+        if rule is None:
+            raise unknown(o.where, self.rules)
+        try:
+            rule(o)
+        except ModelError:
+            raise
+        except ValueError as error:
+            raise ModelError(f"{o.where}: {error}") from error
+
+    def _scan(self) -> Iterator[Obstacle]:
+        """The operators without a rule."""
+        for index, o in enumerate(self.operands):
+            if o.op.name not in self.rules:
+                yield Obstacle(unknown(o.where, self.rules), o.place(index))

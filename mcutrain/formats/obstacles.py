@@ -1,0 +1,220 @@
+"""What keeps a model from being read: all of it in one refusal, grouped, with the likely reason.
+
+A reader goes on behind what it cannot take and notes an `Obstacle` each time. One obstacle is told
+by its own sentence; several are a list (`mcutrain.errors.ITEM`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mcutrain.errors import ITEM, ModelError, UnsupportedError
+
+MOST_ITEMS = 12
+MOST_CHARACTERS = 160  # of an item, without its operator and node
+MOST_NAME = 60
+_UNKNOWN = " is not supported; supported are "
+_NODE = re.compile(r"^node '[^']*': ")
+_PARTICULARS = re.compile(r"'[^']*'|\"[^\"]*\"|[(\[][-\d, ]*[)\]]|-?\d+(\.\d+)?")
+"""Names, shapes and numbers: where two sentences say the same of two nodes."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of a file. index: among its nodes. where: how sentences about it begin."""
+
+    index: int
+    operator: str
+    name: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why something cannot be read. place: the node; None for the model itself."""
+
+    error: ModelError
+    place: Place | None = None
+
+    @property
+    def operator(self) -> str:
+        """Of the node."""
+        return self.place.operator if self.place else ""
+
+    @property
+    def cause(self) -> str:
+        """What the sentence says behind the operator and the node."""
+        text = str(self.error)
+        if self.place is None:
+            return text
+        if not text.startswith(self.place.where):
+            return f": {_NODE.sub('', text)}"
+        cause = text.removeprefix(self.place.where)
+        return _UNKNOWN.partition(";")[0] if cause.startswith(_UNKNOWN) else cause
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Equal for obstacles that are one to a user."""
+        return self.operator, _PARTICULARS.sub("", self.cause)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What a network is likely to be. obstacle: such as one of it is, by operator and cause.
+
+    beside: an operator that the file must have, too. Both are patterns; operators are written in
+    lower case without underscores.
+    """
+
+    likely: str
+    obstacle: str
+    beside: str = ""
+
+
+REASONS = (
+    Reason(
+        "attention, a product of two computed tensors around a Softmax; only products with "
+        "constants are read",
+        r"(matmul|gemm|fullyconnected): .*(that is computed is not|must be constant)|"
+        r"(batchmatmul|einsum) ",
+        "softmax",
+    ),
+    Reason("attention, which is not read", r"\w*attention "),
+    Reason(
+        "layer normalization, which is not read; batch normalization is",
+        r"\w*(layernorm|instancenorm|groupnorm|rmsnorm)",
+    ),
+    Reason(
+        "layer normalization, which is not read; batch normalization is",
+        r"(reducemean|mean|pow|sqrt|rsqrt|squareddifference)\W",
+        "sqrt|rsqrt",
+    ),
+    Reason(
+        "a recurrent network, which is not read; convolutions over a window of time are",
+        r"(\w*(lstm|gru|rnn)|scan|loop|while) ",
+    ),
+    Reason(
+        "a streaming model, whose variables keep state between calls; export it without "
+        "streaming, with the whole window as its input",
+        r"(varhandle|readvariable|assignvariable|callonce) ",
+    ),
+    Reason(
+        "post-processing of detections; end the model before it, and compute that in the program",
+        r"(nonmaxsuppression\w*|topk\w*|custom \(.*(detection|nms).*\)|\w*(nms|roialign)\w*) ",
+    ),
+    Reason(
+        "operators of TensorFlow's own; convert the model with TFLite's built-in ones only",
+        r"custom \(flex",
+    ),
+)
+
+
+def unknown(where: str, known: Iterable[str], reason: str = "") -> UnsupportedError:
+    """An error for an operator without a rule, with the reason if there is one."""
+    if reason:
+        return UnsupportedError(f"{where} is not supported; {reason}")
+    return UnsupportedError(f"{where}{_UNKNOWN}{', '.join(sorted(known))}")
+
+
+class Obstacles:
+    """Those of one file. operators: the names of all its nodes' ones."""
+
+    def __init__(self, operators: Iterable[str]) -> None:
+        self._operators = {_plain(name) for name in operators}
+        self._found: list[Obstacle] = []
+
+    @contextmanager
+    def told(self, scan: Callable[[], Iterable[Obstacle]]) -> Iterator[None]:
+        """Read a file in here. Raises ModelError, of the first one's class, with all in the way.
+
+        scan: what can be said of nodes without reading the file; for those not reached. Other
+        errors pass, but not behind an obstacle, of which they may be a consequence.
+        """
+        try:
+            yield
+        except ModelError as error:
+            self._found.append(Obstacle(error))
+        except MemoryError:
+            raise
+        except Exception:
+            if not self._found:
+                raise
+        if self._found:
+            reached = {o.place.index for o in self._found if o.place}
+            self._found += [o for o in scan() if o.place and o.place.index not in reached]
+            first = self._found[0].error
+            raise type(first)(self._text()) from first
+
+    @contextmanager
+    def noted(self, place: Place | None = None) -> Iterator[None]:
+        """Go on behind what is refused in here. place: the node that is read."""
+        try:
+            yield
+        except ModelError as error:
+            self._found.append(Obstacle(error, place))
+
+    def _text(self) -> str:
+        """One sentence, or a list of them."""
+        groups = self._groups()
+        likely = self._likely(groups)
+        if len(groups) == 1:
+            return "; ".join((_sentence(groups[0]), *(f"likely {reason}" for reason in likely)))
+        items = [_item(group) for group in groups[:MOST_ITEMS]]
+        if len(groups) > MOST_ITEMS:
+            others = {first.operator: None for first, *_ in groups[MOST_ITEMS:]}
+            count = len(groups) - MOST_ITEMS
+            items.append(_short(f"and {count} more: {', '.join(others)}", MOST_CHARACTERS))
+        items += [f"likely {reason}" for reason in likely]
+        nodes = len({o.place.index for group in groups for o in group if o.place})
+        head = f"the model has {len(groups)} obstacles, in {nodes} node{'s' * (nodes != 1)}"
+        return ITEM.join((f"{head} (`mcutrain operators` lists what is read):", *items))
+
+    def _groups(self) -> list[list[Obstacle]]:
+        """Those of one kind together, in the file's order; what is about the model first."""
+        groups: dict[tuple[str, str], list[Obstacle]] = {}
+        for one in sorted(self._found, key=lambda o: o.place.index if o.place else -1):
+            groups.setdefault(one.kind, []).append(one)
+        return list(groups.values())
+
+    def _likely(self, groups: list[list[Obstacle]]) -> list[str]:
+        """Each reason once."""
+        texts = [_plain(first.operator) + first.cause + " " for first, *_ in groups]
+        found = [
+            reason.likely
+            for reason in REASONS
+            if any(re.match(reason.obstacle, text) for text in texts)
+            and (not reason.beside or any(re.fullmatch(reason.beside, o) for o in self._operators))
+        ]
+        return list(dict.fromkeys(found))
+
+
+def _sentence(group: list[Obstacle]) -> str:
+    """What the first says; of how many more nodes it is true."""
+    first, *more = group
+    text, where = str(first.error), first.place.where if first.place else ""
+    if not more or not where.endswith(")"):
+        return text
+    return text.replace(where, f"{where[:-1]} and {len(more)} more)", 1)
+
+
+def _item(group: list[Obstacle]) -> str:
+    """A line of the list: operator, how many nodes, the first one's name, and what is wrong."""
+    first = group[0]
+    cause = _short(first.cause, MOST_CHARACTERS)
+    if first.place is None:
+        return cause
+    name = _short(first.place.name, MOST_NAME)
+    places = f"{len(group)} nodes, the first {name!r}" if len(group) > 1 else f"node {name!r}"
+    return f"{_short(first.operator, MOST_NAME)} ({places}){cause}"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _plain(operator: str) -> str:
+    """A name as the patterns have it, of either format."""
+    return operator.lower().replace("_", "")

@@ -1,0 +1,334 @@
+"""A refusal names all that is in the way of a file: grouped, counted, with the likely reason."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from mcutrain.errors import ITEM, ModelError, UnsupportedError
+from mcutrain.formats import load, read_float
+from mcutrain.formats.obstacles import MOST_ITEMS, Obstacles, Place
+from tests.formats.onnx_builder import QdqModel
+from tests.formats.tflite_builder import TfliteBuilder
+from tests.quant.networks import OnnxNetwork
+
+SEQUENCE = [1, 16, 8]
+LIKE = {"scale": 0.1, "zero_point": 3}
+
+
+def told(read, path: Path, error: type[ModelError] = UnsupportedError) -> list[str]:
+    """Head and items of the refusal."""
+    with pytest.raises(error) as caught:
+        read(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text.split(ITEM)
+
+
+def begins(items: list[str], start: str) -> str:
+    """The one item that begins so."""
+    (found,) = (item for item in items if item.startswith(start))
+    return found
+
+
+def normalized(net: OnnxNetwork, x: str) -> str:
+    """Layer normalization as torch decomposes it."""
+    d = net.op("Sub", x, net.op("ReduceMean", x, axes=[-1]))
+    squared = net.op("Pow", d, net.real(2.0))
+    variance = net.op("Add", net.op("ReduceMean", squared, axes=[-1]), net.real(1e-5))
+    return net.op("Div", d, net.op("Sqrt", variance))
+
+
+def attention(net: OnnxNetwork, x: str) -> str:
+    """One head behind a layer normalization; its residual."""
+    y = normalized(net, x)
+    q, k, v = (net.op("MatMul", y, net.real(net.rng.normal(0, 1, (8, 8)))) for _ in "qkv")
+    weights = net.op("Softmax", net.op("MatMul", q, net.op("Transpose", k, perm=[0, 2, 1])))
+    return net.op("Add", x, net.op("MatMul", weights, v))
+
+
+def gelu(net: OnnxNetwork, x: str) -> str:
+    e = net.op("Erf", net.op("Div", x, net.real(1.4142)))
+    return net.op("Mul", x, net.op("Add", e, net.real(1.0)))
+
+
+def test_all_that_a_transformer_has_is_named_once_and_counted(tmp_path):
+    net = OnnxNetwork(SEQUENCE)
+    x = "input"
+    for _ in range(3):
+        x = gelu(net, attention(net, x))
+    head, *items = told(read_float, net.save(tmp_path / "m.onnx", x), ModelError)
+    assert "the model has 5 obstacles, in 16 nodes" in head
+    assert begins(items, "Pow (") == "Pow (3 nodes, the first '/Pow_4') is not supported"
+    assert begins(items, "Sqrt (").startswith("Sqrt (3 nodes")
+    assert begins(items, "Erf (").startswith("Erf (3 nodes")
+    assert "6 nodes" in begins(items, "MatMul (")
+    assert "that is computed is not" in begins(items, "MatMul (")
+    assert "are added" in begins(items, "Sub (")
+    likely = [item for item in items if item.startswith("likely")]
+    assert ["attention" in likely[0], "layer normalization" in likely[1]] == [True, True]
+    assert len(likely) == 2
+
+
+def test_an_open_length_does_not_hide_the_operators(tmp_path):
+    net = OnnxNetwork(["batch", "time", 8])
+    path = net.save(tmp_path / "m.onnx", gelu(net, attention(net, "input")))
+    _, first, *items = told(read_float, path)
+    assert first.startswith("input 'input' has open lengths on the axes [1]")
+    assert begins(items, "Erf (") == "Erf (node '/Erf_23') is not supported"
+    assert "2 nodes" in begins(items, "MatMul (")
+
+
+def test_two_inputs_do_not_hide_the_operators(tmp_path):
+    net = OnnxNetwork(SEQUENCE)
+    proto = net.proto(net.op("Erf", "input"))
+    proto.graph.input.add().CopyFrom(proto.graph.input[0])
+    proto.graph.input[1].name = "mask"
+    onnx.save(proto, tmp_path / "m.onnx")
+    _, first, second = told(read_float, tmp_path / "m.onnx")
+    assert first.startswith("the model has 2 inputs ('input', 'mask')")
+    assert second.startswith("Erf (")
+
+
+def test_a_node_is_named_by_what_is_wrong_with_it_not_by_what_it_reads(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    x = net.op("Relu", net.op("Erf", "input"))
+    y = net.op("Transpose", "input", perm=[1, 0, 2, 3])
+    _, *items = told(read_float, net.save(tmp_path / "m.onnx", x, net.op("Relu", y)))
+    assert [item.split(" ")[0] for item in items] == ["Erf", "Transpose"]
+
+
+def test_one_operator_with_two_faults_is_two_obstacles(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    w = net.real(np.ones((4, 4, 1, 1)))
+    x = [net.op("Conv", "input", w, kind=i) for i in (1, 2)]
+    y = [net.op("Conv", "input", w, auto_pad="SIDEWAYS")]
+    _, *items = told(read_float, net.save(tmp_path / "m.onnx", *x, *y))
+    assert len(items) == 2
+    assert items[0].startswith("Conv (2 nodes, the first '/Conv_2'): the attribute kind")
+    assert items[1].startswith("Conv (node '/Conv_4')")
+
+
+def test_one_obstacle_keeps_its_sentence(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    (text,) = told(read_float, net.save(tmp_path / "m.onnx", net.op("Erf", "input")))
+    assert "Erf (node '/Erf_1') is not supported; supported are Add, " in text
+    assert text.endswith("Upsample")
+
+
+def test_one_kind_of_obstacle_keeps_its_sentence_with_a_count(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    outputs = [net.op("Erf", "input") for _ in range(3)]
+    (text,) = told(read_float, net.save(tmp_path / "m.onnx", *outputs))
+    assert "Erf (node '/Erf_1' and 2 more) is not supported; supported are Add, " in text
+
+
+def test_a_recurrent_layer_is_called_so(tmp_path):
+    net = OnnxNetwork(SEQUENCE)
+    w, r = (net.real(np.ones((1, 32, 8))) for _ in "wr")
+    y = net.op("GRU", net.op("LSTM", "input", w, r, hidden_size=8), w, r, hidden_size=8)
+    _, *items = told(read_float, net.save(tmp_path / "m.onnx", y))
+    assert [item.split(" ")[0] for item in items] == ["LSTM", "GRU", "likely"]
+    assert "recurrent" in items[-1]
+
+
+def test_a_detectors_end_is_told_to_be_cut_off(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    y = net.op("NonMaxSuppression", net.op("Relu", "input"), "input")
+    (text,) = told(read_float, net.save(tmp_path / "m.onnx", y))
+    assert "likely post-processing of detections; end the model before it" in text
+
+
+def test_as_many_kinds_as_a_screen_holds_are_listed(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    outputs = [net.op(f"Unheard{i:02}", "input") for i in range(MOST_ITEMS)]
+    _, *items = told(read_float, net.save(tmp_path / "m.onnx", *outputs))
+    assert [item.split(" ")[0] for item in items] == [f"Unheard{i:02}" for i in range(MOST_ITEMS)]
+
+
+def test_more_kinds_than_a_screen_holds_are_counted(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    outputs = [net.op(f"Unheard{i:02}", "input") for i in range(MOST_ITEMS + 5)]
+    _, *items = told(read_float, net.save(tmp_path / "m.onnx", *outputs))
+    assert len(items) == MOST_ITEMS + 1
+    assert items[-1].startswith("and 5 more: Unheard12, Unheard13, ")
+
+
+def test_int8_models_are_read_on_too(tmp_path):
+    model = QdqModel((1, 2, 6, 6))
+    a = model.requantize(model.op("Erf", model.x), 0.1, 0)
+    b = model.requantize(model.op("Relu", model.x, kind=1), 0.1, 0)
+    y = model.op("MatMul", a, model.requantize(model.op("Relu", a), 0.1, 0))
+    y = model.requantize(model.op("Add", model.requantize(y, 0.1, 0), b), 0.1, 0)
+    _, *items = told(load, model.save(tmp_path / "m.onnx", y))
+    assert [item.split(" ")[0] for item in items] == ["Erf", "Relu", "MatMul"]
+    assert "an input 1 that is computed is not" in items[2]
+
+
+def test_what_is_broken_before_any_obstacle_keeps_its_sentence(tmp_path):
+    net = OnnxNetwork([1, 4, 8, 8])
+    y = net.op("Relu", "nowhere")
+    (text,) = told(read_float, net.save(tmp_path / "m.onnx", y), ModelError)
+    assert "reads 'nowhere', which nothing before it computes" in text
+
+
+# ------------------------------------------------------------------------------------------- tflite
+
+
+def streaming(b: TfliteBuilder, dtype: str, **like: object) -> tuple[int, int]:
+    """Variables between calls, a recurrent layer and a Relu; the model's input and output."""
+    x = b.tensor("x", (1, 8), dtype, **like)
+    state = b.operator("VAR_HANDLE", [], b.tensor("state", (), "int32"))
+    old = [
+        b.operator("READ_VARIABLE", [state], b.tensor(f"old{i}", (1, 8), dtype, **like))
+        for i in range(2)
+    ]
+    lstm = b.tensor("lstm", (1, 8), dtype, **like)
+    b.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *old], lstm)
+    return x, b.operator("RELU", [lstm], b.tensor("y", (1, 8), dtype, **like))
+
+
+@pytest.mark.parametrize(
+    ("read", "dtype", "like"), [(load, "int8", LIKE), (read_float, "float32", {})]
+)
+def test_a_streaming_model_is_called_so(tmp_path, read, dtype, like):
+    b = TfliteBuilder()
+    x, y = streaming(b, dtype, **like)
+    (tmp_path / "m.tflite").write_bytes(b.content([x], [y], subgraphs=2))
+    _, first, *items = told(read, tmp_path / "m.tflite")
+    assert first == "the model has 2 subgraphs; supported is one"
+    assert begins(items, "UNIDIRECTIONAL") == (
+        "UNIDIRECTIONAL_SEQUENCE_LSTM (node 'lstm') is not supported"
+    )
+    assert begins(items, "READ_VARIABLE (2 nodes, the first 'old0')").endswith("not supported")
+    assert ["recurrent" in items[-2], "streaming" in items[-1]] == [True, True]
+
+
+def test_a_tflite_model_is_read_on_behind_what_is_unknown(tmp_path):
+    b = TfliteBuilder()
+    x = b.tensor("x", (1, 4, 4, 2), **LIKE)
+    sine = b.operator("SIN", [x], b.tensor("sine", (1, 4, 4, 2), **LIKE))
+    w = b.constant("w", np.ones((2, 1, 1, 2), np.int8), scale=0.1, zero_point=5)
+    y = b.tensor("y", (1, 4, 4, 2), **LIKE)
+    b.operator("CONV_2D", [sine, w], y, "Conv2DOptions", Padding=1, StrideH=1, StrideW=1)
+    (tmp_path / "m.tflite").write_bytes(b.content([x], [y]))
+    _, *items = told(load, tmp_path / "m.tflite")
+    assert items[0] == "SIN (node 'sine') is not supported"
+    assert items[1].startswith("CONV_2D (node 'y'): weight 'w' must have zero point 0")
+
+
+def test_an_int8_model_is_only_told_that_quantizing_is_not_needed(tmp_path):
+    b = TfliteBuilder()
+    x, y = streaming(b, "int8", **LIKE)
+    (tmp_path / "m.tflite").write_bytes(b.content([x], [y]))
+    (text,) = told(read_float, tmp_path / "m.tflite")
+    assert "supported are float models" in text
+
+
+# ---------------------------------------------------------------------------------- the collection
+
+
+def refusals(*sentences: tuple[str, str]) -> str:
+    """What is told of operators and causes."""
+
+    def read(obstacles: Obstacles) -> None:
+        for i, (operator, cause) in enumerate(sentences):
+            place = Place(i, operator, f"n{i}", f"{operator} (node 'n{i}')")
+            with obstacles.noted(place):
+                raise UnsupportedError(f"{place.where}{cause}")
+
+    with pytest.raises(UnsupportedError) as caught:
+        reading(read, *(operator for operator, _ in sentences))
+    return str(caught.value)
+
+
+def reading(read: Callable[[Obstacles], None], *operators: str) -> None:
+    """Call it as a reader is called."""
+    obstacles = Obstacles(operators)
+    with obstacles.told(list):
+        read(obstacles)
+
+
+def failing(error: Exception) -> Callable[[Obstacles], None]:
+    """A reader that goes on behind an obstacle, and then meets an error."""
+
+    def read(obstacles: Obstacles) -> None:
+        with obstacles.noted():
+            raise UnsupportedError("first")
+        raise error
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("operator", "word"),
+    [
+        ("LSTM", "recurrent"),
+        ("UNIDIRECTIONAL_SEQUENCE_RNN", "recurrent"),
+        ("WHILE", "recurrent"),
+        ("Scan", "recurrent"),
+        ("LayerNormalization", "layer normalization"),
+        ("MultiHeadAttention", "attention"),
+        ("ASSIGN_VARIABLE", "streaming"),
+        ("CALL_ONCE", "streaming"),
+        ("NON_MAX_SUPPRESSION_V5", "detections"),
+        ("TOPK_V2", "detections"),
+        ("TopK", "detections"),
+        ("CUSTOM (TFLite_Detection_PostProcess)", "detections"),
+        ("CUSTOM (FlexErf)", "TensorFlow's own"),
+    ],
+)
+def test_an_operator_tells_the_likely_reason(operator, word):
+    text = refusals((operator, " is not supported; supported are ADD"))
+    assert text.count("; likely ") == 1
+    assert word in text.partition("; likely ")[2]
+
+
+@pytest.mark.parametrize(
+    "operator", ["Erf", "CUSTOM (Mine)", "Conv", "Scanner", "MatMul", "Softmax"]
+)
+def test_other_operators_tell_none(operator):
+    assert "likely" not in refusals((operator, ": an input that is 3 is not; 4 is supported"))
+
+
+def test_a_product_without_softmax_is_not_called_attention():
+    product = ("BATCH_MATMUL", " is not supported; supported are ADD")
+    assert "likely" not in refusals(product)
+    assert "likely attention" in refusals(product, ("SOFTMAX", ": beta is not; 1 is supported"))
+
+
+def test_what_differs_in_names_and_numbers_only_is_one_obstacle():
+    text = refusals(
+        ("Pad", ": pads (1, 2) of 'a' by -3.5 is not"),
+        ("Pad", ": pads (1, 2, 3) of 'b' by 4 is not"),
+        ("Pad", ": sideways is not"),
+    )
+    assert text.split(ITEM)[1:] == [
+        "Pad (2 nodes, the first 'n0'): pads (1, 2) of 'a' by -3.5 is not",
+        "Pad (node 'n2'): sideways is not",
+    ]
+
+
+def test_long_names_and_causes_are_cut():
+    text = refusals(("A" * 500, ": is " + "b" * 500), ("C", ": no"))
+    assert len(text.split(ITEM)[1]) < 300
+
+
+def test_what_fails_behind_an_obstacle_is_not_told():
+    with pytest.raises(UnsupportedError, match=r"^first$"):
+        reading(failing(LookupError("a consequence")))
+
+
+def test_what_fails_before_any_obstacle_passes():
+    def read(obstacles: Obstacles) -> None:
+        raise LookupError("a bug")
+
+    with pytest.raises(LookupError):
+        reading(read)
+
+
+def test_no_memory_is_told_even_behind_an_obstacle():
+    with pytest.raises(MemoryError):
+        reading(failing(MemoryError()))
