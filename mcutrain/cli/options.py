@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mcutrain.cli.output import say
 from mcutrain.cli.training import placing
 
 if TYPE_CHECKING:
@@ -307,7 +308,7 @@ class StepOptions:
                 param_hint="--gradient-bits",
             )
         with placing() as report:
-            return prepare(
+            step = prepare(
                 graph,
                 self._scheme(),
                 classes=classes,
@@ -325,6 +326,12 @@ class StepOptions:
                 latent=self.latent,
                 report=report,
             )
+        if step.left_out:
+            say(
+                f"mcutrain: note: {len(step.left_out)} modules of the model are not trained and "
+                "have learnt nothing: they are left out"
+            )
+        return step
 
     def recipe(self, classes: int | None) -> Recipe:
         """The same as a recipe."""

@@ -26,6 +26,7 @@ from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.quant import multipliers
+from mcutrain.sparse.leaving_out import without_dead
 from mcutrain.sparse.modules import LORA, PROJECTION, ModuleLayer, added_columns, modules_of
 
 Array = npt.NDArray[Any]
@@ -78,7 +79,7 @@ def merged(graph: Graph) -> Merged:
             "lora-fa) and gains; leave out the merging"
         )
     changed = replace(graph, tensors=work.tensors)
-    found = proven(_without_dead(changed.with_nodes(work.nodes)))
+    found = proven(without_dead(changed.with_nodes(work.nodes)))
     left = tuple(m.layer.name for m in modules_of(found))
     counts = work.changed.values()
     return Merged(
@@ -227,13 +228,3 @@ class _Merging:
     def _only_reader(self, name: str) -> Node | None:
         readers = [n for n in self.nodes if name in n.inputs]
         return readers[0] if len(readers) == 1 and name not in self.graph.outputs else None
-
-
-def _without_dead(graph: Graph) -> Graph:
-    """Without the nodes that nothing reads."""
-    needed, kept = set(graph.outputs), []
-    for node in reversed(graph.nodes):
-        if needed.intersection(node.outputs):
-            kept.append(node)
-            needed.update(node.inputs)
-    return graph.with_nodes(reversed(kept))

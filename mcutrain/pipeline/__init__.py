@@ -37,6 +37,7 @@ from mcutrain.shown import Record, Shown
 from mcutrain.simulation import CompiledSimulator, Compiler, LatentSimulator, PlannedReference
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head
 from mcutrain.sparse.columns import RULES
+from mcutrain.sparse.leaving_out import left_out, trained_modules_only
 from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
 
@@ -49,8 +50,9 @@ ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are
 class TrainingStep(Shown):
     """A model, what of it is trained, and the planned step that does it.
 
-    graph: as the model has it. order: how the step's graph orders the channels instead. recipe: how
-    `prepare` made it from the model, if it did. A tail's front is not in the plan.
+    graph: as the model has it, but for modules that are not trained. order: how the step's graph
+    orders the channels instead. recipe: how `prepare` made it from the model, if it did. A tail's
+    front is not in the plan. left_out: names of the model's modules that are not in the graph.
     """
 
     graph: Graph
@@ -58,6 +60,7 @@ class TrainingStep(Shown):
     plan: TrainingPlan
     order: ChannelOrder
     recipe: Recipe | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def input_type(self) -> TensorType:
@@ -191,6 +194,8 @@ def prepare(
         chosen = replace(chosen, qas=False)
     if classes is not None:
         graph = replace_head(graph, find_head(graph).node, classes, head_seed)
+    without = left_out(graph, chosen)
+    graph = trained_modules_only(graph, chosen)
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
     if swap and chosen.modules and added_columns(graph):
@@ -216,7 +221,7 @@ def prepare(
     recipe = Recipe(
         chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin, gate, elastic, swap
     )
-    return TrainingStep(graph, chosen, plan, order, recipe)
+    return TrainingStep(graph, chosen, plan, order, recipe, without)
 
 
 def front_of(step: TrainingStep, latent: str = "auto") -> Graph:

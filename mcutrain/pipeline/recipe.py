@@ -41,6 +41,7 @@ class Recipe:
         scheme = {f.name: getattr(self.scheme, f.name) for f in fields(self.scheme)}
         scheme["weights"] = dict(self.scheme.weights)
         scheme["layer_residual_bits"] = dict(self.scheme.layer_residual_bits)
+        scheme["module_channels"] = dict(self.scheme.module_channels)
         scheme["importance"] = {k: list(v) for k, v in self.scheme.importance.items()}
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
 

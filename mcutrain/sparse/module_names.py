@@ -27,6 +27,11 @@ class ModulePart:
         return f"{self.place}/module.{self.kind}.{self.part}"
 
     @property
+    def module(self) -> str:
+        """The name of the whole module, as schemes have it."""
+        return f"{self.kind}@{self.place}"
+
+    @property
     def weight(self) -> str:
         """The name of its weight."""
         return f"{self.name}/weight"

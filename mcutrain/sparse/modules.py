@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mcutrain.ir.graph import Graph, Node
@@ -13,27 +13,33 @@ LORA = ("lora", "lora-fa")
 """Kinds whose second matrix is columns of another layer's weight."""
 PROJECTION = "a"
 """The part of these that is a layer of its own."""
+FIRST = ("down", "first", PROJECTION)
+"""Parts that make a module's hidden channels."""
 FINE_BITS = 8
 """Residual bits of what begins at zero: first updates are far smaller than a weight's step."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What of a module's layer is trained. is_fine: its weight begins at zero, or moves little."""
+    """What of a module's layer is trained.
+
+    residual_bits: of its weight, whatever a scheme says of layers: more where it begins at zero, or
+    moves little.
+    """
 
     weight: bool
     bias: bool
-    is_fine: bool = False
+    residual_bits: int = 4
 
 
 TRAINED: Mapping[tuple[str, str], Trained] = {
     ("adapter", "down"): Trained(True, True),
-    ("adapter", "up"): Trained(True, True, True),
+    ("adapter", "up"): Trained(True, True, FINE_BITS),
     ("lite", "first"): Trained(True, True),
-    ("lite", "second"): Trained(True, True, True),
+    ("lite", "second"): Trained(True, True, FINE_BITS),
     ("lora", PROJECTION): Trained(True, False),
     ("lora-fa", PROJECTION): Trained(False, False),
-    ("gain", "factor"): Trained(True, False, True),
+    ("gain", "factor"): Trained(True, False, FINE_BITS),
 }
 """By kind and part."""
 
@@ -61,32 +67,79 @@ def modules_of(graph: Graph) -> tuple[ModuleLayer, ...]:
     return tuple(found)
 
 
-def added_columns(graph: Graph) -> dict[str, int]:
-    """Weight → how many of its last input channels belong to a low-rank module.
+@dataclass(frozen=True)
+class WholeModule:
+    """All of one module. parts: its layers by what part they are.
 
-    Such a layer reads its input and, behind it, what the module's projection makes of it.
+    channels: hidden channels or rank, of which a module can also have the first ones only; 0 if it
+    has none, or cannot.
     """
+
+    name: str
+    kind: str
+    parts: Mapping[str, Layer]
+    channels: int
+
+
+def whole_modules(graph: Graph) -> dict[str, WholeModule]:
+    """By name, in execution order."""
+    parts: dict[str, dict[str, Layer]] = {}
+    kinds: dict[str, str] = {}
+    for found in modules_of(graph):
+        parts.setdefault(found.part.module, {})[found.part.part] = found.layer
+        kinds[found.part.module] = found.part.kind
+    return {
+        name: WholeModule(name, kinds[name], own, _channels(graph, own))
+        for name, own in parts.items()
+    }
+
+
+def _channels(graph: Graph, parts: Mapping[str, Layer]) -> int:
+    """Of the first layer, all of which the second one reads; one without groups."""
+    first = next((parts[p] for p in FIRST if p in parts), None)
+    if first is None:
+        return 0
+    hidden, *_, read = graph.tensors[first.weight].type.shape
+    return hidden if read == graph.tensors[first.node.inputs[0]].type.shape[-1] else 0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The last `rank` input channels of a weight, which a low-rank module added.
+
+    projection: the weight of the module's own layer. joined: the node in front of the layer that
+    puts what it makes behind the layer's input.
+    """
+
+    rank: int
+    projection: str
+    joined: Node
+
+
+def low_rank_columns(graph: Graph) -> dict[str, Columns]:
+    """By weight. Such a layer reads its input and, behind it, what the module makes of it."""
     producers = {name: node for node in graph.nodes for name in node.outputs}
-    ranks = {
-        m.layer.name: graph.tensors[m.layer.weight].type.shape[0]
+    projections = {
+        m.layer.name: m.layer
         for m in modules_of(graph)
         if m.part.kind in LORA and m.part.part == PROJECTION
     }
     found = {}
-    for layer in all_layers_of(graph, find_head(graph)) if ranks else ():
+    for layer in all_layers_of(graph, find_head(graph)) if projections else ():
         joined = _behind_views(producers, layer.node.inputs[0])
         if joined is None or len(joined.inputs) != 2:
             continue
         last = _behind_views(producers, joined.inputs[1])
-        if last is not None and last.name in ranks:
-            found[layer.weight] = ranks[last.name]
+        if last is not None and last.name in projections:
+            weight = projections[last.name].weight
+            rank = graph.tensors[weight].type.shape[0]
+            found[layer.weight] = Columns(rank, weight, joined)
     return found
 
 
-def trained_layers(graph: Graph) -> Iterator[tuple[Layer, Trained]]:
-    """Every layer of a module with what is trained of it."""
-    for module in modules_of(graph):
-        yield module.layer, module.trained
+def added_columns(graph: Graph) -> dict[str, int]:
+    """Weight → how many of its last input channels belong to a low-rank module."""
+    return {weight: columns.rank for weight, columns in low_rank_columns(graph).items()}
 
 
 def _behind_views(producers: Mapping[str, Node], name: str) -> Node | None:

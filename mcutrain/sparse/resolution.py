@@ -24,7 +24,7 @@ from mcutrain.sparse.layers import (
     layers_of,
 )
 from mcutrain.sparse.module_names import kind_hint
-from mcutrain.sparse.modules import FINE_BITS, Trained, added_columns, trained_layers
+from mcutrain.sparse.modules import FINE_BITS, Trained, low_rank_columns, modules_of
 from mcutrain.sparse.scheme import UpdateScheme
 
 Array = npt.NDArray[Any]
@@ -53,8 +53,8 @@ def wanted_channels(scheme: UpdateScheme, graph: Graph) -> dict[str, Wish]:
     """By weight: what each partly trained layer trains of its input channels."""
     head = find_head(graph)
     layers = all_layers_of(graph, head)
-    importance = _importance(scheme, graph, layers)
-    added = added_columns(graph) if scheme.modules else {}
+    added = _modules(scheme, graph)[1]
+    importance = _importance(scheme, graph, layers, added)
     wishes = {}
     for index, share in _shares(scheme, layers, len(layers_of(graph, head))).items():
         layer = layers[index]
@@ -114,7 +114,8 @@ def _updates(
         is_added = layer.weight in added
         if shares.get(layer.index, 0.0) > 0 or module.weight or is_added:
             picked = channels.get(layer.weight)
-            usual = FINE_BITS if module.is_fine or is_added else scheme.residual_bits
+            usual = module.residual_bits if layer.name in modules else scheme.residual_bits
+            usual = FINE_BITS if is_added else usual
             updates[layer.weight] = _update(
                 graph,
                 layer.weight,
@@ -137,13 +138,19 @@ def _modules(scheme: UpdateScheme, graph: Graph) -> tuple[dict[str, Trained], di
     """
     if not scheme.modules:
         return {}, {}
-    found = {layer.name: trained for layer, trained in trained_layers(graph)}
+    found = {
+        m.layer.name: m
+        for m in modules_of(graph)
+        if not scheme.module_channels or m.part.module in scheme.module_channels
+    }
     if not found:
         raise SchemeError(
             f"scheme {scheme.name!r} trains the modules of the model, but {graph.name!r} has none: "
             "`mcutrain augment` adds them"
         )
-    return found, added_columns(graph)
+    hosts = {m.layer.weight for m in found.values()}
+    columns = {w: c.rank for w, c in low_rank_columns(graph).items() if c.projection in hosts}
+    return {name: m.trained for name, m in found.items()}, columns
 
 
 def _update(
@@ -189,18 +196,24 @@ def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...], own: int) -> dict[i
     return shares
 
 
-def _importance(scheme: UpdateScheme, graph: Graph, layers: tuple[Layer, ...]) -> dict[int, Array]:
-    """By layer index. Raises SchemeError where it does not have one number per channel."""
+def _importance(
+    scheme: UpdateScheme, graph: Graph, layers: tuple[Layer, ...], added: Mapping[str, int]
+) -> dict[int, Array]:
+    """By layer index, 0 for the columns of a module, which schemes do not list.
+
+    Raises SchemeError where it does not have one number per channel.
+    """
     found = {}
     for key, values in scheme.importance.items():
         layer = layers[_index(scheme, key, layers)]
-        channels = graph.tensors[layer.weight].type.shape[-1]
+        more = added.get(layer.weight, 0)
+        channels = graph.tensors[layer.weight].type.shape[-1] - more
         if len(values) != channels:
             raise SchemeError(
                 f"scheme {scheme.name!r} gives layer {key!r} the importance of {len(values)} "
                 f"channels; it has {channels} input channels"
             )
-        found[layer.index] = np.array(values)
+        found[layer.index] = np.pad(values, (0, more))
     return found
 
 

@@ -46,6 +46,8 @@ class UpdateScheme:
     of the channels with the largest ones, where a layer is not named, of the largest weight norm.
     layer_residual_bits: layer, as in weights → its residual bits, where they are others.
     modules: also what is trained of the model's modules (see mcutrain.sparse.modules).
+    module_channels: of which modules, by name, and of how many of their hidden channels, 0 of all;
+    empty is all modules. Others are left out where they have learnt nothing.
     """
 
     name: str = "head"
@@ -59,11 +61,18 @@ class UpdateScheme:
     bias_bits: int = 32
     layer_residual_bits: Mapping[str, int] = field(default_factory=dict)
     modules: bool = False
+    module_channels: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
         importance = {layer: tuple(map(float, v)) for layer, v in self.importance.items()}
         object.__setattr__(self, "importance", MappingProxyType(importance))
+        channels = dict(self.module_channels)
+        object.__setattr__(self, "module_channels", MappingProxyType(channels))
+        if min(channels.values(), default=0) < 0 or (channels and not self.modules):
+            raise SchemeError(
+                f"scheme {self.name!r}: modules have 0 channels or more and are trained: {channels}"
+            )
         own_bits = dict(self.layer_residual_bits)
         object.__setattr__(self, "layer_residual_bits", MappingProxyType(own_bits))
         for layer, share in self.weights.items():
@@ -100,11 +109,14 @@ class UpdateScheme:
             f"head_residual_bits = {self.head_residual_bits}",
             f"bias_bits = {self.bias_bits}",
             f"qas = {str(self.qas).lower()}",
-            *(["modules = true"] if self.modules else []),
+            *(["modules = true"] if self.modules and not self.module_channels else []),
             "",
             "[weights]  # layer = share of its input channels",
         ]
         lines += [f"{_quoted(k)} = {self._weight_text(k)}" for k in self.weights]
+        if self.module_channels:
+            lines += ["", "[modules]  # module = its hidden channels, true = it has none, or all"]
+        lines += [f"{_quoted(k)} = {n or 'true'}" for k, n in self.module_channels.items()]
         if self.importance:
             lines += ["", "[importance]  # layer = of each of its input channels"]
         lines += [f"{_quoted(k)} = {list(v)}" for k, v in self.importance.items()]
@@ -204,6 +216,7 @@ def _read_toml(path: Path) -> UpdateScheme:
         if not isinstance(values.setdefault(table, {}), dict):
             raise SchemeError(f"scheme {path}: [{table}] must be a table of layer = {content}")
     values["layer_residual_bits"] = _taken_apart(path, values["weights"])
+    values |= _modules(path, values.get("modules", False))
     _check_types(path, values)
     values["weights"] = {str(k): float(v) for k, v in values["weights"].items()}
     return UpdateScheme(**values)
@@ -224,6 +237,20 @@ def _taken_apart(path: Path, weights: dict[str, Any]) -> dict[str, int]:
             raise SchemeError(f"scheme {path}: the residual bits {bits!r} of layer {layer}")
         found |= {} if bits is None else {str(layer): bits}
     return found
+
+
+def _modules(path: Path, given: Any) -> dict[str, Any]:
+    """What `modules` says: all or none, or a table of some."""
+    if not isinstance(given, dict):
+        return {"modules": given}
+    for name, count in given.items():
+        if count is not True and (type(count) is not int or count < 1):
+            raise SchemeError(
+                f"scheme {path}: module {name!r} has {count!r}; give how many of its hidden "
+                "channels it keeps, from 1, or true"
+            )
+    counts = {name: 0 if count is True else count for name, count in given.items()}
+    return {"modules": bool(given), "module_channels": counts}
 
 
 def _check_types(path: Path, values: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from mcutrain.formats import format_of, format_of_content, patch, write
 from mcutrain.ir.difference import changed
 from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
+from mcutrain.sparse.modules import whole_modules
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +72,13 @@ def export(
     reason = f"{source.name} is of another format"
     if merged:
         reason = "modules are merged into its layers"
+    elif _module_sizes(trained) != _module_sizes(original):
+        reason = "modules that were not trained are left out"
     elif suffix == format_of_content(source):
         reason = patch(source, original, trained, path)
     other_bits = write(trained, path) if reason else ""
     return Export(path, path.stat().st_size, names, reason, other_bits, merged)
+
+
+def _module_sizes(graph: Graph) -> dict[str, int]:
+    return {name: module.channels for name, module in whole_modules(graph).items()}
