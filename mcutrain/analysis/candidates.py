@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mcutrain.analysis.module_parts import ModuleParts
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.contribution import SHARES, Gains
 from mcutrain.sparse.scheme import RESIDUAL_BITS
@@ -12,14 +13,16 @@ from mcutrain.sparse.scheme import RESIDUAL_BITS
 
 @dataclass(frozen=True)
 class Candidate:
-    """The head and the last `bias_depth` biases, and shares of some layers' weights.
+    """The head and the last `bias_depth` biases, shares of some layers' weights, and modules.
 
     weights: (layer, share) pairs; a layer counts from the front. residual_bits: of the weights.
+    modules: (name, hidden channels) pairs, as schemes have them.
     """
 
     bias_depth: int
     weights: tuple[tuple[int, float], ...] = ()
     residual_bits: int = 4
+    modules: tuple[tuple[str, int], ...] = ()
 
     def first_layer(self, layers: int) -> int:
         """The first of so many layers that is trained; `layers` is the head."""
@@ -28,7 +31,15 @@ class Candidate:
     def scheme(self) -> UpdateScheme:
         """As an update scheme."""
         shares = {str(i): share for i, share in self.weights}
-        return UpdateScheme("candidate", self.bias_depth, shares, 0, self.residual_bits)
+        return UpdateScheme(
+            "candidate",
+            self.bias_depth,
+            shares,
+            0,
+            self.residual_bits,
+            modules=bool(self.modules),
+            module_channels=dict(self.modules),
+        )
 
 
 HEAD = Candidate(0)
@@ -56,6 +67,18 @@ def weight_candidates(layers: int, base: int) -> tuple[Candidate, ...]:
     )
 
 
+def module_candidate(layers: int, module: ModuleParts, count: int, base: int = 0) -> Candidate:
+    """Some of a module's channels over the biases from its layer on, and at least `base`."""
+    return Candidate(max(layers - module.anchor, base), modules=((module.name, count),))
+
+
+def module_candidates(
+    layers: int, modules: Sequence[ModuleParts], base: int
+) -> tuple[Candidate, ...]:
+    """Every module at every number of its channels."""
+    return tuple(module_candidate(layers, m, count, base) for m in modules for count in m.counts)
+
+
 def residual_candidates(
     layers: int, weights: Sequence[tuple[int, float]], base: int = 0
 ) -> dict[int, Candidate]:
@@ -69,11 +92,22 @@ def bias_gains(values: Mapping[Candidate, float], layers: int) -> tuple[float, .
     return tuple(values[c] - values[HEAD] for c in bias_candidates(layers))
 
 
-def gains(values: Mapping[Candidate, float], layers: int, base: int) -> Gains:
-    """Differences of a measure that is known for every bias and weight candidate."""
+def gains(
+    values: Mapping[Candidate, float],
+    layers: int,
+    base: int,
+    modules: Sequence[ModuleParts] = (),
+) -> Gains:
+    """Differences of a measure that is known for every candidate."""
     found = []
     for i in range(layers):
         candidates = {share: weight_candidate(layers, i, share, base) for share in SHARES}
         without = values[bias_candidate(max(layers - i, base))]
         found.append({share: values[c] - without for share, c in candidates.items()})
-    return Gains(bias_gains(values, layers), dict(enumerate(found)))
+    of_modules: dict[str, dict[int, float]] = {}
+    for module in modules:
+        without = values[bias_candidate(max(layers - module.anchor, base))]
+        of_modules[module.name] = {
+            n: values[module_candidate(layers, module, n, base)] - without for n in module.counts
+        }
+    return Gains(bias_gains(values, layers), dict(enumerate(found)), of_modules)

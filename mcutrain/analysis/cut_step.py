@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.analysis.front import Cut, behind
+from mcutrain.analysis.front import Cut, behind, cut_at
 from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import ParameterUpdate
@@ -16,6 +16,7 @@ from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.pipeline import ALIGN_BYTES
 from mcutrain.sparse import UpdateScheme, arrange, find_head
+from mcutrain.sparse.leaving_out import trained_modules_only
 
 Array = npt.NDArray[Any]
 
@@ -70,11 +71,14 @@ class CutStep:
 def cut_step(trunk: Graph, scheme: UpdateScheme, cut: Cut) -> CutStep:
     """The scheme's step behind a cut that lies before everything it trains.
 
+    trunk: with modules or without. cut: of the one without; those that are trained lie behind it.
+
     The channels are ordered on the whole network, as `mcutrain generate` does, so that a share
     means the same channels and every weight gets the same random numbers.
     """
-    order, updates = arrange(scheme, trunk)
+    graph = trained_modules_only(trunk, scheme)
+    order, updates = arrange(scheme, graph)
     axis = len(trunk.tensors[cut.tensor].type.shape) - 1
-    rest = behind(order.graph, cut)
+    rest = behind(order.graph, cut_at(graph, cut.tensor))
     moved = order.orders.get((cut.tensor, axis))
     return CutStep(PackedGraph.of(rest), tuple(updates.items()), moved)

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.analysis.module_parts import ModuleParts
 from mcutrain.sparse.contribution import Gains
 
 Array = npt.NDArray[Any]
@@ -99,6 +100,7 @@ def product_gains(
     products: Mapping[str, Sequence[Array]],
     names: Mapping[int, tuple[str, str]],
     shares: Mapping[int, Mapping[float, int]],
+    modules: Sequence[ModuleParts],
     measure: Measure,
     base: int = 0,
 ) -> Gains:
@@ -107,7 +109,8 @@ def product_gains(
     products: as InnerProducts.of has them. names: layer → weight and bias. shares: layer → share →
     how many groups of channels it has. base: weights add to the biases of their layer and those
     behind it, and at least to the last `base`: over fewer, late layers would get the credit for
-    what the biases before them can do.
+    what the biases before them can do. Modules add to the biases of the layer that they stand at,
+    and of those behind it, likewise.
     """
     behind: list[Array] = []
     for layer in sorted(names, reverse=True):
@@ -121,7 +124,15 @@ def product_gains(
         weights[layer] = {
             share: by_group[groups - 1] - by_depth[depth] for share, groups in shares[layer].items()
         }
-    return Gains(by_depth, weights)
+    of_modules: dict[str, dict[int, float]] = {}
+    for module in modules:
+        depth = max(len(names) - module.anchor, base)
+        own = behind[depth - 1] + sum(products[name][-1] for name in module.biases)
+        of_modules[module.name] = {
+            count: measure(own + part) - by_depth[depth]
+            for count, part in zip(module.counts, products[module.name], strict=True)
+        }
+    return Gains(by_depth, weights, of_modules)
 
 
 def nested_groups(picked: Sequence[Sequence[int]]) -> tuple[tuple[Array, ...], tuple[int, ...]]:

@@ -89,6 +89,12 @@ def cut_before(cuts: tuple[Cut, ...], position: int) -> Cut:
     return max((c for c in cuts if c.position <= position), key=lambda c: c.position)
 
 
+def cut_at(graph: Graph, tensor: str) -> Cut:
+    """Behind what computes the tensor, where nothing else crosses."""
+    made = [i for i, node in enumerate(graph.nodes, 1) if tensor in node.outputs]
+    return Cut(tensor, made[0] if made else 0)
+
+
 def behind(graph: Graph, cut: Cut) -> Graph:
     """The network that takes the cut's tensor as its input."""
     nodes = graph.nodes[cut.position :]

@@ -35,6 +35,7 @@ from mcutrain.analysis.dimension import (
     product_gains,
 )
 from mcutrain.analysis.front import Activations, Cut, all_cuts, worthwhile_cuts
+from mcutrain.analysis.module_parts import ModuleParts, module_parts
 from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.store import analysis_folder
 from mcutrain.analysis.trial import TrialSettings, compiled, evaluate, trained_head
@@ -47,6 +48,8 @@ from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, resolve
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains
+from mcutrain.sparse.leaving_out import without_modules
+from mcutrain.sparse.modules import whole_modules
 
 Array = npt.NDArray[Any]
 
@@ -87,18 +90,27 @@ def by_gradient(
     rest = replace(problem, train_x=problem.train_x[others], train_y=problem.train_y[others])
     trunk, head = _with_head(rest, settings, report)
     names = {layer.index: (layer.weight, layer.bias) for layer in problem.layers}
-    picked = {i: _picked(trunk, len(names), i, weight) for i, (weight, _) in names.items()}
+    plain, _ = without_modules(trunk)
+    modules = module_parts(trunk)
+    picked = {i: _picked(plain, len(names), i, weight) for i, (weight, _) in names.items()}
     grouped = {i: nested_groups(list(by_share.values())) for i, by_share in picked.items()}
     groups = {names[i][0]: found for i, (found, _) in grouped.items()}
     groups |= {b: (np.arange(trunk.tensors[b].type.elements),) for _, b in names.values()}
+    groups |= {name: groups_of for m in modules for name, groups_of in m.groups(trunk).items()}
     products = InnerProducts(groups)
-    moments = parameter_moments(trunk, problem, index, settings, report, products.add)
+
+    def watch(gradients: Mapping[str, Array]) -> None:
+        columns = {m.name: gradients[m.weight][..., m.first :] for m in modules}
+        products.add({**gradients, **columns})
+
+    moments = parameter_moments(trunk, problem, index, settings, report, watch)
     counts = {i: dict(zip(picked[i], numbers, strict=True)) for i, (_, numbers) in grouped.items()}
     steps = settings.epochs * len(problem.train_y)
-    gains = _product_gains(products, names, counts, settings.learning_rate, steps)
+    gains = _product_gains(products, names, counts, modules, settings.learning_rate, steps)
     for measure in MEASURES:
         by_parameter = {name: m.by(measure) for name, m in moments.items()}
-        gains[measure] = _gains(names, picked, by_parameter)
+        gains[measure] = _gains(names, picked, modules, by_parameter)
+    own = {i: plain.tensors[w].type.shape[-1] for i, (w, _) in names.items()}
     return Contributions(
         model=problem.model.name,
         model_digest=problem.model_digest,
@@ -107,7 +119,9 @@ def by_gradient(
         layers=tuple(layer.name for layer in problem.layers),
         head={**head, "loss": -head["loss"]},
         gains=gains,
-        channels={i: tuple(moments[w].by("fisher").tolist()) for i, (w, _) in names.items()},
+        channels={
+            i: tuple(moments[w].by("fisher")[: own[i]].tolist()) for i, (w, _) in names.items()
+        },
         settings={
             **asdict(settings),
             "test_samples": len(problem.test_y),
@@ -155,7 +169,8 @@ def parameter_moments(
 ) -> dict[str, Moments]:
     """Of every weight and bias before the head, and the head's. watch: sees each sample's."""
     whole = Cut(trunk.inputs[0], 0)
-    step = cut_step(trunk, UpdateScheme("full", None, {}, None), whole)
+    scheme = UpdateScheme("full", None, {}, None, modules=bool(whole_modules(trunk)))
+    step = cut_step(trunk, scheme, whole)
     plan = step.plan(GRADIENT_DTYPE, GROUP)
     report("compiling the full training step", 0, 1)
     project = generate(plan, "gradients")
@@ -262,7 +277,8 @@ def _with_head(
     problem: Problem, settings: GradientSettings, report: Report
 ) -> tuple[Graph, dict[str, float]]:
     """The network with a trained head, and what it reaches: accuracy, probability, loss."""
-    graph = problem.trunk(settings.seed)
+    whole = problem.trunk(settings.seed)
+    graph, _ = without_modules(whole)
     cuts = (all_cuts(graph)[0], worthwhile_cuts(graph)[-1])
     folder = analysis_folder() / "activations"
     parts = [
@@ -271,7 +287,7 @@ def _with_head(
     ]
     features = [part.at(cuts[-1]) for part in parts]
     trial = TrialSettings(settings.head_epochs, settings.learning_rate, settings.seed)
-    trained = trained_head(graph, cuts[-1], features[0], problem.train_y, trial)
+    trained = trained_head(whole, cuts[-1], features[0], problem.train_y, trial)
     step = cut_step(trained, UpdateScheme(), cuts[-1])
     found = evaluate(compiled(step, settings.seed), step, features[1], problem.test_y)
     for part in parts:
@@ -283,6 +299,7 @@ def _product_gains(
     products: InnerProducts,
     names: Mapping[int, tuple[str, str]],
     counts: Mapping[int, Mapping[float, int]],
+    modules: Sequence[ModuleParts],
     rate: float,
     steps: int,
 ) -> dict[str, Gains]:
@@ -292,7 +309,7 @@ def _product_gains(
         "learnable": (lambda p: learnable(p, rate, steps), least_biases(len(names))),
         "dimension": (lambda p: effective_dimension(p, 1 / (rate * steps)), 0),
     }
-    return {n: product_gains(known, names, counts, *of) for n, of in measures.items()}
+    return {n: product_gains(known, names, counts, modules, *of) for n, of in measures.items()}
 
 
 def least_biases(layers: int) -> int:
@@ -307,6 +324,7 @@ def least_biases(layers: int) -> int:
 def _gains(
     names: Mapping[int, tuple[str, str]],
     picked: Mapping[int, Mapping[float, Sequence[int]]],
+    modules: Sequence[ModuleParts],
     importance: Mapping[str, Array],
 ) -> Gains:
     """Added up over biases, and over the channels that each share trains."""
@@ -317,7 +335,12 @@ def _gains(
         i: {share: float(importance[weight][list(c)].sum()) for share, c in picked[i].items()}
         for i, (weight, _) in names.items()
     }
-    return Gains(tuple(bias), weights)
+    of_modules = {}
+    for m in modules:
+        base = sum(float(importance[name].sum()) for name in m.biases)
+        every = importance[m.weight][m.first :]
+        of_modules[m.name] = {n: base + float(every[: n or None].sum()) for n in m.counts}
+    return Gains(tuple(bias), weights, of_modules)
 
 
 def _picked(trunk: Graph, count: int, layer: int, weight: str) -> dict[float, Sequence[int]]:

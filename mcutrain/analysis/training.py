@@ -20,7 +20,8 @@ import numpy as np
 from mcutrain.analysis import candidates as kinds
 from mcutrain.analysis.candidates import HEAD, Candidate
 from mcutrain.analysis.cut_step import cut_step
-from mcutrain.analysis.front import Activations, Cut, cut_before, worthwhile_cuts
+from mcutrain.analysis.front import Activations, Cut, cut_at, cut_before, worthwhile_cuts
+from mcutrain.analysis.module_parts import ModuleParts, module_parts
 from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.progress import Estimate, Report, Times, TrialsDone
 from mcutrain.analysis.store import Store, analysis_folder
@@ -30,6 +31,7 @@ from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import arrange, find_head
 from mcutrain.sparse.contribution import Contributions, Gains
+from mcutrain.sparse.leaving_out import trained_modules_only, without_modules
 
 MEASURES = ("accuracy", "probability", "loss")
 BEST_LAYERS = 6
@@ -81,6 +83,7 @@ def by_training(
         values = analysis.outcomes(kinds.bias_candidates(count), pool, later)
         base = base_depth(kinds.bias_gains(_of(values, "probability"), count))
         values |= analysis.outcomes(kinds.weight_candidates(count, base), pool)
+        values |= analysis.outcomes(kinds.module_candidates(count, analysis.modules, base), pool)
         compared = [
             kinds.residual_candidates(count, weights, base)
             for weights in _references(values, count, base)
@@ -119,19 +122,33 @@ class _Analysis:
 
     @cached_property
     def cuts(self) -> tuple[Cut, ...]:
-        return worthwhile_cuts(self.problem.trunk(self.settings.seed))
+        return worthwhile_cuts(self._plain)
+
+    @cached_property
+    def _plain(self) -> Graph:
+        """The network without modules that have learnt nothing."""
+        return without_modules(self._trunk(self.settings.seed))[0]
+
+    @cached_property
+    def modules(self) -> tuple[ModuleParts, ...]:
+        return module_parts(self._trunk(self.settings.seed))
+
+    @cached_property
+    def _read_by(self) -> dict[str, str]:
+        """By module the tensor that it reads."""
+        places = without_modules(self._trunk(self.settings.seed))[1]
+        return {place.module.name: place.reads for place in places}
 
     @cached_property
     def activations(self) -> tuple[Activations, Activations]:
         """Of the training and the test samples."""
-        trunk = self.problem.trunk(self.settings.seed)
         folder = analysis_folder() / "activations"
 
         def report(name: str, done: int, count: int) -> None:
             self.report(TrialsDone(f"activations at {name}", done, count))
 
-        train = Activations(trunk, self.cuts, self.problem.train_x, folder, report)
-        return train, Activations(trunk, self.cuts, self.problem.test_x, folder, report)
+        train = Activations(self._plain, self.cuts, self.problem.train_x, folder, report)
+        return train, Activations(self._plain, self.cuts, self.problem.test_x, folder, report)
 
     def outcomes(
         self, wanted: Sequence[Candidate], pool: Workers, later: Sequence[Candidate] = ()
@@ -226,7 +243,7 @@ class _Analysis:
             method="training",
             layers=tuple(layer.name for layer in problem.layers),
             head={m: measured[m][HEAD] for m in MEASURES},
-            gains={m: kinds.gains(by, count, base) for m, by in measured.items()},
+            gains={m: kinds.gains(by, count, base, self.modules) for m, by in measured.items()},
             residual_factor=_residual_factor(measured["probability"], compared),
             settings={
                 **asdict(self.settings),
@@ -244,12 +261,13 @@ class _Analysis:
 
     def _key(self, candidate: Candidate, seed: int) -> str:
         """A hash of all that the result depends on."""
-        trunk = self._trunk(seed)
-        order, updates = arrange(candidate.scheme(), trunk)
+        scheme = candidate.scheme()
+        trunk = trained_modules_only(self._trunk(seed), scheme)
+        order, updates = arrange(scheme, trunk)
         parts = (
             RESULTS,
             version("mcutrain"),
-            self._trunk_digests[seed],
+            self._digest(trunk),
             self._data_digest,
             self.settings.head_epochs,
             self._trial_settings(seed),
@@ -267,31 +285,37 @@ class _Analysis:
         return {}
 
     @cached_property
-    def _trunk_digests(self) -> dict[int, str]:
+    def _known_digests(self) -> dict[int, tuple[Graph, str]]:
         return {}
+
+    def _digest(self, trunk: Graph) -> str:
+        """Of a graph; of one that is seen again it is known."""
+        if id(trunk) not in self._known_digests:
+            self._known_digests[id(trunk)] = trunk, graph_digest(trunk)
+        return self._known_digests[id(trunk)][1]
 
     def _trunk(self, seed: int) -> Graph:
         if seed not in self._trunks:
             self._trunks[seed] = self.problem.trunk(seed)
-            self._trunk_digests[seed] = graph_digest(self._trunks[seed])
         return self._trunks[seed]
 
     def _position(self, candidate: Candidate) -> int:
-        """The first trained node of a candidate."""
+        """The first trained node of a candidate, in the network without modules; before it, what
+        reads the tensor of a module."""
         layers = self.problem.layers
         first = candidate.first_layer(len(layers))
-        trunk = self._trunk(self.settings.seed)
-        layer = layers[first] if first < len(layers) else find_head(trunk)
-        return [n.name for n in trunk.nodes].index(layer.name)
+        layer = layers[first] if first < len(layers) else find_head(self._plain)
+        position = [n.name for n in self._plain.nodes].index(layer.name)
+        read = (cut_at(self._plain, self._read_by[name]).position for name, _ in candidate.modules)
+        return min(position, *read) if candidate.modules else position
 
     def _cut(self, candidate: Candidate) -> Cut:
         return cut_before(self.cuts, self._position(candidate))
 
     def _cost(self, candidate: Candidate) -> float:
         """Multiply-accumulates of a trial, those of the backward pass weighted."""
-        trunk = self._trunk(self.settings.seed)
-        forward = trunk.macs(self._cut(candidate).position)
-        backward = trunk.macs(self._position(candidate))
+        forward = self._plain.macs(self._cut(candidate).position)
+        backward = self._plain.macs(self._position(candidate))
         steps = self.settings.epochs * len(self.problem.train_y)
         tests = len(self.problem.test_y)
         return steps * (forward + BACKWARD * backward) + tests * forward

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -286,6 +286,11 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
+def _ends(measure: str, by: Mapping[int, float]) -> tuple[str, str]:
+    """The gains of the smallest and the largest module."""
+    return _gain(measure, by[min(by)]), _gain(measure, by[max(by)])
+
+
 def _print(found: Contributions) -> None:
     measure = next(iter(found.gains))
     gains, count = found.gains[measure], len(found.layers)
@@ -301,6 +306,13 @@ def _print(found: Contributions) -> None:
     ]
     show(f"Gains in {UNITS[measure]}: of shares of a layer's weights, and of all biases from it on")
     show_table(("#", "layer", *(f"{share:g}" for share in shares), "biases"), rows, 2)
+    if gains.modules:
+        show("and of modules, by how many of their hidden channels")
+        own = [
+            [name, " ".join(map(str, by)) if max(by) else None, *_ends(measure, by)]
+            for name, by in gains.modules.items()
+        ]
+        show_table(("module", "channels", "gain of the fewest", "of all"), own, 1)
     head = ", ".join(f"{name} {_value(name, value)}" for name, value in found.head.items())
     show(f"with the head alone   {head}")
     if len(found.residual_factor) > 1:

@@ -101,6 +101,8 @@ def show_selection(
     )
     if found.layers:
         _show_layers(found)
+    if found.modules:
+        _show_modules(found)
     show(_gains(found))
     _show_costs(found, target)
     if found.share is not None:
@@ -134,6 +136,15 @@ def _show_layers(found: Selection) -> None:
     bits = "residual bits" if own else f"{found.scheme.residual_bits} residual bits"
     show(f"with {bits}{biases}; the biases gain "
          f"{_amount(found.measure, found.bias_gain)}")  # fmt: skip
+
+
+def _show_modules(found: Selection) -> None:
+    rows = [
+        [m.name, m.channels or None, f"+{_amount(found.measure, m.gain)}", m.state_bytes]
+        for m in found.modules
+    ]
+    show("and these modules; the model's others are left out:")
+    show_table(("module", "channels", "gain", "state bytes"), rows, left=1)
 
 
 def _gains(found: Selection) -> str:

@@ -27,6 +27,7 @@ from mcutrain.memplan.training_plan import STATE_HEADER_BYTES, least_front_bytes
 from mcutrain.pipeline import ALIGN_BYTES, TrainingStep, differentiated, prepare
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.cost import CostFunction, CostModel, Needs, SchemeCost
+from mcutrain.sparse.leaving_out import trained_modules_only, without_modules
 from mcutrain.target import Target
 
 DEFAULTS = TrainOptions()
@@ -44,18 +45,19 @@ def scheme_cost(
     align_bytes = ALIGN_BYTES[options.gradient_dtype]
     code = None if isa is None else code_sizes(isa)
     kept = KeptCosts(graph, isa, options)
+    plain, places = without_modules(graph)
 
     @lru_cache(maxsize=1)
     def least_front() -> int:
-        return least_front_bytes(graph, align_bytes)
+        return least_front_bytes(plain, align_bytes)
 
     @_remembered
     def cost(scheme: UpdateScheme) -> SchemeCost:
         found = kept.get(scheme)
         if found is None:
-            _, training = differentiated(graph, scheme, options)
+            _, training = differentiated(trained_modules_only(graph, scheme), scheme, options)
             counts = None if isa is None else instructions.estimate(training, isa)
-            found = cost_of(training, align_bytes, code, counts, least_front())
+            found = cost_of(training, align_bytes, code, counts, least_front(), bool(places))
             kept.put(scheme, found)
         return found
 

@@ -155,6 +155,16 @@ class ChosenLayer:
 
 
 @dataclass(frozen=True)
+class ChosenModule:
+    """A trained module and what it is expected to gain. channels: 0 if it has none to choose."""
+
+    name: str
+    channels: int
+    gain: float
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class More:
     """The least larger budget that was found to gain more, and what changes then."""
 
@@ -186,6 +196,7 @@ class Chosen:
     limits: Mapping[str, int | None] = field(default_factory=dict)
     free: Mapping[str, int] = field(default_factory=dict)
     next: More | None = None
+    modules: tuple[ChosenModule, ...] = ()
 
 
 @dataclass(frozen=True)

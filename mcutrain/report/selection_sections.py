@@ -16,7 +16,7 @@ from mcutrain.report.figures import (
     plain,
     short,
 )
-from mcutrain.report.learning import Chosen, SweepPoint, mean_of, spread_of
+from mcutrain.report.learning import Chosen, ChosenModule, SweepPoint, mean_of, spread_of
 
 SHARES_OF_ALL = ("accuracy", "probability")
 """Measures that are shares, shown in percent, their differences in points."""
@@ -39,9 +39,9 @@ def selection(found: Chosen) -> Section:
     )
     says = (
         f"Within {within or 'no limit'}, training the head, the last {found.bias_depth} biases and "
-        f"weights of {len(found.layers)} layers is expected to add {gain} of {found.measure} to "
-        f"training the head alone; {proof}. What keeps the gain from being larger: "
-        f"{found.binding or 'not asked'}."
+        f"weights of {len(found.layers)} layers{_modules_text(found)} is expected to add {gain} of "
+        f"{found.measure} to training the head alone; {proof}. What keeps the gain from being "
+        f"larger: {found.binding or 'not asked'}."
     )
     if found.next is not None:
         more = _amount(found.next.more_gain, found.measure)
@@ -54,7 +54,7 @@ def selection(found: Chosen) -> Section:
         "What was selected, and why",
         says,
         (_gains(found),),
-        (_limits(found), _layers(found)),
+        (_limits(found), _layers(found), *([_modules(found)] if found.modules else [])),
     )
 
 
@@ -69,16 +69,21 @@ def _scaled(value: float, measure: str) -> float:
 
 
 def _gains(found: Chosen) -> Figure:
-    """A bar for the biases and one for every layer's weights."""
-    layers = sorted(found.layers, key=lambda c: -c.layer)
-    titles = [*(short(c.name) for c in layers), f"last {found.bias_depth} biases"]
-    values = [_scaled(v, found.measure) for v in (*(c.gain for c in layers), found.bias_gain)]
-    says = [*(f"layer {c.layer}, {100 * c.share:.3g} % of its weights" for c in layers), ""]
+    """A bar for the biases, one for every layer's weights, and one for every module."""
+    parts = [(m.name, m.gain, _channels(m)) for m in reversed(found.modules)]
+    parts += [
+        (c.name, c.gain, f"layer {c.layer}, {100 * c.share:.3g} % of its weights")
+        for c in sorted(found.layers, key=lambda c: -c.layer)
+    ]
+    titles = [*(short(name) for name, *_ in parts), f"last {found.bias_depth} biases"]
+    gains = [*(gain for _, gain, _ in parts), found.bias_gain]
+    values = [_scaled(v, found.measure) for v in gains]
+    says = [*(what for *_, what in parts), ""]
     bars = [
         Bar(
             (0, value),
             (i - 0.4, i + 0.4),
-            "c0" if i < len(layers) else "c1",
+            "c0" if i < len(parts) else "c1",
             lines((titles[i], says[i], f"{value:+.4g}")),
         )
         for i, value in enumerate(values)
@@ -122,6 +127,23 @@ def _layers(found: Chosen) -> NumberTable:
     )
     columns = ("layer", "name", "share", "expected gain", "bytes of state")
     return NumberTable("Trained weights", columns, rows, 2)
+
+
+def _modules(found: Chosen) -> NumberTable:
+    rows = tuple(
+        (m.name, str(m.channels or ""), _amount(m.gain, found.measure), count(m.state_bytes))
+        for m in found.modules
+    )
+    columns = ("module", "channels", "expected gain", "bytes of state")
+    return NumberTable("Trained modules", columns, rows, 1)
+
+
+def _modules_text(found: Chosen) -> str:
+    return f" and {len(found.modules)} modules" if found.modules else ""
+
+
+def _channels(module: ChosenModule) -> str:
+    return f"{module.channels} hidden channels" if module.channels else ""
 
 
 def sweep(found: Sequence[SweepPoint]) -> Section:

@@ -58,7 +58,6 @@ def binding_constraint(
 
 def _better(choices: Choices, best: Contender) -> Iterator[Change]:
     """Schemes that differ in one choice and gain more."""
-    factors = choices.column_factors
     taken = {i: (share, b) for (i, share), b in zip(best.shares, best.bits, strict=True)}
     own_bits = OWN_BITS if choices.per_layer else max(best.bits, default=choices.bits[0])
     own = choices.depths[best.depth]
@@ -74,7 +73,7 @@ def _better(choices: Choices, best: Contender) -> Iterator[Change]:
     for bits in choices.column_bits:
         candidates.append((own, bits, tuple(o for o in current if o is not None)))
     for depth, bits, options in candidates:
-        if depth.gain + factors[bits] * sum(o.gain for o in options) > least:
+        if depth.gain + sum(o.gain[bits] for o in options) > least:
             yield depth, bits, options
 
 

@@ -1,4 +1,4 @@
-"""What every choice of weights costs and gains, on common steps, for every bias depth."""
+"""What every choice of weights and modules costs and gains, on common steps, by bias depth."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse.contribution import Gains
 from mcutrain.sparse.cost import CostFunction
-from mcutrain.sparse.cost_book import Added, CostBook, Progress, Shares, initial_bytes
+from mcutrain.sparse.cost_book import Added, CostBook, Progress, initial_bytes
+from mcutrain.sparse.modules import FINE_BITS, PROJECTION
 from mcutrain.sparse.option import OWN_BITS, Depth, Option
 from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.units import Structure, Unit, joined
+from mcutrain.sparse.units import Shares, Structure, Unit, joined
 
 Array = npt.NDArray[Any]
 
@@ -32,7 +33,8 @@ class Choices:
     bits: the residual bits to choose from, with the factor on the gains of weights at them.
     per_layer: each layer has its own, else all have the same. bias_bits: of all biases. depths: by
     bias depth. exact: whether the sums are meant to be the truth; if not, they are at most that,
-    which still proves an optimum.
+    which still proves an optimum. is_bound: whether they were found to be so where all modules are
+    trained at once.
     """
 
     def __init__(
@@ -49,29 +51,28 @@ class Choices:
         self.structure = Structure.of(graph)
         self.bits = tuple(sorted(set(bits), reverse=True))
         self.gains = gains
-        self.book = CostBook(cost, self.bits[0], progress, bias_bits)
+        self._gains = self._gains_by_share()
+        self.book = CostBook(self.structure, cost, self.bits[0], progress, bias_bits)
         self.deepest = self._find_deepest()
         self._shares = self._find_shares()
         self._all_shares = sorted({s for shares in self._shares.values() for s in shares})
         self._cost_single()
         self._all_add_up = all(self._joint_adds_up(s) for s in self._all_shares)
-        self.units = joined(self.structure.count, self._interacting())
+        self._overlapping = self._find_overlapping()
+        self.units = joined(len(self.structure.names), self._interacting())
         self.exact = True
         self._cost_units()
         self._shared = self._find_shared()
         self._options_at: dict[tuple[int, Shares], Option] = {}
+        self._overlaps: dict[int, Added] = {}
         self.depths = self._all_depths()
+        self.is_bound = all(self._is_below_joint(s) for s in self._all_shares)
         progress(len(self.book), len(self.book))
 
     @property
     def column_bits(self) -> tuple[int, ...]:
         """By what the options' numbers are."""
         return (OWN_BITS,) if self.per_layer else self.bits
-
-    @property
-    def column_factors(self) -> Mapping[int, float]:
-        """On the options' gains, by the same."""
-        return {OWN_BITS: 1.0} if self.per_layer else self.factors
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -81,6 +82,38 @@ class Choices:
     def state_bytes(self, shares: Shares, bits: int) -> int:
         """What the weights keep between steps."""
         return sum(self._state_sizes(shares, bits).values())
+
+    def gain(self, shares: Shares, bits: int) -> float:
+        """What weights gain at these residual bits, and modules, whose bits are not chosen.
+
+        A low-rank update moves its layer's weights along a few directions, the layer's own columns
+        along others: what both can learn is largely the same, and only the larger gain counts.
+        """
+        gain = 0.0
+        for part in self._parts(shares):
+            factor = self.factors[bits] if self._is_free(part) else 1.0
+            gain += factor * max(self._gains[place][share] for place, share in part)
+        return gain
+
+    def _gains_by_share(self) -> dict[int, dict[float, float]]:
+        """Of layers and modules, those above 0."""
+        found = {i: dict(self.gains.weights.get(i, {})) for i in range(self.structure.count)}
+        for place, module in enumerate(self.structure.modules, self.structure.count):
+            known = self.gains.modules.get(module.name, {})
+            largest = max(module.channels, 1)
+            found[place] = {(n or largest) / largest: gain for n, gain in known.items()}
+        return {i: {s: g for s, g in by.items() if g > 0} for i, by in found.items()}
+
+    def _low_rank_hosts(self, shares: Shares) -> frozenset[int]:
+        """Layers that are trained beside the columns of their low-rank update."""
+        taken = {i for i, _ in shares}
+        return frozenset(
+            self.structure.anchor[i]
+            for i in taken
+            if (module := self.structure.module(i)) is not None
+            and PROJECTION in module.parts
+            and self.structure.anchor[i] in taken
+        )
 
     # ------------------------------------------------------------------ what is costed
 
@@ -95,13 +128,12 @@ class Choices:
         return 0
 
     def _find_shares(self) -> dict[int, tuple[float, ...]]:
-        """By layer those with a gain, if the layer can be trained."""
+        """By layer or module those with a gain, if it can be trained."""
         found: dict[int, tuple[float, ...]] = {}
-        for i in range(self.structure.count):
-            gains = self.gains.weights.get(i, {})
-            shares = tuple(sorted(share for share, gain in gains.items() if gain > 0))
+        for i, gains in self._gains.items():
+            shares = tuple(sorted(gains))
             found[i] = shares
-            depth = self.structure.count - i
+            depth = self.structure.least_depth(i)
             try:
                 if shares and depth <= self.deepest:
                     self.book.at(depth, ((i, shares[0]),))
@@ -114,7 +146,7 @@ class Choices:
         needed: dict[tuple[int, Shares], None] = {}
         for depth in range(self.deepest + 1):
             needed[depth, ()] = None
-        for i in range(self.structure.count):
+        for i in self._shares:
             for group in self._depths_alike((i,)):
                 needed |= dict.fromkeys((group[0], s) for s in self._combinations((i,), group[0]))
         for pair in self.structure.related:
@@ -123,6 +155,8 @@ class Choices:
         self.book.expected = len(needed) + len(self._all_shares) * len(self.bits)
         for share, bits in product(self._all_shares, self.bits):
             self.book.at(self.deepest, self._joint(share), bits)
+        for share in self._all_shares:
+            self.book.at(self.deepest, self._with_modules(share))
         for depth, choice in needed:
             self.book.at(depth, choice)
 
@@ -153,8 +187,94 @@ class Choices:
 
     def _joint(self, share: float) -> Shares:
         """Every layer that may have it at one share."""
-        first = self.structure.count - self.deepest
-        return tuple((i, share) for i, s in self._shares.items() if share in s and i >= first)
+        return tuple((i, s) for i, s in self._everything(share) if self.structure.module(i) is None)
+
+    def _everything(self, share: float) -> Shares:
+        """Every layer and module that may have it at one share."""
+        may = (i for i, s in self._shares.items() if share in s and self._may(i, self.deepest))
+        return tuple((i, share) for i in may)
+
+    def _with_modules(self, share: float) -> Shares:
+        """Everything but layers with low-rank updates; nothing if there are no modules."""
+        everything = self._everything(share)
+        hosts = self._low_rank_hosts(everything)
+        has_modules = any(self.structure.module(i) is not None for i, _ in everything)
+        return tuple((i, s) for i, s in everything if i not in hosts) if has_modules else ()
+
+    def _is_below_joint(self, share: float) -> bool:
+        """Whether sums with all modules are at most the truth."""
+        shares = self._with_modules(share)
+        if not shares:
+            return True
+        together = self.book.added(self.deepest, shares)
+        parts = [self._least(self._costed_at((i,), self.deepest), ((i, s),)) for i, s in shares]
+        total = Added.total(parts)
+        return bool(
+            total.state_bytes <= together.state_bytes
+            and total.instructions <= together.instructions
+            and (total.memory <= together.memory).all()
+        )
+
+    def _find_overlapping(self) -> tuple[Unit, ...]:
+        """Pairs of a module and something else that need less together than the sum."""
+        return tuple(
+            pair
+            for pair in self.structure.related
+            if self.structure.module(pair[1]) is not None
+            and any(
+                not self.book.adds_up(self._common_depth(pair), shares)
+                for shares in self._tests(pair)
+            )
+        )
+
+    def _overlap(self, place: int) -> Added:
+        """At most how much less a module and others take together than the sum.
+
+        Of a union of what lives at a step at least the sum is there, less what each two of them
+        have in common (Bonferroni's inequality).
+        """
+        if place not in self._overlaps:
+            found = [self._common(pair) for pair in self._overlapping if pair[1] == place]
+            nothing = Added(np.zeros(len(self.steps), np.int64), 0, 0)
+            self._overlaps[place] = Added.total([nothing, *found])
+        return self._overlaps[place]
+
+    def _common(self, pair: Unit) -> Added:
+        """The most that two of them have in common, at any of the shares that are tried."""
+        depth = self._common_depth(pair)
+        less = []
+        for shares in self._tests(pair):
+            total = Added.total(self.book.added(depth, (one,)) for one in shares)
+            together = self.book.added(depth, shares)
+            less.append(
+                Added(
+                    np.maximum(total.memory - together.memory, 0),
+                    max(total.state_bytes - together.state_bytes, 0),
+                    max(total.instructions - together.instructions, 0),
+                )
+            )
+        return Added(
+            np.max([one.memory for one in less], axis=0),
+            max(one.state_bytes for one in less),
+            max(one.instructions for one in less),
+        )
+
+    def _least(self, depth: int, shares: Shares) -> Added:
+        """What they add at least, whatever else is trained."""
+        parts = [self.book.added(depth, shares)]
+        modules = [place for place, _ in shares if self.structure.module(place) is not None]
+        parts += [self._overlap(place).times(-1) for place in modules]
+        if modules:
+            parts.append(self.book.unnamed(depth, shares).times(-1))
+        return Added.total(parts)
+
+    def _may(self, place: int, depth: int) -> bool:
+        """Whether a layer or module can be trained at this bias depth."""
+        return self.structure.least_depth(place) <= depth
+
+    def _is_low_rank(self, place: int) -> bool:
+        module = self.structure.module(place)
+        return module is not None and PROJECTION in module.parts
 
     def _depths_alike(self, unit: Unit) -> list[list[int]]:
         """Depths at which a layer of the unit may be trained, by what the unit costs there."""
@@ -167,8 +287,7 @@ class Choices:
 
     def _combinations(self, unit: Unit, depth: int) -> list[Shares]:
         """All choices for a unit but the empty one."""
-        first = self.structure.count - depth
-        each = [(None, *(self._shares[i] if i >= first else ())) for i in unit]
+        each = [(None, *(self._shares[i] if self._may(i, depth) else ())) for i in unit]
         found = [
             tuple((i, share) for i, share in zip(unit, chosen, strict=True) if share is not None)
             for chosen in product(*each)
@@ -177,19 +296,19 @@ class Choices:
 
     def _extremes(self, unit: Unit, depth: int) -> list[Shares]:
         """The smallest and the largest choice for all layers of a unit at once."""
-        first = self.structure.count - depth
-        layers = [i for i in unit if i >= first and self._shares[i]]
+        layers = [i for i in unit if self._may(i, depth) and self._shares[i]]
         ends = {tuple((i, self._shares[i][end]) for i in layers) for end in (0, -1)}
         return sorted(shares for shares in ends if shares)
 
     def _common_depth(self, pair: Unit) -> int:
         """A depth at which both may be trained, and want a gradient if that is possible."""
         ancestors = [a for a in (self.structure.ancestor[i] for i in pair) if a >= 0]
-        return min(self.structure.count - min([pair[0], *ancestors]), self.deepest)
+        anchors = [self.structure.anchor[i] for i in pair]
+        return min(self.structure.count - min([*anchors, *ancestors]), self.deepest)
 
     def _tests(self, pair: Unit) -> list[Shares]:
         """Both layers at their smallest and largest shares."""
-        if pair[0] < self.structure.count - self.deepest:
+        if not all(self._may(i, self.deepest) for i in pair):
             return []
         ends = [sorted({*self._shares[i][:1], *self._shares[i][-1:]}) for i in pair]
         return [tuple(zip(pair, chosen, strict=True)) for chosen in product(*ends)]
@@ -198,6 +317,8 @@ class Choices:
         """Pairs that read the same tensor, or whose costs were found not to add up."""
         found = [p for p in self.structure.same if all(self._shares[i] for i in p)]
         for pair in self.structure.related:
+            if self.structure.module(pair[1]) is not None:
+                continue  # sums are lowered by what they have in common
             depth = self._common_depth(pair)
             if any(not self.book.adds_up(depth, shares) for shares in self._tests(pair)):
                 found.append(pair)
@@ -210,6 +331,7 @@ class Choices:
         while True:
             timeline = self.book.timeline
             self._options_at.clear()
+            self._overlaps.clear()
             depths = tuple(self._depth(k) for k in range(self.deepest + 1))
             if self.book.timeline is timeline:
                 return depths
@@ -272,23 +394,24 @@ class Choices:
             yield option
             return
         usual = self.bits[0]
-        for bits in product(self.bits, repeat=len(shares)):
-            gain, state, flash = 0.0, 0, option.flash[usual]
+        parts = self._parts(shares)
+        for bits in product(*(self.bits if self._is_free(part) else (usual,) for part in parts)):
+            gain, state, flash = 0.0, option.state[usual], option.flash[usual]
             instructions = option.instructions[usual]
-            for (layer, share), b in zip(shares, bits, strict=True):
-                own = ((layer, share),)
-                sizes, before = (self._state_sizes(own, n) for n in (b, usual))
-                gain += self.factors[b] * self.gains.weights[layer][share]
-                state += sum(sizes.values())
+            for part, b in zip(parts, bits, strict=True):
+                sizes, before = (self._state_sizes(part, n) for n in (b, usual))
+                gain += self.gain(part, b)
+                state += sum(sizes.values()) - sum(before.values())
                 flash += initial_bytes(sizes) - initial_bytes(before)
-                instructions += self._more_work(own, b) - self._more_work(own, usual)
+                instructions += self._more_work(part, b) - self._more_work(part, usual)
+            chosen = {p[0][0]: b for p, b in zip(parts, bits, strict=True) if self._is_free(p)}
             yield replace(
                 option,
-                gain=gain,
+                gain={OWN_BITS: gain},
                 state={OWN_BITS: state},
                 flash={OWN_BITS: flash},
                 instructions={OWN_BITS: instructions},
-                bits=bits,
+                bits=tuple(chosen.get(i, FINE_BITS) for i, _ in shares),
             )
 
     def _option(self, depth: int, shares: Shares) -> Option:
@@ -297,16 +420,16 @@ class Choices:
         return self._options_at[depth, shares]
 
     def _costed_option(self, depth: int, shares: Shares) -> Option:
-        added = self.book.added(depth, shares)
+        added = self._least(depth, shares)
+        less = self.book.added(depth, shares).state_bytes - added.state_bytes
         sizes = {b: self._state_sizes(shares, b) for b in self.bits}
         flash = self.book.flash_added(depth, shares, self._shared)
         initial = {b: initial_bytes(s) for b, s in sizes.items()}
-        gain = sum(self.gains.weights[i][share] for i, share in shares)
         return Option(
             shares,
-            gain,
+            {b: self.gain(shares, b) for b in self.bits},
             added.memory,
-            {b: sum(s.values()) for b, s in sizes.items()},
+            {b: sum(s.values()) - less for b, s in sizes.items()},
             {b: flash - initial[self.bits[0]] + initial[b] for b in self.bits},
             {b: added.instructions + self._more_work(shares, b) for b in self.bits},
             self.book.flash_shared(depth, shares, self._shared),
@@ -315,18 +438,36 @@ class Choices:
     def _state_sizes(self, shares: Shares, bits: int) -> dict[str, int]:
         """Bytes of every state tensor that the weights bring, with other residual bits."""
         found: dict[str, int] = {}
-        for layer, share in shares:
-            names = self.book.state_names(self.structure.count - layer, ((layer, share),))
-            joint = self.book.at(self.deepest, self._joint(share), bits).state
-            found |= {name: joint[name] for name in names if name in joint}
+        for part in self._parts(shares):
+            depth = max(self.structure.least_depth(i) for i, _ in part)
+            names = self.book.state_names(depth, part)
+            sizes = self.book.at(depth, part).state
+            if self._is_free(part):
+                sizes = self.book.at(self.deepest, self._joint(part[0][1]), bits).state
+            found |= {name: sizes[name] for name in names if name in sizes}
         return found
+
+    def _parts(self, shares: Shares) -> list[Shares]:
+        """Layers and modules one by one, but a layer together with its low-rank update."""
+        hosts = self._low_rank_hosts(shares)
+        found: dict[int, list[tuple[int, float]]] = {}
+        for i, share in shares:
+            anchor = self.structure.anchor[i]
+            together = self._is_low_rank(i) and anchor in hosts
+            found.setdefault(anchor if together else i, []).append((i, share))
+        return [tuple(part) for part in found.values()]
+
+    def _is_free(self, part: Shares) -> bool:
+        """Whether residual bits are chosen for it: a module has its own, and what is beside it."""
+        return len(part) == 1 and self.structure.module(part[0][0]) is None
 
     def _more_work(self, shares: Shares, bits: int) -> int:
         """Instructions of the layers' own nodes over those at the residual bits of the book."""
         more = 0
-        for layer, share in shares:
-            depth = self.structure.count - layer
-            own = self.book.at(depth, ((layer, share),)).work.keys() - self.book.at(depth).work
+        for part in filter(self._is_free, self._parts(shares)):
+            ((layer, share),) = part
+            depth = self.structure.least_depth(layer)
+            own = self.book.at(depth, part).work.keys() - self.book.at(depth).work
             joint = self._joint(share)
             usual = self.book.at(self.deepest, joint).work
             work = self.book.at(self.deepest, joint, bits).work
@@ -337,8 +478,10 @@ class Choices:
         """Parts of flash that a bias or more than one layer may bring: who pays is not known."""
         brought: Counter[Hashable] = Counter()
         biases = frozenset().union(*(self.book.flash_keys(d) for d in range(self.deepest + 1)))
-        for layer in range(self.structure.count - self.deepest, self.structure.count):
-            depth = self.structure.count - layer
+        for layer in range(len(self.structure.names)):
+            if not self._may(layer, self.deepest):
+                continue
+            depth = self.structure.least_depth(layer)
             options = [self.book.flash_keys(depth, s) for s in self._combinations((layer,), depth)]
             brought.update(frozenset().union(*options) - self.book.flash_keys(depth))
         return biases.union(key for key, count in brought.items() if count > 1)

@@ -23,6 +23,7 @@ from mcutrain.sparse.scheme import RESIDUAL_BITS
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 FORMAT = 1
 METHODS = ("training", "gradient")
 SHARES = (0.125, 0.25, 0.5, 1.0)
@@ -51,14 +52,19 @@ class Gains:
     bias: [k] is gained by the last k biases over the head alone, k = 0 … layers, [0] is 0.
     weights: layer → share → gained by that share of its weights over the biases of it and all
     layers behind it, or over more biases.
+    modules: name → how many of its hidden channels, 0 if it has none → gained by the module over
+    the same biases as the layer that it stands at.
     """
 
     bias: tuple[float, ...]
     weights: Mapping[int, Mapping[float, float]]
+    modules: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         frozen = {i: MappingProxyType(dict(g)) for i, g in self.weights.items()}
         object.__setattr__(self, "weights", MappingProxyType(frozen))
+        own = {name: MappingProxyType(dict(g)) for name, g in self.modules.items()}
+        object.__setattr__(self, "modules", MappingProxyType(own))
 
     def smoothed(self) -> Gains:
         """The nearest gains that never fall with depth or share, in the sum of squares.
@@ -68,12 +74,16 @@ class Gains:
         the raw gains would collect the lucky ones. Isotonic regression (Barlow et al., 1972).
         """
         bias = _not_falling(np.array(self.bias))
-        weights = {}
-        for i, by in self.weights.items():
-            shares = sorted(by)
-            fitted = _not_falling(np.array([by[share] for share in shares]))
-            weights[i] = dict(zip(shares, fitted.tolist(), strict=True))
-        return Gains(tuple((bias - bias[0]).tolist()), weights)
+        weights = {i: _smoothed(by) for i, by in self.weights.items()}
+        modules = {name: _smoothed(by) for name, by in self.modules.items()}
+        return Gains(tuple((bias - bias[0]).tolist()), weights, modules)
+
+
+def _smoothed(by: Mapping[N, float]) -> dict[N, float]:
+    """Gains that do not fall with the share, or with channels."""
+    sizes = sorted(by)
+    fitted = _not_falling(np.array([by[size] for size in sizes]))
+    return dict(zip(sizes, fitted.tolist(), strict=True))
 
 
 def _not_falling(values: Array) -> Array:
@@ -166,6 +176,7 @@ def asdict_mappings(value: Contributions) -> dict[str, Any]:
         name: {
             "bias": list(g.bias),
             "weights": {str(i): {str(s): v for s, v in w.items()} for i, w in g.weights.items()},
+            **_modules_as_values(g),
         }
         for name, g in value.gains.items()
     }
@@ -181,6 +192,12 @@ def asdict_mappings(value: Contributions) -> dict[str, Any]:
         "channels": {str(k): list(v) for k, v in value.channels.items()},
         "settings": dict(value.settings),
     }
+
+
+def _modules_as_values(gains: Gains) -> dict[str, Any]:
+    """Nothing where there are none."""
+    found = {n: {str(c): v for c, v in m.items()} for n, m in gains.modules.items()}
+    return {"modules": found} if found else {}
 
 
 def digest(graph: Graph) -> str:
@@ -273,7 +290,13 @@ def _gains(value: Any, count: int, name: str) -> Gains:
         lambda key: _index(key, count),
         lambda shares, what: _mapping(shares, what, _share, _number),
     )
-    return Gains(bias, weights)
+    modules = _mapping(
+        table.get("modules", {}),
+        f"modules of {name}",
+        lambda key: key,
+        lambda counts, what: _mapping(counts, what, _channels, _number),
+    )
+    return Gains(bias, weights, modules)
 
 
 K = TypeVar("K")
@@ -339,6 +362,13 @@ def _index(key: str, count: int) -> int:
     """A layer's index as JSON has keys."""
     if key not in map(str, range(count)):
         raise _WrongError(f"{key!r:.40} is none of the {count} layers")
+    return int(key)
+
+
+def _channels(key: str) -> int:
+    """How many hidden channels, as JSON has keys."""
+    if not (key.isascii() and key.isdecimal() and len(key) <= 6):
+        raise _WrongError(f"{key!r:.40} is no number of channels")
     return int(key)
 
 

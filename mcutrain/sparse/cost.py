@@ -29,13 +29,17 @@ class FlashPart:
     is_certain: bool = True
 
 
+UNNAMED = "~"
+"""Begins the name of a step whose memory is not compared."""
+
+
 @dataclass(frozen=True)
 class SchemeCost:
     """A scheme's memory before its buffers have offsets, and its work.
 
-    steps: the nodes' names in execution order. spans: the arena's buffers. state: bytes of each
-    state tensor. flash: parts by content; what is equal lies there once. work: instructions of each
-    node in one step, by its name.
+    steps: the nodes' names in execution order; UNNAMED where schemes do not mean the same. spans:
+    the arena's buffers. state: bytes of each state tensor. flash: parts by content; what is equal
+    lies there once. work: instructions of each node in one step, by its name.
     """
 
     steps: tuple[str, ...]

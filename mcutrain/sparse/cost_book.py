@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.cost import CostFunction, SchemeCost
+from mcutrain.sparse.cost import UNNAMED, CostFunction, SchemeCost
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.timeline import Timeline
+from mcutrain.sparse.units import Shares, Structure
 
 Array = npt.NDArray[Any]
-Shares = tuple[tuple[int, float], ...]
-"""(layer, share), ascending; the layers whose weights are trained."""
 Progress = Callable[[int, int], None]
 ALIGN_BYTES = 4
 
@@ -39,6 +38,10 @@ class Added:
             sum(part.instructions for part in parts),
         )
 
+    def times(self, factor: int) -> Added:
+        """Every number times the factor."""
+        return Added(self.memory * factor, self.state_bytes * factor, self.instructions * factor)
+
     def equals(self, other: Added) -> bool:
         """Whether every number is the same."""
         return (self.state_bytes, self.instructions) == (
@@ -47,29 +50,22 @@ class Added:
         ) and bool(np.array_equal(self.memory, other.memory))
 
 
-def scheme_of(
-    depth: int, shares: Shares, bits: int, bias_bits: int = UpdateScheme.bias_bits
-) -> UpdateScheme:
-    """The scheme of these choices."""
-    weights = {str(i): s for i, s in shares}
-    return UpdateScheme("selected", depth, weights, residual_bits=bits, bias_bits=bias_bits)
-
-
 class CostBook:
-    """bits: the residual bits at which memory is measured; the state's size tells of the others.
-    bias_bits: of all biases.
+    """structure: of what layers and modules choices are. bits: the residual bits at which memory is
+    measured; the state's size tells of the others. bias_bits: of all biases.
 
     progress is told how many costs are known, and of how many in all (a guess until the end).
     """
 
     def __init__(
         self,
+        structure: Structure,
         cost: CostFunction,
         bits: int,
         progress: Progress,
         bias_bits: int = UpdateScheme.bias_bits,
     ) -> None:
-        self.bits, self.bias_bits = bits, bias_bits
+        self.structure, self.bits, self.bias_bits = structure, bits, bias_bits
         self.expected = 0
         self._cost, self._progress = cost, progress
         self._costs: dict[tuple[int, Shares, int], SchemeCost] = {}
@@ -90,7 +86,7 @@ class CostBook:
         """The cost of a scheme."""
         key = (depth, shares, self.bits if bits is None else bits)
         if key not in self._costs:
-            self._costs[key] = found = self._cost(scheme_of(*key, self.bias_bits))
+            self._costs[key] = found = self._cost(self.structure.scheme(*key, self.bias_bits))
             if self._timeline is not None and not self._timeline.holds(found.steps):
                 self._timeline = None
             self._progress(len(self._costs), max(self.expected, len(self._costs)))
@@ -109,6 +105,19 @@ class CostBook:
             sum(cost.state.values()) - sum(base.state.values()),
             cost.instructions - base.instructions,
         )
+
+    def unnamed(self, depth: int, shares: Shares) -> Added:
+        """State and work that they add at steps that do not mean the same in all schemes."""
+        base, cost = self.at(depth), self.at(depth, shares)
+        new = [
+            {name: value for name, value in after.items() if name not in before}
+            for before, after in ((base.state, cost.state), (base.work, cost.work))
+        ]
+        state, work = (
+            sum(value for name, value in values.items() if name.startswith(UNNAMED))
+            for values in new
+        )
+        return Added(np.zeros(len(self.timeline.steps), np.int64), state, work)
 
     def adds_up(self, depth: int, shares: Shares) -> bool:
         """Whether all together add what each of them adds alone."""

@@ -58,10 +58,8 @@ class IntegerProgram:
     cuts: tuple[Chosen, ...] = field(default=())
 
     @staticmethod
-    def of(
-        depth: Depth, bits: int, factor: float, limits: Limits, fixed: tuple[int, int]
-    ) -> IntegerProgram:
-        """factor: on the gains of weights. fixed: SRAM and flash that firmware takes anyway."""
+    def of(depth: Depth, bits: int, limits: Limits, fixed: tuple[int, int]) -> IntegerProgram:
+        """fixed: SRAM and flash that firmware takes anyway."""
         options = depth.options
         flash = [o.flash[bits] for o in options] + [size for size, _ in depth.bundles]
         flash_room = (limits.flash_bytes or 0) - depth.flash_bytes - fixed[1]
@@ -83,7 +81,7 @@ class IntegerProgram:
             room.append(np.array([limits.instructions - depth.instructions], np.int64))
         all_rows, all_room = np.concatenate(rows), np.concatenate(room)
         matters = _most(depth, all_rows) > all_room
-        gains = factor * np.array([[o.gain for o in options]], np.float64)
+        gains = np.array([[o.gain[bits] for o in options]], np.float64)
         return IntegerProgram(
             depth,
             bits,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.cost_book import Shares
+from mcutrain.sparse.units import Shares
 
 Array = npt.NDArray[Any]
 
@@ -25,14 +25,14 @@ LEAST_BUNDLE_BYTES = 32
 class Option:
     """One choice for a unit and what it adds to the scheme without it.
 
-    gain: at 4 residual bits. memory: bytes of the arena at each step of the timeline. state,
-    flash, instructions: by residual bits. shared: bytes in flash that are there once, however many
-    options bring them; flash is without. bits: of each layer, if they are a part of the choice;
-    then gain is at these, and the numbers are those of OWN_BITS.
+    memory: bytes of the arena at each step of the timeline. gain, state, flash, instructions: by
+    residual bits. shared: bytes in flash that are there once, however many options bring them;
+    flash is without. bits: of each layer, if they are a part of the choice; then the numbers are
+    those of OWN_BITS.
     """
 
     shares: Shares
-    gain: float
+    gain: Mapping[int, float]
     memory: Array
     state: Mapping[int, int]
     flash: Mapping[int, int]

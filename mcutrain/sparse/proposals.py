@@ -93,7 +93,8 @@ def _selectors(
 
 def _weighted(gains: Gains, factor: float) -> Gains:
     weights = {i: {s: factor * g for s, g in by.items()} for i, by in gains.weights.items()}
-    return Gains(gains.bias, weights)
+    modules = {n: {c: factor * g for c, g in by.items()} for n, by in gains.modules.items()}
+    return Gains(gains.bias, weights, modules)
 
 
 def _mean(every: list[Gains]) -> Gains:
@@ -108,8 +109,14 @@ def _mean(every: list[Gains]) -> Gains:
     for i, by in every[0].weights.items():
         shares = [s for s in by if all(s in g.weights.get(i, {}) for g in every)]
         weights[i] = {s: mean([g.weights[i][s] for g in every]) for s in shares}
-    return Gains(bias, weights)
+    modules: dict[str, dict[int, float]] = {}
+    for name, own in every[0].modules.items():
+        counts = [c for c in own if all(c in g.modules.get(name, {}) for g in every)]
+        modules[name] = {c: mean([g.modules[name][c] for g in every]) for c in counts}
+    return Gains(bias, weights, modules)
 
 
 def _largest(gains: Gains) -> float:
-    return max(0.0, *gains.bias, *(g for by in gains.weights.values() for g in by.values()))
+    weights = (g for by in gains.weights.values() for g in by.values())
+    modules = (g for by in gains.modules.values() for g in by.values())
+    return max(0.0, *gains.bias, *weights, *modules)

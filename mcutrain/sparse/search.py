@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.cost_book import Shares
 from mcutrain.sparse.milp import TOLERANCE, Chosen, IntegerProgram
+from mcutrain.sparse.units import Shares
 
 ROUGH, RELAXED, SOLVED = range(3)
 """What is known of a problem: a rough bound, a nearer one, its best choice."""
@@ -50,7 +50,7 @@ class BestFirst:
         self.solves = 0
         self.bound = float("-inf")
         each = [
-            (bias_bits, IntegerProgram.of(depth, bits, found.column_factors[bits], limits, fixed))
+            (bias_bits, IntegerProgram.of(depth, bits, limits, fixed))
             for place, (bias_bits, found) in enumerate(choices.items())
             for depth in found.depths
             for bits in (found.column_bits if depth.depth else found.column_bits[:1])

@@ -10,7 +10,7 @@ The first one that fits is therefore the best of all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mcutrain.errors import AnalysisError, PlanError
@@ -19,11 +19,12 @@ from mcutrain.sparse.binding import binding_constraint
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.contribution import Contributions
 from mcutrain.sparse.cost import BuildFunction, CostModel, Limits, Needs
-from mcutrain.sparse.cost_book import Progress, scheme_of
+from mcutrain.sparse.cost_book import Progress
 from mcutrain.sparse.resolution import with_importance
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.search import BestFirst, Contender
-from mcutrain.sparse.selection import LayerChoice, Next, Selection, changes
+from mcutrain.sparse.selection import LayerChoice, ModuleChoice, Next, Selection, changes
+from mcutrain.sparse.units import kept_channels
 
 MOST_CUTS = 200
 """Schemes that are planned in vain before the limit is lowered and the optimum is given up."""
@@ -68,10 +69,11 @@ class Selector:
             for i, bits in enumerate(costs.bias_bits)
         }
         self.choices = next(iter(self.by_bias_bits.values()))
-        if len(contributions.layers) != self.choices.structure.count:
+        self.structure = self.choices.structure
+        if len(contributions.layers) != self.structure.count:
             raise AnalysisError(
                 f"the analysis has {len(contributions.layers)} layers, the model "
-                f"{self.choices.structure.count}; analyse this model"
+                f"{self.structure.count}; analyse this model"
             )
         self._solves = self._cuts = 0
 
@@ -94,8 +96,9 @@ class Selector:
             gain=best.gain,
             bias_gain=self.choices.gains.bias[best.depth],
             bound=bound,
-            optimal=bound <= best.gain + self._least_gain,
+            optimal=bound <= best.gain + self._least_gain and self._is_proof,
             layers=self._layers(best),
+            modules=self._modules(best),
             measured=measured,
             limits=limits,
             free=_free(limits, measured),
@@ -137,38 +140,59 @@ class Selector:
         return BestFirst(self.by_bias_bits, limits, self._fixed)
 
     @property
+    def _is_proof(self) -> bool:
+        """Whether what the sums exclude was excluded rightly."""
+        return all(choices.is_bound for choices in self.by_bias_bits.values())
+
+    @property
     def _fixed(self) -> tuple[int, int]:
         return self.costs.fixed_sram_bytes, self.costs.fixed_flash_bytes
 
     def _scheme(self, found: Contender) -> UpdateScheme:
         usual = self._bits(found)
-        scheme = scheme_of(found.depth, found.shares, usual, found.bias_bits)
-        pairs = zip(found.shares, found.bits, strict=True)
-        own = {str(i): bits for (i, _), bits in pairs if bits != usual}
+        scheme = self.structure.scheme(found.depth, found.shares, usual, found.bias_bits)
+        own = {str(i): bits for i, bits in self._layer_bits(found).items() if bits != usual}
         scheme = replace(scheme, layer_residual_bits=own)
         return with_importance(scheme, self.contributions) if self.by_gradient else scheme
 
+    def _layer_bits(self, found: Contender) -> dict[int, int]:
+        """Residual bits of each layer; those of modules are not chosen."""
+        pairs = zip(found.shares, found.bits, strict=True)
+        return {i: bits for (i, _), bits in pairs if self.structure.module(i) is None}
+
     def _bits(self, found: Contender) -> int:
         """Residual bits of most layers; where no weight but the head's is trained, the usual."""
-        counts = Counter(found.bits)
+        counts = Counter(self._layer_bits(found).values())
         most = max(counts.values(), default=0)
         return max((b for b in counts if counts[b] == most), default=UpdateScheme().residual_bits)
 
     # ------------------------------------------------------------------ explaining
 
     def _layers(self, best: Contender) -> tuple[LayerChoice, ...]:
-        weights = self.choices.gains.weights
         return tuple(
-            LayerChoice(
-                i,
-                self.choices.structure.names[i],
-                share,
-                self.factors[bits] * weights[i][share],
-                self.choices.state_bytes(((i, share),), bits),
-                bits,
-            )
-            for (i, share), bits in zip(best.shares, best.bits, strict=True)
+            LayerChoice(i, self.structure.names[i], share, gain, size, bits)
+            for i, share, bits, gain, size in self._parts(best)
+            if self.structure.module(i) is None
         )
+
+    def _modules(self, best: Contender) -> tuple[ModuleChoice, ...]:
+        return tuple(
+            ModuleChoice(module.name, kept_channels(module, share), gain, size)
+            for i, share, _, gain, size in self._parts(best)
+            if (module := self.structure.module(i)) is not None
+        )
+
+    def _parts(self, best: Contender) -> Iterator[tuple[int, float, int, float, int]]:
+        """Layer or module, its share, residual bits, gain and bytes of state, each as if alone."""
+        for (i, share), bits in zip(best.shares, best.bits, strict=True):
+            one = ((i, share),)
+            yield (
+                i,
+                share,
+                bits,
+                self.choices.gain(one, bits),
+                self.choices.state_bytes(one, bits),
+            )
 
     def _binding(self, limits: Limits, best: Contender) -> str:
         """What stands in the way of gaining more."""
@@ -180,9 +204,8 @@ class Selector:
 
     def _largest_gain(self) -> float:
         """Without any limit."""
-        factor = max(self.choices.column_factors.values())
         return max(
-            d.gain + factor * sum(max(o.gain for o in unit) for unit in d.units)
+            d.gain + sum(max(max(o.gain.values()) for o in unit) for unit in d.units)
             for choices in self.by_bias_bits.values()
             for d in choices.depths
         )
@@ -208,7 +231,7 @@ class Selector:
 
     def _too_small(self, limits: Limits) -> PlanError:
         """The head alone does not fit: by how much, and which step needs it."""
-        least = self.costs.plan(scheme_of(0, (), UpdateScheme().residual_bits))
+        least = self.costs.plan(self.structure.scheme(0, (), UpdateScheme().residual_bits))
         over = [
             f"{getattr(least, name):,} {'' if name == 'instructions' else 'bytes of '}"
             f"{LIMIT_NAMES[name]}, {getattr(least, name) - getattr(limits, name):,} more than the "

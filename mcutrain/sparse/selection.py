@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,16 @@ class LayerChoice:
     gain: float
     state_bytes: int
     residual_bits: int
+
+
+@dataclass(frozen=True)
+class ModuleChoice:
+    """One trained module. channels: hidden ones or rank, 0 if it has none. state_bytes: kept."""
+
+    name: str
+    channels: int
+    gain: float
+    state_bytes: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class Selection(Shown):
     bound: float
     optimal: bool
     layers: tuple[LayerChoice, ...]
+    modules: tuple[ModuleChoice, ...]
     measured: Needs
     limits: Limits
     free: Mapping[str, int]
@@ -78,14 +89,15 @@ class Selection(Shown):
     def summary(self) -> str:
         """In a line."""
         proof = "the largest possible" if self.optimal else f"at most {self.bound:.4g}"
+        modules = f", {len(self.modules)} modules" if self.modules else ""
         return (
-            f"the last {self.scheme.bias_depth} biases and weights of {len(self.layers)} layers, "
-            f"sum of {self.measure} {self.gain:.4g} ({proof}), {self.measured.sram_bytes:,} bytes "
-            "of SRAM"
+            f"the last {self.scheme.bias_depth} biases and weights of {len(self.layers)} layers"
+            f"{modules}, sum of {self.measure} {self.gain:.4g} ({proof}), "
+            f"{self.measured.sram_bytes:,} bytes of SRAM"
         )
 
     def records(self) -> list[Record]:
-        """A row for each layer whose weights are trained."""
+        """A row for each layer whose weights are trained; modules are in to_dict."""
         layers: list[Record] = self.to_dict()["layers"]
         return layers
 
@@ -116,6 +128,7 @@ class Selection(Shown):
                 }
                 for layer in self.layers
             ],
+            "modules": [asdict(module) for module in self.modules],
             "sram_bytes": found.sram_bytes,
             "arena_bytes": found.arena_bytes,
             "state_bytes": found.state_bytes,
@@ -162,11 +175,22 @@ def changes(old: UpdateScheme, new: UpdateScheme) -> tuple[str, ...]:
         bits = [s.layer_residual_bits.get(layer, s.residual_bits) for s in (old, new)]
         if has_own and before and after and bits[0] != bits[1]:
             found.append(f"layer {layer} with {bits[1]} residual bits instead of {bits[0]}")
+    for module in dict.fromkeys((*old.module_channels, *new.module_channels)):
+        counts = [s.module_channels.get(module) for s in (old, new)]
+        if counts[0] != counts[1]:
+            found.append(_module_change(module, *counts))
     if not has_own and old.residual_bits != new.residual_bits:
         found.append(f"{new.residual_bits} residual bits instead of {old.residual_bits}")
     if old.bias_bits != new.bias_bits:
         found.append(f"biases of {new.bias_bits} bits instead of {old.bias_bits}")
     return tuple(found)
+
+
+def _module_change(module: str, before: int | None, after: int | None) -> str:
+    if after is None:
+        return f"{module} not at all"
+    instead = f" instead of {before}" if before else ""
+    return f"{module} of {after} channels{instead}" if after else module
 
 
 def share_text(share: float) -> str:

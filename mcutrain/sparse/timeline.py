@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.cost import SchemeCost
+from mcutrain.sparse.cost import UNNAMED, SchemeCost
 
 Array = npt.NDArray[Any]
 
@@ -19,7 +19,8 @@ class Timeline:
 
     A node's name identifies its step. Where two schedules disagree on the order (a digest that is
     made later because something else keeps its source), the later one's step gets a place of its
-    own. Memory at a step that a scheme does not run is what lives across it.
+    own. Memory at a step that a scheme does not run is what lives across it; at steps that are
+    UNNAMED it is said to be 0.
     """
 
     def __init__(self, schedules: Iterable[Sequence[str]] = ()) -> None:
@@ -41,6 +42,7 @@ class Timeline:
             np.add.at(change, places[[s.first for s in cost.spans]], sizes)
             np.add.at(change, places[[s.last for s in cost.spans]] + 1, -sizes)
         memory: Array = np.cumsum(change[:-1])
+        memory[[i for i, name in enumerate(self.steps) if name.startswith(UNNAMED)]] = 0
         return memory
 
     def holds(self, schedule: tuple[str, ...]) -> bool:

@@ -7,22 +7,32 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.layers import find_head, layers_of
+from mcutrain.sparse.layers import channel_count, find_head, layers_of
+from mcutrain.sparse.leaving_out import without_modules
+from mcutrain.sparse.modules import PROJECTION, WholeModule
+from mcutrain.sparse.scheme import UpdateScheme
 
 Unit = tuple[int, ...]
-"""Layers whose weights are chosen together, ascending; mostly one."""
+"""Layers and modules that are chosen together, ascending; mostly one."""
+Shares = tuple[tuple[int, float], ...]
+"""(layer, share), ascending; the layers whose weights are trained, and modules behind them."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """What a graph says of its layers. count: how many before the head.
+    """What a graph says of its layers, and of modules that have learnt nothing, behind them.
 
-    ancestor: layer → the last layer before it on a path to its input, -1 if there is none. same:
-    pairs that read the same tensor. related: pairs whose inputs may share memory by being
-    overwritten.
+    names: of both. modules: of the latter. anchor: the layer whose bias must be trained for it to
+    be: the layer itself, or the last one before what a module changes. ancestor: the last layer
+    before it on a path to its input, -1 if there is none. same: pairs whose costs depend on each
+    other: they read the same tensor, or are a layer and its low-rank update. related: pairs whose
+    inputs may share memory by being overwritten, and modules with what reads or makes the same
+    tensors.
     """
 
     names: tuple[str, ...]
+    modules: tuple[WholeModule, ...]
+    anchor: tuple[int, ...]
     ancestor: tuple[int, ...]
     same: tuple[Unit, ...]
     related: tuple[Unit, ...]
@@ -30,11 +40,36 @@ class Structure:
     @property
     def count(self) -> int:
         """Layers before the head."""
-        return len(self.names)
+        return len(self.names) - len(self.modules)
+
+    def module(self, place: int) -> WholeModule | None:
+        """The module behind the layers; None for a layer."""
+        return self.modules[place - self.count] if place >= self.count else None
+
+    def least_depth(self, place: int) -> int:
+        """The least bias depth at which it may be trained."""
+        return self.count - self.anchor[place]
+
+    def scheme(
+        self, depth: int, shares: Shares, bits: int, bias_bits: int = UpdateScheme.bias_bits
+    ) -> UpdateScheme:
+        """The scheme of these choices."""
+        weights = {str(i): s for i, s in shares if i < self.count}
+        kept = {m.name: kept_channels(m, s) for i, s in shares if (m := self.module(i)) is not None}
+        return UpdateScheme(
+            "selected",
+            depth,
+            weights,
+            residual_bits=bits,
+            bias_bits=bias_bits,
+            modules=bool(kept),
+            module_channels=kept,
+        )
 
     @staticmethod
     def of(graph: Graph) -> Structure:
         """Found by one pass over the graph."""
+        graph, places = without_modules(graph)
         layers = layers_of(graph, find_head(graph))
         index = {layer.name: layer.index for layer in layers}
         latest: dict[str, int] = {}
@@ -52,12 +87,24 @@ class Structure:
         reads = [layer.node.inputs[0] for layer in layers]
         pairs = list(combinations(range(len(layers)), 2))
         root = [roots.get(name, name) for name in reads]
-        same = tuple(p for p in pairs if root[p[0]] == root[p[1]])
-        related = tuple(p for p in pairs if memory.of(reads[p[0]]) == memory.of(reads[p[1]]))
+        same = [p for p in pairs if root[p[0]] == root[p[1]]]
+        related = [p for p in pairs if memory.of(reads[p[0]]) == memory.of(reads[p[1]])]
+        hosts = {layer.node.outputs[0]: layer.index for layer in layers}
+        made = [roots.get(y, y) for y in hosts]
+        touched = [{x, y} for x, y in zip(root, made, strict=True)]
+        for number, place in enumerate(places, len(layers)):
+            if PROJECTION in place.module.parts:
+                same.append((hosts[place.beside], number))
+            own = {roots.get(name, name) for name in (place.reads, place.beside)}
+            related += [(i, number) for i, other in enumerate(touched) if own & other]
+            touched.append(own)
+        beside = [latest.get(place.beside, -1) for place in places]
         return Structure(
-            tuple(layer.name for layer in layers),
-            tuple(latest.get(name, -1) for name in reads),
-            same,
+            (*(layer.name for layer in layers), *(place.module.name for place in places)),
+            tuple(place.module for place in places),
+            (*range(len(layers)), *beside),
+            tuple(latest.get(name, -1) for name in (*reads, *(p.reads for p in places))),
+            tuple(same),
             tuple(p for p in related if p not in same),
         )
 
@@ -65,7 +112,12 @@ class Structure:
         """For each layer whether it may be trained at this bias depth, and whether its input's
         gradient is wanted; the unit's cost depends on no more of the depth."""
         first = self.count - depth
-        return tuple((i >= first, self.ancestor[i] >= first) for i in unit)
+        return tuple((self.anchor[i] >= first, self.ancestor[i] >= first) for i in unit)
+
+
+def kept_channels(module: WholeModule, share: float) -> int:
+    """How many hidden channels a share of a module is, as schemes have it: 0 where it has none."""
+    return channel_count(share, module.channels) if module.channels else 0
 
 
 def joined(count: int, pairs: Iterable[Unit]) -> tuple[Unit, ...]:

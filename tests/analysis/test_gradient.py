@@ -194,7 +194,7 @@ def test_late_weights_get_no_credit_for_what_biases_before_them_do() -> None:
 
     both = first + last
     for base, behind in ((0, last), (1, last), (2, both)):
-        found = product_gains(products, names, shares, measure, base)
+        found = product_gains(products, names, shares, (), measure, base)
         assert found.bias == pytest.approx((0, measure(last), measure(both)))
         assert found.weights[0][1.0] == pytest.approx(measure(both + first) - measure(both))
         half, whole = (measure(behind + w) - measure(behind) for w in products["w1"])

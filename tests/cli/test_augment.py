@@ -1,5 +1,6 @@
 """mcutrain augment: what it writes and says, and what it cannot do."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import mcutrain
 from mcutrain.errors import ArgumentError, DataError, SchemeError
 from mcutrain.formats import load
 from mcutrain.ir.difference import difference
+from mcutrain.sparse.modules import whole_modules
 from tests.cli.conftest import Run
 
 FEW = ("--samples", 4)
@@ -313,3 +315,33 @@ def test_a_project_of_one_word_is_that_of_the_written_model(
     assert "--pet" in run(*front).err
     run("generate", model, "--pet", "bias:3", "-o", "d")
     assert Path("d/src/mct_model.c").exists()
+
+
+def test_modules_are_selected_and_the_others_are_left_out(
+    run: Run, model: Path, images: Path
+) -> None:
+    kinds = "adapter:4,at=last:2,lora-fa:4,at=last:2,gain,at=last:2"
+    run("augment", model, "--modules", kinds, "--data", images, *FEW, "-o", "all.tflite")
+    few = ("--samples", 40, "--test-samples", 20, "--lr", 0.02)
+    run("analyze", "all.tflite", "--data", images, *few, "--by", "gradient", "-o", "a.json")
+    tried = json.loads(Path("a.json").read_text())["gains"]["learnable"]["modules"]
+    assert set(tried["adapter@block8/add"]) == {"1", "2", "4"}
+    found = run(
+        "select", "all.tflite", "--analysis", "a.json", "--sram", "24K", "-o", "chosen", "--json"
+    ).json  # fmt: skip
+    names = [m["name"] for m in found["modules"]]
+    assert names
+    assert set(names) < set(tried)
+    assert found["sram_bytes"] <= 24 * 1024
+    report = Path("chosen/report.html").read_text()
+    assert all(name in report for name in names)
+    scheme = ("--scheme", "chosen/scheme.toml")
+    plan = run("plan", "all.tflite", *scheme, "--json")
+    assert f"{len(tried) - len(names)} modules of the model are not trained" in plan.err
+    assert plan.json["sram_bytes"] == found["sram_bytes"]
+    simulated = ("--data", images, "--samples", 20, "--test-samples", 10, "--epochs", 1)
+    run("simulate", "all.tflite", *scheme, *simulated, "--lr", 0.1, "--checkpoint", "run.npz")
+    exported = run("export", "all.tflite", "--state", "run.npz", "-o", "trained.tflite", "--json")
+    assert exported.json["written_anew_because"] == "modules that were not trained are left out"
+    assert list(whole_modules(load("trained.tflite"))) == names
+    assert run("verify", "trained.tflite", "--samples", 4, "--reference-samples", 1).code == 0

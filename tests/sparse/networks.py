@@ -12,10 +12,10 @@ from mcutrain.cost.schemes import cost_model
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.spatial import Window
-from mcutrain.sparse import find_head, layers_of
+from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains, digest
 from mcutrain.sparse.cost import CostModel, Needs
-from mcutrain.sparse.cost_book import Shares, scheme_of
+from mcutrain.sparse.units import Shares
 from mcutrain.target import load_target
 from tests.simulation.networks import Network, same
 
@@ -136,6 +136,12 @@ def gain_of(found: Contributions, depth: int, shares: Shares, bits: int) -> floa
     gains = found.gain()
     factor = found.residual_factor[bits]
     return gains.bias[depth] + factor * sum(gains.weights[i][s] for i, s in shares)
+
+
+def scheme_of(depth: int, shares: Shares, bits: int, bias_bits: int = 32) -> UpdateScheme:
+    """Of layers; as selection writes it."""
+    weights = {str(i): share for i, share in shares}
+    return UpdateScheme("selected", depth, weights, residual_bits=bits, bias_bits=bias_bits)
 
 
 def measured(costs: CostModel, depth: int, shares: Shares, bits: int, bias_bits: int = 32) -> Needs:

@@ -13,13 +13,12 @@ from mcutrain.pipeline import load
 from mcutrain.sparse.choices import Choices
 from mcutrain.sparse.contribution import SHARES, Gains
 from mcutrain.sparse.cost import CostFunction
-from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.option import Depth, Option
 from mcutrain.sparse.timeline import Timeline
 from mcutrain.sparse.units import Structure, joined
 from tests.ops.drawing import SeededSource
 from tests.simulation.networks import draw_network
-from tests.sparse.networks import KINDS, graph_of
+from tests.sparse.networks import KINDS, graph_of, scheme_of
 
 BITS = (0, 2, 4, 8)
 

@@ -9,7 +9,6 @@ import pytest
 
 from mcutrain.errors import AnalysisError, PlanError
 from mcutrain.sparse.cost import CostModel, Limits, Needs
-from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.select import MOST_CUTS, Selector
 from tests.sparse.networks import (
     all_schemes,
@@ -18,6 +17,7 @@ from tests.sparse.networks import (
     gain_of,
     graph_of,
     measured,
+    scheme_of,
 )
 
 SHARES = (0.25, 1.0)

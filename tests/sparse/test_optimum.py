@@ -11,7 +11,6 @@ import pytest
 from mcutrain.errors import PlanError
 from mcutrain.sparse.contribution import SHARES, Contributions
 from mcutrain.sparse.cost import CostModel, Limits, Needs
-from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.select import Selector
 from tests.sparse.networks import (
@@ -22,6 +21,7 @@ from tests.sparse.networks import (
     gain_of,
     graph_of,
     measured,
+    scheme_of,
 )
 
 SUM_ORDER = 1e-9
