@@ -169,7 +169,8 @@ class Obstacles:
             items.append(_short(f"and {count} more: {', '.join(others)}", MOST_CHARACTERS))
         items += [f"likely {reason}" for reason in likely]
         nodes = len({o.place.index for group in groups for o in group if o.place})
-        head = f"the model has {len(groups)} obstacles, in {nodes} node{'s' * (nodes != 1)}"
+        places = f", in {nodes} node{'s' * (nodes > 1)}" if nodes else ""
+        head = f"the model has {len(groups)} obstacles{places}"
         return ITEM.join((f"{head} (`mcutrain operators` lists what is read):", *items))
 
     def _groups(self) -> list[list[Obstacle]]:

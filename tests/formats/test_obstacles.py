@@ -100,6 +100,48 @@ def test_a_node_is_named_by_what_is_wrong_with_it_not_by_what_it_reads(tmp_path)
     assert [item.split(" ")[0] for item in items] == ["Erf", "Transpose"]
 
 
+@pytest.mark.parametrize("batch", [1, "batch"])
+def test_a_float_model_is_read_on_where_the_file_says_a_shape(tmp_path, batch):
+    net = OnnxNetwork([1, 4, 8, 8])
+    x = net.op("Erf", "input")
+    y = net.op("Conv", x, net.real(np.ones((3, 4, 1, 1))), kind=1)
+    proto = net.proto(y)
+    onnx.save(proto, tmp_path / "without.onnx")
+    assert "Conv (node" not in told(read_float, tmp_path / "without.onnx")[0]
+    shape = onnx.helper.make_tensor_value_info(x, onnx.TensorProto.FLOAT, [batch, 4, 8, 8])
+    proto.graph.value_info.add().CopyFrom(shape)
+    onnx.save(proto, tmp_path / "with.onnx")
+    _, first, second = told(read_float, tmp_path / "with.onnx")
+    assert first.startswith("Erf (")
+    assert second.startswith(f"Conv (node '/{y}'): the attribute kind")
+
+
+@pytest.mark.parametrize(
+    "shape", [None, [], [1], [2, 4, 8, 8], [1, 4, 0, 8], [1, 4, -8, -8], [1] * 9, [1, 2**40, 8, 8]]
+)
+def test_a_shape_that_no_model_has_is_not_read_on_with(tmp_path, shape):
+    net = OnnxNetwork([1, 4, 8, 8])
+    x = net.op("Erf", "input")
+    proto = net.proto(net.op("Relu", x, kind=1))
+    info = onnx.helper.make_tensor_value_info(x, onnx.TensorProto.FLOAT, shape)
+    proto.graph.value_info.add().CopyFrom(info)
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert len(told(read_float, tmp_path / "m.onnx")) == 1
+
+
+def test_type_and_shape_of_an_input_are_two_obstacles(tmp_path):
+    net = OnnxNetwork(["batch", 4, "height", "width"])
+    proto = net.proto(net.op("Relu", "input"))
+    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    onnx.save(proto, tmp_path / "m.onnx")
+    head, *items = told(read_float, tmp_path / "m.onnx")
+    assert head.startswith(f"{tmp_path / 'm.onnx'}: the model has 2 obstacles (")
+    assert [item.split(";")[0] for item in items] == [
+        "input 'input' is int64",
+        "input 'input' has open lengths on the axes [2, 3]",
+    ]
+
+
 def test_one_operator_with_two_faults_is_two_obstacles(tmp_path):
     net = OnnxNetwork([1, 4, 8, 8])
     w = net.real(np.ones((4, 4, 1, 1)))
@@ -174,6 +216,15 @@ def test_what_is_broken_before_any_obstacle_keeps_its_sentence(tmp_path):
     assert "reads 'nowhere', which nothing before it computes" in text
 
 
+def test_constants_beyond_the_limit_end_the_reading(tmp_path, monkeypatch):
+    monkeypatch.setattr("mcutrain.formats.onnx.node.MAX_CONSTANT_BYTES", 5000)
+    net = OnnxNetwork([1, 4, 8, 8])
+    net.op("Exp", net.real(np.ones(1000)))
+    y = net.op("Relu", "input", kind=1)
+    (text,) = told(read_float, net.save(tmp_path / "m.onnx", y), ModelError)
+    assert "the model's constants exceed" in text
+
+
 # ------------------------------------------------------------------------------------------- tflite
 
 
@@ -217,6 +268,16 @@ def test_a_tflite_model_is_read_on_behind_what_is_unknown(tmp_path):
     _, *items = told(load, tmp_path / "m.tflite")
     assert items[0] == "SIN (node 'sine') is not supported"
     assert items[1].startswith("CONV_2D (node 'y'): weight 'w' must have zero point 0")
+
+
+def test_an_output_that_is_unknown_for_an_operators_sake_is_no_obstacle(tmp_path):
+    b = TfliteBuilder()
+    x = b.tensor("x", (1, 4), **LIKE)
+    relu = b.operator("RELU", [x], b.tensor("relu", (1, 4), **LIKE))
+    y = b.operator("ARG_MAX", [relu], b.tensor("y", (1,), "int32"))
+    (tmp_path / "m.tflite").write_bytes(b.content([x], [y]))
+    (text,) = told(load, tmp_path / "m.tflite")
+    assert "operator ARG_MAX (node 'y') is not supported; supported are ADD, " in text
 
 
 def test_an_int8_model_is_only_told_that_quantizing_is_not_needed(tmp_path):

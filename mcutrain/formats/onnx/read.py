@@ -113,7 +113,7 @@ class _Reader(Reading[Value]):
         self._check_image(f"the input {found.name!r}", found.layout.shape)
         layout = found.layout.of_rank(len(CHANNELS_LAST))
         source = GraphInput(found.name, found.layout.stored, layout.stored)
-        integer_type = INPUT_TYPES[found.element_type]
+        integer_type = INPUT_TYPES.get(found.element_type, "")
         self.builder.reserved.add(found.name)
         self.define(found.name, Value(source, layout, integer_type=integer_type))
         return found.name

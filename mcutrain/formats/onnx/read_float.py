@@ -76,6 +76,12 @@ class _Reader(Reading[Placed]):
         nodes = tuple(self.nodes.nodes)
         return FloatGraph(name, found.name, stored, nodes, outputs, axes)
 
+    def assumed(self, name: str, layout: Layout) -> Placed:
+        """Its shape is all that there is of it."""
+        tensor = self.nodes.names.take(name)
+        self.nodes.shapes[tensor] = layout.stored
+        return Placed(tensor, layout)
+
     def end(self, name: str) -> str:
         """The stored tensor of an output, under the output's name, channels last."""
         value = self.output(name)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from onnx import GraphProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
@@ -76,6 +76,7 @@ class Reading(ABC, Generic[V]):
 
     def compute(self, graph: GraphProto) -> tuple[str, ...]:
         """Apply the rules for all nodes; the stored tensors of the outputs."""
+        shapes = {info.name: info for info in graph.value_info}
         for index, proto in enumerate(graph.node):
             place = _place(proto, index)
             if self.lost.isdisjoint(proto.input):
@@ -83,6 +84,8 @@ class Reading(ABC, Generic[V]):
                     self.visit(proto, place)
                     continue
                 self.budget.spend(0)  # constants beyond it end the reading
+                if self._assumes(proto, shapes):
+                    continue
             self.lost.update(name for name in proto.output if name)
         outputs = []
         for info in graph.output:
@@ -92,6 +95,28 @@ class Reading(ABC, Generic[V]):
         if len(set(outputs)) != len(outputs):
             raise UnsupportedError("two outputs of the model are the same; leave one")
         return tuple(outputs)
+
+    def assumed(self, name: str, layout: Layout) -> V | None:
+        """A value for a tensor that no rule computes, so that reading goes on; None: it does not.
+
+        Of int8 models it does not: the file does not say how such a tensor is quantized.
+        """
+        return None
+
+    def _assumes(self, proto: NodeProto, infos: Mapping[str, ValueInfoProto]) -> bool:
+        """Take the one output of a refused node as what the file says of it; whether it does."""
+        name = proto.output[0] if len(proto.output) == 1 else ""
+        kind = infos[name].type.tensor_type if name in infos else TypeProto.Tensor()
+        batch, *rest = (d.dim_value for d in kind.shape.dim) if kind.shape.dim else (0,)
+        shape = (1, *rest)
+        is_fixed = batch in (0, 1) and 1 < len(shape) <= MAX_AXES and min(shape) > 0
+        is_small = is_fixed and math.prod(shape) <= self.max_elements
+        if kind.elem_type != TensorProto.FLOAT or not is_small or name in self.values:
+            return False
+        value = self.assumed(name, Layout.of_order(shape, (0, *range(2, len(shape)), 1)))
+        if value is not None:
+            self.define(name, value)
+        return value is not None
 
     def _refused(self, proto: NodeProto, where: str, folds: bool) -> UnsupportedError | None:
         """Why an operator is not read, whatever its attributes. folds: its inputs are constant."""
@@ -126,6 +151,17 @@ class Reading(ABC, Generic[V]):
             )
         (info,) = inputs
         kind = info.type.tensor_type.elem_type
+        with self.obstacles.noted():
+            self._check_edges(graph, info)
+        shape = self._input_shape(info)
+        order = list(range(len(shape)))
+        if not _is_channels_last(graph, info.name):
+            order = [0, *order[2:], 1]
+        return Input(str(info.name), Layout.of_order(shape, order), kind)
+
+    def _check_edges(self, graph: GraphProto, info: ValueInfoProto) -> None:
+        """The type of the one input, and how many outputs there are."""
+        kind = info.type.tensor_type.elem_type
         if kind not in self.input_types:
             known = " or ".join(type_name(t) for t in self.input_types)
             raise UnsupportedError(
@@ -136,11 +172,6 @@ class Reading(ABC, Generic[V]):
             raise UnsupportedError(
                 f"{len(graph.output)} outputs are not supported; 1 to {MAX_OUTPUTS} are"
             )
-        shape = self._input_shape(info)
-        order = list(range(len(shape)))
-        if not _is_channels_last(graph, info.name):
-            order = [0, *order[2:], 1]
-        return Input(str(info.name), Layout.of_order(shape, order), kind)
 
     def visit(self, proto: NodeProto, place: Place) -> None:
         """Apply the rule for a node."""
