@@ -136,7 +136,8 @@ class Obstacles:
         try:
             yield
         except ModelError as error:
-            self._found.append(Obstacle(error))
+            if str(error) not in {str(o.error) for o in self._found}:
+                self._found.append(Obstacle(error))
         except MemoryError:
             raise
         except Exception:
