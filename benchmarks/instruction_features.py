@@ -29,6 +29,10 @@ RESIZED_BACK = (
     "dy.pixels*row_unit%1024>0", "dy.pixels*dy.c*row_unit%1024>0",
     "dx.pixels*dx.c*stage.per_channel",
 )  # fmt: skip
+CUT = (
+    "1", "rows", "rows*columns", "rows*columns*channels", "rows*columns*channels*channel_stride>1",
+)  # fmt: skip
+UNALIGNED = ("channels", "column_stride", "row_stride", "row_elements", "skipped")
 UPDATED = (
     "1", "rows", "rows*columns", "rows*columns*rule.residual_bits=8",
     "rows*columns*rule.residual_bits=4", "rows*columns*rows_per_rate=0",
@@ -67,6 +71,9 @@ BOTH = {
     "mct_resize_bilinear_s8": RESIZED,
     "mct_resize_grad_input_s8": RESIZED_BACK,
     "mct_resize_grad_input_s16": RESIZED_BACK,
+    "mct_slice_s8": (*CUT, *(f"rows*columns*channels*{n}%4>0" for n in UNALIGNED)),
+    "mct_slice_grad_input_s8": (*CUT, "elements"),
+    "mct_slice_grad_input_s16": (*CUT, "elements"),
     "mct_merge_columns_s8": (
         "1",
         "rows",

@@ -77,7 +77,7 @@ class Case:
         )
 
 
-MADE = ("made", "modern", "reproducing", "resizing", "grouped")
+MADE = ("made", "modern", "reproducing", "resizing", "cutting", "grouped")
 """Networks of tests/cost/networks.py, each with a number."""
 
 CASES = (
@@ -118,6 +118,8 @@ CASES = (
     *(Case(f"grouped-{i}", "full", gradient_dtype="int16", accumulate=3) for i in range(2)),
     *(Case(f"resizing-{i}", "full") for i in range(4)),
     *(Case(f"resizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"cutting-{i}", "full") for i in range(4)),
+    *(Case(f"cutting-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(
         Case(f"reproducing-{i}", "head", gradient_dtype=dtype, loss="mse")
         for i in range(4)

@@ -385,6 +385,10 @@ class Op(ABC):
         """
         return self
 
+    def after(self, before: Op) -> Op | None:
+        """One operator that does what `before` and then this one do; None if there is none."""
+        return None
+
     @property
     def activation(self) -> tuple[int, int] | None:
         """The limits of y = clamp(x, low, high), on x's scale; None if it does anything else."""

@@ -19,10 +19,11 @@ def canonical(graph: Graph) -> Graph:
     """The graph in canonical form, verified.
 
     Pads are part of the convolution that follows, activations of the operator before; there is
-    no reshape of a reshape, no node without effect, no node that nothing needs.
+    no reshape of a reshape, no part of a part, no node without effect, none that nothing needs.
     """
     passes: tuple[Callable[[Graph], Graph], ...] = (
         join_reshapes,
+        join_pairs,
         drop_identities,
         fold_pads,
         fold_activations,
@@ -45,6 +46,19 @@ def join_reshapes(graph: Graph) -> Graph:
             node = replace(node, inputs=(first,))
         nodes.append(node)
     return drop_dead_nodes(graph.with_nodes(nodes))
+
+
+def join_pairs(graph: Graph) -> Graph:
+    """Two nodes of which the second alone reads the first are one, where there is such a one."""
+    readers = _readers(graph)
+    made: dict[str, Node] = {}
+    for node in graph.nodes:
+        before = made.get(node.inputs[0]) if len(node.inputs) == 1 else None
+        if before is not None and _has_one_reader(graph, readers, node.inputs[0]):
+            op = node.op.after(before.op)
+            node = node if op is None else replace(node, op=op, inputs=before.inputs)
+        made[node.outputs[0]] = node
+    return drop_dead_nodes(graph.with_nodes(made.values()))
 
 
 def drop_identities(graph: Graph) -> Graph:

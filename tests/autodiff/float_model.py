@@ -31,6 +31,7 @@ from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
+from mcutrain.ops.slice import Slice
 from mcutrain.ops.transpose import Transpose
 
 Array = npt.NDArray[np.float64]
@@ -166,6 +167,14 @@ def _(op: Mul, a: Array, b: Array) -> Array:
 @real.register
 def _(op: Concatenation, *x: Array) -> Array:
     return np.concatenate(x, op.axis)
+
+
+@real.register
+def _(op: Slice, x: Array) -> Array:
+    part = op.part
+    for axis, (first, size) in enumerate(zip(part.first, part.sizes, strict=True)):
+        x = np.stack([np.take(x, first + i * part.steps[axis], axis) for i in range(size)], axis)
+    return x
 
 
 @real.register

@@ -83,6 +83,12 @@ MIDDLES: dict[str, Middle] = {
         net.conv(x, 3, relu=True), x, net.conv(x, 2)
     ),
     "concatenation_of_rows": lambda net, x: net.concatenation(net.relu(x), x, axis=1),
+    "slice": lambda net, x: net.slice(x, range(1, 4), range(6), range(0, 4, 3)),
+    "slice_of_every_second": lambda net, x: net.slice(x, range(0, 5, 2), range(1, 6, 2), range(4)),
+    "split": lambda net, x: net.concatenation(
+        net.slice(x, range(5), range(6), range(2, 4)),
+        net.relu(net.slice(x, range(5), range(6), range(2))),
+    ),
     "transpose": lambda net, x: net.transpose(net.conv(x, 4, relu=True), 0, 3, 1, 2),
     "three_consumers": lambda net, x: net.add(
         net.add(net.conv(x, 4), x), net.depthwise(x, same(3))

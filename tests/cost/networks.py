@@ -79,6 +79,29 @@ def resizing(seed: int) -> Graph:
     return net.graph(net.reshape(y, (1, 3 + seed)), f"resizing-{seed}")
 
 
+def cutting(seed: int) -> Graph:
+    """Every second pixel, halves of channels, rows and single channels, of any number."""
+    net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)
+    y = net.conv(net.x, 6 + 6 * seed, same(3), relu=True)
+    rows, columns, channels = (range(n) for n in net.type(y).shape[1:])
+    two = (
+        net.slice(y, rows[::2], columns[1::2], channels),
+        net.slice(y, rows[1:], columns, channels),
+    )
+    y = net.conv(two[0], 8 + 7 * seed)
+    other = net.conv(two[1], 5 + seed, same(3, 2))
+    rows, columns, channels = (range(n) for n in net.type(y).shape[1:])
+    half = len(channels) // 2
+    parts = (net.slice(y, rows, columns, part) for part in (channels[:half], channels[half:]))
+    y = net.concatenation(*parts)
+    y = net.conv(net.slice(net.conv(y, 12), rows[1:-1], columns[:-1], range(seed % 2, 12, 3)), 6)
+    y = net.slice(net.mean(y), range(1), range(1), range(1, 6))
+    y = net.concatenation(y, net.slice(net.mean(other), range(1), range(1), range(0, 5, 2)))
+    return net.graph(
+        net.reshape(net.conv(y, 3 + seed, rounds_once=True), (1, 3 + seed)), f"cutting-{seed}"
+    )
+
+
 def grouped(seed: int) -> Graph:
     """Convolutions in groups, of any number."""
     net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)

@@ -14,7 +14,19 @@ from tests.simulation.networks import Network, same, training_graph
 
 HEAD = UpdateScheme()
 STRIDES = (1, 1, 1, 2, 3)
-KINDS = ("conv", "depthwise", "residual", "pool", "pad", "join", "swish", "gate", "point", "sum")
+KINDS = (
+    "conv",
+    "depthwise",
+    "residual",
+    "pool",
+    "pad",
+    "join",
+    "swish",
+    "gate",
+    "point",
+    "sum",
+    "slice",
+)
 
 
 def draw_front(s: Source) -> Graph:
@@ -69,10 +81,18 @@ def _part(s: Source, net: Network, x: str) -> str:
     if kind == "join":
         parts = (x, net.conv(x, 2, relu=True), net.pool(x, MaxPool2D, same(3)))
         return net.concatenation(*parts[: s.integer(2, 3)])
+    return _small_part(s, net, x, kind)
+
+
+def _small_part(s: Source, net: Network, x: str, kind: str) -> str:
+    """Of one or two nodes."""
     if kind == "swish":
         return net.mul(x, net.activation(x, "logistic"))
     if kind == "gate":
         return net.squeeze_and_excitation(net.relu(x))
+    if kind == "slice":
+        places = [range(s.integer(0, n - 1), n, s.choice(STRIDES)) for n in net.type(x).shape[1:]]
+        return net.slice(x, *places)
     if kind == "sum":
         return net.add(x, constant(net, x))
     return net.relu(net.conv(x, s.integer(1, 5)))
@@ -109,6 +129,14 @@ def with_resized_rows() -> Graph:
     y = net.conv(net.doubled(net.conv(y, 3)), 12, same(3))
     y = net.conv(net.depthwise(y, same(3, 2)), 4)
     return net.graph(net.conv(net.mean(y), 3, rounds_once=True))
+
+
+def with_cut_rows() -> Graph:
+    """The first row that is read lies below the top, of the input, too; the last is not read."""
+    net = Network((27, 6, 3), 1)
+    y = net.conv(net.slice(net.x, range(1, 25), range(6), range(3)), 12, same(3))
+    y = net.depthwise(net.slice(y, range(3, 24, 2), range(0, 6, 2), range(12)), same(3))
+    return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
 
 
 def with_groups() -> Graph:

@@ -52,6 +52,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
 from mcutrain.ops.scale_sums import ScaleSums
 from mcutrain.ops.select_channels import SelectChannels
+from mcutrain.ops.slice import Part, Slice, SliceGradInput
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
@@ -375,6 +376,27 @@ def resize(s: Source) -> Sample:
     x, copies = image(s), s.boolean()
     axes = [positions(s, size, copies) for size in x[0].shape[1:3]]
     return Sample.of(Resize(*axes), x)
+
+
+def part(s: Source) -> tuple[tuple[int, ...], Part]:
+    """A shape and a part of it; each axis whole, or any places of it."""
+    shape = (1, *(s.integer(1, 6) for _ in range(s.integer(1, 3))))
+    places = [range(1)]
+    for size in shape[1:]:
+        first = s.integer(0, size - 1)
+        some = range(first, s.integer(first + 1, size), s.choice((1, 1, 2, 3)))
+        places.append(s.choice((range(size), some)))
+    return shape, Part.of(places)
+
+
+def slice_of(s: Source) -> Sample:
+    shape, some = part(s)
+    return Sample.of(Slice(some), tensor(s, shape))
+
+
+def slice_grad_input(s: Source) -> Sample:
+    shape, some = part(s)
+    return Sample.of(SliceGradInput(shape, some), tensor(s, some.sizes, gradient_dtype(s)))
 
 
 def pool(s: Source, kind: type[AveragePool2D] | type[MaxPool2D]) -> Sample:
@@ -791,6 +813,8 @@ CASES = (
     Case("max_pool_2d_grad_input", max_pool_grad_input),
     Case("resize", resize),
     Case("resize_grad_input", resize_grad_input),
+    Case("slice", slice_of),
+    Case("slice_grad_input", slice_grad_input),
     Case("merge_columns", merge_columns),
     Case("select_channels", select_channels),
     Case("scale_sums", scale_sums),

@@ -9,12 +9,14 @@ import pytest
 
 from mcutrain.errors import ModelError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.interpret import interpret
 from mcutrain.ir.op import Border, Op
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.slice import Part, Slice
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.canonical import canonical
 
@@ -183,3 +185,20 @@ def test_a_graph_of_a_file_that_breaks_a_rule_is_an_error_of_the_model():
     graph = chain(CLAMP, CLAMP)
     with pytest.raises(ModelError, match="before it is computed"):
         canonical(Graph("backwards", graph.tensors, graph.nodes[::-1], ("x",), graph.outputs))
+
+
+@pytest.mark.parametrize(
+    ("also", "read"), [((), ["x"]), (("y0",), ["x", "y0"]), (("y1",), ["x", "y1"])]
+)
+def test_a_part_of_a_part_is_one_unless_somebody_else_reads_it(also, read):
+    parts = [
+        Slice(Part.of((range(1), range(1, 4), range(3), range(2)))),
+        Slice(Part.of((range(1), range(0, 3, 2), range(1, 3), range(2)))),
+        Slice(Part.of((range(1), range(1, 2), range(2), range(1, 2)))),
+    ]
+    graph = chain(*parts, also=also)
+    found = canonical(graph)
+    assert [node.inputs[0] for node in found.nodes] == read
+    x = np.arange(24).reshape(IMAGE).astype(np.int8)
+    for name, y in interpret(graph, {"x": x}).items():
+        assert np.array_equal(interpret(found, {"x": x})[name], y)

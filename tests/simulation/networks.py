@@ -29,6 +29,7 @@ from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Positions, Resize
+from mcutrain.ops.slice import Part, Slice
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
@@ -172,6 +173,11 @@ class Network:
             at.append(tuple(min(max(place, 0), (size - 1) * ONE) for place in places))
         return self.resize(x, *at)
 
+    def slice(self, x: str, *places: range) -> str:
+        """The places along height, width and channels."""
+        t = self.type(x)
+        return self._add(Slice(Part.of((range(1), *places))), (x,), (t.scale, t.zero_point))
+
     def pad(self, x: str, padding: tuple[int, int, int, int]) -> str:
         t = self.type(x)
         return self._add(Pad(padding, t.zero_point), (x,), (t.scale, t.zero_point))
@@ -255,6 +261,7 @@ MODERN = (
     "difference",
     "doubled",
     "grouped",
+    "focus",
 )
 
 
@@ -304,6 +311,13 @@ def _modern_block(s: Source, net: Network, x: str, kind: str) -> str:
         return net.transpose(x, 0, *s.choice(((2, 1, 3), (3, 1, 2))))
     if kind == "doubled":
         return net.doubled(net.pool(x, MaxPool2D, same(3, 2)), s.boolean())
+    if kind == "focus":
+        height, width, channels = (range(n) for n in net.type(x).shape[1:])
+        two = (net.slice(x, height[::2], width, part) for part in (channels, channels[-1:]))
+        first = s.integer(0, 1) if len(width) > 1 else 0
+        return net.slice(
+            net.concatenation(*two), height[: s.integer(1, 2)], width[first:], channels
+        )
     if kind == "grouped":
         wide = net.conv(x, s.choice((4, 6)), relu=True)
         return net.grouped(wide, 2, 2 * s.integer(1, 3), same(3, s.choice((1, 2))), s.boolean())

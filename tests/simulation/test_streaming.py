@@ -24,6 +24,7 @@ from tests.memplan.fronts import (
     draw_front,
     planned,
     with_constant_image,
+    with_cut_rows,
     with_groups,
     with_padding_below,
     with_resized_rows,
@@ -71,7 +72,14 @@ def test_a_mobile_network_computes_the_bits_of_the_reference(scheme: UpdateSchem
 
 @pytest.mark.parametrize(
     "network",
-    [with_constant_image, with_padding_below, with_two_stems, with_resized_rows, with_groups],
+    [
+        with_constant_image,
+        with_padding_below,
+        with_two_stems,
+        with_resized_rows,
+        with_groups,
+        with_cut_rows,
+    ],
 )
 def test_odd_fronts_compute_the_bits_of_the_reference(network: Callable[[], Graph]) -> None:
     assert_same_bits(network(), "max", SCHEMES[0], extra_flags=QUICK)
