@@ -1,4 +1,4 @@
-"""Float operators that move, join or average elements: pools, Pad, Concat, Reshape, Softmax."""
+"""Float operators that move, cut, join or average elements: pools, Pad, Concat, Slice, Softmax."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.slice import Part, Slice
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.transpose import Transpose
@@ -213,6 +214,32 @@ class FloatReshape(FloatMove):
     def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """A view."""
         return Reshape(self.to)
+
+
+@dataclass(frozen=True, eq=False)
+class FloatSlice(FloatMove):
+    """Some of the places along each axis but the batch. channels: of x."""
+
+    part: Part
+    channels: int
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Where all channels are there."""
+        return self.part.sizes[-1] == self.channels
+
+    def shape(self, *x: Shape) -> Shape:
+        """How many places there are."""
+        self.part.check(x[0])
+        return self.part.sizes
+
+    def run(self, *x: Array) -> Array:
+        """Cut out."""
+        return np.ascontiguousarray(x[0][self.part.index])
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """TFLite's SLICE or STRIDED_SLICE."""
+        return Slice(self.part)
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,6 +164,26 @@ def resized(m):
     return x
 
 
+def parts(m):
+    """As a Focus layer, a split into branches and a last step of a sequence are written."""
+    masks = {"BeginMask": 0b1001, "EndMask": 0b1001}
+    quarters = []
+    for row, column in itertools.product((0, 1), (0, 1)):
+        numbers = (m.integers(0, row, column, 0), m.integers(0, 8, 6, 0), m.integers(1, 2, 2, 1))
+        given = [m.x, *numbers]
+        quarters.append(m.op("STRIDED_SLICE", given, (1, 4, 3, 4), "StridedSliceOptions", **masks))
+    x = m.op("CONCATENATION", quarters, (1, 4, 3, 16), "ConcatenationOptions", Axis=3)
+    y = [m.builder.tensor(f"part_{i}", (1, 4, 3, n), "float32") for i, n in enumerate((6, 10))]
+    split = [x, m.integers(6, -1), m.integers(-1)]
+    m.builder.operator("SPLIT_V", split, y, "SplitVOptions", NumSplits=2)
+    x = m.conv(y[1], (1, 4, 3, 6), channels=10)
+    x = m.op("SUB", [x, y[0]], (1, 4, 3, 6), "SubOptions")
+    x = m.op("RESHAPE", [x, m.integers(1, 12, 6)], (1, 12, 6), "ReshapeOptions")
+    given = [x, m.integers(0, -1, 0), m.integers(0, 0, 0), m.integers(1, 1, 1)]
+    masks = {"BeginMask": 0b101, "EndMask": 0b101, "ShrinkAxisMask": 0b10}
+    return m.dense(m.op("STRIDED_SLICE", given, (1, 6), "StridedSliceOptions", **masks), 3, 6)
+
+
 def weights_in_fewer_bits(m):
     """As the converter's float16 quantization leaves them, and as int8 per output channel."""
     half = m.builder.constant("half", m.rng.normal(0, 0.3, (4, 3, 3, 4)).astype(np.float16))
@@ -203,6 +223,7 @@ MAKERS = [
     transformer_block,
     grouped,
     resized,
+    parts,
     weights_in_fewer_bits,
     flattened_by_its_shape,
 ]
@@ -236,6 +257,21 @@ def test_a_float_gelu_becomes_the_int8_one(tmp_path):
     assert [n.op.function for n in read.nodes if isinstance(n.op, Lookup)] == ["gelu"]
 
 
+def cut(m, begin, sizes):
+    return m.op("SLICE", [m.x, m.integers(*begin), m.integers(*sizes)], SHAPE, "SliceOptions")
+
+
+def strided(m, steps, **options):
+    numbers = (m.integers(0, 0, 0, 0), m.integers(1, 8, 7, 4), m.integers(*steps))
+    return m.op("STRIDED_SLICE", [m.x, *numbers], SHAPE, "StridedSliceOptions", **options)
+
+
+def split(m, axis):
+    halves = [m.builder.tensor(f"half_{i}", SHAPE, "float32") for i in range(2)]
+    m.builder.operator("SPLIT", [m.integers(axis), m.x], halves, "SplitOptions", NumSplits=2)
+    return halves[0]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -256,6 +292,14 @@ def test_a_float_gelu_becomes_the_int8_one(tmp_path):
         ),
         (lambda m: m.conv(m.x, SHAPE, channels=3), "4 input channels and a weight .* no groups"),
         (lambda m: m.conv(m.x, (1, 8, 7, 3), channels=2), "a weight .* make no groups"),
+        (lambda m: cut(m, (0, 9, 0, 0), (1, 1, 1, 1)), "reaches beyond"),
+        (lambda m: cut(m, (0, 0, 0, 0), (0, 8, 7, 4)), r"leaves nothing of \(1, 8, 7, 4\)"),
+        (lambda m: strided(m, (1, -1, 1, 1)), r"the strides \[1, -1, 1, 1\]; supported are pos"),
+        (lambda m: strided(m, (1, 1, 1)), "do not fit"),
+        (lambda m: strided(m, (1, 1, 1, 1), EllipsisMask=2), "has an ellipsis, a new axis or"),
+        (lambda m: split(m, 4), r"splits \(1, 8, 7, 4\) along \[4\]"),
+        (lambda m: split(m, 2), r"splits 7 into \[3, 3\]"),
+        (lambda m: split(m, 0), r"splits 1 into \[0, 0\]"),
         (
             lambda m: m.op(
                 "RESIZE_BILINEAR", [m.x, m.integers(0, 4)], SHAPE, "ResizeBilinearOptions"

@@ -113,9 +113,9 @@ class TfliteBuilder:
         return index
 
     def operator(
-        self, name: str, inputs: list[int], output: int, table: str = "", **options: Any
-    ) -> int:
-        """Add an operator with one output, whose index is returned.
+        self, name: str, inputs: list[int], output: Any, table: str = "", **options: Any
+    ) -> Any:
+        """Add an operator with one output, whose index is returned, or a list of them.
 
         table: the name of its options' table, whose fields are the options.
         """
@@ -125,7 +125,7 @@ class TfliteBuilder:
         fields: dict[str, Any] = {
             "OpcodeIndex": self.codes.index(code),
             "Inputs": _int32(inputs),
-            "Outputs": _int32([output]),
+            "Outputs": _int32(output if isinstance(output, list) else [output]),
         }
         if table:
             fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, table)

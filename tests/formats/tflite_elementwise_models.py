@@ -115,10 +115,77 @@ def sequences(draw):
     return b.content([x], [y])
 
 
+@st.composite
+def slices(draw):
+    """SLICE and STRIDED_SLICE of two to four axes, said in every way that numpy's slices know."""
+    rank = draw(st.integers(2, 4))
+    shape = (1, *(draw(st.integers(1, 6)) for _ in range(rank - 1)))
+    strided = draw(st.booleans())
+    places, sizes, masks = [range(1)], [1], {"BeginMask": 0, "EndMask": 0, "ShrinkAxisMask": 0}
+    for axis, size in enumerate(shape[1:], 1):
+        first = draw(st.integers(0, size - 1))
+        step = draw(st.integers(1, 3)) if strided else 1
+        places.append(range(first, draw(st.integers(first + 1, size)), step))
+        sizes.append(len(places[-1]))
+        for name, full in (("BeginMask", first == 0), ("EndMask", places[-1].stop == size)):
+            masks[name] |= (full and draw(st.booleans())) << axis
+        if len(places[-1]) == 1 and not (masks["BeginMask"] | masks["EndMask"]) >> axis & 1:
+            masks["ShrinkAxisMask"] |= draw(st.booleans()) << axis
+    back = [draw(st.sampled_from((0, n))) for n in shape]
+    begin = [one.start - n for one, n in zip(places, back, strict=True)]
+    quantization = {"scale": draw(scales), "zero_point": draw(zero_points)}
+    b = TfliteBuilder()
+    x = b.tensor("x", shape, **quantization)
+    if not strided:
+        left = [-1 if one.stop == n else len(one) for one, n in zip(places, shape, strict=True)]
+        numbers = ([one.start for one in places], left)
+        y = b.tensor("y", tuple(sizes), **quantization)
+        given = [b.constant(f"n{i}", np.array(n, np.int32)) for i, n in enumerate(numbers)]
+        b.operator("SLICE", [x, *given], y, table="SliceOptions")
+        return b.content([x], [y])
+    numbers = (begin, [one.stop for one in places], [one.step for one in places])
+    given = [b.constant(f"n{i}", np.array(n, np.int32)) for i, n in enumerate(numbers)]
+    kept = [n for axis, n in enumerate(sizes) if not masks["ShrinkAxisMask"] >> axis & 1]
+    y = b.tensor("y", tuple(kept), **quantization)
+    b.operator("STRIDED_SLICE", [x, *given], y, table="StridedSliceOptions", **masks)
+    return b.content([x], [y])
+
+
+@st.composite
+def splits(draw):
+    """SPLIT and SPLIT_V, whose parts are joined again, the last one first."""
+    rank, count = draw(st.integers(2, 4)), draw(st.integers(2, 4))
+    axis, even = draw(st.integers(1, rank - 1)), draw(st.booleans())
+    sizes = [draw(st.integers(1, 3)) for _ in range(count)]
+    if even:
+        sizes = sizes[:1] * count
+    shape = [1, *(draw(st.integers(1, 4)) for _ in range(rank - 1))]
+    shape[axis] = sum(sizes)
+    quantization = {"scale": draw(scales), "zero_point": draw(zero_points)}
+    b = TfliteBuilder()
+    x, y = (b.tensor(name, tuple(shape), **quantization) for name in "xy")
+    parts = [
+        b.tensor(f"part{i}", (*shape[:axis], n, *shape[axis + 1 :]), **quantization)
+        for i, n in enumerate(sizes)
+    ]
+    at = b.constant("axis", np.array(draw(st.sampled_from((axis, axis - rank))), np.int32))
+    if even:
+        b.operator("SPLIT", [at, x], parts, table="SplitOptions", NumSplits=count)
+    else:
+        if draw(st.booleans()):
+            sizes[draw(st.integers(0, count - 1))] = -1
+        known = b.constant("sizes", np.array(sizes, np.int32))
+        b.operator("SPLIT_V", [x, known, at], parts, table="SplitVOptions", NumSplits=count)
+    b.operator("CONCATENATION", parts[::-1], y, table="ConcatenationOptions", Axis=axis)
+    return b.content([x], [y])
+
+
 ELEMENTWISE_AND_SHAPES = {
     "binary": binary_operations(),
     "table": tables(),
     "concatenation": concatenations(),
     "transpose": transposes(),
     "sequence": sequences(),
+    "slice": slices(),
+    "split": splits(),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mcutrain.ops.slice import Part
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.fake import judged_graph
 from mcutrain.quant.float_elementwise import Clamp, FloatAdd, FloatLeakyRelu, FloatMul, Function
@@ -17,6 +18,7 @@ from mcutrain.quant.float_shapes import (
     FloatPad,
     FloatPool,
     FloatReshape,
+    FloatSlice,
     FloatSoftmax,
     FloatTranspose,
 )
@@ -40,6 +42,8 @@ SAMPLES: dict[str, tuple[FloatOp, int]] = {
     "border of 0": (FloatPad((1, 0, 2, 1)), 1),
     "border of 1": (FloatPad((1, 0, 2, 1), 1.0), 1),
     "reshape": (FloatReshape((1, 16, 3)), 1),
+    "slice": (FloatSlice(Part((0, 1, 0, 0), (1, 2, 4, 3), (1, 2, 1, 1)), 3), 1),
+    "slice of channels": (FloatSlice(Part((0, 0, 0, 1), (1, 4, 4, 2), (1, 1, 1, 1)), 3), 1),
     "join": (FloatConcat(3), 2),
     "softmax": (FloatSoftmax(), 1),
     "transpose": (FloatTranspose((0, 2, 1, 3)), 1),

@@ -14,7 +14,7 @@ from onnx import TensorProto
 from mcutrain.formats.onnx.file import MAX_NUMBERS
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.scales import check_plain, scales_of
-from mcutrain.formats.onnx.views import new_shape, transposed_order
+from mcutrain.formats.onnx.views import new_shape, slices, transposed_order
 
 Array = npt.NDArray[Any]
 Node = OnnxNode[Any]
@@ -229,16 +229,7 @@ def cast(node: Node) -> Constant:
 def slice_of(node: Node) -> Constant:
     """Parts along axes."""
     data = _numbers(node, 0)
-    starts, ends = node.integers(1), node.integers(2)
-    axes = node.integers(3) if node.has(3) else tuple(range(len(starts)))
-    steps = node.integers(4) if node.has(4) else (1,) * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise node.wrong("starts, ends, axes and steps do not fit each other")
-    parts = [slice(None)] * data.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        stop = None if step < 0 and end < -data.shape[axis] else end
-        parts[axis] = slice(start, stop, step)
-    return Constant(node.name, data[tuple(parts)])
+    return Constant(node.name, data[slices(node, data.shape)])
 
 
 def constant_of_shape(node: Node) -> Constant:
@@ -281,6 +272,7 @@ RULES: dict[str, Rule] = {
     "Reshape": reshape,
     "Shape": shape_of,
     "Slice": slice_of,
+    "Split": slice_of,
     "Sqrt": _arithmetic(np.sqrt, 1),
     "Squeeze": reshape,
     "Sub": _arithmetic(np.subtract, 2),

@@ -18,6 +18,7 @@ INPUT_SINCE: dict[str, tuple[int, tuple[str, ...]]] = {
     "Dropout": (12, ("ratio",)),
     "Pad": (11, ("pads", "value")),
     "Slice": (10, ("starts", "ends", "axes")),
+    "Split": (13, ("split",)),
     "Squeeze": (13, ("axes",)),
     "Unsqueeze": (13, ("axes",)),
     "Upsample": (9, ("scales",)),

@@ -13,6 +13,7 @@ from typing import Any
 from mcutrain.formats.onnx import (
     activations,
     arithmetic,
+    cutting,
     joining,
     pooling,
     quantizing,
@@ -40,6 +41,7 @@ from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
+from mcutrain.ops.slice import Slice
 from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.transpose import Transpose
 from mcutrain.quant.float_affine import (
@@ -107,7 +109,9 @@ OPERATORS: dict[str, Rules] = {
     "Reshape": Rules(shaping.reshape, shaping.float_reshape),
     "Resize": Rules(resizing.resize, resizing.resize),
     "Sigmoid": Rules(activations.int8_unary, activations.float_function),
+    "Slice": Rules(cutting.slice_of, cutting.slice_of),
     "Softmax": Rules(activations.int8_softmax, activations.float_softmax),
+    "Split": Rules(cutting.slice_of, cutting.slice_of),
     "Squeeze": Rules(shaping.reshape, shaping.float_reshape),
     "Sub": Rules(arithmetic.int8_binary, arithmetic.float_arithmetic(minus_constant, FloatAdd(-1))),
     "Tanh": Rules(activations.int8_unary, activations.float_function),
@@ -137,6 +141,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     Rescale: activations.write_rescale,
     Reshape: shaping.write_reshape,
     Resize: resizing.write_resize,
+    Slice: cutting.write_slice,
     Softmax: activations.write_softmax,
     Transpose: shaping.write_transpose,
 }

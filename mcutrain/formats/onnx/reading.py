@@ -14,6 +14,7 @@ from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
 from mcutrain.formats.onnx import constants
+from mcutrain.formats.onnx.cutting import split_up
 from mcutrain.formats.onnx.file import Attributes, tensor_to_array, type_name
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Budget, Constant, OnnxNode, V, computed_input
@@ -174,8 +175,11 @@ class Reading(ABC, Generic[V]):
             )
 
     def visit(self, proto: NodeProto, place: Place) -> None:
-        """Apply the rule for a node."""
-        node = self._looked_up(proto, place)
+        """Apply the rule for a node, or those for what it is made of."""
+        for node in split_up(self._looked_up(proto, place)):
+            self._apply(node)
+
+    def _apply(self, node: OnnxNode[V]) -> None:
         try:
             result = self._result(node)
         except (ValueError, IndexError, OverflowError) as error:

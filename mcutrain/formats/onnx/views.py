@@ -32,6 +32,21 @@ def reduced(node: OnnxNode[Any], shape: Shape) -> tuple[list[int], Shape] | None
     return over, tuple(1 if i in over else d for i, d in enumerate(shape) if kept or i not in over)
 
 
+def slices(node: OnnxNode[Any], shape: Shape) -> tuple[slice, ...]:
+    """What a Slice takes of each axis."""
+    starts, ends = node.integers(1), node.integers(2)
+    axes = node.integers(3) if node.has(3) else tuple(range(len(starts)))
+    steps = node.integers(4) if node.has(4) else (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise node.wrong("starts, ends, axes and steps do not fit each other")
+    node.axes(axes, len(shape))
+    parts = [slice(None)] * len(shape)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        stop = None if step < 0 and end < -shape[axis] else end
+        parts[axis] = slice(start, stop, step)
+    return tuple(parts)
+
+
 def new_shape(node: OnnxNode[Any], shape: Shape) -> Shape:
     """What Reshape, Flatten, Squeeze or Unsqueeze make of a shape."""
     result = _new_shape(node, shape)

@@ -6,9 +6,11 @@ in the making is a float or an int8 one.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import tflite
@@ -91,6 +93,13 @@ class Operands(ABC):
     def place(self, index: int) -> Place:
         """Where it is, as the operator of that index."""
         return Place(index, self.op.name, self.name, self.where)
+
+    def alone(self: AnyOperands, position: int, output: int) -> AnyOperands:
+        """The operator with one of its outputs, and one input before those that it does not say."""
+        one = copy.copy(self)
+        x, y = self.input_index(position), self.op.outputs[output]
+        one.op = replace(self.op, inputs=(x,), outputs=(y,))
+        return one
 
     @property
     def is_dense(self) -> bool:

@@ -95,11 +95,15 @@ def _write_reshape(w: TfliteWriter, node: Node) -> None:
     )
 
 
+def is_shape_arithmetic(o: Operands) -> bool:
+    """Whether it computes integers, before a RESHAPE: the file says the resulting shape, too."""
+    return o.model.tensors[o.output_index()].dtype in ("int32", "int64")
+
+
 def _shape_arithmetic(o: Operands) -> None:
-    """Before a RESHAPE: the file says the resulting shape, too."""
-    t = o.model.tensors[o.output_index()]
-    if t.dtype not in ("int32", "int64"):
-        raise UnsupportedError(f"{o.where} computes {t.dtype}; supported are integers of shapes")
+    if not is_shape_arithmetic(o):
+        computed = o.model.tensors[o.output_index()].dtype
+        raise UnsupportedError(f"{o.where} computes {computed}; supported are integers of shapes")
 
 
 # ---------------------------------------------------------------------------------- orders of axes
@@ -132,7 +136,7 @@ def _write_transpose(w: TfliteWriter, node: Node) -> None:
 VIEWS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 """Operators whose other inputs need not be known: the file says the output's shape."""
 
-ARITHMETIC = ("PACK", "SHAPE", "STRIDED_SLICE")
+ARITHMETIC = ("PACK", "SHAPE")
 
 OPERATORS = (
     Entry(
