@@ -28,6 +28,8 @@ BACKENDS = {"loky": "joblib", "dask": "distributed", "ray": "ray"}
 CONNECT_SECONDS = 20.0
 """To a cluster's scheduler."""
 
+TRACKER_WARNINGS = "ignore::UserWarning:joblib.externals.loky.backend.resource_tracker"
+
 Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
 """A key, a function of a module, and its arguments: plain values that can be pickled."""
 
@@ -68,6 +70,7 @@ def workers(execution: Execution) -> Iterator[Workers]:
     check_backend(execution)
     jobs = -1 if execution.jobs is None else execution.jobs
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet_tracker())
         stack.enter_context(_connected(execution))
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcutrain-analysis-"))
         if execution.backend == "ray":
@@ -176,6 +179,24 @@ def _call(
     if is_worker and os.path.isdir(scratch):  # noqa: PTH112
         tempfile.tempdir = scratch  # the parent deletes it, also after a kill
     return key, function(*arguments)
+
+
+@contextmanager
+def _quiet_tracker() -> Iterator[None]:
+    """joblib's process that cleans up begins now, and says nothing of what Ctrl-C left to it.
+
+    Its warnings, of Python, name semaphores that it deletes or that were gone before; nobody who
+    presses Ctrl-C can do anything with that.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (before, TRACKER_WARNINGS)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import importlib.machinery
 import json
 import os
 import socket
+import subprocess
 import sys
 import types
 import warnings
@@ -384,3 +385,16 @@ def test_samples_of_one_class_are_refused() -> None:
     for split in (data.Split(one, two), data.Split(two, one)):
         with pytest.raises(DataError, match=r"all 6 \w+ samples are of the class 'cat'"):
             Problem.of(graph, split)
+
+
+def test_what_an_interruption_leaves_to_be_cleaned_up_is_not_warned_of() -> None:
+    """A race; whether the process that cleans up would warn is tried by itself."""
+    module = "joblib.externals.loky.backend.resource_tracker"
+    warn = f"import warnings; warnings.warn_explicit('leaked', UserWarning, 'f', 1, {module!r})"
+    command = [sys.executable, "-c", warn]
+    before = os.environ.get("PYTHONWARNINGS")
+    with workers.workers(HERE):
+        inside = subprocess.run(command, capture_output=True, text=True, check=True)
+    after = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (inside.stderr, os.environ.get("PYTHONWARNINGS")) == ("", before)
+    assert "leaked" in after.stderr
