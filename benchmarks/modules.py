@@ -6,7 +6,8 @@ As benchmarks/accuracy.py trains, but for each way of training at the learning r
 training images: 4 epochs of the first 3,000, tested on the other 1,000. The SRAM (arena and state)
 is that of a published scheme. Of layers, biases and modules each way trains as many of the last
 ones as fit. `lite residuals` have the biases of TinyTL (arXiv 2007.11622) beside them. --analysis
-FILE: also what `mcutrain select` would select by it.
+FILE: also what `mcutrain select` would select by it; --augmented FILE --augmented-analysis FILE:
+and what it would select of a model that has modules, by the analysis of that.
 """
 
 from __future__ import annotations
@@ -71,10 +72,11 @@ WAYS = (
 
 @dataclass(frozen=True)
 class Trained:
-    """A scheme, and the modules that it trains, if there are any."""
+    """A scheme, and the modules that it trains, if there are any. model: that has them already."""
 
     scheme: str
     pet: str = ""
+    model: Path | None = None
 
     @property
     def text(self) -> str:
@@ -90,6 +92,8 @@ def main() -> None:
     parser.add_argument("--budgets", nargs="+", default=["49", "100"], help="published schemes, KB")
     parser.add_argument("--ways", nargs="+", help="some of the ways, by name")
     parser.add_argument("--analysis", type=Path)
+    parser.add_argument("--augmented", type=Path)
+    parser.add_argument("--augmented-analysis", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
@@ -111,9 +115,19 @@ def main() -> None:
                 rows[way.name] = found
         if options.analysis is not None:
             rows["selected"] = Trained(selected(graph, options.analysis, limit))
+        if options.augmented is not None:
+            whole = load(options.augmented)
+            scheme = selected(whole, options.augmented_analysis, limit)
+            rows["selected, of modules too"] = Trained(scheme, model=options.augmented)
         if options.ways and "published" not in options.ways:
             del rows["published"]
         console.print(compared(shared, model, rows, f"{budget} KB", limit, options, console))
+
+
+def with_head(model: Path) -> Graph:
+    """The model with a new classifier."""
+    graph = load(model)
+    return replace_head(graph, find_head(graph).node, CLASSES, 0)
 
 
 def outlined(graph: Graph, what: Trained) -> TrainingStep:
@@ -196,10 +210,9 @@ def compared(
         console.print(f"{budget}, {name}, seed {seed}, rate {rates[name]:g}: {accuracy:.2f} %")
     table = Table(f"{budget}: {limit:,} bytes", "trains", "arena", "state", "M instructions",
                   "rate · 256", "top-1 %", title=model.name)  # fmt: skip
-    graph = load(model)
-    new = replace_head(graph, find_head(graph).node, CLASSES, 0)
+    new = with_head(model)
     for name, what in rows.items():
-        step = outlined(new, what)
+        step = outlined(new if what.model is None else with_head(what.model), what)
         found = accuracies[name]
         error = f" ± {stdev(found):.2f}" if len(found) > 1 else ""
         work = sum(estimate(step.plan.training, USUAL_ISA, step.plan.segments).values())
@@ -220,7 +233,7 @@ def learn(
 ) -> float:
     """Accuracy in percent. is_search: on training images alone."""
     split = data.load(shared / DATA)
-    graph = load(model)
+    graph = load(what.model or model)
     new = replace_head(graph, find_head(graph).node, CLASSES, seed)
     pet = parse_pet(what.pet or "linear")
     scheme: UpdateScheme = pet.scheme(parse_scheme(what.scheme))
