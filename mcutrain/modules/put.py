@@ -18,7 +18,7 @@ gain      y = g·x by channel; a weight of 64 at a scale of 1/64 is exactly 1, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,21 +48,14 @@ MOST_ROWS = 20_000
 GAIN = 64
 """The integer that is a gain of 1; the largest gain is 127 / 64."""
 LOWEST, HIGHEST = -128, 127
+NOTHING = np.zeros((0,), np.int8)
+"""What is seen for a kind that does not look."""
 
 
 def observed_tensors(graph: Graph, specs: Sequence[ModuleSpec]) -> tuple[str, ...]:
     """The tensors whose values on calibration samples `augment` needs. Raises SchemeError."""
-    names = []
-    for spec in specs:
-        for node in places_of(graph, spec):
-            if spec.kind == "adapter":
-                names.append(node.outputs[0])
-            elif spec.kind == LITE:
-                names.append(blocks_of(graph)[node.name])
-            elif spec.kind != "gain":
-                names.append(node.inputs[0])
-            _check_rank(graph, spec, node)
-    return tuple(dict.fromkeys(names))
+    placed = (place for spec in specs for place in _placed(graph, spec))
+    return tuple(dict.fromkeys(place.reads for place in placed if place.spec.kind != "gain"))
 
 
 def augment(
@@ -72,32 +65,50 @@ def augment(
 
     Raises SchemeError where a kind has no place, is too wide, or the model has modules already.
     """
-    wanted: dict[str, list[ModuleSpec]] = {}
+    wanted: dict[str, list[_Placed]] = {}
     for spec in specs:
-        for node in places_of(graph, spec):
-            _check_rank(graph, spec, node)
-            wanted.setdefault(node.name, []).append(spec)
+        for place in _placed(graph, spec):
+            wanted.setdefault(place.node.name, []).append(place)
     graft = Graft(graph)
     for i, node in enumerate(graph.nodes):
         read = graft.reading(node)
         own = wanted.get(node.name, [])
-        for spec in own:
-            if spec.kind in INTO:
-                read = INTO[spec.kind](graft, spec, node, observed, seed + i)
+        for place in own:
+            if place.spec.kind in INTO:
+                read = INTO[place.spec.kind](graft, place, observed[place.reads], seed + i)
         graft.nodes.append(read)
-        for spec in own:
-            if spec.kind in BEHIND:
-                y = node.outputs[0]
-                graft.now[y] = BEHIND[spec.kind](graft, spec, node, observed, seed + i)
+        for place in own:
+            if place.spec.kind in BEHIND:
+                y, seen = node.outputs[0], observed.get(place.reads, NOTHING)
+                graft.now[y] = BEHIND[place.spec.kind](graft, place, seen, seed + i)
     return graft.result()
 
 
-def _check_rank(graph: Graph, spec: ModuleSpec, node: Node) -> None:
-    """Raises SchemeError for more directions or groups than there are channels for."""
-    read = node.outputs[0] if spec.kind == "adapter" else node.inputs[0]
-    if spec.kind == LITE:
-        read = blocks_of(graph)[node.name]
-    channels = graph.tensors[read].type.shape[-1]
+@dataclass(frozen=True)
+class _Placed:
+    """One module to be: of a kind, at a node of the graph without any. reads: its input there."""
+
+    spec: ModuleSpec
+    node: Node
+    reads: str
+
+
+def _placed(graph: Graph, spec: ModuleSpec) -> list[_Placed]:
+    """Where modules of this kind stand.
+
+    Raises SchemeError where there is no place, or more directions or groups than channels.
+    """
+    blocks = blocks_of(graph) if spec.kind == LITE else {}
+    found = []
+    for node in places_of(graph, spec):
+        read = node.outputs[0] if spec.kind == "adapter" else node.inputs[0]
+        read = blocks.get(node.name, read)
+        _check_channels(spec, node, graph.tensors[read].type.shape[-1])
+        found.append(_Placed(spec, node, read))
+    return found
+
+
+def _check_channels(spec: ModuleSpec, node: Node, channels: int) -> None:
     if spec.groups > 1 and (channels % spec.groups or channels == spec.groups):
         raise SchemeError(
             f"{spec.text}: the block that ends in {node.name!r} reads {channels} channels, which "
@@ -110,12 +121,13 @@ def _check_rank(graph: Graph, spec: ModuleSpec, node: Node) -> None:
         )
 
 
-def _adapter(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> str:
+def _adapter(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
     """Behind the end of a block."""
+    spec, node = place.spec, place.node
     first, x = len(graft.nodes), graft.now.get(node.outputs[0], node.outputs[0])
     kind = graft.type(x)
     down, up = (ModulePart(node.name, spec.kind, part) for part in ("down", "up"))
-    seen = _flat(observed[node.outputs[0]])
+    seen = _flat(seen)
     rows, bias = _one_sided(seen, kind, spec.rank, spec.start, seed)
     w, scales = quantized_rows(rows)
     hidden = graft.layer(down, x, w, scales, bias, (kind.scale, LOWEST))
@@ -132,14 +144,15 @@ def _adapter(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, see
     return graft.node(f"{node.name}/module.{spec.kind}", total, (x, y), *own)
 
 
-def _lora(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> Node:
+def _lora(graft: Graft, place: _Placed, seen: Array, seed: int) -> Node:
     """The layer with more columns, and what they read in front of it."""
+    spec, node = place.spec, place.node
     first = len(graft.nodes)
     x, weight, bias_name = graft.reading(node).inputs
     kind, w = graft.type(x), graft.tensors[weight]
     assert w.data is not None
     part = ModulePart(node.name, spec.kind, "a")
-    seen = _flat(observed[node.inputs[0]])
+    seen = _flat(seen)
     rows, bias = _two_sided(seen, kind, spec.rank, spec.start, seed)
     a, scales = quantized_rows(rows)
     same = (kind.scale, kind.zero_point)
@@ -156,10 +169,11 @@ def _lora(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: 
     return replace(node, inputs=(joined, weight, bias_name))
 
 
-def _lite(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> str:
+def _lite(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
     """Beside a block, behind its end."""
-    first, source = len(graft.nodes), blocks_of(graft.graph)[node.name]
-    x, main = (graft.now.get(name, name) for name in (source, node.outputs[0]))
+    spec, node = place.spec, place.node
+    first = len(graft.nodes)
+    x, main = (graft.now.get(name, name) for name in (place.reads, node.outputs[0]))
     kind, trunk = graft.type(x), graft.type(main)
     parts = {p: ModulePart(node.name, spec.kind, p) for p in ("pool", "first", "second", "large")}
     pool = AveragePool2D(halved(kind.shape, 2))
@@ -170,7 +184,7 @@ def _lite(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: 
     taps = (spec.kernel, spec.kernel, kind.shape[-1])
     patches = [
         window.patches(pool.reference(one[None])[0], kind.zero_point).reshape(-1, *taps)
-        for one in observed[source]
+        for one in seen
     ]
     seen = _drawn(np.concatenate(patches), seed)
     own = taps[2] // spec.groups
@@ -209,8 +223,9 @@ def _drawn(rows: Array, seed: int) -> Array:
     return found
 
 
-def _gain(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: int) -> str:
+def _gain(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
     """Behind a convolution."""
+    spec, node = place.spec, place.node
     first, x = len(graft.nodes), graft.now.get(node.outputs[0], node.outputs[0])
     kind = graft.type(x)
     channels = kind.shape[-1]
@@ -222,13 +237,13 @@ def _gain(graft: Graft, spec: ModuleSpec, node: Node, observed: Observed, seed: 
     return y
 
 
-BEHIND: Mapping[str, Callable[[Graft, ModuleSpec, Node, Observed, int], str]] = {
+BEHIND: Mapping[str, Callable[[Graft, _Placed, Array, int], str]] = {
     "adapter": _adapter,
     LITE: _lite,
     "gain": _gain,
 }
 """Kinds that stand behind a node."""
-INTO: Mapping[str, Callable[[Graft, ModuleSpec, Node, Observed, int], Node]] = {
+INTO: Mapping[str, Callable[[Graft, _Placed, Array, int], Node]] = {
     "lora": _lora,
     "lora-fa": _lora,
 }
