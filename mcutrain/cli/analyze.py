@@ -134,7 +134,8 @@ def analyze(
 
     In the device's integers, on samples as they are: no flips or shifts, so that activations of
     the frozen front are computed once. Results are kept in the cache folder: the same command
-    continues an interrupted analysis, and adds what is new to an extended one.
+    continues an interrupted analysis, and adds what is new to an extended one. Modules that the
+    model has, of `mcutrain augment`, are measured with the layers.
 
     Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
     """

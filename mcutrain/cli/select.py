@@ -99,8 +99,8 @@ def select(
 ) -> None:
     """Select what to train: the scheme with the largest expected gain that fits.
 
-    The answer is exact: no other choice of bias depth, layers, shares and bits gains more by this
-    analysis within the limits. With --board, all SRAM that the firmware takes counts.
+    The answer is exact: no other choice of bias depth, layers, shares, modules and bits gains more
+    by this analysis within the limits. With --board, all SRAM that the firmware takes counts.
 
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
