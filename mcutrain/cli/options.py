@@ -23,7 +23,7 @@ UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2
 MODULES = (
     "adapter:R, lora:R, lora-fa:R, lite:K or gain, joined by commas; behind each ,at=last:K or "
     ",at=LAYER+LAYER for some places only, ,start=random for random directions; behind lite also "
-    ",groups=G, ,expand=1/4 (1/2, 1) and ,up=nearest (bilinear)"
+    ",groups=G or ,separable=yes, ,expand=1/4 (1/2, 1) and ,up=nearest (bilinear)"
 )
 """Of help texts: kinds of modules, and their options."""
 KEEP = "keep"

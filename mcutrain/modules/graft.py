@@ -19,7 +19,7 @@ from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse.module_names import ModulePart
+from mcutrain.sparse.module_names import DEPTHWISE, ModulePart
 
 Array = npt.NDArray[Any]
 POINT = Window((1, 1))
@@ -115,12 +115,13 @@ class Graft:
         y: tuple[float, int],
         window: Window = POINT,
     ) -> str:
-        """A convolution, of gains a depthwise one, in groups if w reads fewer channels; its output.
+        """A convolution, in groups if w reads fewer channels, of some parts a depthwise one; its
+        output.
 
         w: int8, scales of its output channels. bias: real numbers. y: scale and zero point.
         """
         kind = self.type(x)
-        is_depthwise = part.kind == "gain"
+        is_depthwise = part.kind == "gain" or part.part == DEPTHWISE
         axis = 3 if is_depthwise else 0
         stage = multipliers.conv_requantize(kind.scale, scales, *y)
         sums = [kind.scale * s for s in scales]

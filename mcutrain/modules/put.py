@@ -10,7 +10,8 @@ lora      y = requantize([W | B]·concat(x, A x) + b), Hu et al. 2021, arXiv 210
 lora-fa   The same with a frozen A, Zhang et al. 2023, arXiv 2308.03303.
 lite      y = main + up2(W2·relu(W1·pool2(x))), the lite residual of TinyTL, Cai et al. 2020, arXiv
           2007.11622, section 3.2, beside the block that computes main from x, without its
-          normalization and with W2 = 0 in the place of a last factor 0. W1 has the block's stride.
+          normalization and with W2 = 0 in the place of a last factor 0. W1 has the block's stride;
+          separable, it is a depthwise convolution and a 1×1 one.
 gain      y = g·x by channel; a weight of 64 at a scale of 1/64 is exactly 1, and so is the
           multiplier 1/64 that follows from it.
 """
@@ -34,8 +35,9 @@ from mcutrain.modules.spec import EXPANDS, LITE, ModuleSpec
 from mcutrain.ops.add import Add
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.pooling import AveragePool2D
+from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
-from mcutrain.sparse.module_names import ModulePart
+from mcutrain.sparse.module_names import DEPTHWISE, ModulePart
 
 Array = npt.NDArray[Any]
 
@@ -175,17 +177,39 @@ def _lite(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
     first = len(graft.nodes)
     x, main = (graft.now.get(name, name) for name in (place.reads, node.outputs[0]))
     kind, trunk = graft.type(x), graft.type(main)
-    parts = {p: ModulePart(node.name, spec.kind, p) for p in ("pool", "first", "second", "large")}
     pool = AveragePool2D(halved(kind.shape, 2))
-    small = graft.node(parts["pool"].name, pool, (x,), kind.scale, kind.zero_point)
+    part = ModulePart(node.name, spec.kind, "pool")
+    small = graft.node(part.name, pool, (x,), kind.scale, kind.zero_point)
     shape = graft.type(small).shape
     stride = 1 if halved_size(trunk.shape) == shape[1:3] else 2
     window = halved(shape, spec.kernel, stride)
+    pooled = [pool.reference(one[None])[0] for one in seen]
+    make = _separable if spec.separable else _grouped
+    y = make(graft, place, small, window, pooled, seed)
+    hidden, channels = graft.type(y).shape[-1], trunk.shape[-1]
+    step = single(trunk.scale / kind.scale / (HIGHEST - LOWEST))
+    zeros = np.zeros((channels, 1, 1, hidden), np.int8)
+    same = (trunk.scale, trunk.zero_point)
+    part = ModulePart(node.name, spec.kind, "second")
+    y = graft.layer(part, y, zeros, (step,) * channels, np.zeros(channels), (trunk.scale, 0))
+    if graft.type(y).shape != trunk.shape:
+        large = larger(graft.type(y).shape, trunk.shape, spec.up)
+        part = ModulePart(node.name, spec.kind, "large")
+        y = graft.node(part.name, large, (y,), trunk.scale, 0)
+    total = Add(*multipliers.add_scales(same, (trunk.scale, 0), same))
+    layers = [n for n in graft.nodes[first:] if len(n.inputs) == 3]
+    weights, biases = (sum(graft.type(n.inputs[i]).elements for n in layers) for i in (1, 2))
+    graft.note(spec.kind, node.name, hidden, first, weights, weights + biases)
+    return graft.node(f"{node.name}/module.{spec.kind}", total, (main, y), *same)
+
+
+def _grouped(
+    graft: Graft, place: _Placed, small: str, window: Window, pooled: Sequence[Array], seed: int
+) -> str:
+    """A lite residual's W1 as one convolution, in groups; pooled: what `small` is on samples."""
+    spec, kind = place.spec, graft.type(small)
     taps = (spec.kernel, spec.kernel, kind.shape[-1])
-    patches = [
-        window.patches(pool.reference(one[None])[0], kind.zero_point).reshape(-1, *taps)
-        for one in seen
-    ]
+    patches = [window.patches(one, kind.zero_point).reshape(-1, *taps) for one in pooled]
     seen = _drawn(np.concatenate(patches), seed)
     own = taps[2] // spec.groups
     each = max(1, round(EXPANDS[spec.expand] * own))
@@ -196,23 +220,36 @@ def _lite(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
         for g in range(spec.groups)
     ]
     w, scales = quantized_rows(np.concatenate([rows for rows, _ in made]))
-    bias, hidden = np.concatenate([b for _, b in made]), each * spec.groups
-    w = w.reshape(hidden, *taps[:2], own)
-    y = graft.layer(parts["first"], small, w, scales, bias, (kind.scale, LOWEST), window)
-    channels = trunk.shape[-1]
-    step = single(trunk.scale / kind.scale / (HIGHEST - LOWEST))
-    zeros = np.zeros((channels, 1, 1, hidden), np.int8)
-    same = (trunk.scale, trunk.zero_point)
-    y = graft.layer(
-        parts["second"], y, zeros, (step,) * channels, np.zeros(channels), (trunk.scale, 0)
-    )
-    if graft.type(y).shape != trunk.shape:
-        large = larger(graft.type(y).shape, trunk.shape, spec.up)
-        y = graft.node(parts["large"].name, large, (y,), trunk.scale, 0)
-    total = Add(*multipliers.add_scales(same, (trunk.scale, 0), same))
-    weights = w.size + zeros.size
-    graft.note(spec.kind, node.name, hidden, first, weights, weights + hidden + channels)
-    return graft.node(f"{node.name}/module.{spec.kind}", total, (main, y), *same)
+    bias = np.concatenate([b for _, b in made])
+    w = w.reshape(each * spec.groups, *taps[:2], own)
+    part = ModulePart(place.node.name, spec.kind, "first")
+    return graft.layer(part, small, w, scales, bias, (kind.scale, LOWEST), window)
+
+
+def _separable(
+    graft: Graft, place: _Placed, small: str, window: Window, pooled: Sequence[Array], seed: int
+) -> str:
+    """The same as a depthwise convolution, each channel's principal direction, and a 1×1 one."""
+    spec, kind = place.spec, graft.type(small)
+    channels = kind.shape[-1]
+    patches = [
+        window.patches(one, kind.zero_point).reshape(-1, spec.kernel**2, channels) for one in pooled
+    ]
+    seen = _drawn(np.concatenate(patches), seed)
+    made = [_two_sided(seen[..., c], kind, 1, spec.start, seed + c) for c in range(channels)]
+    w, scales = quantized_rows(np.concatenate([rows for rows, _ in made]))
+    w = np.moveaxis(w.reshape(1, channels, spec.kernel, spec.kernel), 1, 3)
+    bias = np.concatenate([b for _, b in made])
+    part = ModulePart(place.node.name, spec.kind, DEPTHWISE)
+    same = (kind.scale, kind.zero_point)
+    y = graft.layer(part, small, np.ascontiguousarray(w), scales, bias, same, window)
+    own = [np.asarray(graft.tensors[name].data) for name in (part.weight, part.bias)]
+    seen = _flat(np.concatenate([graft.nodes[-1].op.reference(one, *own)[0] for one in pooled]))
+    hidden = max(1, round(EXPANDS[spec.expand] * channels))
+    rows, bias = _one_sided(_drawn(seen, seed), kind, hidden, spec.start, seed)
+    w, scales = quantized_rows(rows)
+    part = ModulePart(place.node.name, spec.kind, "first")
+    return graft.layer(part, y, w, scales, bias, (kind.scale, LOWEST))
 
 
 def _drawn(rows: Array, seed: int) -> Array:

@@ -19,9 +19,10 @@ NOT_MODULES = {
 }
 STARTS = ("principal", "random")
 UPS = ("nearest", "bilinear")
+SEPARABLE = ("no", "yes")
 EXPANDS = {"1/4": 0.25, "1/2": 0.5, "1": 1.0}
 OPTIONS = ("at", "start")
-LITE_OPTIONS = (*OPTIONS, "groups", "expand", "up")
+LITE_OPTIONS = (*OPTIONS, "groups", "separable", "expand", "up")
 EXAMPLE = "adapter:R, lora:R, lora-fa:R, lite:K or gain, joined by commas, each with ,at=PLACES"
 MOST_RANK = 4096
 
@@ -33,8 +34,9 @@ class ModuleSpec:
     rank: hidden channels, or the rank of the update; 0 where the kind has none. last: at the last
     so many places only; None is all. names: at these nodes only, by name or layer number. start:
     the fixed or first projection: principal directions of its input, or random ones. Of a lite
-    residual: kernel, groups: its first convolution's; expand: hidden channels, of EXPANDS, for each
-    that it reads; up: how it becomes as large as the block's output, of UPS.
+    residual: kernel, groups: its first convolution's, of which separable makes a depthwise and a
+    1×1 one; expand: hidden channels, of EXPANDS, for each that it reads; up: how it becomes as
+    large as the block's output, of UPS.
     """
 
     kind: str
@@ -46,13 +48,15 @@ class ModuleSpec:
     groups: int = 1
     expand: str = "1/4"
     up: str = "nearest"
+    separable: bool = False
 
     @property
     def text(self) -> str:
         """As parse_modules reads it."""
         number = f":{self.rank or self.kernel}" if self.rank or self.kernel else ""
         if self.kernel:
-            number += f",groups={self.groups},expand={self.expand},up={self.up}"
+            form = "separable=yes" if self.separable else f"groups={self.groups}"
+            number += f",{form},expand={self.expand},up={self.up}"
         places = f",at=last:{self.last}" if self.last is not None else ""
         places = f",at={'+'.join(self.names)}" if self.names else places
         return self.kind + number + places + (",start=random" if self.start == "random" else "")
@@ -62,8 +66,8 @@ def parse_modules(text: str) -> tuple[ModuleSpec, ...]:
     """Modules from text. Raises SchemeError.
 
     KIND[:NUMBER], joined by commas; what follows a kind as OPTION=VALUE is of that kind: at=last:K
-    or at=LAYER+LAYER+…, start=principal or random, of lite also groups=G, expand=1/4, 1/2 or
-    1, and up=nearest or bilinear. Each kind once.
+    or at=LAYER+LAYER+…, start=principal or random, of lite also groups=G or separable=yes,
+    expand=1/4, 1/2 or 1, and up=nearest or bilinear. Each kind once.
     """
     found: list[tuple[str, dict[str, str]]] = []
     for part in text.split(","):
@@ -102,18 +106,30 @@ def _spec(text: str, what: str, options: dict[str, str]) -> ModuleSpec:
         raise _wrong(text, f"{kind} has no option {option!r}{did_you_mean(option, known)}")
     last, names = _places(text, options.get("at"))
     spec = ModuleSpec(kind, rank, last, names, _one_of(text, options, "start", STARTS))
-    if kind != LITE:
-        return spec
+    return _lite(text, number, options, spec) if kind == LITE else spec
+
+
+def _lite(text: str, number: str, options: dict[str, str], spec: ModuleSpec) -> ModuleSpec:
+    """With what only lite residuals have."""
     if number not in map(str, KERNELS):
         raise _wrong(text, "lite needs the size of its first convolution, 1, 3 or 5, as in lite:3")
-    expand, up = (
-        _one_of(text, options, "expand", tuple(EXPANDS)),
-        _one_of(text, options, "up", UPS),
+    expand = _one_of(text, options, "expand", tuple(EXPANDS))
+    up, separable = (
+        _one_of(text, options, n, of) for n, of in (("up", UPS), ("separable", SEPARABLE))
     )
     groups = options.get("groups", "1")
     if not re.fullmatch(r"[1-9]\d{0,3}", groups):
         raise _wrong(text, f"groups is {groups!r}; it is a number from 1, as in groups=2")
-    return replace(spec, kernel=int(number), groups=int(groups), expand=expand, up=up)
+    if separable == "yes" and int(groups) > 1:
+        raise _wrong(text, "a separable lite residual has no groups: leave out one of them")
+    return replace(
+        spec,
+        kernel=int(number),
+        groups=int(groups),
+        expand=expand,
+        up=up,
+        separable=separable == "yes",
+    )
 
 
 def _one_of(text: str, options: dict[str, str], option: str, values: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ from mcutrain.ir.verify import proven
 from mcutrain.sparse.modules import (
     PROJECTION,
     WholeModule,
+    hidden_layer,
     low_rank_columns,
     modules_of,
     whole_modules,
@@ -150,7 +151,8 @@ class _LeavingOut:
 
     def narrow(self, module: WholeModule, count: int) -> None:
         """With the first hidden channels only. Raises SchemeError if others have learnt."""
-        first = next(iter(module.parts.values()))
+        first = hidden_layer(module.parts)
+        assert first is not None, module.name
         if PROJECTION in module.parts:
             weight, columns = self.columns[first.weight]
             keep = self._size(weight) - columns.rank + count
@@ -184,7 +186,7 @@ class _LeavingOut:
 
     def _without_branch(self, module: WholeModule) -> None:
         """An addition to the trunk, whose last layer is 0."""
-        first, last = list(module.parts.values())
+        first, *_, last = module.parts.values()
         if self._data(last.weight).any() or self._data(last.bias).any():
             return
         before, node = last.node, self._only_reader(last.node)

@@ -13,6 +13,10 @@ KINDS = ("adapter", "lora", "lora-fa", "lite", "gain")
 _WEIGHT = re.compile(r"(?P<place>.+)/module\.(?P<kind>[a-z]+(-[a-z]+)*)\.(?P<part>[a-z]+)/weight")
 
 
+DEPTHWISE = "depthwise"
+"""The part of a separable lite residual that sees each channel by itself."""
+
+
 @dataclass(frozen=True)
 class ModulePart:
     """One layer of a module. place: the node that the module stands at. kind, part: what it is."""

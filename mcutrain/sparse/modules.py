@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.sparse.layers import Layer, all_layers_of, find_head
-from mcutrain.sparse.module_names import ModulePart, module_part
+from mcutrain.sparse.module_names import DEPTHWISE, ModulePart, module_part
 
 LORA = ("lora", "lora-fa")
 """Kinds whose second matrix is columns of another layer's weight."""
@@ -35,6 +35,7 @@ class Trained:
 TRAINED: Mapping[tuple[str, str], Trained] = {
     ("adapter", "down"): Trained(True, True),
     ("adapter", "up"): Trained(True, True, FINE_BITS),
+    ("lite", DEPTHWISE): Trained(True, True),
     ("lite", "first"): Trained(True, True),
     ("lite", "second"): Trained(True, True, FINE_BITS),
     ("lora", PROJECTION): Trained(True, False),
@@ -94,9 +95,14 @@ def whole_modules(graph: Graph) -> dict[str, WholeModule]:
     }
 
 
+def hidden_layer(parts: Mapping[str, Layer]) -> Layer | None:
+    """The layer that makes a module's hidden channels, if it has any."""
+    return next((parts[p] for p in FIRST if p in parts), None)
+
+
 def _channels(graph: Graph, parts: Mapping[str, Layer]) -> int:
     """Of the first layer, all of which the second one reads; one without groups."""
-    first = next((parts[p] for p in FIRST if p in parts), None)
+    first = hidden_layer(parts)
     if first is None:
         return 0
     hidden, *_, read = graph.tensors[first.weight].type.shape

@@ -90,6 +90,8 @@ def test_only_gains_need_no_samples(run: Run, model: Path) -> None:
         ("gain,up=nearest", "gain has no option 'up'"),
         ("lite", "lite needs the size of its first convolution, 1, 3 or 5"),
         ("lite:2", "lite needs the size of its first convolution, 1, 3 or 5"),
+        ("lite:3,separable=2", "separable is '2'; it is no or yes"),
+        ("lite:3,groups=2,separable=yes", "a separable lite residual has no groups"),
         ("lite:3,expand=2", "expand is '2'; it is 1/4 or 1/2 or 1"),
         ("lite:3,groups=0", "groups is '0'; it is a number from 1"),
         ("lite:3,groups=3", "reads 16 channels, which are not 3 groups of several"),

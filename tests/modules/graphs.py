@@ -24,6 +24,7 @@ KINDS = (
     "gain",
     "lite:3",
     "lite:5,expand=1,up=bilinear",
+    "lite:3,separable=yes,expand=1/2",
     "gain,adapter:3,lora:1,lite:1",
     "lora:2,start=random",
 )

@@ -51,6 +51,7 @@ def draw_augmented(s: Source) -> tuple[Graph, Graph] | None:
     if kind == "lite":
         number = f":{s.choice((1, 3, 5))}"
         more += f",expand={s.choice(('1/4', '1/2', '1'))},up={s.choice(('nearest', 'bilinear'))}"
+        more += s.choice(("", ",separable=yes"))
     try:
         return graph, augmented(graph, f"{kind}{number}{more}", seed).graph
     except SchemeError:

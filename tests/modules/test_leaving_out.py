@@ -16,7 +16,7 @@ from mcutrain.sparse.modules import whole_modules
 from tests.modules.graphs import KINDS, augmented, even_network, learnt
 from tests.simulation.networks import residual_network
 
-NARROW = ("adapter:4", "lora:4", "lora-fa:4", "lite:3,expand=1")
+NARROW = ("adapter:4", "lora:4", "lora-fa:4", "lite:3,expand=1", "lite:3,separable=yes,expand=1")
 
 
 def of(modules: dict[str, int], **more: object) -> UpdateScheme:
@@ -42,7 +42,7 @@ def test_fewer_channels_are_those_of_a_smaller_module(text: str) -> None:
     assert min(half.values()) > 0
     found = trained_modules_only(whole, of(half))
     kind, _, _ = text.partition(":")
-    smaller = {"lite:3,expand=1": "lite:3,expand=1/2"}.get(text, f"{kind}:2")
+    smaller = text.replace("expand=1", "expand=1/2") if kind == "lite" else f"{kind}:2"
     assert difference(augmented(plain, smaller).graph, found) == ""
 
 

@@ -82,6 +82,7 @@ def test_training_moves_nothing_else(tmp_path: Path, text: str) -> None:
         ("lora:2,start=random", 1),
         ("lite:3", 1),
         ("lite:3,expand=1,up=bilinear", 1),
+        ("lite:3,separable=yes,expand=1", 1),
     ],
 )
 def test_gradients_through_modules_agree_with_the_float_model(text: str, seed: int) -> None:
