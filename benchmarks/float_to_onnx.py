@@ -183,8 +183,9 @@ def _mean(op: FloatMean, writer: Writer, node: FloatNode) -> None:
 
 @write.register
 def _pad(op: FloatPad, writer: Writer, node: FloatNode) -> None:
-    top, bottom, left, right = op.padding
-    pads = writer.constant(np.array([0, 0, top, left, 0, 0, bottom, right]), f"{node.name}/pads")
+    (top, bottom, left, right), (first, last) = op.padding, op.channels
+    numbers = np.array([0, first, top, left, 0, last, bottom, right])
+    pads = writer.constant(numbers, f"{node.name}/pads")
     value = writer.constant(np.float32(op.value), f"{node.name}/value")
     writer.add("Pad", [node.inputs[0], pads, value], node.output)
 

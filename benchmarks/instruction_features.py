@@ -23,6 +23,9 @@ POOLED_BACK = (
     "dx.pixels*dx.c*stage.per_channel",
 )  # fmt: skip
 POOLED = ("1", "y.pixels", "y.pixels*y.c", "taps*y.c", "y.pixels*y.c*operand.2")
+PADDED = (
+    "1", "y.pixels*y.c", "x.pixels*x.c", "x.h", "x.pixels*x.c*y.c%4>0", "x.pixels*pad_channels>0",
+)  # fmt: skip
 RESIZED = ("1", "y.h", "y.pixels", "y.pixels*y.c")
 RESIZED_BACK = (
     "1", "dx.pixels", "dx.pixels*dx.c", "dy.pixels", "dy.pixels*dy.c", "dx.pixels*dx.c*operand.3",
@@ -66,7 +69,7 @@ BOTH = {
     "mct_max_pool_2d_grad_input_s8": POOLED_BACK,
     "mct_max_pool_2d_grad_input_s16": POOLED_BACK,
     "mct_mean_s8": ("1", "x.pixels*x.c", "x.c", "x.h*x.c"),
-    "mct_pad_s8": ("1", "y.pixels*y.c", "x.pixels*x.c", "x.h", "x.pixels*x.c*y.c%4>0"),
+    "mct_pad_s8": PADDED,
     "mct_resize_nearest_s8": RESIZED,
     "mct_resize_bilinear_s8": RESIZED,
     "mct_resize_grad_input_s8": RESIZED_BACK,

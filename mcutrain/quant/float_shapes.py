@@ -137,10 +137,14 @@ class FloatMean(FloatOp):
 
 @dataclass(frozen=True, eq=False)
 class FloatPad(FloatOp):
-    """A border of `value`. padding: top, bottom, left, right. x: [n, h, w, c]."""
+    """A border of `value`. padding: top, bottom, left, right. x: [n, h, w, c].
+
+    channels: how many of them, all `value`, are before x's and behind.
+    """
 
     padding: tuple[int, int, int, int]
     value: float = 0.0
+    channels: tuple[int, int] = (0, 0)
 
     @property
     def shares_quantization(self) -> bool:
@@ -154,26 +158,26 @@ class FloatPad(FloatOp):
 
     @property
     def is_homogeneous(self) -> bool:
-        """If the border is 0."""
-        return self.value == 0
+        """If the border is 0, and no channel is added."""
+        return self.value == 0 and not any(self.channels)
 
     def shape(self, *x: Shape) -> Shape:
-        """Height and width grow."""
-        if len(x[0]) != 4 or min(self.padding) < 0:
-            raise ValueError(f"cannot pad {x[0]} by {self.padding}")
+        """Height, width and channels grow."""
+        if len(x[0]) != 4 or min(*self.padding, *self.channels) < 0:
+            raise ValueError(f"cannot pad {x[0]} by {self.padding}, {self.channels}")
         top, bottom, left, right = self.padding
         _, h, w, c = x[0]
-        return (1, h + top + bottom, w + left + right, c)
+        return (1, h + top + bottom, w + left + right, c + sum(self.channels))
 
     def run(self, *x: Array) -> Array:
         """Pad."""
         top, bottom, left, right = self.padding
-        widths = ((0, 0), (top, bottom), (left, right), (0, 0))
+        widths = ((0, 0), (top, bottom), (left, right), self.channels)
         return np.pad(x[0], widths, constant_values=np.float32(self.value))
 
     def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """PAD or PADV2."""
-        return Pad(self.padding, y.stored(self.value))
+        return Pad(self.padding, y.stored(self.value), self.channels)
 
 
 class FloatMove(FloatOp):

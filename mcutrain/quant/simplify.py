@@ -229,6 +229,7 @@ def _pad_into(graph: FloatGraph, node: FloatNode) -> Edit | None:
         first is None
         or not isinstance(first.op, FloatPad)
         or first.op.value != 0
+        or any(first.op.channels)
         or not isinstance(node.op, Sums)
     ):
         return None

@@ -142,8 +142,9 @@ def _(op: Reshape, x: Array) -> Array:
 def _(op: Pad, x: Array) -> Array:
     top, bottom, left, right = op.padding
     _, h, w, c = x.shape
-    y = np.full((1, h + top + bottom, w + left + right, c), float(op.value))
-    y[:, top : top + h, left : left + w] = x
+    first, last = op.channels
+    y = np.full((1, h + top + bottom, w + left + right, first + c + last), float(op.value))
+    y[:, top : top + h, left : left + w, first : first + c] = x
     return y
 
 

@@ -57,6 +57,7 @@ MIDDLES: dict[str, Middle] = {
     "rescale": lambda net, x: net.relu(x),
     "reshape": lambda net, x: net.reshape(x, (1, 6, 5, 4)),
     "pad": lambda net, x: net.pad(x, (1, 0, 2, 1)),
+    "pad_of_channels": lambda net, x: net.pad(x, (0, 1, 0, 0), (2, 1)),
     "average_pool_2d": lambda net, x: net.pool(x, AveragePool2D, same(3, 2)),
     "max_pool_2d": lambda net, x: net.pool(x, MaxPool2D, same(3, 2)),
     "mean": lambda net, x: net.mean(x),

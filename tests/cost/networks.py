@@ -90,6 +90,7 @@ def cutting(seed: int) -> Graph:
     )
     y = net.conv(two[0], 8 + 7 * seed)
     other = net.conv(two[1], 5 + seed, same(3, 2))
+    y = net.add(y, net.pad(two[0], (0, 0, 0, 0), (1, 1 + seed)))
     rows, columns, channels = (range(n) for n in net.type(y).shape[1:])
     half = len(channels) // 2
     parts = (net.slice(y, rows, columns, part) for part in (channels[:half], channels[half:]))

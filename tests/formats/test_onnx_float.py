@@ -154,6 +154,11 @@ def padded(net):
     )
 
 
+def padded_channels(net):
+    pads = net.constant(np.array([0, 2, 0, 1, 0, 1, 0, 0], np.int64))
+    return net.conv(net.op("Pad", net.conv("input", 6, 4), pads), 7, 5, 3)
+
+
 def resized_by_factors(net):
     factors = net.real([1, 1, 2, 3])
     a = net.op("Resize", "input", "", factors, mode="linear")
@@ -208,6 +213,7 @@ def channel_shuffle_by_transpose(net):
         activations,
         concatenated_branches,
         padded,
+        padded_channels,
         resized_by_factors,
         resized_to_sizes,
         resized_to_its_own_size,

@@ -266,12 +266,16 @@ def test_a_mean_is_within_one_step_of_onnxruntime(kind, size, same_scale, opset,
 
 @FEW
 @given(
-    pads=st.tuples(*[st.integers(0, 2)] * 4), value=st.sampled_from([None, 0.0, 1.5]), opset=OPSETS
+    pads=st.tuples(*[st.integers(0, 2)] * 4),
+    channels=st.sampled_from([(0, 0), (2, 1), (0, 3)]),
+    value=st.sampled_from([None, 0.0, 1.5]),
+    opset=OPSETS,
 )
-def test_a_pad_equals_onnxruntime(pads, value, opset, tmp_path_factory):
+def test_a_pad_equals_onnxruntime(pads, channels, value, opset, tmp_path_factory):
     model = QdqModel((1, 2, 3, 4), opset=opset)
     top, bottom, left, right = pads
-    amounts = model.constant(np.array([0, 0, top, left, 0, 0, bottom, right], np.int64))
+    first, last = channels
+    amounts = model.constant(np.array([0, first, top, left, 0, last, bottom, right], np.int64))
     more = [] if value is None else [model.constant(np.float32(value))]
     y = model.requantize(model.op("Pad", model.x, amounts, *more), 0.05, 3)
     compare(model, y, tmp_path_factory, 0.0)

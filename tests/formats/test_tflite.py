@@ -304,7 +304,7 @@ REFUSALS = {
         UnsupportedError,
         r"averages over the axes \[3\]; supported are height and width",
     ),
-    "a pad of channels": (
+    "a pad of the batch": (
         one(
             "PAD",
             (IMAGE, LIKE),
@@ -313,7 +313,7 @@ REFUSALS = {
             table="PadOptions",
         ),
         UnsupportedError,
-        "supported are height and width",
+        "supported are height, width and channels",
     ),
     "a softmax of another scale": (
         one("SOFTMAX", ((1, 4), LIKE), ((1, 4), LIKE), table="SoftmaxOptions", Beta=1.0),

@@ -188,13 +188,14 @@ def means(draw):
 
 @st.composite
 def pads(draw):
-    """PAD and PADV2 of an image, or of a sequence."""
+    """PAD and PADV2 of an image, or of a sequence; of its channels, too."""
     is_image = draw(st.booleans())
     shape = [draw(st.integers(1, 5)) for _ in "hwc"]
     top, bottom, left, right = (draw(st.integers(0, 3)) for _ in range(4))
+    channels = draw(st.sampled_from(([0, 0], [2, 0], [1, 3])))
     quantization = {"scale": draw(scales), "zero_point": draw(zero_points)}
     b = TfliteBuilder()
-    table = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
+    table = np.array([[0, 0], [top, bottom], [left, right], channels], np.int32)
     if not is_image:
         shape, table = shape[1:], table[[0, 2, 3]]
     x = b.tensor("x", (1, *shape), **quantization)

@@ -361,6 +361,11 @@ def pad(s: Source) -> Sample:
     return Sample.of(Pad(sides, s.integer(-128, 127)), image(s))
 
 
+def pad_with_channels(s: Source) -> Sample:
+    sample = pad(s)
+    return replace(sample, op=replace(sample.op, channels=(s.integer(0, 3), s.integer(0, 3))))
+
+
 def positions(s: Source, size: int, copies: bool) -> tuple[int, ...]:
     """Of the pixels of an axis: at the ends, near a pixel, anywhere; some read several times."""
     last, found = (size - 1) * ONE, []
@@ -540,11 +545,11 @@ def leaky_relu_grad_input(s: Source) -> Sample:
 
 
 def pad_grad_input(s: Source) -> Sample:
-    sample = pad(s)
+    sample = s.choice((pad, pad_with_channels))(s)
     assert isinstance(sample.op, Pad)
     (x,), (y,) = sample.types, sample.op.infer(*sample.types)
-    padding = sample.op.padding
-    return backward(s, x.shape, y.shape, lambda st: PadGradInput(st, x.shape, padding))
+    sides = (sample.op.padding, sample.op.channels[0])
+    return backward(s, x.shape, y.shape, lambda st: PadGradInput(st, x.shape, *sides))
 
 
 def resize_grad_input(s: Source) -> Sample:
@@ -806,6 +811,7 @@ CASES = (
     Case("mean", mean),
     Case("reshape", reshape),
     Case("pad", pad),
+    Case("pad_with_channels", pad_with_channels),
     Case("pad_grad_input", pad_grad_input),
     Case("average_pool_2d", lambda s: pool(s, AveragePool2D)),
     Case("average_pool_2d_grad_input", average_pool_grad_input),

@@ -159,3 +159,42 @@ def grouped_pyramid(path, seed=0):
     y = net.op("Relu", net.conv(y, 24, 16, group=2, bias=True))
     y = net.op("Flatten", net.op("GlobalAveragePool", y), axis=1)
     return net.save(path, net.gemm(y, 16, 10))
+
+
+def parameter_free_shortcuts(path, seed=0):
+    """A ResNet for CIFAR whose shortcuts leave pixels out and add channels of 0, behind a focus.
+
+    He et al., CVPR 2016, option A. Slices and pads are those that torch exports; the focus makes
+    channels of pixels, and the last block computes with half of the channels.
+    """
+    net = OnnxNetwork([1, 3, 32, 32], seed=seed)
+
+    def integers(*numbers):
+        return net.constant(np.array(numbers, np.int64))
+
+    def every_second(x, row, column):
+        last = 2**63 - 1
+        x = net.op("Slice", x, integers(row), integers(last), integers(2), integers(2))
+        return net.op("Slice", x, integers(column), integers(last), integers(3), integers(2))
+
+    def block(x, channels, stride):
+        y = net.op(
+            "Relu",
+            net.batch_norm(net.conv(x, channels, stride * channels, 3, stride), stride * channels),
+        )
+        y = net.batch_norm(net.conv(y, stride * channels, stride * channels), stride * channels)
+        if stride == 2:
+            half = channels // 2
+            x = net.op("Pad", every_second(x, 0, 0), integers(0, half, 0, 0, 0, half, 0, 0))
+        return net.op("Relu", net.op("Add", y, x))
+
+    corners = [every_second("input", row, column) for column in (0, 1) for row in (0, 1)]
+    x = net.op("Concat", *corners, axis=1)
+    x = net.op("Relu", net.batch_norm(net.conv(x, 12, 8), 8))
+    x = block(block(block(x, 8, 1), 8, 2), 16, 2)
+    split = net.op("Split", x, integers(12, 20), axis=1)
+    net.nodes[-1].output.append(f"{split}_rest")
+    y = net.op("Relu", net.conv(f"{split}_rest", 20, 20, group=4, bias=True))
+    x = net.op("Concat", split, y, axis=1)
+    x = net.op("Flatten", net.op("GlobalAveragePool", x), axis=1)
+    return net.save(path, net.gemm(x, 32, 10))

@@ -116,9 +116,10 @@ def test_a_border_of_zero_points_becomes_padding_of_the_convolution(pad, kind):
     [
         chain(Pad(BORDER, ZERO_POINT + 1), convolution()),
         chain(Pad(BORDER, ZERO_POINT), convolution(), also=("y0",)),
+        chain(Pad(BORDER, ZERO_POINT, (0, 1)), convolution()),
         chain(Pad(BORDER, ZERO_POINT), CLAMP),
     ],
-    ids=["another number", "read by others", "no window"],
+    ids=["another number", "read by others", "channels", "no window"],
 )
 def test_another_border_stays(graph):
     assert checked(graph).nodes == graph.nodes

@@ -41,6 +41,7 @@ SAMPLES: dict[str, tuple[FloatOp, int]] = {
     "copying resize": (FloatResize(COPIED, COPIED), 1),
     "border of 0": (FloatPad((1, 0, 2, 1)), 1),
     "border of 1": (FloatPad((1, 0, 2, 1), 1.0), 1),
+    "border and channels of 0": (FloatPad((1, 0, 2, 1), channels=(1, 2)), 1),
     "reshape": (FloatReshape((1, 16, 3)), 1),
     "slice": (FloatSlice(Part((0, 1, 0, 0), (1, 2, 4, 3), (1, 2, 1, 1)), 3), 1),
     "slice of channels": (FloatSlice(Part((0, 0, 0, 1), (1, 4, 4, 2), (1, 1, 1, 1)), 3), 1),

@@ -178,9 +178,11 @@ class Network:
         t = self.type(x)
         return self._add(Slice(Part.of((range(1), *places))), (x,), (t.scale, t.zero_point))
 
-    def pad(self, x: str, padding: tuple[int, int, int, int]) -> str:
+    def pad(
+        self, x: str, padding: tuple[int, int, int, int], channels: tuple[int, int] = (0, 0)
+    ) -> str:
         t = self.type(x)
-        return self._add(Pad(padding, t.zero_point), (x,), (t.scale, t.zero_point))
+        return self._add(Pad(padding, t.zero_point, channels), (x,), (t.scale, t.zero_point))
 
     def relu(self, x: str) -> str:
         t = self.type(x)

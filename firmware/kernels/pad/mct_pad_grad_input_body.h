@@ -9,7 +9,7 @@ void MCT_NAME(mct_pad_grad_input)(const MCT_PARAMS(mct_pad_grad_input) *p, const
     for (int32_t position = 0; position < p->dx.h * p->dx.w; position++) {
         const int32_t row = position / p->dx.w + p->pad_top;
         const int32_t column = position % p->dx.w + p->pad_left;
-        const MCT_GRAD *from = dy + (row * p->dy.w + column) * p->dy.c;
+        const MCT_GRAD *from = dy + (row * p->dy.w + column) * p->dy.c + p->pad_channels;
         for (int32_t c = 0; c < p->dx.c; c++) {
             scratch[c] = from[c];
         }

@@ -22,9 +22,8 @@ from mcutrain.quant.float_shapes import FloatConcat, FloatPad
 
 
 def pad(node: GraphNode[V]) -> V:
-    """Pad of height and width with a constant."""
-    border, value = padded(node, node.real().shape)
-    return node.of_image(FloatPad(border, value), node.image())
+    """Pad of channels, height and width with a constant."""
+    return node.of_image(FloatPad(*padded(node, node.real().shape)), node.image())
 
 
 # --------------------------------------------------------------------------------------------- int8
@@ -133,8 +132,9 @@ def write_pad(w: OnnxWriter, node: Node) -> None:
     assert isinstance(op, Pad)
     x, y = node.inputs[0], node.outputs[0]
     top, bottom, left, right = op.padding
+    first, last = op.channels
     kind = w.type(x)
     real_value = np.float32((op.value - kind.zero_point) * kind.scale)
-    widths = w.constant(f"{y}/pads", np.array([0, 0, top, left, 0, 0, bottom, right], np.int64))
+    widths = w.constant(f"{y}/pads", np.array([0, first, top, left, 0, last, bottom, right]))
     value = w.constant(f"{y}/value", np.asarray(real_value))
     w.finish(w.layer(node, "Pad", [w.real(x), widths, value], mode="constant"), y)

@@ -82,8 +82,10 @@ def pool_window(
     return border, replace(window, padding=rest)
 
 
-def padded(node: OnnxNode[Any], shape: tuple[int, ...]) -> tuple[Padding, float]:
-    """By how much a Pad lets height and width of an ONNX shape grow, and with which number."""
+def padded(node: OnnxNode[Any], shape: tuple[int, ...]) -> tuple[Padding, float, tuple[int, int]]:
+    """By how much a Pad lets height and width of an ONNX shape grow, with which number, and the
+    channels.
+    """
     rank = len(shape)
     mode = node.attributes.text("mode", "constant")
     if mode != "constant" or rank not in (3, 4):
@@ -100,12 +102,13 @@ def padded(node: OnnxNode[Any], shape: tuple[int, ...]) -> tuple[Padding, float]
     for i, axis in enumerate(axes):
         begin[axis], end[axis] = amounts[i], amounts[i + len(axes)]
     value = node.number(2, 0.0)
-    if any((*begin[:2], *end[:2])) or min(amounts, default=0) < 0 or not math.isfinite(value):
+    if begin[0] or end[0] or min(amounts, default=0) < 0 or not math.isfinite(value):
         raise node.unsupported(
-            f"pads {amounts} with {value} are not; height and width may grow by a finite number"
+            f"pads {amounts} with {value} are not; channels, height and width may grow by a finite "
+            "number"
         )
     (top, left), (bottom, right) = ((0, *v[2:])[-2:] for v in (begin, end))
-    return (top, bottom, left, right), value
+    return (top, bottom, left, right), value, (begin[1], end[1])
 
 
 def _window(axes: list[Along], is_ceil: bool) -> Window:

@@ -25,35 +25,35 @@ Sides = tuple[int, int, int, int]
 # -------------------------------------------------------------------------------------------- pads
 
 
-def _padded(o: Operands, shape: Shape) -> tuple[Shape, Sides]:
-    """The image [1, h, w, c] and its padding; a sequence [1, n, c] is one row."""
+def _padded(o: Operands, shape: Shape) -> tuple[Shape, Sides, tuple[int, int]]:
+    """The image [1, h, w, c], its padding and that of channels; a sequence [1, n, c] is one row."""
     table, image = o.integers(1), shape
     if len(shape) == 3:  # of a 1-D convolution, before its ExpandDims
         table, image = [*table[:2], 0, 0, *table[2:]], (1, *shape)
     is_image = len(image) == 4 and image[0] == 1 and 0 not in image
-    if not is_image or len(table) != 8 or any(table[:2] + table[6:]):
+    if not is_image or len(table) != 8 or any(table[:2]):
         raise UnsupportedError(
-            f"{o.where} pads {shape} by {table}; supported are height and width of [1,h,w,c], and "
-            "the sequence of [1,n,c]"
+            f"{o.where} pads {shape} by {table}; supported are height, width and channels of "
+            "[1,h,w,c], and [1,n,c]"
         )
-    top, bottom, left, right = table[2:6]
-    check_padding(o, table[2:6])
-    return image, (top, bottom, left, right)
+    top, bottom, left, right, first, last = table[2:]
+    check_padding(o, table[2:])
+    return image, (top, bottom, left, right), (first, last)
 
 
 def _pad(o: Operands) -> None:
     """PAD with 0, PADV2 with a value."""
-    image, sides = _padded(o, o.shape())
+    image, sides, channels = _padded(o, o.shape())
     value = o.number(2) if o.has(2) else 0.0
     x = o.x() if image == o.shape() else o.view(o.x(), image)
-    o.emit(FloatPad(sides, value), x)
+    o.emit(FloatPad(sides, value, channels), x)
 
 
 def _write_pad(w: TfliteWriter, node: Node) -> None:
     """PAD with the zero point, else PADV2."""
     op = node.op
     assert isinstance(op, Pad)
-    w.pad(node.inputs[0], node.outputs[0], op.padding, op.value)
+    w.pad(node.inputs[0], node.outputs[0], op.padding, op.value, op.channels)
 
 
 # ------------------------------------------------------------------------------------------- joins

@@ -219,10 +219,12 @@ class TfliteWriter:
         self.pad(x, y, padding, value)
         return y
 
-    def pad(self, x: str, y: str, padding: Padding, value: int) -> None:
+    def pad(
+        self, x: str, y: str, padding: Padding, value: int, channels: tuple[int, int] = (0, 0)
+    ) -> None:
         """PAD with the zero point, or PADV2 with another value."""
         kind = self.type(x)
-        table = np.array([(0, 0), padding[:2], padding[2:], (0, 0)], np.int32)
+        table = np.array([(0, 0), padding[:2], padding[2:], channels], np.int32)
         widths = self.helper(f"{y}/paddings", table)
         if value == kind.zero_point:
             self.operator("PAD", [x, widths], y, Table("PadOptions"))
