@@ -304,6 +304,18 @@ REFUSALS = {
         UnsupportedError,
         r"averages over the axes \[3\]; supported are height and width",
     ),
+    "a part of another scale": (
+        one(
+            "SLICE",
+            (IMAGE, LIKE),
+            ((1, 4, 4, 1), {"scale": 0.7, "zero_point": 3}),
+            (np.array([0, 0, 0, 0], np.int32), {}),
+            (np.array([1, 4, 4, 1], np.int32), {}),
+            table="SliceOptions",
+        ),
+        ModelError,
+        "of a part must be quantized alike",
+    ),
     "a pad of the batch": (
         one(
             "PAD",

@@ -100,6 +100,18 @@ def test_an_image_is_resized_to_every_size_as_by_the_reference_kernel(
         assert_equals_reference(graph, content, [[int8(rng, (1, height, 9, 2))]])
 
 
+def test_parts_of_a_split_may_be_outputs_in_any_order(tmp_path_factory):
+    b, like = TfliteBuilder(), {"scale": 0.1, "zero_point": 3}
+    x = b.tensor("x", (1, 4, 5, 6), **like)
+    parts = [b.tensor(f"part{i}", (1, 4, 5, 2), **like) for i in range(3)]
+    axis = b.constant("axis", np.array(-1, np.int32))
+    b.operator("SPLIT", [axis, x], parts, table="SplitOptions", NumSplits=3)
+    content = b.content([x], [parts[2], parts[0]])
+    graph = load_bytes(tmp_path_factory, content)
+    assert (graph.outputs, len(graph.nodes)) == (("part2", "part0"), 2)
+    assert_equals_reference(graph, content, draw_inputs(graph, 1))
+
+
 def residual_block():
     """PAD, CONV_2D, RELU6, a second branch, ADD, RELU, MEAN, FULLY_CONNECTED, SOFTMAX."""
     rng = np.random.default_rng(3)
