@@ -14,7 +14,7 @@ from mcutrain.formats.onnx.read_float import read_onnx
 from mcutrain.ir.interpret import interpret
 from mcutrain.ops.slice import Slice
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
-from mcutrain.quant.float_shapes import FloatSlice
+from mcutrain.quant.float_shapes import FloatSlice, FloatTranspose
 from tests.formats.onnx_builder import QdqModel
 from tests.quant.networks import OnnxNetwork
 
@@ -144,6 +144,14 @@ def branches(net):
     return net.conv(net.op("Concat", a, b, axis=1), 8, 5)
 
 
+def shuffled_branches(net):
+    """Of ShuffleNet: the halves of channels that were shuffled."""
+    x = net.op("Reshape", net.conv("input", 4, 8), integers(net, [1, 2, 4, 6, 6]))
+    x = net.op("Transpose", x, perm=[0, 2, 1, 3, 4])
+    a, b = parts_of(net, net.op("Reshape", x, integers(net, [1, 8, 6, 6])), [4, 4], 1)
+    return net.op("Concat", net.conv(b, 4, 4), a, axis=1)
+
+
 def uneven_parts(net):
     a, b, c = parts_of(net, net.conv("input", 4, 7), [1, 4, 2], -3)
     return net.op("Concat", net.op("Sigmoid", c), net.op("Neg", a), net.op("Relu", b), axis=1)
@@ -171,6 +179,7 @@ NETWORKS = {
     shortcut: 1,
     focus: 4,
     branches: 2,
+    shuffled_branches: 2,
     uneven_parts: 3,
     last_of_a_sequence: 1,
     part_of_a_row: 1,
@@ -203,6 +212,12 @@ def test_a_part_that_is_made_in_steps_is_one_slice(make, tmp_path):
     samples = np.random.default_rng(0).normal(0, 1, (8, 6, 6, 4)).astype(np.float32)
     graph = model.quantize(samples).graph
     assert [type(n.op) for n in graph.nodes].count(Slice) == NETWORKS[make]
+
+
+def test_channels_that_several_parts_are_made_of_are_shuffled_once(tmp_path):
+    net = OnnxNetwork([1, 4, 6, 6])
+    graph = read_onnx(net.save(tmp_path / "model.onnx", shuffled_branches(net)))
+    assert [type(n.op) for n in graph.nodes].count(FloatTranspose) == 1
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ class Nodes(Mover):
         self.nodes: list[FloatNode] = []
         self.shapes: dict[str, Shape] = {}
         self.names = Names()
+        self._moved: dict[tuple[Any, ...], str] = {}
 
     def add(self, op: FloatOp, inputs: Sequence[str], stem: str) -> str:
         """Append a node. Its name is `stem`, its output's is like it."""
@@ -53,11 +54,14 @@ class Nodes(Mover):
         return output
 
     def move(self, x: str, op: FloatMove, stem: str) -> str:
-        """A view, or a transpose."""
+        """A view, or a transpose; made once for all who ask."""
         is_view = isinstance(op, FloatReshape)
         if isinstance(op, FloatReshape) and op.to == self.shapes[x]:
             return x
-        return self.add(op, (x,), f"{stem}/{'view' if is_view else 'transpose'}")
+        key = (x, type(op), *vars(op).values())
+        if key not in self._moved:
+            self._moved[key] = self.add(op, (x,), f"{stem}/{'view' if is_view else 'transpose'}")
+        return self._moved[key]
 
 
 @dataclass(frozen=True)
