@@ -149,11 +149,12 @@ def _show_modules(found: Selection) -> None:
 
 def _gains(found: Selection) -> str:
     """What is expected, and the proof."""
-    proof = (
-        "proved to be the largest possible by this analysis"
-        if found.optimal
-        else f"not proved to be the largest, which is at most {_amount(found.measure, found.bound)}"
-    )
+    proof = "proved to be the largest possible by this analysis"
+    if not found.optimal:
+        most = _amount(found.measure, found.bound)
+        proof = f"not proved to be the largest, which is at most {most}"
+    if not found.is_bound:
+        proof = "not proved to be the largest: sums of modules are more than the truth somewhere"
     if found.measure not in WITH_HEAD:
         return f"sum of {found.measure}: {found.gain:.4g}, {proof}"
     return (

@@ -148,7 +148,9 @@ class Choices:
             needed[depth, ()] = None
         for i in self._shares:
             for group in self._depths_alike((i,)):
-                needed |= dict.fromkeys((group[0], s) for s in self._combinations((i,), group[0]))
+                ends = {group[0]} if self.structure.module(i) is None else {group[0], group[-1]}
+                choices = self._combinations((i,), group[0])
+                needed |= dict.fromkeys(product(sorted(ends), choices))
         for pair in self.structure.related:
             depth = self._common_depth(pair)
             needed |= dict.fromkeys((depth, s) for s in self._tests(pair))
@@ -261,12 +263,20 @@ class Choices:
 
     def _least(self, depth: int, shares: Shares) -> Added:
         """What they add at least, whatever else is trained."""
-        parts = [self.book.added(depth, shares)]
         modules = [place for place, _ in shares if self.structure.module(place) is not None]
-        parts += [self._overlap(place).times(-1) for place in modules]
-        if modules:
-            parts.append(self.book.unnamed(depth, shares).times(-1))
-        return Added.total(parts)
+        if not modules:
+            return self.book.added(depth, shares)
+        less = [self.book.unnamed(depth, shares), *(self._overlap(place) for place in modules)]
+        ends = (depth, self._deepest_alike(tuple(i for i, _ in shares), depth))
+        added = Added.least([self.book.added(end, shares) for end in ends])
+        return Added.total([added, *(one.times(-1) for one in less)])
+
+    def _deepest_alike(self, unit: Unit, depth: int) -> int:
+        """The largest bias depth at which the unit should cost what it does at this one.
+
+        What lives across the steps of other modules is more where the gradient ends just there.
+        """
+        return next((g[-1] for g in self._depths_alike(unit) if depth in g), depth)
 
     def _may(self, place: int, depth: int) -> bool:
         """Whether a layer or module can be trained at this bias depth."""

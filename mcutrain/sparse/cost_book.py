@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,15 @@ class Added:
             memory,
             sum(part.state_bytes for part in parts),
             sum(part.instructions for part in parts),
+        )
+
+    @staticmethod
+    def least(parts: Sequence[Added]) -> Added:
+        """The smallest of each number."""
+        return Added(
+            np.min([part.memory for part in parts], axis=0),
+            min(part.state_bytes for part in parts),
+            min(part.instructions for part in parts),
         )
 
     def times(self, factor: int) -> Added:

@@ -97,6 +97,7 @@ class Selector:
             bias_gain=self.choices.gains.bias[best.depth],
             bound=bound,
             optimal=bound <= best.gain + self._least_gain and self._is_proof,
+            is_bound=self._is_proof,
             layers=self._layers(best),
             modules=self._modules(best),
             measured=measured,

@@ -58,6 +58,7 @@ class Selection(Shown):
     what keeps the gain from being larger. free: bytes or instructions left of each limit.
     solves, cuts: how often the solver ran, and how many schemes it proposed that did not fit.
     share: of the time of an elastic step, that keeps the mean step within the limit; None without.
+    is_bound: whether the sums that it is chosen by were at most the truth where that was looked at.
     """
 
     scheme: UpdateScheme
@@ -77,6 +78,7 @@ class Selection(Shown):
     solves: int
     cuts: int
     share: float | None = None
+    is_bound: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "free", MappingProxyType(dict(self.free)))
@@ -116,6 +118,7 @@ class Selection(Shown):
             "expected": self.expected,
             "bound": self.bound,
             "optimal": self.optimal,
+            "sums_are_bounds": self.is_bound,
             "bias_gain": self.bias_gain,
             "layers": [
                 {
