@@ -32,7 +32,8 @@ class Pet:
         depths = (given.bias_depth, self.biases)
         depth = None if None in depths else max(d for d in depths if d is not None)
         name = self.text if given.name == "head" else f"{self.text},{given.name}"
-        return replace(given, name=name, bias_depth=depth, modules=bool(self.specs))
+        modules = given.modules or bool(self.specs)
+        return replace(given, name=name, bias_depth=depth, modules=modules)
 
     def outline(self, graph: Graph) -> Graph:
         """The graph with modules of this size whose numbers mean nothing: for plans."""

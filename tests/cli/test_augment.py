@@ -202,6 +202,36 @@ def test_words_without_modules_are_schemes(run: Run, model: Path, pet: str, sche
     assert plans[0]["arena_bytes"] == plans[1]["arena_bytes"]
 
 
+def test_biases_are_trained_beside_the_modules_that_a_scheme_has(
+    run: Run, model: Path, images: Path
+) -> None:
+    """A word of --pet adds to the scheme; it takes nothing from it."""
+    run(
+        "augment",
+        model,
+        "--modules",
+        "adapter:2,at=last:2",
+        "--data",
+        images,
+        *FEW,
+        "-o",
+        "w.tflite",
+    )
+    for scheme in ("modules", "some.toml"):
+        Path("some.toml").write_text('[modules]\n"adapter@block8/add" = 1\n')
+        plans = [
+            run("plan", "w.tflite", *flags, "--json").json
+            for flags in (
+                ("--scheme", scheme),
+                ("--scheme", scheme, "--pet", "bias:2"),
+                ("--scheme", f"{scheme},bias:2") if scheme == "modules" else ("--scheme", scheme),
+            )
+        ]
+        assert plans[1]["state_bytes"] > plans[0]["state_bytes"]
+        if scheme == "modules":
+            assert plans[1]["state"] == plans[2]["state"]
+
+
 def test_a_plan_needs_no_samples_for_modules(run: Run, model: Path, images: Path) -> None:
     planned = run("plan", model, "--pet", "lora-fa:2", "--scheme", "bias:3", "--json").json
     run("augment", model, "--modules", "lora-fa:2", "--data", images, *FEW, "-o", "w.tflite")
