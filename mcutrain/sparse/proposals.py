@@ -22,6 +22,8 @@ MEAN = "mean"
 WEIGHT_FACTORS = (0.5, 2.0)
 """On the gains of weights against those of biases: layers overlap more or less than they add up."""
 FACTOR = ", weights × "
+ALONE = ", layers alone"
+"""Gains of modules overlap more than those of layers, so the best without any is tried, too."""
 USUAL_BITS = UpdateScheme().residual_bits
 
 
@@ -34,9 +36,15 @@ class Proposal:
 
 
 def readings(contributions: Contributions) -> dict[str, Gains]:
-    """By name, the most natural first: measures as they are, their mean, weights less or more."""
+    """By name, the most natural first: measures as they are, the first without modules, their mean,
+    weights less or more."""
     measures = dict(contributions.gains)
-    if len(measures) > 1:
+    first = next(iter(measures))
+    if measures[first].modules:
+        others = {n: measures[n] for n in measures if n != first}
+        alone = replace(measures[first], modules={})
+        measures = {first: measures[first], f"{first}{ALONE}": alone, **others}
+    if len(contributions.gains) > 1:
         measures[MEAN] = _mean(list(contributions.gains.values()))
     weighted = {
         f"{name}{FACTOR}{factor:g}": _weighted(measures[name], factor)

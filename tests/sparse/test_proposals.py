@@ -42,6 +42,18 @@ def test_the_mean_is_of_parts_of_the_largest_gain():
     assert found["a, weights × 0.5"].bias == one.bias
 
 
+def test_modules_are_proposed_beside_the_best_without_them():
+    one = Gains((0.0, 0.2), {0: {1.0: 0.4}}, {"gain@a": {0: 0.3}})
+    two = Gains((0.0, 3.0), {0: {1.0: 1.0}}, {"gain@a": {0: 1.5}})
+    made = replace(contributions(inverted(0), np.random.default_rng(0)), gains={"a": one, "b": two})
+    found = readings(made)
+    assert list(found)[:4] == ["a", "a, layers alone", "b", MEAN]
+    assert found["a"].modules["gain@a"] == {0: 0.3}
+    assert (found["a, layers alone"].modules, found["a, layers alone"].bias) == ({}, one.bias)
+    assert found[MEAN].modules["gain@a"][0] == pytest.approx((0.3 / 0.4 + 0.5) / 2)
+    assert found["b, weights × 2"].modules["gain@a"] == {0: 3.0}
+
+
 def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
     graph, made, costs = problem
     least = Selector(graph, made, costs).costs.plan
