@@ -109,8 +109,9 @@ def product_gains(
     products: as InnerProducts.of has them. names: layer → weight and bias. shares: layer → share →
     how many groups of channels it has. base: weights add to the biases of their layer and those
     behind it, and at least to the last `base`: over fewer, late layers would get the credit for
-    what the biases before them can do. Modules add to the biases of the layer that they stand at,
-    and of those behind it, likewise.
+    what the biases before them can do. Modules add to all biases: over fewer, each of many gets the
+    credit for the same (mcunet-5fps, 75,084 bytes, CIFAR-10, three seeds: what is selected among
+    layers and modules learns 77.4 % over few biases, 79.2 % over all).
     """
     behind: list[Array] = []
     for layer in sorted(names, reverse=True):
@@ -126,10 +127,9 @@ def product_gains(
         }
     of_modules: dict[str, dict[int, float]] = {}
     for module in modules:
-        depth = max(len(names) - module.anchor, base)
-        own = behind[depth - 1] + sum(products[name][-1] for name in module.biases)
+        own = behind[-1] + sum(products[name][-1] for name in module.biases)
         of_modules[module.name] = {
-            count: measure(own + part) - by_depth[depth]
+            count: measure(own + part) - by_depth[-1]
             for count, part in zip(module.counts, products[module.name], strict=True)
         }
     return Gains(by_depth, weights, of_modules)

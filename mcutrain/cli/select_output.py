@@ -147,8 +147,8 @@ def _show_modules(found: Selection) -> None:
     show_table(("module", "channels", "gain", "state bytes"), rows, left=1)
     if found.measure not in WITH_HEAD:
         say(
-            "mcutrain: note: gains by gradient overlap where there are modules, and are less than "
-            "their sum; --finalists 4 trains this choice and the best one of layers alone"
+            "mcutrain: note: gains of modules overlap, and are less than their sum; "
+            "--finalists 4 trains this choice and the best one of layers alone"
         )
 
 

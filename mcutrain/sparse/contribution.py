@@ -52,8 +52,8 @@ class Gains:
     bias: [k] is gained by the last k biases over the head alone, k = 0 … layers, [0] is 0.
     weights: layer → share → gained by that share of its weights over the biases of it and all
     layers behind it, or over more biases.
-    modules: name → how many of its hidden channels, 0 if it has none → gained by the module over
-    the same biases as the layer that it stands at.
+    modules: name → how many of its hidden channels, 0 if it has none → gained by the module, by
+    training over the biases of the layer that it stands at, by gradient over all.
     """
 
     bias: tuple[float, ...]

@@ -354,7 +354,7 @@ def test_modules_are_selected_and_the_others_are_left_out(
 ) -> None:
     kinds = "adapter:4,at=last:2,lora-fa:4,at=last:2,gain,at=last:2"
     run("augment", model, "--modules", kinds, "--data", images, *FEW, "-o", "all.tflite")
-    few = ("--samples", 40, "--test-samples", 20, "--lr", 0.02)
+    few = ("--samples", 40, "--test-samples", 20, "--lr", 0.0005)
     run("analyze", "all.tflite", "--data", images, *few, "--by", "gradient", "-o", "a.json")
     tried = json.loads(Path("a.json").read_text())["gains"]["learnable"]["modules"]
     assert set(tried["adapter@block8/add"]) == {"1", "2", "4"}
