@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from mcutrain import pipeline
+from mcutrain.analysis.candidates import bias_candidate, module_candidate
+from mcutrain.analysis.front import cut_at
 from mcutrain.analysis.gradient import by_gradient, parameter_moments, per_channel
 from mcutrain.analysis.module_parts import module_parts
 from mcutrain.analysis.problem import Problem
-from mcutrain.analysis.training import by_training
+from mcutrain.analysis.progress import Times
+from mcutrain.analysis.training import _Analysis, by_training
 from mcutrain.analysis.workers import Execution
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import UpdateScheme
@@ -24,7 +27,7 @@ from tests.analysis.test_gradient import SETTINGS as GRADIENT
 from tests.analysis.test_training import accuracy
 from tests.autodiff.measure import cosine, float_derivatives
 from tests.modules.graphs import augmented, even_network
-from tests.simulation.networks import residual_network
+from tests.simulation.networks import Network, residual_network, same
 
 KINDS = "gain,adapter:4,lora-fa:4,lite:3"
 LEAST_COSINE = 0.99
@@ -51,6 +54,8 @@ def test_parts_are_what_has_a_gradient_before_anything_is_learnt() -> None:
         zero = data[..., part.first :] - (64 if kind == "gain" else 0)
         assert not zero.any()
         assert part.counts == ((0,) if kind == "gain" else (1, 2) if kind == "lite" else (1, 2, 4))
+        last = list(whole_modules(graph)[name].parts.values())[-1]
+        assert part.biases == ((last.bias,) if kind in ("adapter", "lite") else ())
         groups = part.groups(graph)[name]
         assert np.concatenate(groups).tolist() == list(range(zero.shape[-1]))
         assert [sum(map(len, groups[: i + 1])) for i in range(len(groups))] == [
@@ -135,6 +140,22 @@ def test_gains_by_training_are_differences_of_accuracies(tmp_path: Path) -> None
         assert plain.gain(measure).bias == found.gain(measure).bias
         assert plain.gain(measure).weights == found.gain(measure).weights
     assert found.settings["seconds"]["wall"] > 0
+
+
+def test_the_front_ends_before_what_a_lite_residual_reads() -> None:
+    """It stands beside the end of a block that no addition skips, and reads what the block does."""
+    net = Network((8, 8, 3), 1)
+    y = net.conv(net.conv(net.x, 6, same(3, 2), relu=True), 6)
+    y = net.conv(net.depthwise(net.conv(y, 8, relu=True), same(3, 2), relu=True), 6)
+    graph = augmented(net.graph(net.conv(net.mean(y), 3)), "lite:3").graph
+    analysis = _Analysis(of_three_classes(graph), SETTINGS, lambda _: None, Times())
+    (module,) = analysis.modules
+    candidate = module_candidate(len(analysis.problem.layers), module, module.counts[-1])
+    plain, (place,) = without_modules(analysis.problem.trunk(0))
+    assert place.reads != plain.nodes[-3].inputs[0]
+    assert analysis._position(candidate) == cut_at(plain, place.reads).position
+    alone = bias_candidate(candidate.bias_depth)
+    assert analysis._position(alone) > analysis._position(candidate)
 
 
 def test_a_lite_residual_is_trained_from_the_input_of_its_block() -> None:
