@@ -177,7 +177,7 @@ def selected(graph: Graph, analysis: Path, limit: int) -> str:
     contributions = read_contributions(analysis, graph).smoothed()
     new = replace_head(graph, find_head(graph).node, CLASSES, 0)
     found = Selector(new, contributions, cost_model(new)).select(Limits(limit))
-    path = analysis.with_name(f"selected-{limit}.toml")
+    path = analysis.with_name(f"{analysis.stem}-selected-{limit}.toml")
     path.write_text(found.scheme.to_toml(), encoding="utf-8")
     return str(path)
 
