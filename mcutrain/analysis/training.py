@@ -31,7 +31,7 @@ from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import arrange, find_head
 from mcutrain.sparse.contribution import Contributions, Gains
-from mcutrain.sparse.leaving_out import trained_modules_only, without_modules
+from mcutrain.sparse.leaving_out import ModulePlace, trained_modules_only, without_modules
 
 MEASURES = ("accuracy", "probability", "loss")
 BEST_LAYERS = 6
@@ -107,6 +107,8 @@ def base_depth(bias: Sequence[float]) -> int:
 
 
 Values = dict[Candidate, dict[str, float]]
+Modules = tuple[tuple[str, int], ...]
+"""As Candidate has them."""
 
 
 @dataclass
@@ -127,7 +129,11 @@ class _Analysis:
     @cached_property
     def _plain(self) -> Graph:
         """The network without modules that have learnt nothing."""
-        return without_modules(self._trunk(self.settings.seed))[0]
+        return self._without_modules[0]
+
+    @cached_property
+    def _without_modules(self) -> tuple[Graph, tuple[ModulePlace, ...]]:
+        return without_modules(self._trunk(self.settings.seed))
 
     @cached_property
     def modules(self) -> tuple[ModuleParts, ...]:
@@ -136,8 +142,7 @@ class _Analysis:
     @cached_property
     def _read_by(self) -> dict[str, str]:
         """By module the tensor that it reads."""
-        places = without_modules(self._trunk(self.settings.seed))[1]
-        return {place.module.name: place.reads for place in places}
+        return {place.module.name: place.reads for place in self._without_modules[1]}
 
     @cached_property
     def activations(self) -> tuple[Activations, Activations]:
@@ -262,12 +267,12 @@ class _Analysis:
     def _key(self, candidate: Candidate, seed: int) -> str:
         """A hash of all that the result depends on."""
         scheme = candidate.scheme()
-        trunk = trained_modules_only(self._trunk(seed), scheme)
+        trunk, trunk_digest = self._trained_trunk(seed, candidate)
         order, updates = arrange(scheme, trunk)
         parts = (
             RESULTS,
             version("mcutrain"),
-            self._digest(trunk),
+            trunk_digest,
             self._data_digest,
             self.settings.head_epochs,
             self._trial_settings(seed),
@@ -285,14 +290,16 @@ class _Analysis:
         return {}
 
     @cached_property
-    def _known_digests(self) -> dict[int, tuple[Graph, str]]:
+    def _trained_trunks(self) -> dict[tuple[int, Modules], tuple[Graph, str]]:
         return {}
 
-    def _digest(self, trunk: Graph) -> str:
-        """Of a graph; of one that is seen again it is known."""
-        if id(trunk) not in self._known_digests:
-            self._known_digests[id(trunk)] = trunk, graph_digest(trunk)
-        return self._known_digests[id(trunk)][1]
+    def _trained_trunk(self, seed: int, candidate: Candidate) -> tuple[Graph, str]:
+        """The network with the candidate's modules alone, and its digest."""
+        key = seed, candidate.modules
+        if key not in self._trained_trunks:
+            graph = trained_modules_only(self._trunk(seed), candidate.scheme())
+            self._trained_trunks[key] = graph, graph_digest(graph)
+        return self._trained_trunks[key]
 
     def _trunk(self, seed: int) -> Graph:
         if seed not in self._trunks:

@@ -194,8 +194,8 @@ def prepare(
         chosen = replace(chosen, qas=False)
     if classes is not None:
         graph = replace_head(graph, find_head(graph).node, classes, head_seed)
-    without = left_out(graph, chosen)
-    graph = trained_modules_only(graph, chosen)
+    given, graph = graph, trained_modules_only(graph, chosen)
+    without = left_out(given, graph)
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
     if swap and chosen.modules and added_columns(graph):

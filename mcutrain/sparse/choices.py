@@ -175,12 +175,10 @@ class Choices:
 
     def _cost_units(self) -> None:
         """Every combination within the units of several layers; too large ones fall apart."""
-        units: list[Unit] = []
         for unit in self.units:
             count = int(np.prod([1 + len(self._shares[i]) for i in unit], dtype=np.int64))
             if count > MOST_COMBINATIONS:
                 self.exact = False
-            units.append(unit)
             if len(unit) == 1 or count > MOST_COMBINATIONS:
                 continue
             for group in self._depths_alike(unit):

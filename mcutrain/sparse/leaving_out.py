@@ -74,10 +74,10 @@ def without_modules(graph: Graph) -> tuple[Graph, tuple[ModulePlace, ...]]:
     return work.result(), work.places
 
 
-def left_out(graph: Graph, scheme: UpdateScheme) -> tuple[str, ...]:
-    """The names of the modules that the scheme leaves out, in execution order."""
-    left = whole_modules(trained_modules_only(graph, scheme))
-    return tuple(name for name in whole_modules(graph) if name not in left)
+def left_out(graph: Graph, left: Graph) -> tuple[str, ...]:
+    """The names of the modules that are only in the first of two graphs, in execution order."""
+    kept = whole_modules(left)
+    return tuple(name for name in whole_modules(graph) if name not in kept)
 
 
 def without_dead(graph: Graph) -> Graph:

@@ -60,7 +60,7 @@ def test_one_module_alone_is_as_if_no_other_had_been(text: str) -> None:
         own = {p for layer in module.parts.values() for p in (layer.weight, layer.bias)}
         head = set(resolve(parse_scheme("head"), plain))
         assert trained - head <= own | hosts
-        assert left_out(graph, of({name: 0})) == tuple(
+        assert left_out(graph, found) == tuple(
             other for other in whole_modules(graph) if other != name
         )
 

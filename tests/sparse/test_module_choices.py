@@ -130,7 +130,6 @@ def test_selection_is_as_good_as_trying_every_scheme(text: str, on_board: bool) 
         for taken in product((False, True), repeat=len(may)):
             shares = tuple((i, 1.0) for i, is_taken in zip(may, taken, strict=True) if is_taken)
             every.append((depth, shares, bits))
-    every = [e for e in every if _is_trainable(costs, structure, *e)]
     needs = [costs.plan(structure.scheme(*e)) for e in every]
     with_modules = 0
     for _ in range(12):
@@ -149,12 +148,6 @@ def test_selection_is_as_good_as_trying_every_scheme(text: str, on_board: bool) 
         _check_parts(selection, found)
         with_modules += bool(selection.modules)
     assert with_modules > 3
-
-
-def _is_trainable(
-    costs: CostModel, structure: Structure, depth: int, shares: object, bits: int
-) -> bool:
-    return depth <= structure.count
 
 
 def gain_of(
