@@ -17,14 +17,14 @@ from mcutrain.errors import AnalysisError, PlanError
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse.binding import binding_constraint
 from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.contribution import Contributions
+from mcutrain.sparse.contribution import Contributions, Gains
 from mcutrain.sparse.cost import BuildFunction, CostModel, Limits, Needs
 from mcutrain.sparse.cost_book import Progress
 from mcutrain.sparse.resolution import with_importance
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.search import BestFirst, Contender
 from mcutrain.sparse.selection import LayerChoice, ModuleChoice, Next, Selection, changes
-from mcutrain.sparse.units import kept_channels
+from mcutrain.sparse.units import Structure, kept_channels
 
 MOST_CUTS = 200
 """Schemes that are planned in vain before the limit is lowered and the optimum is given up."""
@@ -75,6 +75,7 @@ class Selector:
                 f"the analysis has {len(contributions.layers)} layers, the model "
                 f"{self.structure.count}; analyse this model"
             )
+        _check_modules(gains, self.structure)
         self._solves = self._cuts = 0
 
     def select(self, limits: Limits, with_next: bool = True) -> Selection:
@@ -257,6 +258,18 @@ class Selector:
         return PlanError(
             f"nothing can be trained: the head alone needs {' and '.join(over)}{where}"
         )
+
+
+def _check_modules(gains: Gains, structure: Structure) -> None:
+    """Raise AnalysisError for gains of modules that the model does not have so large."""
+    channels = {module.name: module.channels for module in structure.modules}
+    for name, by_count in gains.modules.items():
+        if name not in channels or max(by_count, default=0) > channels[name]:
+            raise AnalysisError(
+                f"the analysis has the module {name!r} of {max(by_count, default=0)} channels, the "
+                f"model {f'one of {channels[name]}' if name in channels else 'none of that name'}; "
+                "analyse this model"
+            )
 
 
 def _part(progress: Progress, part: int, count: int) -> Progress:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mcutrain.cost.schemes import cost_model, scheme_cost
+from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.choices import Choices
@@ -204,3 +205,21 @@ def test_smaller_modules_are_chosen_where_memory_is_short() -> None:
     grown = Selector(graph, found, costs).select(Limits(large - 1)).next
     assert grown is not None
     assert grown.changes[-1] == f"{name} of 2 channels instead of 1"
+
+
+@pytest.mark.parametrize(
+    ("modules", "says"),
+    [
+        ({"adapter@elsewhere": {2: 1.0}}, "of 2 channels, the model none of that name; analyse"),
+        ({"adapter@node4": {1: 1.0, 3: 1.0}}, "of 3 channels, the model one of 2; analyse this"),
+    ],
+)
+def test_gains_of_other_modules_are_refused(
+    modules: dict[str, dict[int, float]], says: str
+) -> None:
+    """They were silently not chosen."""
+    graph, costs = device("adapter:2", True)
+    found = analysis_of(graph, np.random.default_rng(0), (1.0,), {4: 1.0})
+    gains = Gains(found.gain().bias, found.gain().weights, modules)
+    with pytest.raises(AnalysisError, match=says):
+        Selector(graph, replace(found, gains={"accuracy": gains}), costs)
