@@ -2,21 +2,20 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from mcutrain.formats import load, read_float
-from mcutrain.formats.onnx.write import write_onnx
-from mcutrain.formats.tflite.write import write_tflite
-from mcutrain.ir.difference import difference
+from mcutrain.formats import load
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.resize import Resize
-from mcutrain.oracle.tflite import as_installed, tflite_outputs
 from mcutrain.trained import export
-from tests.formats.oracle import ROUNDS_ONCE, needs_interpreter
+from tests.formats.oracle import needs_interpreter
 from tests.quant.networks import grouped_pyramid
-from tests.trained.test_trained import run
-from tests.trained.training import train
+from tests.trained.int8_files import (
+    assert_interpreter_agrees,
+    assert_onnx_holds,
+    assert_trained_files_hold,
+    int8_file,
+)
 
 SCHEMES = {
     "full": {},
@@ -28,31 +27,22 @@ SCHEMES = {
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The network in int8."""
-    folder = tmp_path_factory.mktemp("grouped")
-    model = read_float(grouped_pyramid(folder / "float.onnx"))
-    x = np.random.default_rng(0).uniform(-2, 2, (16, *model.network.input_shape[1:]))
-    write_tflite(model.quantize(x).graph, folder / "int8.tflite")
-    return folder / "int8.tflite"
+    return int8_file(grouped_pyramid, tmp_path_factory.mktemp("grouped"))
 
 
 def test_both_formats_hold_the_network_bit_for_bit(source: Path, tmp_path: Path) -> None:
     graph = load(source)
     kinds = [type(node.op) for node in graph.nodes]
     assert (kinds.count(GroupedConv2D), kinds.count(Resize)) == (3, 2)
-    assert write_onnx(graph, tmp_path / "int8.onnx") == ""
-    assert difference(graph, load(tmp_path / "int8.onnx")) == ""
+    assert_onnx_holds(graph, tmp_path)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_trained_files_compute_the_bits_of_the_device(
     source: Path, scheme: str, tmp_path: Path
 ) -> None:
+    trained = assert_trained_files_hold(source, scheme, tmp_path, **SCHEMES[scheme])
     original = load(source)
-    trained = train(original, scheme, **SCHEMES[scheme])
-    for name in ("trained.tflite", "trained.onnx"):
-        done = export(source, original, trained.graph, tmp_path / name)
-        assert not done.other_bits
-        assert np.array_equal(run(load(tmp_path / name), trained.x), trained.outputs)
     changed = set(export(source, original, trained.graph, tmp_path / "again.tflite").changed)
     weights = [n.inputs[1] for n in original.nodes if isinstance(n.op, GroupedConv2D)]
     assert changed.issuperset(weights[1:] if scheme == "last:3" else weights)
@@ -61,9 +51,4 @@ def test_trained_files_compute_the_bits_of_the_device(
 @pytest.mark.oracle
 @needs_interpreter
 def test_the_interpreter_computes_the_bits_of_the_device(source: Path, tmp_path: Path) -> None:
-    trained = train(load(source), "full")
-    path = tmp_path / "trained.tflite"
-    export(source, load(source), trained.graph, path)
-    graph = load(path)
-    expected = trained.outputs if ROUNDS_ONCE else run(as_installed(graph), trained.x)
-    assert np.array_equal(tflite_outputs(path, trained.x, graph), expected)
+    assert_interpreter_agrees(source, tmp_path)
