@@ -1,4 +1,4 @@
-"""Softmax over the last axis in integers, as TFLite's reference kernel computes it."""
+"""Softmax over the last axis in integers, as TFLite's reference kernel computes it; its gradient."""
 
 from __future__ import annotations
 
@@ -11,13 +11,31 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import NULL, Bound, KernelCall, Op, Param, Rows, inputs, outputs, rows_apart
+from mcutrain.ir.op import (
+    NULL,
+    Bound,
+    Emit,
+    Gradient,
+    KernelCall,
+    Op,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+    rows_apart,
+)
+from mcutrain.ops.bounds import gradient_sums
+from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 
 INTEGER_BITS = 5  # of the scaled differences: exp(-32) is below the output's resolution
 SUM_INTEGER_BITS = 12
 LARGEST_LEFT_SHIFT = 31
+PROBABILITY_ONE = 256
+"""In units of the output."""
+LARGEST_PROBABILITY = 255
+"""That int8 holds, from -128 on."""
 
 # exp(-2**k) for k = -2 … 4 in Q0.31 (gemmlowp, exp_on_negative_values).
 EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
@@ -145,6 +163,19 @@ class Softmax(Op):
         y = _rounding_shift(_high_mul(exponentials, mantissa), bits + 31 - 8)
         return (np.clip(y - 128, -128, 127).astype(np.int8),)
 
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Of a softmax inside the network (attention); one behind the head belongs to the loss."""
+        x = inputs[0]
+        if not emit.wants(x):
+            return (None,) * len(inputs)
+        factor = self.mult_q31 * 2.0 ** (self.left_shift - 31 - (31 - INTEGER_BITS))
+        scale = dy.scale * factor / PROBABILITY_ONE
+        stage = OutputStage((scale,), False, emit.gradient_dtype, emit.salt())
+        dx = emit.gradient(SoftmaxGradInput(stage, x.type.shape), dy, y.name)
+        return (dx, *(None for _ in inputs[1:]))
+
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
         """Each position by itself."""
         return rows_apart(types, results, "rows")
@@ -167,3 +198,45 @@ class Softmax(Op):
     def is_probability(self) -> bool:
         """Always: the loss takes the logits."""
         return True
+
+
+@dataclass(frozen=True)
+class SoftmaxGradInput(GradientOp):
+    """dx[i] = q[i] * (sum(q) * dy[i] - sum(q * dy)) of each row, q = y + 128.
+
+    y is what the softmax gave, in 1 / 256; its rounded probabilities need not add up to 256, so
+    that their own sum stands for 1: a number added to a whole row of dy changes nothing.
+    dy, y, dx: [..., classes]
+    """
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Both sums of a row are known before its first element is written."""
+        return {0: (1,)}
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """A probability times the difference of two sums over the row."""
+        dy = inputs[1]
+        classes = self.shape[-1]
+        what = f"products of probabilities and sums of {classes:,} gradients"
+        factor = 2 * LARGEST_PROBABILITY**2
+        return gradient_sums(dy, classes - 1, factor, what, "attend to fewer positions")
+
+    def with_wide_sums(self) -> Op | None:
+        """Of long rows."""
+        return replace(self, wide=True)
+
+    def sums(self, dy: Array, *rest: Array) -> Array:
+        """Row by row."""
+        gradients = dy.reshape(self.shape).astype(np.int64)
+        q = rest[0].reshape(self.shape).astype(np.int64) - np.iinfo(np.int8).min
+        total, weighted = (v.sum(axis=-1, keepdims=True) for v in (q, q * gradients))
+        sums: Array = q * (total * gradients - weighted)
+        return sums
+
+    def call(self, types: Sequence[TensorType]) -> KernelCall:
+        """mct_softmax_grad_input_<dy>: scratch holds one row."""
+        dy, classes = types[1], self.shape[-1]
+        params = (Param("rows", dy.elements // classes), Param("classes", classes))
+        name = f"mct_softmax_grad_input_{SUFFIX[dy.dtype]}"
+        return KernelCall("softmax", name, params, (), classes * ACC_BYTES[dy.dtype])

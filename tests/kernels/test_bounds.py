@@ -32,7 +32,7 @@ from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.mul import Mul, MulGradInput
 from mcutrain.ops.pooling import AveragePool2D, AveragePool2DGradInput, MaxPool2DGradInput, Mean
 from mcutrain.ops.rescale import Rescale
-from mcutrain.ops.softmax import Softmax
+from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import EXPONENT, STEP, BiasGradient, OutputStage, UpdateRule
 from mcutrain.simulation.build import SANITIZE
@@ -141,6 +141,14 @@ def gate_gradient(size: int, sign: int) -> Sample:
     return backward(lambda s: MulGradInput(s, (1, 1, 1, 1), zero_point), other[0].shape, 1, other)
 
 
+def attention_gradient(size: int, sign: int) -> Sample:
+    """The first gradient unlike all others, of probabilities that are all as large as can be."""
+    shape = (1, 1, 1, size)
+    found = backward(lambda s: SoftmaxGradInput(s, shape), shape, -sign, constant(shape, 127))
+    found.inputs[1][..., 0] = 127 * sign
+    return found
+
+
 def mean(size: int, sign: int) -> Sample:
     value, zero_point = difference(sign)
     mult, shift = quantize_multiplier(1 / size)
@@ -208,6 +216,7 @@ LIMITS = (
     Limit("depthwise_weight", weight_gradient(depthwise_weight, False), 66_311, splits=True),
     Limit("depthwise_weight_sum", weight_gradient(depthwise_weight, True), 66_311, splits=True),
     Limit("mul_channels", gate_gradient, 66_311, splits=True),
+    Limit("softmax_input", attention_gradient, 131, splits=True),
     Limit("conv_2d_input", conv_input, 132_104),
     Limit("depthwise_input", depthwise_input, 132_104),
     Limit("mean", mean, 8_421_504),

@@ -53,7 +53,7 @@ from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
 from mcutrain.ops.scale_sums import ScaleSums
 from mcutrain.ops.select_channels import SelectChannels
 from mcutrain.ops.slice import Part, Slice, SliceGradInput
-from mcutrain.ops.softmax import Softmax
+from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import (
@@ -582,6 +582,12 @@ def mul_grad_input(s: Source) -> Sample:
     return backward(s, x, y, lambda st: MulGradInput(st, x, zero_point), tensor(s, other))
 
 
+def softmax_grad_input(s: Source) -> Sample:
+    """Of any int8, though probabilities add up to less."""
+    shape = (1, s.integer(1, 3), s.integer(1, 4), channels(s))
+    return backward(s, shape, shape, lambda st: SoftmaxGradInput(st, shape), tensor(s, shape))
+
+
 def concatenation_grad_input(s: Source) -> Sample:
     axis, shapes = parts(s)
     (y,) = Concatenation(axis).infer(*map(TensorType, shapes))
@@ -803,6 +809,7 @@ CASES = (
     Case("lookup_grad_input", lookup_grad_input),
     Case("mul", mul),
     Case("mul_grad_input", mul_grad_input),
+    Case("softmax_grad_input", softmax_grad_input),
     Case("add_channels", add_channels),
     Case("add_channels_grad_input", add_channels_grad_input),
     Case("concatenation", concatenation),
@@ -837,4 +844,5 @@ CASES = (
     Case("grouped_conv_2d_wide", widened(grouped_conv_2d)),
     Case("grouped_conv_2d_weight_wide", widened(grouped_weight)),
     Case("mul_grad_channels_wide", widened(mul_grad_input)),
+    Case("softmax_grad_input_wide", widened(softmax_grad_input)),
 )

@@ -9,6 +9,7 @@
 #ifndef MCT_SOFTMAX_H
 #define MCT_SOFTMAX_H
 
+#include "mct_gradient.h"
 #include "mct_types.h"
 
 #ifdef __cplusplus
@@ -24,6 +25,32 @@ typedef struct {
 
 void mct_softmax_s8(const mct_softmax_s8_params *p, const int8_t *x, const mct_exponent *x_exponent,
                     int8_t *y);
+
+/* dx = stage(q * (sum(q) * dy - sum(q * dy))) of each row, q = y + 128; y is what mct_softmax_s8 gave.
+ *
+ * dy, y, dx: [rows][classes], dx may be dy   mask: a bit per element of dx, or NULL
+ * scratch: `classes` terms (int32, s16: int64). 2 * 127 * 255^2 * (classes - 1) must be below 2^31
+ * for s8, which is 131 classes; wide_s8 computes in int64 and then saturates. */
+typedef struct {
+    int32_t rows, classes;
+    mct_gradient_stage stage;
+} mct_softmax_grad_input_s8_params;
+typedef mct_softmax_grad_input_s8_params mct_softmax_grad_input_wide_s8_params;
+typedef mct_softmax_grad_input_s8_params mct_softmax_grad_input_s16_params;
+
+void mct_softmax_grad_input_s8(const mct_softmax_grad_input_s8_params *p, const mct_step *step,
+                               const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *y,
+                               const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
+                               int32_t *scratch);
+void mct_softmax_grad_input_wide_s8(const mct_softmax_grad_input_wide_s8_params *p,
+                                    const mct_step *step, const int8_t *dy,
+                                    const mct_exponent *dy_exponent, const int8_t *y,
+                                    const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
+                                    int64_t *scratch);
+void mct_softmax_grad_input_s16(const mct_softmax_grad_input_s16_params *p, const mct_step *step,
+                                const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *y,
+                                const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
+                                int64_t *scratch);
 
 #ifdef __cplusplus
 }

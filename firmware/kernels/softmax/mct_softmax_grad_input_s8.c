@@ -1,0 +1,4 @@
+#include "mct_grad_s8.h"
+#include "mct_softmax.h"
+
+#include "mct_softmax_grad_input_body.h"
