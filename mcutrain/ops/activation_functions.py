@@ -24,6 +24,9 @@ STORED = np.arange(-128, 128)
 """The integers that a table has an entry for, in its order."""
 HIGHER_BITS = 7  # by which HARD_SWISH shifts its input up, to fill 16 bits
 Q15 = 1 << 15
+ROOT_2_BY_PI = math.sqrt(2.0 / math.pi)
+CUBIC = 0.044715
+"""Both of the GELU with a tanh (Hendrycks and Gimpel, arXiv 1606.08415, section 2)."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,35 @@ def _normal(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
+def _gelu_tanh(x: float) -> float:
+    return 0.5 * x * (1.0 + math.tanh(ROOT_2_BY_PI * (x + CUBIC * x**3)))
+
+
+def _gelu_tanh_derivative(x: float) -> float:
+    share = math.tanh(ROOT_2_BY_PI * (x + CUBIC * x**3))
+    inner = ROOT_2_BY_PI * (1.0 + 3.0 * CUBIC * x * x)
+    return 0.5 * (1.0 + share) + 0.5 * x * (1.0 - share * share) * inner
+
+
+def _single_gelu_tanh(x: Array) -> Array:
+    """In the order of TFLite's GeluTransformApproximate."""
+    with np.errstate(all="ignore"):
+        inner = np.float32(ROOT_2_BY_PI) * (x + np.float32(CUBIC) * x * x * x)
+        share = np.tanh(inner.astype(np.float64)).astype(np.float32)
+        value: Array = np.float32(0.5) * x * (np.float32(1.0) + share)
+    return value
+
+
 ACTIVATIONS: Mapping[str, Activation] = {
     "elu": Activation(
         lambda x: x if x >= 0 else math.expm1(x), lambda x: 1.0 if x >= 0 else math.exp(x)
     ),
+    "erf": Activation(math.erf, lambda x: 2.0 / math.sqrt(math.pi) * math.exp(-x * x)),
     "gelu": Activation(
         lambda x: x * _normal(x),
         lambda x: _normal(x) + x * math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi),
     ),
+    "gelu_tanh": Activation(_gelu_tanh, _gelu_tanh_derivative, single=_single_gelu_tanh),
     "hard_sigmoid": Activation(_hard_sigmoid, lambda x: 1.0 / 6.0 if abs(x) < 3 else 0.0),
     "hard_swish": Activation(lambda x: x * _hard_sigmoid(x), _hard_swish_derivative),
     "logistic": Activation(
@@ -85,7 +109,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
     ),
     "tanh": Activation(math.tanh, lambda x: 1.0 - math.tanh(x) ** 2),
 }
-"""By name. hard_sigmoid and swish have no operator in TFLite; gelu is the exact one."""
+"""By name. erf, hard_sigmoid and swish have no operator in TFLite; gelu is the exact one."""
 
 
 def real_values(x: tuple[float, int]) -> Array:

@@ -1,4 +1,4 @@
-"""Softmax over the last axis in integers, as TFLite's reference kernel computes it; its gradient."""
+"""Softmax over the last axis in integers, as TFLite computes it, and its gradient."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
+from mcutrain.ops.activation_functions import CUBIC, ROOT_2_BY_PI
 from mcutrain.ops.add import Add
 from mcutrain.ops.add_channels import AddChannels
 from mcutrain.ops.lookup import lookup
@@ -197,9 +198,23 @@ def _gelu(x: Array) -> Array:
     return y
 
 
+def _erf(x: Array) -> Array:
+    values = np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size)
+    y: Array = values.astype(np.float32).reshape(x.shape)
+    return y
+
+
+def _gelu_tanh(x: Array) -> Array:
+    inner = np.float32(ROOT_2_BY_PI) * (x + np.float32(CUBIC) * x * x * x)
+    y: Array = np.float32(0.5) * x * (np.float32(1) + np.tanh(inner))
+    return y
+
+
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "elu": _elu,
+    "erf": _erf,
     "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
     "hard_swish": _hard_swish,
     "logistic": _logistic,
     "tanh": np.tanh,

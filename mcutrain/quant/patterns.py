@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcutrain.quant.float_affine import Affine
-from mcutrain.quant.float_elementwise import Clamp, FloatMul, Function
+from mcutrain.quant.float_elementwise import (
+    FUNCTIONS,
+    Clamp,
+    FloatAdd,
+    FloatLeakyRelu,
+    FloatMul,
+    Function,
+)
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 
-GATE_TOLERANCE = 1e-3  # relative; exporters round 1/6 differently
+Array = npt.NDArray[Any]
+
+PRODUCTS = ("gelu", "gelu_tanh", "hard_swish")
+"""Functions that exporters write as products, and that have an operator in both formats."""
+POINTS = np.linspace(-8.0, 8.0, 1025)
+"""Where functions are compared: beyond, these are 0 or x."""
+TOLERANCE = 1e-3  # of a function times 1; exporters round 1/6 and 1/sqrt(2) differently
+MOST_NODES = 16  # that a function is written as
 
 
 @dataclass(frozen=True)
@@ -24,37 +40,88 @@ class Edit:
 Rule = Callable[[FloatGraph, FloatNode], Edit | None]
 
 
-def hard_swish(graph: FloatGraph, node: FloatNode) -> Edit | None:
-    """x * relu6(x + 3) / 6, however it is written, is hard_swish times a factor."""
+def known_product(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """A product that follows from one tensor is one of PRODUCTS times a factor, however written.
+
+    x * relu6(x + 3) / 6, x * 0.5 * (1 + erf(x / sqrt(2))): told by the values.
+    """
     if not isinstance(node.op, FloatMul):
         return None
-    for x, gate in (node.inputs, node.inputs[::-1]):
-        factor = _gate_factor(graph, x, gate)
-        if factor is None:
-            continue
-        channels = graph.shapes[x][-1]
-        function = FloatNode(node.name, Function("hard_swish"), (x,), f"{node.output}/hard_swish")
-        rest = Affine(np.full(channels, factor), np.zeros(channels))
-        scaled = FloatNode(f"{node.name}/scale", rest, (function.output,), node.output)
-        return Edit({node.output: (function, scaled)})
+    for x in _ancestors(graph, node):
+        found = _factor_of(_Function(graph, x, {x: POINTS}).value(node.output))
+        if found is not None:
+            return _as_function(graph, node, x, *found)
     return None
 
 
-def _gate_factor(graph: FloatGraph, x: str, gate: str) -> float | None:
-    """k if the gate is k * relu6(x + 3) / 6; else None."""
-    outer, clamp, inner = 1.0, graph.producers.get(gate), None
-    if clamp is not None and isinstance(clamp.op, Affine):
-        if np.ptp(clamp.op.factor) or clamp.op.shift.any():
+def _as_function(graph: FloatGraph, node: FloatNode, x: str, name: str, factor: float) -> Edit:
+    channels = graph.shapes[x][-1]
+    function = FloatNode(node.name, Function(name), (x,), f"{node.output}/{name}")
+    rest = Affine(np.full(channels, factor), np.zeros(channels))
+    scaled = FloatNode(f"{node.name}/scale", rest, (function.output,), node.output)
+    return Edit({node.output: (function, scaled)})
+
+
+def _factor_of(values: Array | None) -> tuple[str, float] | None:
+    """Which of PRODUCTS, times what, has these values at POINTS; the nearest one."""
+    if values is None or not np.isfinite(values).all():
+        return None
+    errors = {}
+    for name in PRODUCTS:
+        expected = FUNCTIONS[name](POINTS)
+        factor = float(values @ expected / (expected @ expected))
+        if factor > 0:
+            errors[name] = float(np.abs(values - factor * expected).max()) / factor, factor
+    name = min(errors, key=lambda n: errors[n][0], default="")
+    return (name, errors[name][1]) if name and errors[name][0] < TOLERANCE else None
+
+
+def _ancestors(graph: FloatGraph, node: FloatNode) -> list[str]:
+    """Tensors from which the node may follow, element by element, the nearest first."""
+    found: list[str] = []
+    pending = list(node.inputs)
+    while pending and len(found) < MOST_NODES:
+        name = pending.pop(0)
+        if name in found:
+            continue
+        found.append(name)
+        producer = graph.producers.get(name)
+        if producer is not None and _is_elementwise(producer):
+            pending += producer.inputs
+    return found
+
+
+def _is_elementwise(node: FloatNode) -> bool:
+    """Whether it treats all elements alike."""
+    op = node.op
+    if isinstance(op, Affine):
+        return not (np.ptp(op.factor) or np.ptp(op.shift))
+    return isinstance(op, Function | Clamp | FloatLeakyRelu | FloatMul | FloatAdd)
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What tensors are as functions of the tensor x. known: values so far."""
+
+    graph: FloatGraph
+    x: str
+    known: dict[str, Array | None] = field(repr=False)
+
+    def value(self, name: str) -> Array | None:
+        """At POINTS; None if it does not follow from x alone, element by element."""
+        if name not in self.known:
+            self.known[name] = None
+            if len(self.known) <= MOST_NODES:
+                self.known[name] = self._computed(self.graph.producers.get(name))
+        return self.known[name]
+
+    def _computed(self, node: FloatNode | None) -> Array | None:
+        shapes = self.graph.shapes
+        if node is None or not _is_elementwise(node) or shapes[node.output] != shapes[self.x]:
             return None
-        outer, clamp = float(clamp.op.factor[0]), graph.producers.get(clamp.inputs[0])
-    if clamp is not None and isinstance(clamp.op, Clamp):
-        inner = graph.producers.get(clamp.inputs[0])
-    if clamp is None or inner is None or not isinstance(inner.op, Affine) or inner.inputs != (x,):
-        return None
-    if np.ptp(inner.op.factor) or np.ptp(inner.op.shift):
-        return None
-    low, high = clamp.op.limits
-    found = (inner.op.factor[0] * outer, inner.op.shift[0] * outer, low * outer, high * outer)
-    k = found[3]
-    same = np.allclose(found, (k / 6, k / 2, 0, k), rtol=GATE_TOLERANCE, atol=0)
-    return float(k) if same and k > 0 else None
+        values = [v for v in map(self.value, node.inputs) if v is not None]
+        if len(values) < len(node.inputs):
+            return None
+        if isinstance(node.op, Affine):
+            return values[0] * float(node.op.factor[0]) + float(node.op.shift[0])
+        return node.op.run(*values)

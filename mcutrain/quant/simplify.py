@@ -19,7 +19,7 @@ from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool, FloatReshape
 from mcutrain.quant.float_sums import Sums
-from mcutrain.quant.patterns import Edit, Rule, hard_swish
+from mcutrain.quant.patterns import Edit, Rule, known_product
 
 MAX_NODES = 5000
 LARGEST_BIAS = 1e30  # far beyond what sound models have, far below float32's largest
@@ -277,7 +277,7 @@ def _no_affine(graph: FloatGraph, node: FloatNode) -> Edit | None:
 
 
 RULES: tuple[Rule, ...] = (
-    hard_swish,
+    known_product,
     _no_affine,
     _pool_to_mean,
     _affine_to_the_front,

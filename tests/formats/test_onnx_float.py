@@ -12,6 +12,7 @@ from mcutrain.formats import read_float
 from mcutrain.formats.onnx.read_float import read_onnx
 from mcutrain.oracle.original import compare_with_original
 from mcutrain.quant.fake import snr_db
+from mcutrain.quant.float_elementwise import Function
 from tests.quant.networks import OnnxNetwork
 
 LEAST_DB = 100.0  # float32 sums in another order
@@ -128,6 +129,22 @@ def hard_swish_by_hand(net):
     return net.op("Div", net.op("Mul", x, gate), net.real(6.0))
 
 
+def gelu_by_hand(net):
+    """In two of the orders that exporters have, one with the half in front."""
+    x = net.conv("input", 6, 6)
+    for first in (1.0, 0.5):
+        halves = net.op("Add", net.op("Erf", net.op("Div", x, net.real(2**0.5))), net.real(1.0))
+        x = net.op("Mul", net.op("Mul", x, net.real(first)), halves)
+        x = net.op("Mul", x, net.real(0.5 / first))
+    return x
+
+
+def almost_a_gelu(net):
+    """x * sigmoid(1.702 x) stays what it is."""
+    x = net.conv("input", 6, 6)
+    return net.op("Mul", x, net.op("Sigmoid", net.op("Mul", x, net.real(1.702))))
+
+
 def relu6_by_min_and_max(net):
     x = net.op("Min", net.op("Max", net.conv("input", 6, 6), net.real(0.0)), net.real(6.0))
     return net.op("Sub", x, net.conv(x, 6, 6))
@@ -209,6 +226,8 @@ def channel_shuffle_by_transpose(net):
         ceiling_pool,
         squeeze_and_excitation,
         hard_swish_by_hand,
+        gelu_by_hand,
+        almost_a_gelu,
         relu6_by_min_and_max,
         activations,
         concatenated_branches,
@@ -494,3 +513,12 @@ def test_two_inputs_are_refused(tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(UnsupportedError, match="2 inputs"):
         read_float(tmp_path / "m.onnx")
+
+
+def test_a_gelu_by_hand_becomes_one_table_and_what_only_resembles_it_does_not(tmp_path):
+    net = OnnxNetwork(IMAGE)
+    network = read_float(net.save(tmp_path / "m.onnx", gelu_by_hand(net))).network
+    assert [n.op.name for n in network.nodes if isinstance(n.op, Function)] == ["gelu", "gelu"]
+    net = OnnxNetwork(IMAGE)
+    network = read_float(net.save(tmp_path / "m.onnx", almost_a_gelu(net))).network
+    assert [n.op.name for n in network.nodes if isinstance(n.op, Function)] == ["logistic"]

@@ -35,7 +35,7 @@ OPTIONS = {"HARD_SWISH": "HardSwishOptions", "GELU": "GeluOptions"}
 
 @st.composite
 def tables(draw):
-    """HARD_SWISH, LOGISTIC, TANH, GELU of all 256 integers."""
+    """HARD_SWISH, LOGISTIC, TANH, both GELU of all 256 integers."""
     name = draw(st.sampled_from(("HARD_SWISH", "LOGISTIC", "TANH", "GELU")))
     x_scale, y_scale, y_zero_point = draw(st.floats(2**-9, 0.5, width=32)), draw(scales), None
     if name == "HARD_SWISH":  # its kernel refuses an output that is finer by more than 128
@@ -48,7 +48,8 @@ def tables(draw):
     x = b.tensor("x", q.shape, scale=x_scale, zero_point=zero_point)
     y_zero_point = draw(zero_points) if y_zero_point is None else y_zero_point
     y = b.tensor("y", q.shape, scale=y_scale, zero_point=y_zero_point)
-    b.operator(name, [x], y, table=OPTIONS.get(name, ""))
+    attributes = {"Approximate": draw(st.booleans())} if name == "GELU" else {}
+    b.operator(name, [x], y, table=OPTIONS.get(name, ""), **attributes)
     return b.content([x], [y])
 
 

@@ -31,6 +31,7 @@ from mcutrain.quant.float_shapes import FloatSoftmax
 
 FUNCTIONS = {
     "Elu": "elu",
+    "Erf": "erf",
     "Gelu": "gelu",
     "HardSwish": "hard_swish",
     "Sigmoid": "logistic",
@@ -69,9 +70,18 @@ def _limits(node: OnnxNode[Any]) -> tuple[int, float, float]:
     return index, low, high
 
 
-def _check_exact(node: OnnxNode[Any]) -> None:
-    if node.attributes.text("approximate", "none") != "none":
-        raise node.unsupported("the approximate one is not; approximate = none is")
+GELUS = {"none": "gelu", "tanh": "gelu_tanh"}
+"""By what a Gelu says of its approximation."""
+
+
+def _function(node: OnnxNode[Any]) -> str:
+    """Its name among ACTIVATIONS and the float graph's functions."""
+    if node.op_type != "Gelu":
+        return FUNCTIONS[node.op_type]
+    kind = node.attributes.text("approximate", "none")
+    if kind not in GELUS:
+        raise node.unsupported(f"approximate = {kind} is not; none and tanh are")
+    return GELUS[kind]
 
 
 # --------------------------------------------------------------------------------------------- int8
@@ -87,7 +97,7 @@ def _each(function: Callable[[float], float]) -> Function:
 
 
 def _named(node: Int8Node) -> tuple[Function, Function]:
-    activation = ACTIVATIONS[FUNCTIONS[node.op_type]]
+    activation = ACTIVATIONS[_function(node)]
 
     def derivative(x: Array) -> Array:
         return np.array([activation.derivative(v) for v in x.tolist()])
@@ -129,18 +139,14 @@ def _elu(node: Int8Node) -> tuple[Function, Function]:
     )
 
 
-def _gelu(node: Int8Node) -> tuple[Function, Function]:
-    _check_exact(node)
-    return _named(node)
-
-
 def _negative(node: Int8Node) -> tuple[Function, Function]:
     return np.negative, lambda x: np.full_like(x, -1.0)
 
 
 UNARY: Mapping[str, Callable[[Int8Node], tuple[Function, Function]]] = {
     "Elu": _elu,
-    "Gelu": _gelu,
+    "Erf": _named,
+    "Gelu": _named,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _hard_swish,
     "Neg": _negative,
@@ -241,9 +247,7 @@ def float_function(node: FloatOnnx) -> Placed:
     """An activation of FUNCTIONS."""
     if node.op_type == "Elu" and node.attributes.real("alpha", 1.0) != 1.0:
         raise node.unsupported("an alpha other than 1 is not; alpha = 1 is")
-    if node.op_type == "Gelu":
-        _check_exact(node)
-    return node.elementwise(FloatFunction(FUNCTIONS[node.op_type]), node.x())
+    return node.elementwise(FloatFunction(_function(node)), node.x())
 
 
 def float_softmax(node: FloatOnnx) -> Placed:
@@ -256,9 +260,11 @@ def float_softmax(node: FloatOnnx) -> Placed:
 # ------------------------------------------------------------------------------------------ writing
 
 
-LOOKUPS: dict[str, tuple[str, dict[str, float]]] = {
+LOOKUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "elu": ("Elu", {}),
+    "erf": ("Erf", {}),
     "gelu": ("Gelu", {}),
+    "gelu_tanh": ("Gelu", {"approximate": "tanh"}),
     "hard_sigmoid": ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}),
     "hard_swish": ("HardSwish", {}),
     "logistic": ("Sigmoid", {}),

@@ -86,6 +86,7 @@ OPERATORS: dict[str, Rules] = {
     "Div": Rules(arithmetic.int8_binary, _float_div),
     "Dropout": Rules(shaping.identity, shaping.identity),
     "Elu": Rules(activations.int8_unary, activations.float_function),
+    "Erf": Rules(activations.int8_unary, activations.float_function),
     "Flatten": Rules(shaping.reshape, shaping.float_reshape),
     "Gelu": Rules(activations.int8_unary, activations.float_function),
     "Gemm": Rules(sums.int8_gemm, sums.float_gemm),

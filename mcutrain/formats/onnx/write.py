@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.onnx.activations import GELUS
 from mcutrain.formats.onnx.operators import EMITTERS
 from mcutrain.formats.onnx.read import load_onnx
 from mcutrain.formats.onnx.write_sums import is_one_row, source_of_row
@@ -55,4 +56,4 @@ def onnx_content(graph: Graph, description: str = "") -> bytes:
 def _opset(graph: Graph) -> int:
     """The oldest opset that has all operators."""
     lookups = [node.op for node in graph.nodes if isinstance(node.op, Lookup)]
-    return GELU_OPSET if any(op.function == "gelu" for op in lookups) else OPSET
+    return GELU_OPSET if any(op.function in GELUS.values() for op in lookups) else OPSET

@@ -34,6 +34,7 @@ Made = TypeVar("Made", bound=Op)
 TABLES = {
     "elu": ("ELU", None, 1),
     "gelu": ("GELU", Table("GeluOptions", {"Approximate": False}), 2),
+    "gelu_tanh": ("GELU", Table("GeluOptions", {"Approximate": True}), 2),
     "hard_swish": ("HARD_SWISH", Table("HardSwishOptions"), 1),
     "logistic": ("LOGISTIC", None, 2),
     "tanh": ("TANH", None, 2),
@@ -43,18 +44,12 @@ TABLES = {
 
 def _table(function: str) -> Entry:
     name, _, version = TABLES[function]
-    check: Callable[[Operands], None] = _check_exact if name == "GELU" else lambda o: None
 
     def convert(o: Operands) -> None:
-        check(o)
-        o.emit(Function(function), o.x())
+        approximate = name == "GELU" and o.options(tflite.GeluOptions).Approximate()
+        o.emit(Function("gelu_tanh" if approximate else function), o.x())
 
     return Entry(name, convert, writes={Lookup: _write_lookup}, version=version)
-
-
-def _check_exact(o: Operands) -> None:
-    if o.options(tflite.GeluOptions).Approximate():
-        raise UnsupportedError(f"{o.where} is the approximate GELU; supported is the exact one")
 
 
 def _write_lookup(w: TfliteWriter, node: Node) -> None:
@@ -141,7 +136,7 @@ def _nearby(first: float, wanted: Made, make: Callable[[float], Made], estimate:
 
 
 OPERATORS = (
-    *(_table(function) for function in TABLES),
+    *(_table(function) for function in TABLES if function != "gelu_tanh"),
     Entry("LEAKY_RELU", _leaky_relu, writes={LeakyRelu: _write_leaky_relu}, version=2),
     Entry("SOFTMAX", _softmax, int8=_int8_softmax, writes={Softmax: _write_softmax}, version=2),
 )
