@@ -41,6 +41,7 @@ UPDATED = (
     "rows*columns*rule.residual_bits=4", "rows*columns*rows_per_rate=0",
 )  # fmt: skip
 
+MULTIPLIED = ("1", "macs", "outputs", "matrices*rows")
 PLACED = ("1", "positions", "positions*channels")
 MOVED = (
     "1", "length_0*length_1*length_2", "length_0*length_1", "outputs",
@@ -54,6 +55,7 @@ BOTH = {
     "mct_leaky_relu_grad_input_s16": ("1", "positions", "positions*channels", "inputs"),
     "mct_lookup_s8": ("1", "elements"),
     "mct_mul_s8": (*PLACED, "positions*channels*operand.3"),
+    "mct_batch_matmul_s8": (*MULTIPLIED, "outputs*operand.3"),
     "mct_add_channels_s8": (*PLACED, "positions*channels*operand.3"),
     "mct_concatenation_s8": ("1", "outer", "outputs"),
     "mct_transpose_s8": MOVED,
@@ -112,6 +114,9 @@ for _type in ("s8", "s16"):
         f"mct_lookup_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
         f"mct_mul_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
         f"mct_mul_grad_channels_{_type}": (*PLACED, "channels"),
+        f"mct_batch_matmul_grad_input_{_type}": (
+            *MULTIPLIED, "outputs*operand.4", "outputs*stage.per_channel",
+        ),
         f"mct_add_channels_grad_input_{_type}": (*PLACED, "channels"),
         f"mct_concatenation_grad_input_{_type}": (
             "1", "outer", "outputs", "outer*dx_elements", "outer*dx_elements*operand.3",

@@ -77,7 +77,7 @@ class Case:
         )
 
 
-MADE = ("made", "modern", "reproducing", "resizing", "cutting", "grouped")
+MADE = ("made", "modern", "reproducing", "resizing", "cutting", "grouped", "attending")
 """Networks of tests/cost/networks.py, each with a number."""
 
 CASES = (
@@ -120,6 +120,8 @@ CASES = (
     *(Case(f"resizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(Case(f"cutting-{i}", "full") for i in range(4)),
     *(Case(f"cutting-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"attending-{i}", "full") for i in range(4)),
+    *(Case(f"attending-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(
         Case(f"reproducing-{i}", "head", gradient_dtype=dtype, loss="mse")
         for i in range(4)

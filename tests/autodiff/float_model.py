@@ -20,6 +20,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add
+from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
@@ -162,6 +163,15 @@ def _(op: Resize, x: Array) -> Array:
 @real.register
 def _(op: Mul, a: Array, b: Array) -> Array:
     product = (a - op.a_zero_point) * (b - op.b_zero_point)
+    return product * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
+
+
+@real.register
+def _(op: BatchMatMul, a: Array, b: Array) -> Array:
+    axes = ("km" if op.transposed_a else "mk", "nk" if op.transposed_b else "kn")
+    product = np.einsum(
+        f"...{axes[0]},...{axes[1]}->...mn", a - op.a_zero_point, b - op.b_zero_point
+    )
     return product * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
 
 

@@ -77,6 +77,12 @@ MIDDLES: dict[str, Middle] = {
     "mul": lambda net, x: net.mul(x, net.conv(x, 4, same(3))),
     "mul_by_itself": lambda net, x: net.mul(x, x),
     "mul_per_channel": lambda net, x: net.mul(x, net.conv(net.mean(x), 4)),
+    "batch_matmul": lambda net, x: net.batch_matmul(x, net.transpose(net.conv(x, 4), 0, 1, 3, 2)),
+    "batch_matmul_transposed": lambda net, x: net.batch_matmul(
+        net.conv(x, 5), net.conv(x, 4), transposed_a=True
+    ),
+    "batch_matmul_of_itself": lambda net, x: net.batch_matmul(x, x, transposed_b=True),
+    "attention": lambda net, x: net.attention(x),
     "squeeze_and_excitation": lambda net, x: net.squeeze_and_excitation(x),
     "add_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4)),
     "difference_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4), -1),

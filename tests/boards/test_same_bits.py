@@ -34,7 +34,7 @@ from tests.boards.projects import (
     lessons,
     simulated_state,
 )
-from tests.cost.networks import cutting, grouped, resizing
+from tests.cost.networks import attending, cutting, grouped, resizing
 from tests.simulation.networks import modern_network, samples
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
@@ -151,10 +151,16 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
 @pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
 @pytest.mark.parametrize(
     ("network", "scheme"),
-    [(resizing, "full"), (cutting, "full"), (grouped, "full"), (grouped, "bias:4,1:0.25,2:0.5")],
-    ids=["resizing", "cutting", "grouped", "grouped in part"],
+    [
+        (resizing, "full"),
+        (cutting, "full"),
+        (attending, "full"),
+        (grouped, "full"),
+        (grouped, "bias:4,1:0.25,2:0.5"),
+    ],
+    ids=["resizing", "cutting", "attending", "grouped", "grouped in part"],
 )
-def test_resizes_parts_and_groups_end_with_the_simulations_bits(
+def test_resizes_parts_products_and_groups_end_with_the_simulations_bits(
     projects_root, board, network, scheme
 ):
     step = prepare(network(0), scheme)

@@ -116,6 +116,20 @@ def grouped(seed: int) -> Graph:
     return net.graph(net.reshape(y, (1, 3 + seed)), f"grouped-{seed}")
 
 
+def attending(seed: int) -> Graph:
+    """Products of computed matrices, stored either way, of any number."""
+    net = Network((7 + 2 * seed, 6 + 3 * seed, 2 + seed), seed)
+    y = net.conv(net.x, 6 + 6 * seed, same(3, 1 + seed // 2), relu=True)
+    y = net.add(net.attention(y, 1 + seed), y)
+    y = net.batch_matmul(net.conv(y, 5 + seed), net.conv(y, 4 + 3 * seed), transposed_a=True)
+    if seed % 2:  # gradients that nothing is fused into
+        y = net.batch_matmul(net.pool(y, MaxPool2D, same(3)), net.relu(y), transposed_b=True)
+    else:
+        y = net.batch_matmul(y, net.conv(y, 3), transposed_a=True)
+    y = net.conv(net.mean(net.conv(y, 8)), 3 + seed, rounds_once=True)
+    return net.graph(net.reshape(y, (1, 3 + seed)), f"attending-{seed}")
+
+
 def leaky_relu(net: Network, x: str) -> str:
     """A tenth of what is negative."""
     t = net.type(x)

@@ -21,6 +21,7 @@ from mcutrain.ir.graph import Node, Tensor, TensorType
 from mcutrain.ir.op import INT32_MAX, Bound, Op
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.add_channels import AddChannelsGradInput
+from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight, Requantize
 from mcutrain.ops.depthwise_conv_2d import (
@@ -149,6 +150,21 @@ def attention_gradient(size: int, sign: int) -> Sample:
     return found
 
 
+def matrices(size: int, sign: int) -> Sample:
+    """The largest sums of products of both signs."""
+    value, zero_point = difference(1)
+    other, its_zero_point = difference(sign)
+    op = BatchMatMul(zero_point, its_zero_point, 3, 2**30, -23, transposed_b=True)
+    return Sample.of(op, constant((1, 1, size), value), constant((1, 1, size), other))
+
+
+def matrices_gradient(size: int, sign: int) -> Sample:
+    value, zero_point = difference(1)
+    b = constant((1, 1, size), value)
+    make = lambda s: BatchMatMulGradInput(s, (1, 1, 1), "mk", "kn", zero_point)  # noqa: E731
+    return backward(make, (1, 1, size), sign, b)
+
+
 def mean(size: int, sign: int) -> Sample:
     value, zero_point = difference(sign)
     mult, shift = quantize_multiplier(1 / size)
@@ -217,6 +233,8 @@ LIMITS = (
     Limit("depthwise_weight_sum", weight_gradient(depthwise_weight, True), 66_311, splits=True),
     Limit("mul_channels", gate_gradient, 66_311, splits=True),
     Limit("softmax_input", attention_gradient, 131, splits=True),
+    Limit("matrices_gradient", matrices_gradient, 66_311, splits=True),
+    Limit("matrices", matrices, 33_025),
     Limit("conv_2d_input", conv_input, 132_104),
     Limit("depthwise_input", depthwise_input, 132_104),
     Limit("mean", mean, 8_421_504),

@@ -26,6 +26,7 @@ KINDS = (
     "point",
     "sum",
     "slice",
+    "matrices",
 )
 
 
@@ -93,6 +94,8 @@ def _small_part(s: Source, net: Network, x: str, kind: str) -> str:
     if kind == "slice":
         places = [range(s.integer(0, n - 1), n, s.choice(STRIDES)) for n in net.type(x).shape[1:]]
         return net.slice(x, *places)
+    if kind == "matrices":
+        return net.batch_matmul(x, net.conv(x, net.type(x).shape[3]), transposed_b=True)
     if kind == "sum":
         return net.add(x, constant(net, x))
     return net.relu(net.conv(x, s.integer(1, 5)))
@@ -136,6 +139,15 @@ def with_cut_rows() -> Graph:
     net = Network((27, 6, 3), 1)
     y = net.conv(net.slice(net.x, range(1, 25), range(6), range(3)), 12, same(3))
     y = net.depthwise(net.slice(y, range(3, 24, 2), range(0, 6, 2), range(12)), same(3))
+    return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
+
+
+def with_matrices() -> Graph:
+    """Products of the rows of two images, as matrices."""
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 12, same(3))
+    y = net.batch_matmul(y, net.conv(y, 12), transposed_b=True)
+    y = net.batch_matmul(y, net.conv(y, 4), transposed_a=True)
     return net.graph(net.conv(net.mean(net.conv(y, 4)), 3, rounds_once=True))
 
 

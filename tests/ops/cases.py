@@ -6,7 +6,7 @@ Everything stays inside what the kernels' headers allow; within that, limits are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.add_channels import AddChannels, AddChannelsGradInput
 from mcutrain.ops.add_difference import AddDifference
+from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation, ConcatenationGradInput
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight, Requantize
@@ -295,6 +296,21 @@ def mul(s: Source) -> Sample:
     op = Mul(*points, mult, shift, *limits(s), s.boolean())
     other = shape if s.boolean() else per_channel(s, shape)
     return Sample.of(op, tensor(s, shape), tensor(s, other))
+
+
+def batch_matmul(s: Source) -> Sample:
+    """One matrix or several, each operand stored in either order."""
+    lengths = {axis: s.integer(1, 5) for axis in "mn"} | {"k": s.choice((1, s.integer(1, 20)))}
+    before = s.choice(((1,), (1, s.integer(1, 3)), (1, 2, s.integer(1, 2))))
+    mult, shift = fixedpoint.quantize_multiplier(factor(s, -16, 0))
+    points = (s.integer(-128, 127), s.integer(-128, 127), s.integer(-128, 127))
+    stored = (s.boolean(), s.boolean())
+    op = BatchMatMul(*points, mult, shift, *stored, *limits(s), s.boolean())
+    return Sample.of(op, *(tensor(s, _matrices(before, lengths, axes)) for axes in op.axes[:2]))
+
+
+def _matrices(before: tuple[int, ...], lengths: Mapping[str, int], axes: str) -> tuple[int, ...]:
+    return (*before, *(lengths[axis] for axis in axes))
 
 
 def lookup_tables(s: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -588,6 +604,16 @@ def softmax_grad_input(s: Source) -> Sample:
     return backward(s, shape, shape, lambda st: SoftmaxGradInput(st, shape), tensor(s, shape))
 
 
+def batch_matmul_grad_input(s: Source) -> Sample:
+    """Of either operand."""
+    sample = batch_matmul(s)
+    assert isinstance(sample.op, BatchMatMul)
+    (y, *_), place = sample.op.infer(*sample.types), s.integer(0, 1)
+    x, axes = sample.types[place].shape, (sample.op.axes[place], sample.op.axes[1 - place])
+    other, z = tensor(s, sample.types[1 - place].shape), s.integer(-128, 127)
+    return backward(s, x, y.shape, lambda st: BatchMatMulGradInput(st, x, *axes, z), other)
+
+
 def concatenation_grad_input(s: Source) -> Sample:
     axis, shapes = parts(s)
     (y,) = Concatenation(axis).infer(*map(TensorType, shapes))
@@ -810,6 +836,8 @@ CASES = (
     Case("mul", mul),
     Case("mul_grad_input", mul_grad_input),
     Case("softmax_grad_input", softmax_grad_input),
+    Case("batch_matmul", batch_matmul),
+    Case("batch_matmul_grad_input", batch_matmul_grad_input),
     Case("add_channels", add_channels),
     Case("add_channels_grad_input", add_channels_grad_input),
     Case("concatenation", concatenation),
@@ -845,4 +873,5 @@ CASES = (
     Case("grouped_conv_2d_weight_wide", widened(grouped_weight)),
     Case("mul_grad_channels_wide", widened(mul_grad_input)),
     Case("softmax_grad_input_wide", widened(softmax_grad_input)),
+    Case("batch_matmul_grad_input_wide", widened(batch_matmul_grad_input)),
 )

@@ -18,6 +18,7 @@ from mcutrain.ir.verify import verify
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.add_channels import AddChannels
+from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
@@ -118,6 +119,30 @@ class Network:
         y_scale = types[0].scale * types[1].scale / factor
         points = (types[0].zero_point, types[1].zero_point, zero_point)
         return self._add(Mul(*points, *quantize_multiplier(factor)), (a, b), (y_scale, zero_point))
+
+    def batch_matmul(
+        self, a: str, b: str, transposed_a: bool = False, transposed_b: bool = False
+    ) -> str:
+        """Of the last two axes."""
+        types, zero_point = [self.type(n) for n in (a, b)], int(self._rng.integers(-20, 20))
+        depth = types[0].shape[-2 if transposed_a else -1]
+        factor = 1 / SPREAD / math.sqrt(depth)
+        y_scale = types[0].scale * types[1].scale / factor
+        points = (types[0].zero_point, types[1].zero_point, zero_point)
+        op = BatchMatMul(*points, *quantize_multiplier(factor), transposed_a, transposed_b)
+        return self._add(op, (a, b), (y_scale, zero_point))
+
+    def attention(self, x: str, heads: int = 2) -> str:
+        """Each pixel by what it and all others are; a logistic function in a softmax's place."""
+        _, height, width, channels = self.type(x).shape
+        each = -(-channels // heads)
+        q, k, v = (
+            self.transpose(self.reshape(y, (1, height * width, heads, each)), 0, 2, 1, 3)
+            for y in (self.conv(x, heads * each) for _ in "qkv")
+        )
+        scores = self.activation(self.batch_matmul(q, k, transposed_b=True), "logistic")
+        mixed = self.transpose(self.batch_matmul(scores, v), 0, 2, 1, 3)
+        return self.conv(self.reshape(mixed, (1, height, width, heads * each)), channels)
 
     def activation(self, x: str, function: str, spread: float = 2.0) -> str:
         """An activation of reals whose standard deviation is `spread`; x is read on that scale."""

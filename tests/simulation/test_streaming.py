@@ -26,6 +26,7 @@ from tests.memplan.fronts import (
     with_constant_image,
     with_cut_rows,
     with_groups,
+    with_matrices,
     with_padding_below,
     with_resized_rows,
     with_two_stems,
@@ -79,6 +80,7 @@ def test_a_mobile_network_computes_the_bits_of_the_reference(scheme: UpdateSchem
         with_resized_rows,
         with_groups,
         with_cut_rows,
+        with_matrices,
     ],
 )
 def test_odd_fronts_compute_the_bits_of_the_reference(network: Callable[[], Graph]) -> None:

@@ -1,0 +1,4 @@
+#include "mct_batch_matmul.h"
+#include "mct_grad_wide_s8.h"
+
+#include "mct_batch_matmul_grad_input_body.h"
