@@ -95,9 +95,9 @@ def test_two_inputs_do_not_hide_the_operators(tmp_path):
 def test_a_node_is_named_by_what_is_wrong_with_it_not_by_what_it_reads(tmp_path):
     net = OnnxNetwork([1, 4, 8, 8])
     x = net.op("Relu", net.op("Sin", "input"))
-    y = net.op("Transpose", "input", perm=[1, 0, 2, 3])
+    y = net.op("Gather", "input", net.constant(np.array([0, 2, 3])), axis=1)
     _, *items = told(read_float, net.save(tmp_path / "m.onnx", x, net.op("Relu", y)))
-    assert [item.split(" ")[0] for item in items] == ["Sin", "Transpose"]
+    assert [item.split(" ")[0] for item in items] == ["Sin", "Gather"]
 
 
 @pytest.mark.parametrize("batch", [1, "batch"])

@@ -52,6 +52,12 @@ def number_first(net, x, weight):
     return net.op("Min", net.constant(np.float32(0.9)), x)
 
 
+def gathered(net, x, weight):
+    """One row of each channel, the last but one; its axis goes and comes back."""
+    row = net.op("Gather", x, net.constant(np.array(-2, np.int64)), axis=2)
+    return net.op("Unsqueeze", row, net.constant(np.array([2], np.int64)))
+
+
 def folded_number(net, x, weight):
     number = net.op("Mul", weight(np.array([40], np.int8)), net.constant(np.float32([2.0])))
     return net.op("Add", x, number)
@@ -73,6 +79,8 @@ CASES = {
     "Flatten": of_a_row("MatMul"),
     "Gelu": simple("Gelu"),
     "Gelu of a tanh": simple("Gelu", approximate="tanh"),
+    "Gather": simple("Gather", [0, 2, 4], axis=3),
+    "Gather of one": gathered,
     "Gemm": of_a_row("Gemm"),
     "GlobalAveragePool": simple("GlobalAveragePool"),
     "GlobalMaxPool": simple("GlobalMaxPool"),

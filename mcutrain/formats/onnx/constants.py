@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from mcutrain.formats.onnx.file import MAX_NUMBERS
 from mcutrain.formats.onnx.node import Constant, OnnxNode
@@ -119,16 +119,6 @@ def constant(node: Node) -> Constant:
     if data is None:
         raise node.unsupported("this form is not; value, value_float, value_int, value_ints are")
     return Constant(node.outputs[0], data)
-
-
-def gather(node: Node) -> Constant:
-    """Numbers of a short list, as in the arithmetic of shapes."""
-    x, indices = _short(node, 0), _short(node, 1)
-    if indices.dtype.kind not in "iu" or x.ndim != 1 or node.attributes.integer("axis", 0):
-        raise node.unsupported("only numbers of a list are")
-    if not ((indices >= -x.size) & (indices < x.size)).all():
-        raise node.wrong(f"indices {indices.tolist()} are outside {x.size} numbers")
-    return Constant(node.name, x[indices])
 
 
 def concat(node: Node) -> Constant:
@@ -251,7 +241,82 @@ def number_range(node: Node) -> Constant:
     return Constant(node.name, np.arange(start, limit, step).astype(node.constant(0).data.dtype))
 
 
+def _by_reference(count: Callable[..., int]) -> Rule:
+    """What the package onnx computes. count: of the result's numbers, from the operands."""
+
+    def apply(node: Node) -> Constant:
+        from onnx.reference import ReferenceEvaluator  # few models need it
+
+        data = [_numbers(node, i) for i in range(len(node.inputs))]
+        try:
+            numbers = count(*data)
+        except TypeError as error:
+            raise node.wrong(f"it has {len(data)} inputs of odd shapes") from error
+        if numbers > MAX_ELEMENTS:
+            raise node.wrong(f"a constant has {numbers:,} numbers, more than {MAX_ELEMENTS:,}")
+        node.budget.spend(8 * numbers)
+        model = _alone(node, data)
+        names = [value.name for value in model.graph.input]
+        try:
+            with np.errstate(all="ignore"):
+                (result,) = ReferenceEvaluator(model).run(None, dict(zip(names, data, strict=True)))
+        except Exception as error:  # it checks little: any kind may come of a damaged file
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise node.wrong(f"it cannot be computed: {reason}") from error
+        return Constant(node.name, np.asarray(result))
+
+    return apply
+
+
+def _alone(node: Node, data: Sequence[Array]) -> ModelProto:
+    """A model of this node, its constants as inputs."""
+    made = NodeProto(op_type=node.op_type, output=["y"])
+    made.attribute.extend(node.attributes.all())
+    made.input.extend(f"x{i}" for i in range(len(data)))
+    values = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name, x in zip(made.input, data, strict=True)
+    ]
+    y = ValueInfoProto(name="y")
+    return helper.make_model(
+        helper.make_graph([made], node.name, values, [y]),
+        opset_imports=[helper.make_opsetid("", node.opset)],
+    )
+
+
+def _broadcast(*data: Array) -> int:
+    return math.prod(np.broadcast_shapes(*(x.shape for x in data)))
+
+
+def _expanded(x: Array, shape: Array) -> int:
+    return math.prod(np.broadcast_shapes(x.shape, tuple(int(d) for d in shape)))
+
+
+def _gathered(x: Array, indices: Array) -> int:
+    return x.size // max(min(x.shape, default=1), 1) * indices.size
+
+
+def _tiled(x: Array, repeats: Array) -> int:
+    return int(x.size * np.abs(repeats).prod(dtype=np.float64))
+
+
+def _as_many(x: Array, *_: Array) -> int:
+    return x.size
+
+
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Or", "Where"),
+        _by_reference(_broadcast),
+    ),
+    **dict.fromkeys(
+        ("Abs", "Ceil", "Cos", "CumSum", "Floor", "Log", "Not", "Round", "Sign", "Sin"),
+        _by_reference(_as_many),
+    ),
+    **dict.fromkeys(
+        ("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
+        _by_reference(_as_many),
+    ),
     "Add": _arithmetic(np.add, 2),
     "Cast": cast,
     "Concat": concat,
@@ -260,8 +325,9 @@ RULES: dict[str, Rule] = {
     "DequantizeLinear": dequantize,
     "Div": _arithmetic(_quotient, 2),
     "Exp": _arithmetic(np.exp, 1),
+    "Expand": _by_reference(_expanded),
     "Flatten": reshape,
-    "Gather": gather,
+    "Gather": _by_reference(_gathered),
     "Identity": identity,
     "Mul": _arithmetic(np.multiply, 2),
     "Neg": _arithmetic(np.negative, 1),
@@ -276,6 +342,7 @@ RULES: dict[str, Rule] = {
     "Sqrt": _arithmetic(np.sqrt, 1),
     "Squeeze": reshape,
     "Sub": _arithmetic(np.subtract, 2),
+    "Tile": _by_reference(_tiled),
     "Transpose": transpose,
     "Unsqueeze": reshape,
 }

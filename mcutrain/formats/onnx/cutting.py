@@ -14,14 +14,13 @@ from mcutrain.formats.onnx.node import Constant, GraphNode, OnnxNode, V
 from mcutrain.formats.onnx.views import slices
 from mcutrain.formats.onnx.writer import OnnxWriter, axis_order
 from mcutrain.ir.graph import Node
-from mcutrain.ops.slice import MOST_AXES, Part, Slice
+from mcutrain.ops.slice import MOST_AXES, Part, Shape, Slice
 from mcutrain.quant.float_shapes import FloatSlice
 
 
 def slice_of(node: GraphNode[V]) -> V:
     """Of any axis but the batch."""
-    x = node.real()
-    shape = x.shape
+    shape = node.real().shape
     places = [
         range(*one.indices(size)) for one, size in zip(slices(node, shape), shape, strict=True)
     ]
@@ -29,15 +28,58 @@ def slice_of(node: GraphNode[V]) -> V:
         raise node.unsupported("a negative step is not; a positive one is")
     if not all(places):
         raise node.wrong(f"nothing is left of {shape}")
+    return _cut(node, places)
+
+
+def gather(node: GraphNode[V]) -> V:
+    """Of evenly spaced places along an axis: one of them as well as all."""
+    shape = node.real().shape
+    (axis,) = node.axes([node.attributes.integer("axis", 0)], len(shape))
+    indices = node.constant(1).data
+    if indices.dtype.kind not in "iu":
+        raise node.wrong(f"its indices are {indices.dtype}")
+    found = np.where(indices < 0, indices + shape[axis], indices).ravel().tolist()
+    if not found or min(found) < 0 or max(found) >= shape[axis]:
+        raise node.wrong(f"indices {indices.ravel().tolist()[:8]} of {shape[axis]} places")
+    step = found[1] - found[0] if len(found) > 1 else 1
+    place = range(found[0], found[-1] + 1, max(step, 1))
+    if list(place) != found:
+        raise node.unsupported("places that are not evenly spaced and ascending are not; such are")
+    value = _cut(node, [place if i == axis else range(d) for i, d in enumerate(shape)])
+    seen = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
+    return node.seen(value, replace(value.layout, shape=seen))
+
+
+def _cut(node: GraphNode[V], places: Sequence[range]) -> V:
+    """Some places of each ONNX axis."""
+    x = node.real()
     sizes = tuple(map(len, places))
-    if sizes == shape:
+    if sizes == x.shape:
         return node.x()
-    if shape[0] != 1 or not 2 <= len(shape) <= MOST_AXES:
-        raise node.unsupported(f"a part of {shape} is not; of 2 to {MOST_AXES} axes [1, …] is")
     order = x.layout.order
-    whole = node.arranged(0, shape, order, "whole")
-    op = FloatSlice(Part.of([places[axis] for axis in order]), shape[order[-1]])
+    whole = node.arranged(0, x.shape, order, "whole")
+    stored = node.stored_shape(whole)
+    parts = [places[axis] for axis in order]
+    parts[:0] = [range(1)] * (len(stored) - len(parts))
+    if len(stored) > MOST_AXES:
+        parts, stored = _merged(parts, stored)
+        whole = node.view(whole, stored, "merged")
+    op = FloatSlice(Part.of(parts), stored[-1])
     return node.computed(op, (whole,), Layout.of_order(sizes, order))
+
+
+def _merged(parts: Sequence[range], lengths: Shape) -> tuple[list[range], Shape]:
+    """Of fewer axes: neighbours of which all places are taken are one, but for the batch."""
+    places, merged = list(parts[:1]), list(lengths[:1])
+    for part, length in zip(parts[1:], lengths[1:], strict=True):
+        is_whole = len(places) > 1 and len(places[-1]) == merged[-1]
+        if is_whole and len(part) == length:
+            merged[-1] *= length
+            places[-1] = range(merged[-1])
+        else:
+            merged.append(length)
+            places.append(part)
+    return places, tuple(merged)
 
 
 def split_up(node: OnnxNode[Any]) -> Sequence[OnnxNode[Any]]:

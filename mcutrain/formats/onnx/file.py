@@ -194,6 +194,11 @@ class Attributes:
         found = self._get(name, AttributeProto.TENSOR)
         return None if found is None else tensor_to_array(found.t)
 
+    def all(self) -> list[AttributeProto]:
+        """As they are: for the package onnx, which checks them itself."""
+        self.read.update(self.protos)
+        return list(self.protos.values())
+
     def _get(self, name: str, kind: int) -> AttributeProto | None:
         self.read.add(name)
         found = self.protos.get(name)

@@ -110,8 +110,9 @@ def float_concat(node: FloatOnnx) -> Placed:
     shape = tuple(
         sum(v.shape[i] for v in values) if i == axis else d for i, d in enumerate(widest.shape)
     )
-    op = FloatConcat(order.index(axis))
-    return node.computed(op, tuple(tensors), Layout.of_order(shape, order))
+    layout = Layout.of_order(shape, order)
+    op = FloatConcat(layout.perm[axis - len(order)])
+    return node.computed(op, tuple(tensors), layout)
 
 
 # ------------------------------------------------------------------------------------------ writing

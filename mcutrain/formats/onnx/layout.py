@@ -40,9 +40,12 @@ class Layout:
 
     @staticmethod
     def of_order(shape: Shape, order: Sequence[int]) -> Layout:
-        """Of ONNX axes that are stored in the order."""
+        """Of ONNX axes that are stored in the order, behind a batch of 1."""
         perm = tuple(order.index(axis) for axis in range(len(shape)))
-        return Layout(tuple(shape[axis] for axis in order), perm, shape)
+        stored = tuple(shape[axis] for axis in order)
+        if stored[:1] != (1,):
+            stored, perm = (1, *stored), (0, *(place + 1 for place in perm))
+        return Layout(stored, perm, shape)
 
     @staticmethod
     def of_rows(shape: Shape) -> Layout:
@@ -150,7 +153,7 @@ class Layout:
     def steps(self, shape: Shape, order: Sequence[int]) -> tuple[FloatMove, ...]:
         """From the stored tensor to the ONNX array, seen as `shape`, its axes stored in `order`."""
         split = replace(self, shape=shape).split()
-        target = FloatReshape(tuple(shape[i] for i in order))
+        target = FloatReshape(Layout.of_order(shape, order).stored)
         if split is None:
             rows = _moved(self.stored, self.moving)
             return (*rows, *Layout.of_rows(shape).steps(shape, order))

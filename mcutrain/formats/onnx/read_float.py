@@ -87,6 +87,11 @@ class _Reader(Reading[Placed]):
         value = self.output(name)
         if value.tensor == name:
             raise UnsupportedError(f"the output {name!r} is the model's input")
+        if value.shape[:1] != (1,):
+            raise UnsupportedError(
+                f"the output {name!r} has the shape {value.shape}; one that begins with a batch of "
+                "1 is supported"
+            )
         order = value.layout.order
         tensor = self.nodes.arrange(value.tensor, value.layout, value.shape, order, name)
         stored = self._note(name, Layout.of_order(value.shape, order))

@@ -10,7 +10,6 @@ import numpy as np
 from onnx import TensorProto
 
 from mcutrain.formats.onnx.file import type_name
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
@@ -65,25 +64,6 @@ def transpose(node: GraphNode[V]) -> V:
         x, found = node.stored(rows, x), Layout.of_rows(x.shape).turned(order)
     assert found is not None
     return node.seen(x, found)
-
-
-# -------------------------------------------------------------------------------------------- float
-
-
-def float_reshape(node: FloatOnnx) -> Placed:
-    """The batch stays."""
-    return _with_batch(node, reshape(node))
-
-
-def float_transpose(node: FloatOnnx) -> Placed:
-    """The batch may change places with another axis of length 1."""
-    return _with_batch(node, transpose(node))
-
-
-def _with_batch(node: FloatOnnx, y: Placed) -> Placed:
-    if y.shape[:1] != (1,):
-        raise node.unsupported(f"{node.x().shape} as {y.shape} is not; an axis of 1 in front is")
-    return y
 
 
 # ------------------------------------------------------------------------------------------ writing
