@@ -70,6 +70,7 @@ BOTH = {
     "mct_average_pool_2d_grad_input_s16": POOLED_BACK,
     "mct_max_pool_2d_grad_input_s8": POOLED_BACK,
     "mct_max_pool_2d_grad_input_s16": POOLED_BACK,
+    "mct_layer_norm_s8": ("1", "rows", "rows*channels", "rows*channels*operand.2"),
     "mct_mean_s8": ("1", "x.pixels*x.c", "x.c", "x.h*x.c"),
     "mct_pad_s8": PADDED,
     "mct_resize_nearest_s8": RESIZED,
@@ -113,6 +114,9 @@ for _type in ("s8", "s16"):
     BOTH |= {
         f"mct_lookup_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
         f"mct_mul_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
+        f"mct_layer_norm_grad_input_{_type}": (
+            "1", "rows", "rows*channels", "rows*channels*operand.4",
+        ),
         f"mct_mul_grad_channels_{_type}": (*PLACED, "channels"),
         f"mct_batch_matmul_grad_input_{_type}": (
             *MULTIPLIED, "outputs*operand.4", "outputs*stage.per_channel",

@@ -77,7 +77,10 @@ class Case:
         )
 
 
-MADE = ("made", "modern", "reproducing", "resizing", "cutting", "grouped", "attending")
+MADE = (
+    *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
+    "attending",
+)
 """Networks of tests/cost/networks.py, each with a number."""
 
 CASES = (
@@ -122,6 +125,8 @@ CASES = (
     *(Case(f"cutting-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(Case(f"attending-{i}", "full") for i in range(4)),
     *(Case(f"attending-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"normalizing-{i}", "full") for i in range(4)),
+    *(Case(f"normalizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(
         Case(f"reproducing-{i}", "head", gradient_dtype=dtype, loss="mse")
         for i in range(4)

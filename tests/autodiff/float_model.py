@@ -25,6 +25,7 @@ from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
+from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
@@ -44,6 +45,7 @@ SMALL_MOVE = 1e-8
 """Far below TIE, so that no maximum changes its place."""
 CURVED_MOVE = 1e-5
 """Far below a step, where a curve is as good as straight."""
+MOVES = {MaxPool2D: SMALL_MOVE, Lookup: CURVED_MOVE, LayerNorm: CURVED_MOVE}
 
 
 @singledispatch
@@ -193,6 +195,14 @@ def _(op: Transpose, x: Array) -> Array:
     return x.transpose(op.perm)
 
 
+@real.register
+def _(op: LayerNorm, x: Array) -> Array:
+    gamma, beta, eps = op.real(1.0, 1.0)
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    return gamma * centred / np.sqrt(variance + eps) + beta + op.y_zero_point
+
+
 FUNCTIONS: dict[str, Function] = {
     "hard_swish": lambda x: x * np.clip((x + 3) / 6, 0, 1),
     "logistic": lambda x: 1 / (1 + np.exp(-x)),
@@ -259,7 +269,7 @@ def derivatives(
             continue
         inputs = [np.asarray(values[name], np.float64) for name in node.inputs]
         dy = found[node.outputs[0]] * passes(node.op, real(node.op, *inputs))
-        move = {MaxPool2D: SMALL_MOVE, Lookup: CURVED_MOVE}.get(type(node.op), 1.0)
+        move = MOVES.get(type(node.op), 1.0)
         for i, name in enumerate(node.inputs):
             if (node.name, i) in dropped or name == graph.inputs[0]:
                 continue

@@ -84,6 +84,10 @@ MIDDLES: dict[str, Middle] = {
     "batch_matmul_of_itself": lambda net, x: net.batch_matmul(x, x, transposed_b=True),
     "attention": lambda net, x: net.attention(x),
     "squeeze_and_excitation": lambda net, x: net.squeeze_and_excitation(x),
+    "layer_norm": lambda net, x: net.layer_norm(x),
+    "layer_norm_of_many": lambda net, x: net.layer_norm(net.conv(x, 67), eps=1e-5),
+    "layer_norm_without_epsilon": lambda net, x: net.layer_norm(net.conv(x, 7), eps=0.0),
+    "layer_norm_of_two": lambda net, x: net.layer_norm(net.conv(x, 2)),
     "add_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4)),
     "difference_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4), -1),
     "concatenation_of_channels": lambda net, x: net.concatenation(

@@ -34,7 +34,7 @@ from tests.boards.projects import (
     lessons,
     simulated_state,
 )
-from tests.cost.networks import attending, cutting, grouped, resizing
+from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
 from tests.simulation.networks import modern_network, samples
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
@@ -152,13 +152,10 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
 @pytest.mark.parametrize(
     ("network", "scheme"),
     [
-        (resizing, "full"),
-        (cutting, "full"),
-        (attending, "full"),
-        (grouped, "full"),
+        *((network, "full") for network in (resizing, cutting, attending, normalizing, grouped)),
         (grouped, "bias:4,1:0.25,2:0.5"),
     ],
-    ids=["resizing", "cutting", "attending", "grouped", "grouped in part"],
+    ids=["resizing", "cutting", "attending", "normalizing", "grouped", "grouped in part"],
 )
 def test_resizes_parts_products_and_groups_end_with_the_simulations_bits(
     projects_root, board, network, scheme

@@ -103,6 +103,19 @@ def cutting(seed: int) -> Graph:
     )
 
 
+def normalizing(seed: int) -> Graph:
+    """Few channels and many of them normalized, images and rows, of any number."""
+    net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)
+    y = net.layer_norm(net.conv(net.x, 6 + 11 * seed, same(3, 2)))
+    y = net.layer_norm(net.depthwise(y, same(7)), eps=1e-5)
+    y = net.add(net.conv(net.conv(y, 24 + 8 * seed, relu=True), 6 + 11 * seed), y)
+    y = net.layer_norm(net.conv(net.layer_norm(y), 13 + 20 * seed))
+    if seed % 2:  # a gradient that nothing is fused into
+        y = net.pool(y, MaxPool2D, same(3, 1))
+    y = net.conv(net.layer_norm(net.mean(y), eps=1e-12), 3 + seed, rounds_once=True)
+    return net.graph(net.reshape(y, (1, 3 + seed)), f"normalizing-{seed}")
+
+
 def grouped(seed: int) -> Graph:
     """Convolutions in groups, of any number."""
     net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)

@@ -20,11 +20,19 @@ from mcutrain.cost.instructions import OTHER, calls, estimate, feature, load_cos
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.target import FIRMWARE
-from tests.cost.networks import attending, cutting, grouped, made, modern, resizing
+from tests.cost.networks import (
+    attending,
+    cutting,
+    grouped,
+    made,
+    modern,
+    normalizing,
+    resizing,
+)
 from tests.simulation.networks import Network
 
 ISAS = ("dsp", "portable")
-MADE = ("made", "modern", "resizing", "cutting", "grouped", "attending")
+MADE = ("made", "modern", "resizing", "cutting", "normalizing", "grouped", "attending")
 STEP_ERROR = 0.05  # of a whole step; benchmarks/instruction_model.py finds at most 0.045
 NODE_ERROR = 0.5  # of any node: its data may take rare paths
 NEGLIGIBLE = 1e-3  # of the step: a copy of bytes or words, as the memory plan has it
@@ -89,7 +97,8 @@ def test_no_coefficient_is_negative_and_every_feature_is_known(isa):
 
 def _known() -> Iterator[str]:
     """All quantities that calls of any operator have."""
-    modern_ones = ((make(0), {}) for make in (modern, resizing, cutting, grouped, attending))
+    kinds = (modern, resizing, cutting, normalizing, grouped, attending)
+    modern_ones = ((make(0), {}) for make in kinds)
     accumulated = (made(1), {"accumulate": 2})
     for graph, options in ((made(0), {}), accumulated, *modern_ones, (demo.network(), {})):
         scheme = "full" if graph.name.startswith(MADE) else "fashion-sparse"

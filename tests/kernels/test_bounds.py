@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradInput,
     DepthwiseConv2DGradWeight,
 )
+from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.mul import Mul, MulGradInput
 from mcutrain.ops.pooling import AveragePool2D, AveragePool2DGradInput, MaxPool2DGradInput, Mean
@@ -209,6 +210,33 @@ def added(size: int, sign: int) -> Sample:
     return each_value(Add(a, a, Scaled(sign * 127, 2**31 - 1, size)), 2)
 
 
+def extreme_rows(size: int) -> tuple[TensorType, Array]:
+    """The largest variance, the largest and the least of a normalized number, and a constant."""
+    x = np.full((1, 4, 1, size), -128, np.int8)
+    x[0, 0, 0, ::2] = x[0, 1, 0, -1] = x[0, 2, 0, 1:] = 127
+    return TensorType(x.shape), x
+
+
+def normalized(size: int, sign: int) -> Sample:
+    """The largest gamma and beta of one sign, and of both; the least and the largest epsilon."""
+    gamma = (sign * (2**31 - 1),) * size
+    epsilon = (1, 0) if sign > 0 else (1, EPSILON_LIMIT.bit_length() - 1)
+    op = LayerNorm(gamma, gamma, *epsilon, sign * 127, saves_mask=True)
+    return Sample.of(op, extreme_rows(size))
+
+
+def normalized_back(dtype: str, along: bool, size: int, sign: int) -> Sample:
+    """Gradients that are as far along the normalized numbers as can be, and of one sign."""
+    kind, x = extreme_rows(size)
+    most = np.iinfo(dtype).max * sign
+    dy = np.where((x > 0) == along, most, -most if along else 0).astype(dtype)
+    epsilon = (1, 0) if sign > 0 else (1, EPSILON_LIMIT.bit_length() - 1)
+    stage = OutputStage((1.0,), False, dtype, 9)
+    op = LayerNormGradInput(stage, kind.shape, (2**31 - 1,) * size, *epsilon)
+    given = TensorType(kind.shape, dtype), dy
+    return Sample.of(op, step(), given, exponent(0), (kind, x), exponent(26))
+
+
 gain = conv(Requantize((2**30, 2**31 - 1), (4, 1), 3))
 
 
@@ -243,6 +271,12 @@ LIMITS = (
     Limit("rescale", rescaled, 23),
     Limit("leaky_relu", leaky, 23),
     Limit("mul", product, 15),
+    Limit("layer_norm", normalized, 65_793),
+    *(
+        Limit(f"layer_norm_input_{dtype}", partial(normalized_back, dtype, along), 65_793)
+        for dtype in ("int8", "int16")
+        for along in (True, False)
+    ),
     Limit("add", added, 2),
 )
 each_limit = pytest.mark.parametrize("limit", LIMITS, ids=lambda v: v.name)

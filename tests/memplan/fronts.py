@@ -27,6 +27,7 @@ KINDS = (
     "sum",
     "slice",
     "matrices",
+    "norm",
 )
 
 
@@ -96,6 +97,8 @@ def _small_part(s: Source, net: Network, x: str, kind: str) -> str:
         return net.slice(x, *places)
     if kind == "matrices":
         return net.batch_matmul(x, net.conv(x, net.type(x).shape[3]), transposed_b=True)
+    if kind == "norm":
+        return net.layer_norm(x)
     if kind == "sum":
         return net.add(x, constant(net, x))
     return net.relu(net.conv(x, s.integer(1, 5)))

@@ -34,6 +34,7 @@ from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2DGradInput,
     GroupedConv2DGradWeight,
 )
+from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.lookup import Lookup, LookupGradInput
 from mcutrain.ops.loss import OutputRange
@@ -468,6 +469,32 @@ def softmax(s: Source) -> Sample:
     return Sample.of(op.with_input_exponent(limit), x, output_exponent(s, limit))
 
 
+def rows_to_normalize(s: Source) -> Typed:
+    """Of any numbers, of nearly equal ones, or constant."""
+    c = s.choice((1, 2, channels(s)))
+    kind, x = tensor(s, (1, s.integer(1, 3), s.integer(1, 2), c), "int8", s.choice((None, 1, 0)))
+    return kind, np.clip(x.astype(np.int16) + s.choice((0, -127, 126)), -128, 127).astype(np.int8)
+
+
+def factors_of_rows(s: Source, c: int, limit: int) -> tuple[int, ...]:
+    """Of both signs and 0, all int32 or about what steps are."""
+    return tuple(s.array((c,), "int32", -limit, limit).tolist())
+
+
+def epsilon(s: Source) -> tuple[int, int]:
+    """Next to nothing, as usual, or more than any variance."""
+    value = s.integer(1, 2**22)
+    return value, s.choice((0, s.integer(0, EPSILON_LIMIT.bit_length() - 23)))
+
+
+def layer_norm(s: Source) -> Sample:
+    x = rows_to_normalize(s)
+    c, limit = x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0))
+    gamma, beta = (factors_of_rows(s, c, limit) for _ in range(2))
+    zero_point, ends = s.integer(-128, 127), limits(s)
+    return Sample.of(LayerNorm(gamma, beta, *epsilon(s), zero_point, *ends, s.boolean()), x)
+
+
 def output_exponent(s: Source, limit: int) -> Typed:
     """As training leaves it, or as no training would: below 0, or above the limit."""
     now = s.choice((s.integer(-5, 8), limit, limit + 1, limit + 5, 127))
@@ -612,6 +639,15 @@ def batch_matmul_grad_input(s: Source) -> Sample:
     x, axes = sample.types[place].shape, (sample.op.axes[place], sample.op.axes[1 - place])
     other, z = tensor(s, sample.types[1 - place].shape), s.integer(-128, 127)
     return backward(s, x, y.shape, lambda st: BatchMatMulGradInput(st, x, *axes, z), other)
+
+
+def layer_norm_grad_input(s: Source) -> Sample:
+    x = rows_to_normalize(s)
+    gamma = factors_of_rows(s, x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0)))
+    of = (gamma, *epsilon(s))
+    return backward(
+        s, x[0].shape, x[0].shape, lambda st: LayerNormGradInput(st, x[0].shape, *of), x
+    )
 
 
 def concatenation_grad_input(s: Source) -> Sample:
@@ -831,6 +867,8 @@ CASES = (
     Case("rescale", rescale),
     Case("leaky_relu", leaky_relu),
     Case("leaky_relu_grad_input", leaky_relu_grad_input),
+    Case("layer_norm", layer_norm),
+    Case("layer_norm_grad_input", layer_norm_grad_input),
     Case("lookup", lookup),
     Case("lookup_grad_input", lookup_grad_input),
     Case("mul", mul),

@@ -23,6 +23,7 @@ from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
+from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
@@ -153,6 +154,14 @@ class Network:
             y = (1 / 256, -128)
         op = lookup(function, scaled, replace(t, scales=(y[0],), zero_point=y[1]))
         self.activations[op] = (function, (scaled.scale, t.zero_point), y)
+        return self._add(op, (x,), y)
+
+    def layer_norm(self, x: str, eps: float = 1e-3) -> str:
+        """Of a standard deviation of about one; gamma has either sign."""
+        t, zero_point = self.type(x), int(self._rng.integers(-20, 20))
+        gamma = self._rng.uniform(0.5, 1.5, t.shape[-1]) * self._rng.choice((-1, 1), t.shape[-1])
+        y = (1 / SPREAD, zero_point)
+        op = LayerNorm.from_real(gamma, self._rng.normal(0, 0.3, t.shape[-1]), eps, t.scale, y)
         return self._add(op, (x,), y)
 
     def concatenation(self, *xs: str, axis: int = 3) -> str:
@@ -289,6 +298,7 @@ MODERN = (
     "doubled",
     "grouped",
     "focus",
+    "normalized",
 )
 
 
@@ -348,6 +358,8 @@ def _modern_block(s: Source, net: Network, x: str, kind: str) -> str:
     if kind == "grouped":
         wide = net.conv(x, s.choice((4, 6)), relu=True)
         return net.grouped(wide, 2, 2 * s.integer(1, 3), same(3, s.choice((1, 2))), s.boolean())
+    if kind == "normalized":
+        return net.layer_norm(net.conv(x, s.integer(2, 6)))
     if kind == "difference":
         return net.add(net.conv(x, net.type(x).shape[3]), x, -1)
     return net.add(x, x)

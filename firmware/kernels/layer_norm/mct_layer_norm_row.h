@@ -1,0 +1,63 @@
+/* What forward and backward pass need to know of a row. */
+#ifndef MCT_LAYER_NORM_ROW_H
+#define MCT_LAYER_NORM_ROW_H
+
+#include "mct_fixedpoint.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MCT_NORMALIZED_BITS 22
+
+typedef struct {
+    int32_t channels, sum;
+    int32_t root; /* 2^half / sqrt(2^16 * channels^2 * (variance + eps)) in Q2.29 */
+    int32_t half;
+} mct_layer_norm_row;
+
+/* 1 / sqrt(a) in Q2.29 for a in Q0.31, a >= 1/4: a straight line, then Newton's method. */
+static inline int32_t mct_reciprocal_root(int32_t a) {
+    int32_t y = 1145023540 - mct_high_mul(654299166, a);
+    for (int32_t i = 0; i < 3; i++) {
+        const int32_t square = (int32_t)(((int64_t)mct_high_mul(y, a) * y) >> 28);
+        y += mct_high_mul(y, (1 << 30) - square);
+    }
+    return y;
+}
+
+/* least: what channels^2 * variance counts at least. */
+static inline mct_layer_norm_row mct_layer_norm_begin(const int8_t *x, int32_t channels,
+                                                      int32_t epsilon, int32_t epsilon_shift,
+                                                      int32_t least) {
+    int32_t sum = 0;
+    int32_t squares = 0;
+    for (int32_t c = 0; c < channels; c++) {
+        sum += x[c];
+        squares += x[c] * x[c];
+    }
+    const int64_t exact = (int64_t)channels * squares - (int64_t)sum * sum;
+    const int64_t variance = exact < least ? least : exact;
+    const uint64_t w = ((uint64_t)variance << 16) + ((uint64_t)epsilon << epsilon_shift);
+    const int32_t half = (mct_bit_length64(w) + 1) >> 1;
+    const int32_t right = 2 * half - 31;
+    const uint64_t a = right > 0 ? w >> right : w << -right;
+    mct_layer_norm_row row;
+    row.channels = channels;
+    row.sum = sum;
+    row.root = mct_reciprocal_root((int32_t)a);
+    row.half = half;
+    return row;
+}
+
+/* (x - mean) / sqrt(variance + eps) with MCT_NORMALIZED_BITS behind the point, rounded down. */
+static inline int32_t mct_normalized(const mct_layer_norm_row *row, int32_t x) {
+    const int32_t difference = row->channels * x - row->sum;
+    return (int32_t)(((int64_t)difference * row->root) >> (row->half - 1));
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,85 @@
+"""Layer normalization against float64, and the real numbers that its integers stand for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mcutrain.errors import UnsupportedError
+from mcutrain.ir.fit import fit_sums
+from mcutrain.ir.graph import Node, Tensor, TensorType
+from mcutrain.ops.layer_norm import ROOT_BITS, LayerNorm, half_bits, reciprocal_root
+
+ROWS = 64
+TIES = 1e-3
+"""Share of the outputs that may be rounded otherwise than float64 is."""
+
+
+def drawn(channels: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of any spread, some of them constant; gamma of both signs, and 0; beta."""
+    rng = np.random.default_rng(seed)
+    spread = rng.choice((0, 0.5, 3, 40, 200), (ROWS, 1))
+    rows = rng.normal(0, spread, (ROWS, channels)) + rng.normal(0, 40, (ROWS, 1))
+    gamma = rng.normal(0, 1, channels) * rng.choice((0, 0.01, 1), channels, p=(0.1, 0.1, 0.8))
+    return np.clip(np.rint(rows), -128, 127).astype(np.int8), gamma, rng.normal(0, 0.5, channels)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-12, 1e-5, 1e-3, 1.0])
+@pytest.mark.parametrize("scale", [1e-3, 0.05, 3.0])
+@pytest.mark.parametrize("channels", [1, 2, 3, 16, 96, 768, 4000])
+def test_it_rounds_as_float64_does_but_beside_ties(channels: int, scale: float, eps: float) -> None:
+    x, gamma, beta = drawn(channels, channels)
+    y = (4 / 127, -7)
+    op = LayerNorm.from_real(gamma, beta, eps, scale, y)
+    (found,) = op.reference(x)
+    centred = scale * (x - x.mean(axis=1, dtype=np.float64, keepdims=True))
+    deviation = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + eps)
+    normalized = centred / np.where(deviation > 0, deviation, 1)
+    wanted = np.clip(np.rint((gamma * normalized + beta) / y[0]) + y[1], -128, 127)
+    assert np.abs(found - wanted).max() <= 1
+    assert (found != wanted).mean() < TIES
+
+
+@pytest.mark.parametrize("bits", [0, 1, 5, 30, 31, 32, 47, 62])
+def test_the_root_is_as_exact_as_it_says(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    w = np.array([2**bits, *(rng.integers(2**bits, 2 ** (bits + 1), 2000)), 2 ** (bits + 1) - 1])
+    root, half = reciprocal_root(w)
+    assert half.tolist() == [half_bits(v) for v in w.tolist()]
+    exact = np.ldexp(1.0, half) / np.sqrt(w.astype(np.float64))
+    assert (np.abs(root / 2.0**ROOT_BITS / exact - 1) < 2.0**-23.9).all()
+    assert root.max() < 2**31
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_float32_of_its_real_numbers_is_the_same_operator(seed: int) -> None:
+    """So a file that is written from it is read as it again."""
+    rng = np.random.default_rng(seed)
+    channels = int(rng.integers(1, 300))
+    gamma, beta = (np.exp(rng.normal(0, 6, channels)) * rng.choice((-1, 1)) for _ in range(2))
+    x_scale, y_scale = (float(np.float32(math.exp(v))) for v in rng.normal(-1, 2, 2))
+    gamma, beta = (np.clip(v, -30_000 * y_scale, 30_000 * y_scale) for v in (gamma, beta))
+    eps = (0.0, 1e-12, 1e-6, 1e-5, 1e-3)[seed % 5]
+    op = LayerNorm.from_real(gamma, beta, eps, x_scale, (y_scale, 3))
+    gamma, beta, eps = op.real(x_scale, y_scale)
+    gamma, beta = (v.astype(np.float32).astype(np.float64) for v in (gamma, beta))
+    eps = float(np.float32(eps))
+    assert LayerNorm.from_real(gamma, beta, eps, x_scale, (y_scale, 3)) == op
+
+
+def test_scales_that_no_integer_holds_are_refused() -> None:
+    one = np.ones(4)
+    with pytest.raises(ValueError, match="its scales are too far apart"):
+        LayerNorm.from_real(one, one, 1e-5, 1.0, (1e-5, 0))
+    with pytest.raises(ValueError, match="its scales are too far apart"):
+        LayerNorm.from_real(one, one, 1e-5, 1e-11, (0.1, 0))
+
+
+def test_too_many_channels_are_refused_with_the_node_and_what_to_do() -> None:
+    count = 70_000
+    op = LayerNorm((1,) * count, (0,) * count, 1, 0, 0)
+    tensors = {"x": Tensor("x", TensorType((1, count)))}
+    with pytest.raises(UnsupportedError, match=r"node 'ln'.*normalize fewer channels together"):
+        fit_sums([Node("ln", op, ("x",), ())], tensors)
