@@ -133,8 +133,9 @@ class Course:
         """(stage, first row of its output, rows, rows of the output that must be kept with them).
 
         Always the last stage goes on that can and whose rows somebody waits for, which keeps the
-        fewest rows; what nobody needs comes at the end. Stage -1 is the input's next row. Whoever
-        computes in another order, as the device does, needs no more room: it is never behind.
+        fewest rows; or whose rows nobody will read, so that what they are made of goes. Stage -1 is
+        the input's next row. Whoever computes in another order, as the device does, needs no more
+        room: it is never behind.
         """
         sources = self.sources
         done = [*self.heights[:sources], *(0 for _ in self.stages)]
@@ -173,8 +174,8 @@ class Course:
         return count
 
     def _is_wanted(self, stage: int, done: Sequence[int]) -> bool:
-        """Whether nobody in the segment reads its output, or somebody's next strip needs more."""
-        tensor = self.sources + stage
+        """Whether nobody in the segment will read more, or somebody's next strip needs more."""
+        tensor, is_read = self.sources + stage, False
         for reader in self.readers[tensor]:
             rows, strip = self.stages[reader]
             first = done[self.sources + reader]
@@ -182,7 +183,8 @@ class Course:
             end = rows.needed(first, count, self.heights[tensor])[1]
             if count and end > done[tensor]:
                 return True
-        return not self.readers[tensor]
+            is_read |= count > 0
+        return not is_read
 
     def _oldest(self, tensor: int, done: Sequence[int]) -> int:
         """The first row that a reader still needs."""

@@ -14,6 +14,7 @@ from mcutrain.memplan import Stream, TrainingPlan, replay, training_plan
 from mcutrain.memplan.stream import Front, in_strips
 from mcutrain.memplan.training_plan import lay_out
 from mcutrain.ops.add import Add
+from mcutrain.ops.spatial import Window
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned, with_constant_image, with_two_stems
 from tests.ops.drawing import SeededSource, drawn
@@ -144,6 +145,18 @@ def test_a_segment_is_as_large_as_the_choice_was_told(graph: Graph, strip: int) 
         for begin, end, size_bytes, _ in front.sizes(first, stages, strip):
             inner = in_strips(stages[begin - first : end - first], strip)
             assert front._size(front.segment(begin, inner)) == size_bytes
+
+
+def test_rows_that_nobody_reads_keep_no_rows_of_what_they_are_made_of() -> None:
+    """The last rows of an image that every third is read of: alone and in a longer segment."""
+    net = Network((10, 3, 1), 0)
+    y = net.conv(net.conv(net.x, 2, Window((2, 1))), 2, Window((1, 1), (3, 1)))
+    front = front_of(net.graph(net.conv(net.mean(y), 3, rounds_once=True)))
+    _, stages = next(front.runs())
+    rooms = [front.segment(0, stages[:end]).tensors[0].room for end in (1, 2)]
+    assert rooms == [2, 2]
+    sizes = {end: size for begin, end, size, _ in front.sizes(0, stages, 1) if begin == 0}
+    assert sizes == {end: front._size(front.segment(0, stages[:end])) for end in sizes}
 
 
 def test_what_is_written_over_rows_that_are_still_read_is_found() -> None:
