@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.softmax import INTEGER_BITS, Softmax
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.multipliers import ACTIVATION_RANGE, activation_limits
 
 POINT = Window((1, 1))
+NEIGHBOURS = 4  # float32 numbers on each side of an estimate that are tried
+Made = TypeVar("Made", bound=Op)
 Rule = Callable[[float, Sequence[float], float, int], Requantize]
 
 
@@ -123,3 +129,24 @@ def weight_scales(graph: Graph, node: Node, stage: Requantize, rule: Rule) -> tu
         f"the multipliers of node {node.name!r} do not follow from its scales in single precision, "
         "so no file can hold it bit for bit"
     )
+
+
+def nearby(first: float, wanted: Made, make: Callable[[float], Made], estimate: float) -> float:
+    """A single-precision attribute that makes the wanted operator; `first` if it does.
+
+    An attribute that is not found is left to the check of the whole file, which names the node.
+    """
+    candidates = [np.float32(first)]
+    for direction in (math.inf, -math.inf):
+        value = np.float32(estimate)
+        for _ in range(NEIGHBOURS):
+            candidates.append(value)
+            value = np.nextafter(value, np.float32(direction))
+    found = next((c for c in candidates if make(float(c)) == wanted), candidates[0])
+    return float(found)
+
+
+def beta_of(op: Softmax, scale: float) -> float:
+    """The factor, in single precision, of an input of that scale that the operator has."""
+    estimate = op.mult_q31 * 2.0 ** (op.left_shift - 31) / (scale * 2.0 ** (31 - INTEGER_BITS))
+    return nearby(1.0, op, lambda beta: Softmax.from_scale(scale, beta), estimate)

@@ -76,13 +76,16 @@ class Reason:
 
 REASONS = (
     Reason(
-        "attention, a product of two computed tensors around a Softmax; only products with "
-        "constants are read",
-        r"(matmul|gemm|fullyconnected): .*(that is computed is not|must be constant)|"
-        r"(batchmatmul|einsum) ",
+        "attention with a product of other tensors than MatMul and BATCH_MATMUL are read of: [1, "
+        "…, m, k] and [1, …, k, n], with equal axes before the last two",
+        r"(batch)?matmul: .*(a product of|are multiplied)|"
+        r"(gemm|fullyconnected): .*(that is computed is not|must be constant)|einsum ",
         "softmax",
     ),
-    Reason("attention, which is not read", r"\w*attention "),
+    Reason(
+        "attention as one operator; as its products and Softmax it is read",
+        r"\w*attention ",
+    ),
     Reason(
         "layer normalization, which is not read; batch normalization is",
         r"\w*(layernorm|instancenorm|groupnorm|rmsnorm)",

@@ -42,6 +42,22 @@ def stored_axes(axes: str, transposed: bool) -> str:
     return axes[::-1] if transposed else axes
 
 
+def product_shape(
+    a: tuple[int, ...], b: tuple[int, ...], transposed_a: bool, transposed_b: bool
+) -> tuple[int, ...]:
+    """Of two operands. Raises ValueError with a sentence if they do not fit each other."""
+    if len(a) < 3 or a[0] != 1 or a[:-2] != b[:-2]:
+        raise ValueError(
+            f"matrices {a} and {b} are multiplied; supported are [1, …, m, k] and [1, …, k, n] "
+            "with equal axes before the last two"
+        )
+    m, k = a[:-3:-1] if transposed_a else a[-2:]
+    other_k, n = b[:-3:-1] if transposed_b else b[-2:]
+    if k != other_k:
+        raise ValueError(f"rows of {k} and columns of {other_k} numbers are multiplied")
+    return (*a[:-2], m, n)
+
+
 def _steps(axes: str, shape: tuple[int, ...]) -> Mapping[str, int]:
     """From one number to the next along each named axis of the stored matrices."""
     return {axes[0]: shape[-1], axes[1]: 1}
@@ -79,17 +95,8 @@ class BatchMatMul(ClampingOp):
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The rows of a, the columns of b."""
         a, b = (x.shape for x in inputs)
-        if len(a) < 3 or a[0] != 1 or a[:-2] != b[:-2]:
-            raise ValueError(
-                f"matrices {a} and {b} are multiplied; supported are [1, …, m, k] and [1, …, k, n] "
-                "with equal axes before the last two"
-            )
-        lengths: dict[str, int] = {}
-        for axes, shape in zip(self.axes, (a, b), strict=False):
-            for axis, length in zip(axes, shape[-2:], strict=True):
-                if lengths.setdefault(axis, length) != length:
-                    raise ValueError(f"rows and columns of {a} and {b} do not fit each other")
-        return clamped_types(TensorType((*a[:-2], lengths["m"], lengths["n"])), self.saves_mask)
+        y = product_shape(a, b, self.transposed_a, self.transposed_b)
+        return clamped_types(TensorType(y), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Multiply exactly, requantize once."""

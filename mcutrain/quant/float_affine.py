@@ -48,6 +48,20 @@ class Affine(FloatOp):
         """Whether it changes nothing; exporters' constants such as 1/6 are not exact."""
         return bool((np.abs(self.factor - 1) < IDENTITY).all() and (self.shift == 0).all())
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether it does the same to all numbers."""
+        return bool((self.factor == self.factor[0]).all() and (self.shift == self.shift[0]).all())
+
+    @property
+    def is_factor(self) -> bool:
+        """Whether it multiplies all numbers by one."""
+        return self.is_uniform and self.shift[0] == 0
+
+    def of_channels(self, count: int) -> Affine:
+        """The same of so many channels, if it does the same to all numbers."""
+        return Affine(np.full(count, self.factor[0]), np.full(count, self.shift[0]))
+
     def as_convolution(self) -> DepthwiseConv:
         """The 1x1 depthwise convolution that computes the same."""
         w = self.factor.reshape(1, 1, 1, -1).astype(np.float32)

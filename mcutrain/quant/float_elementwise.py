@@ -104,6 +104,11 @@ class FloatMul(FloatOp):
         y: Array = x[0] * x[1]
         return y
 
+    @property
+    def multiplies(self) -> bool:
+        """Always."""
+        return True
+
     def order(self, *x: Shape) -> tuple[int, ...]:
         """The larger operand first."""
         return larger_first(*x)

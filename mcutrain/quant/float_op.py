@@ -142,6 +142,11 @@ class FloatOp(ABC):
         return False
 
     @property
+    def multiplies(self) -> bool:
+        """Whether operands are multiplied with each other, and so their scales."""
+        return False
+
+    @property
     def is_homogeneous(self) -> bool:
         """Whether positive factors, one per channel of x, can as well be applied to y."""
         return False

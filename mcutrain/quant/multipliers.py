@@ -1,9 +1,9 @@
 """From real scales to the integers that the operators compute with, by TFLite's rules.
 
-Sources: tensorflow/lite/kernels kernel_util.cc (convolutions, activation limits), add.cc,
-reference/reduce.h (mean), activations.cc and quantize.cc (rescaling). Scales are float32 values
-held in Python floats; where the kernels multiply or divide in float32, so does this file, because
-the last bit of a multiplier decides the last bit of an output.
+Sources: tensorflow/lite/kernels kernel_util.cc (convolutions, products of matrices, activation
+limits), add.cc, reference/reduce.h (mean), activations.cc and quantize.cc (rescaling). Scales are
+float32 values held in Python floats; where the kernels multiply or divide in float32, so does this
+file, because the last bit of a multiplier decides the last bit of an output.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ops.add import Scaled
+from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.mul import Mul
@@ -121,6 +122,24 @@ def multiply(a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -
     if shift > LARGEST_PRODUCT_SHIFT:
         raise ValueError(TOO_FAR_APART)
     return Mul(a[1], b[1], y[1], mult, shift)
+
+
+def batch_matmul(
+    a: tuple[float, int],
+    b: tuple[float, int],
+    y: tuple[float, int],
+    transposed: tuple[bool, bool],
+) -> BatchMatMul:
+    """BATCH_MATMUL: s_a * s_b in float32, divided by s_y in double (kernel_util.cc).
+
+    transposed: whether a and b are stored so. Raises ValueError if a product overflows.
+    """
+    with np.errstate(all="ignore"):
+        factor = float(np.float32(a[0]) * np.float32(b[0])) / y[0]
+    mult, shift = fixedpoint.quantize_multiplier(factor)
+    if shift > LARGEST_PRODUCT_SHIFT:
+        raise ValueError(TOO_FAR_APART)
+    return BatchMatMul(a[1], b[1], y[1], mult, shift, *transposed)
 
 
 def requantize(x: tuple[float, int], y: tuple[float, int]) -> Rescale:

@@ -17,7 +17,15 @@ from mcutrain.errors import ModelError
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
-from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool, FloatReshape
+from mcutrain.quant.float_matmul import FloatBatchMatMul
+from mcutrain.quant.float_shapes import (
+    FloatMean,
+    FloatMove,
+    FloatPad,
+    FloatPool,
+    FloatReshape,
+    FloatSoftmax,
+)
 from mcutrain.quant.float_sums import Sums
 from mcutrain.quant.patterns import Edit, Rule, known_product
 
@@ -105,9 +113,9 @@ def _without_last_view(graph: FloatGraph) -> FloatGraph:
     return graph
 
 
-def _before(graph: FloatGraph, node: FloatNode) -> FloatNode | None:
-    """The node that computes this node's first input, if only this node reads it."""
-    x = node.inputs[0]
+def _before(graph: FloatGraph, node: FloatNode, place: int = 0) -> FloatNode | None:
+    """The node that computes an input of this node, if only this node reads it."""
+    x = node.inputs[place]
     return graph.producers.get(x) if graph.sole_reader(x) is node else None
 
 
@@ -120,7 +128,8 @@ def _fused(first: FloatNode, node: FloatNode, **changes: object) -> Edit:
 def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
     """An Affine goes into the weights, or the Affine, before it; through what commutes with it.
 
-    These are reshapes that keep the channels, and clamps if the factors are positive.
+    These are reshapes that keep the channels, and clamps if the factors are positive; what is the
+    same for all numbers passes whatever moves them.
     """
     first = _before(graph, node)
     if not isinstance(node.op, Affine) or first is None or not _is_absorbed(graph, node, node.op):
@@ -128,8 +137,9 @@ def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
     affine, op = node.op, first.op
     if isinstance(op, Affine):
         return _fused(first, node, op=op.then(affine))
-    if op.is_view:
-        return _swapped(first, node)
+    passed = _before_move(graph, first, affine)
+    if passed is not None:
+        return _swapped(first, replace(node, op=passed))
     limits = _limits_after(op.limits, affine)
     if isinstance(op, Clamp):
         return _swapped(replace(first, op=Clamp(*limits)), node)
@@ -138,14 +148,24 @@ def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
     return _fused(first, node, op=bare.clamped(*limits))
 
 
-def _is_absorbed(graph: FloatGraph, node: FloatNode, affine: Affine) -> bool:
-    """Whether weights or an Affine somewhere before the node can take the Affine in."""
-    first = _before(graph, node)
+def _before_move(graph: FloatGraph, node: FloatNode, affine: Affine) -> Affine | None:
+    """What does to the input of a node that moves numbers what the Affine does to its output."""
+    if not isinstance(node.op, FloatMove) or len(node.inputs) != 1:
+        return None
+    channels = graph.shapes[node.inputs[0]][-1]
+    if affine.is_uniform:
+        return affine.of_channels(channels)
+    return affine if node.op.is_view and channels == len(affine.factor) else None
+
+
+def _is_absorbed(graph: FloatGraph, node: FloatNode, affine: Affine, place: int = 0) -> bool:
+    """Whether weights or an Affine before an input of the node can take the Affine in."""
+    first = _before(graph, node, place)
     if first is None:
         return False
-    if first.op.is_view:
-        keeps_channels = graph.shapes[first.inputs[0]][-1] == len(affine.factor)
-        return keeps_channels and _is_absorbed(graph, first, affine)
+    passed = _before_move(graph, first, affine)
+    if passed is not None:
+        return _is_absorbed(graph, first, passed)
     if isinstance(first.op, Affine):
         return True
     if not isinstance(first.op, Sums | Clamp) or _limits_after(first.op.limits, affine) == NONE:
@@ -195,6 +215,67 @@ def _affine_to_the_back(graph: FloatGraph, node: FloatNode) -> Edit | None:
         made = replace(node, op=changed, inputs=first.inputs)
         return Edit({first.output: (), node.output: (made,)})
     return _padded_before(first, node, affine, op)
+
+
+def _factor_into_operand(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """A factor of a product of matrices is one of the operand whose weights take it in."""
+    first = _before(graph, node)
+    if (
+        first is None
+        or not isinstance(first.op, FloatBatchMatMul)
+        or not isinstance(node.op, Affine)
+        or not node.op.is_factor
+    ):
+        return None
+    for place, x in enumerate(first.inputs):
+        factor = node.op.of_channels(graph.shapes[x][-1])
+        if _is_absorbed(graph, first, factor, place):
+            inner = replace(node, op=factor, inputs=(x,), output=first.output)
+            inputs = (*first.inputs[:place], inner.output, *first.inputs[place + 1 :])
+            outer = replace(first, inputs=inputs, output=node.output)
+            return Edit({first.output: (inner,), node.output: (outer,)})
+    return None
+
+
+def _factor_to_softmax(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """A factor that no weights before it take in goes on to a Softmax, which has one of its own.
+
+    Through what moves numbers, and products of matrices: queries and keys of an attention are
+    often divided by the root of their length, or its root.
+    """
+    if isinstance(node.op, Affine):
+        return None  # both become one
+    for place in range(len(node.inputs)):
+        first = _before(graph, node, place)
+        if (
+            first is None
+            or not isinstance(first.op, Affine)
+            or not (first.op.is_factor and first.op.factor[0] > 0)
+            or not _leads_to_softmax(graph, node)
+            or _is_absorbed(graph, first, first.op)
+        ):
+            continue
+        inputs = (*node.inputs[:place], first.inputs[0], *node.inputs[place + 1 :])
+        if isinstance(node.op, FloatSoftmax):
+            op = FloatSoftmax(float(np.float32(node.op.beta * first.op.factor[0])))
+            return Edit({first.output: (), node.output: (replace(node, op=op, inputs=inputs),)})
+        inner = replace(node, inputs=inputs, output=first.output)
+        factor = first.op.of_channels(graph.shapes[node.output][-1])
+        outer = replace(first, op=factor, inputs=(inner.output,), output=node.output)
+        return Edit({first.output: (), node.output: (inner, outer)})
+    return None
+
+
+def _leads_to_softmax(graph: FloatGraph, node: FloatNode) -> bool:
+    """Whether a factor of the node's input can be one of what a Softmax reads."""
+    if isinstance(node.op, FloatSoftmax):
+        return True
+    is_move = isinstance(node.op, FloatMove) and len(node.inputs) == 1
+    is_factor = isinstance(node.op, Affine) and node.op.is_factor
+    reader = graph.sole_reader(node.output)
+    if reader is None or not (is_move or is_factor or isinstance(node.op, FloatBatchMatMul)):
+        return False
+    return _leads_to_softmax(graph, reader)
 
 
 def _padded_before(first: FloatNode, node: FloatNode, affine: Affine, op: Sums) -> Edit | None:
@@ -282,6 +363,8 @@ RULES: tuple[Rule, ...] = (
     _pool_to_mean,
     _affine_to_the_front,
     _affine_to_the_back,
+    _factor_into_operand,
+    _factor_to_softmax,
     _pad_into,
     _activation_into,
 )

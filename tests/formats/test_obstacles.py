@@ -60,16 +60,13 @@ def test_all_that_a_transformer_has_is_named_once_and_counted(tmp_path):
     for _ in range(3):
         x = wave(net, attention(net, x))
     head, *items = told(read_float, net.save(tmp_path / "m.onnx", x), ModelError)
-    assert "the model has 5 obstacles, in 16 nodes" in head
+    assert "the model has 4 obstacles, in 10 nodes" in head
     assert begins(items, "Pow (") == "Pow (3 nodes, the first '/Pow_4') is not supported"
     assert begins(items, "Sqrt (").startswith("Sqrt (3 nodes")
     assert begins(items, "Sin (").startswith("Sin (3 nodes")
-    assert "6 nodes" in begins(items, "MatMul (")
-    assert "that is computed is not" in begins(items, "MatMul (")
     assert "are added" in begins(items, "Sub (")
     likely = [item for item in items if item.startswith("likely")]
-    assert ["attention" in likely[0], "layer normalization" in likely[1]] == [True, True]
-    assert len(likely) == 2
+    assert ["layer normalization" in one for one in likely] == [True]
 
 
 def test_an_open_length_does_not_hide_the_operators(tmp_path):
@@ -78,7 +75,7 @@ def test_an_open_length_does_not_hide_the_operators(tmp_path):
     _, first, *items = told(read_float, path)
     assert first.startswith("input 'input' has open lengths on the axes [1]")
     assert begins(items, "Sin (") == "Sin (node '/Sin_23') is not supported"
-    assert "2 nodes" in begins(items, "MatMul (")
+    assert begins(items, "Sqrt (") == "Sqrt (node '/Sqrt_8') is not supported"
 
 
 def test_two_inputs_do_not_hide_the_operators(tmp_path):
@@ -202,10 +199,10 @@ def test_int8_models_are_read_on_too(tmp_path):
     model = QdqModel((1, 2, 6, 6))
     a = model.requantize(model.op("Sin", model.x), 0.1, 0)
     b = model.requantize(model.op("Relu", model.x, kind=1), 0.1, 0)
-    y = model.op("MatMul", a, model.requantize(model.op("Relu", a), 0.1, 0))
+    y = model.op("Gemm", a, model.requantize(model.op("Relu", a), 0.1, 0))
     y = model.requantize(model.op("Add", model.requantize(y, 0.1, 0), b), 0.1, 0)
     _, *items = told(load, model.save(tmp_path / "m.onnx", y))
-    assert [item.split(" ")[0] for item in items] == ["Sin", "Relu", "MatMul"]
+    assert [item.split(" ")[0] for item in items] == ["Sin", "Relu", "Gemm"]
     assert "an input 1 that is computed is not" in items[2]
 
 
@@ -355,7 +352,7 @@ def test_other_operators_tell_none(operator):
 
 
 def test_a_product_without_softmax_is_not_called_attention():
-    product = ("BATCH_MATMUL", " is not supported; supported are ADD")
+    product = ("BATCH_MATMUL", ": matrices (1, 2, 3) and (1, 1, 3, 2) are multiplied")
     assert "likely" not in refusals(product)
     assert "likely attention" in refusals(product, ("SOFTMAX", ": beta is not; 1 is supported"))
 

@@ -63,6 +63,10 @@ def folded_number(net, x, weight):
     return net.op("Add", x, number)
 
 
+def with_itself(net, x, weight):
+    return net.op("MatMul", x, net.op("Transpose", x, perm=[0, 1, 3, 2]))
+
+
 CASES = {
     "Add": simple("Add", 0.4),
     "Add of a folded number": folded_number,
@@ -89,6 +93,7 @@ CASES = {
     "Identity": simple("Identity"),
     "LeakyRelu": simple("LeakyRelu", alpha=0.2),
     "MatMul": of_a_row("MatMul"),
+    "MatMul of two": with_itself,
     "Max": simple("Max", -0.7),
     "Max above 0": simple("Max", 0.7),
     "MaxPool": simple("MaxPool", **POOL),

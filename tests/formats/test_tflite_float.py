@@ -145,6 +145,21 @@ def transformer_block(m, approximate=False):
     return m.op("ADD", [m.conv(x, SHAPE), m.x], SHAPE, "AddOptions")
 
 
+def attention(m):
+    """One head per image, whose scores are divided by the root of their length."""
+    x = m.op("RESHAPE", [m.x, m.integers(1, 56, 4)], (1, 56, 4))
+    q, k, v = (
+        m.op("RESHAPE", [m.conv(m.x, SHAPE), m.integers(1, 56, 4)], (1, 56, 4)) for _ in "qkv"
+    )
+    scores = m.op("BATCH_MATMUL", [q, k], (1, 56, 56), "BatchMatMulOptions", AdjY=True)
+    half = m.builder.constant("half", np.array(0.5, np.float32))
+    scores = m.op("MUL", [scores, half], (1, 56, 56), "MulOptions")
+    weights = m.op("SOFTMAX", [scores], (1, 56, 56), "SoftmaxOptions", Beta=1.0)
+    y = m.op("BATCH_MATMUL", [weights, v], (1, 56, 4), "BatchMatMulOptions")
+    y = m.op("ADD", [x, y], (1, 56, 4), "AddOptions")
+    return m.op("BATCH_MATMUL", [y, x], (1, 4, 4), "BatchMatMulOptions", AdjX=True)
+
+
 def grouped(m):
     x = m.conv(m.x, (1, 8, 7, 6), channels=2, activation=RELU)
     x = m.conv(x, (1, 8, 7, 9), (1, 1), channels=2)
@@ -223,6 +238,7 @@ MAKERS = [
     activations,
     transformer_block,
     partial(transformer_block, approximate=True),
+    attention,
     grouped,
     resized,
     parts,
@@ -281,6 +297,10 @@ def split(m, axis):
     [
         (lambda m: m.op("COS", [m.x], SHAPE), "COS"),
         (lambda m: m.op("LEAKY_RELU", [m.x], SHAPE, "LeakyReluOptions", Alpha=3.0), "slope 3"),
+        (
+            lambda m: m.op("BATCH_MATMUL", [m.x, m.x], SHAPE, "BatchMatMulOptions"),
+            "BATCH_MATMUL .* rows of 4 and columns of 7 numbers are multiplied",
+        ),
         (lambda m: m.op("DIV", [m.x, m.x], SHAPE, "DivOptions"), "divides by a tensor"),
         (
             lambda m: m.op("TRANSPOSE", [m.x, m.integers(1, 0, 2, 3)], (8, 1, 7, 4)),

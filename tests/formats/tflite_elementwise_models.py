@@ -54,6 +54,32 @@ def tables(draw):
 
 
 @st.composite
+def products(draw):
+    """BATCH_MATMUL of two inputs, stored in either order, or of one with itself."""
+    before = draw(st.sampled_from(((1,), (1, 3), (1, 2, 2))))
+    m, k, n = (draw(st.integers(1, 6)) for _ in "mkn")
+    adjoint = {"AdjX": draw(st.booleans()), "AdjY": draw(st.booleans())}
+    is_one = draw(st.booleans())
+    if is_one:
+        adjoint["AdjY"], n = not adjoint["AdjX"], m
+    b = TfliteBuilder()
+    first, second = ({"scale": draw(scales), "zero_point": draw(zero_points)} for _ in "ab")
+    a_shape, b_shape = (
+        ((k, m) if adjoint["AdjX"] else (m, k)),
+        (n, k) if adjoint["AdjY"] else (k, n),
+    )
+    operands = [b.tensor("a", (*before, *a_shape), **first)]
+    if not is_one:
+        operands.append(b.tensor("b", (*before, *b_shape), **second))
+    y_scale = first["scale"] * (first if is_one else second)["scale"] * draw(st.floats(0.5, 2000))
+    y = b.tensor(
+        "y", (*before, m, n), scale=float(np.float32(y_scale)), zero_point=draw(zero_points)
+    )
+    b.operator("BATCH_MATMUL", operands * (1 + is_one), y, "BatchMatMulOptions", **adjoint)
+    return b.content(operands, [y])
+
+
+@st.composite
 def concatenations(draw):
     """CONCATENATION along any axis, of up to eleven tensors."""
     count, axis = draw(st.sampled_from((1, 2, 2, 3, 11))), draw(st.integers(1, 3))
@@ -184,6 +210,7 @@ def splits(draw):
 ELEMENTWISE_AND_SHAPES = {
     "binary": binary_operations(),
     "table": tables(),
+    "product": products(),
     "concatenation": concatenations(),
     "transpose": transposes(),
     "sequence": sequences(),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mcutrain.errors import UnsupportedError
+from mcutrain.formats.layers import beta_of
 from mcutrain.formats.onnx.arithmetic import affine, along
-from mcutrain.formats.onnx.curves import F32, Curve, curve_of, with_curve
+from mcutrain.formats.onnx.curves import F32, Curve, curve_of, unscaled, with_curve
 from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import Layout
@@ -197,18 +199,22 @@ def int8_clip(node: Int8Node) -> Value:
 
 
 def int8_softmax(node: Int8Node) -> Value:
-    """Softmax over the channels; without a QuantizeLinear its scale is 1/256 from -128 on."""
-    value = node.real()
+    """Over one axis, stored last; without a QuantizeLinear its scale is 1/256 from -128 on.
+
+    A factor before it is its beta.
+    """
+    value, beta = unscaled(node.real())
+    node = replace(node, inputs=(value,))
+    op = FloatSoftmax(beta)
     axis = softmax_axis(node, value.shape)
     elements = math.prod(value.shape)
-    if value.shape[axis] != elements and axis != 1:
-        raise node.unsupported(f"axis {axis} of {value.shape} is not; channels (axis 1) are")
-    x = node.image()
     if value.shape[axis] != elements:
-        return node.of_image(FloatSoftmax(), x)
+        order = (*(i for i in value.layout.order if i != axis), axis)
+        x = node.arranged(0, value.shape, order, "last")
+        return node.computed(op, (x,), Layout.of_order(value.shape, order))
     row = (1, 1, 1, elements)
-    x = node.view(x, row, "row")
-    return node.computed(FloatSoftmax(), (x,), Layout(row, (0, 1, 2, 3), value.shape))
+    x = node.view(node.image(), row, "row")
+    return node.computed(op, (x,), Layout(row, (0, 1, 2, 3), value.shape))
 
 
 # -------------------------------------------------------------------------------------------- float
@@ -279,8 +285,7 @@ def write_softmax(w: OnnxWriter, node: Node) -> None:
     x, y = node.inputs[0], node.outputs[0]
     kind, real = w.type(x), w.real(x)
     if op != Softmax.from_scale(kind.scale):
-        beta = op.mult_q31 * 2.0 ** (op.left_shift - 31) / (kind.scale * 2.0**26)
-        factor = w.constant(f"{y}/beta", np.array(beta, np.float32))
+        factor = w.constant(f"{y}/beta", np.array(beta_of(op, kind.scale), np.float32))
         real = w.op("Mul", [real, factor], f"{y}/scaled")
     axis = min(1, len(kind.shape) - 1)
     w.finish(w.layer(node, "Softmax", [real], axis=axis), y)

@@ -18,6 +18,7 @@ from mcutrain.formats.onnx.values import (
     FULL,
     Builder,
     Source,
+    Stored,
     Value,
 )
 from mcutrain.ops.activation_functions import ACTIVATIONS, STORED
@@ -80,8 +81,9 @@ def curve_of(node: Int8Node, index: int) -> tuple[Curve, Value]:
         plain = replace(value, low=-math.inf, high=math.inf)
         inner = replace(node, inputs=(*node.inputs[:index], plain, *node.inputs[index + 1 :]))
         x, quantization = inner.tensor(index)
-        reals = (STORED - quantization.zero_point).astype(F32) * F32(quantization.scale)
-        curve = Curve(node.name, x, quantization, reals, np.full(256, quantization.scale))
+        curve = Curve(
+            node.name, x, quantization, _reals(quantization), np.full(256, quantization.scale)
+        )
     inside = (curve.values > value.low) & (curve.values < value.high)
     values = np.clip(curve.values, F32(value.low), F32(value.high))
     return replace(curve, values=values, slopes=np.where(inside, curve.slopes, 0.0)), value
@@ -90,3 +92,24 @@ def curve_of(node: Int8Node, index: int) -> tuple[Curve, Value]:
 def with_curve(value: Value, curve: Curve) -> Value:
     """The value as a curve of what it was computed from."""
     return Value(curve, value.layout)
+
+
+def unscaled(value: Value) -> tuple[Value, float]:
+    """What a value is a positive multiple of, and by which factor; itself and 1 if it is none."""
+    curve = value.source
+    if not isinstance(curve, Curve) or (value.low, value.high) != (-math.inf, math.inf):
+        return value, 1.0
+    reals = _reals(curve.x_quantization)
+    place = int(np.argmax(np.abs(reals)))
+    factor = F32(curve.values[place] / reals[place])
+    if not (factor > 0 and np.allclose(curve.values, reals * factor, LIKENESS, 0)):
+        return value, 1.0
+    near = (factor, np.nextafter(factor, F32(0)), np.nextafter(factor, F32(math.inf)))
+    exact = [f for f in near if np.array_equal(curve.values, reals * f)]
+    return Value(Stored(curve.x, curve.x_quantization), value.layout), float((*exact, factor)[0])
+
+
+def _reals(quantization: Quantization) -> Array:
+    """What each of the 256 integers means, in single precision."""
+    reals: Array = (STORED - quantization.zero_point).astype(F32) * F32(quantization.scale)
+    return reals

@@ -16,6 +16,7 @@ from mcutrain.formats.onnx import (
     cutting,
     joining,
     pooling,
+    products,
     quantizing,
     resizing,
     shaping,
@@ -29,6 +30,7 @@ from mcutrain.formats.onnx.writer import OnnxWriter
 from mcutrain.ir.graph import Node
 from mcutrain.ops.add import Add
 from mcutrain.ops.add_channels import AddChannels
+from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
@@ -130,6 +132,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     Add: arithmetic.write_add,
     AddChannels: arithmetic.write_add,
     AveragePool2D: pooling.write_pool,
+    BatchMatMul: products.write_product,
     Concatenation: joining.write_concat,
     Conv2D: write_sums.conv_2d,
     DepthwiseConv2D: write_sums.depthwise_conv_2d,

@@ -22,7 +22,7 @@ from mcutrain.formats.onnx.old import with_attributes
 
 MAX_OUTPUTS = 64
 MAX_AXES = 4
-PRODUCTS = ("Conv", "Gemm", "MatMul")  # whose input 1 must be constant
+PRODUCTS = ("Conv", "Gemm")  # whose input 1 must be constant
 BEFORE_LAYOUT = {
     *("Add", "Cast", "Div", "Identity", "Mul", "Pad", "Sub", "Squeeze", "Unsqueeze"),
     *("DequantizeLinear", "QuantizeLinear"),
@@ -228,7 +228,7 @@ class Reading(ABC, Generic[V]):
         return self.values[name]
 
     def _scan(self, graph: GraphProto) -> Iterator[Obstacle]:
-        """What is refused for its operator, or as a product of two tensors that are computed."""
+        """What is refused for its operator, or for a weight that is computed."""
         known = {tensor.name for tensor in graph.initializer}
         for index, proto in enumerate(graph.node):
             place = _place(proto, index)

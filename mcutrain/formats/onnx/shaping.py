@@ -82,7 +82,7 @@ def write_reshape(w: OnnxWriter, node: Node) -> None:
         return
     real = channels_last(w, real, len(shape), f"{y}/channels_last")
     real = reshaped(w, real, op.shape, f"{y}/reshaped")
-    w.finish(_transposed(w, real, axis_order(len(op.shape)), f"{y}/real"), y)
+    w.finish(transposed(w, real, axis_order(len(op.shape)), f"{y}/real"), y)
 
 
 def keeps_order(a: Sequence[int], b: Sequence[int]) -> bool:
@@ -99,10 +99,11 @@ def keeps_order(a: Sequence[int], b: Sequence[int]) -> bool:
 def channels_last(w: OnnxWriter, real: str, rank: int, name: str) -> str:
     """[1, c, …] as [1, …, c]."""
     order = tuple(int(i) for i in np.argsort(axis_order(rank)))
-    return _transposed(w, real, order, name)
+    return transposed(w, real, order, name)
 
 
-def _transposed(w: OnnxWriter, real: str, order: Sequence[int], name: str) -> str:
+def transposed(w: OnnxWriter, real: str, order: Sequence[int], name: str) -> str:
+    """Real numbers with their axes in another order."""
     if list(order) == sorted(order):
         return real
     return w.op("Transpose", [real], name, perm=list(order))

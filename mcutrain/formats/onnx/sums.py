@@ -15,6 +15,7 @@ from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.int8_sums import Sums, bias_of, weight_of
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode
+from mcutrain.formats.onnx.products import of_two
 from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.window import window_of
 from mcutrain.ops.spatial import Window
@@ -133,7 +134,9 @@ def int8_gemm(node: Int8Node) -> Value:
 
 
 def int8_matmul(node: Int8Node) -> Value:
-    """MatMul of rows and a constant matrix."""
+    """MatMul of rows and a constant matrix, or of two computed tensors."""
+    if not node.is_constant(1):
+        return of_two(node)
     return _rows(node, _matrix(node, transposed=False))
 
 
@@ -191,7 +194,9 @@ def float_gemm(node: FloatOnnx) -> Placed:
 
 
 def float_matmul(node: FloatOnnx) -> Placed:
-    """Rows times a constant matrix [in, out]."""
+    """Rows times a constant matrix [in, out], or a product of two computed tensors."""
+    if not node.is_constant(1):
+        return of_two(node)
     w = node.numbers(1)
     if w.ndim != 2:
         raise node.unsupported(f"a weight {w.shape} is not; 2 dimensions are")

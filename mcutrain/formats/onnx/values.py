@@ -23,7 +23,6 @@ from mcutrain.ir.graph import Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.reshape import Reshape
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_elementwise import FloatMul
 from mcutrain.quant.float_op import FloatOp, Quantization
 from mcutrain.quant.float_shapes import FloatMove, FloatReshape
 
@@ -247,7 +246,7 @@ class Computed(Source):
         self, builder: Builder, name: str, y: Quantization, limits: tuple[int, int] = FULL
     ) -> str:
         types = [builder.tensors[x].type for x in self.inputs]
-        if not isinstance(self.op, FloatMul):  # whose factor is of both scales
+        if not self.op.multiplies:
             check_factor(self.name, *(kind.scale / y.scale for kind in types))
         try:
             made = self.op.int8(types, y)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
-import numpy as np
 import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.layers import beta_of, nearby
 from mcutrain.formats.tflite.entry import Entry
 from mcutrain.formats.tflite.flatbuffer import Table
 from mcutrain.formats.tflite.int8_operator import Int8Operator
@@ -18,16 +16,12 @@ from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.rescaling import sides
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
-from mcutrain.ir.op import Op
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.softmax import Softmax
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_elementwise import FloatLeakyRelu, Function
 from mcutrain.quant.float_shapes import SOFTMAX_OUTPUT, FloatSoftmax
-
-NEIGHBOURS = 4  # float32 numbers on each side of an estimate that are tried
-Made = TypeVar("Made", bound=Op)
 
 # ------------------------------------------------------------------------------------------ tables
 
@@ -84,7 +78,7 @@ def _write_leaky_relu(w: TfliteWriter, node: Node) -> None:
     plain = replace(op, low=multipliers.INT8[0], high=multipliers.INT8[1])
     positive, negative = (mult * 2.0 ** (shift - 31) for mult, shift in (op.positive, op.negative))
     estimate = negative / positive
-    alpha = _nearby(estimate, plain, lambda a: multipliers.leaky_relu(a, x, y), estimate)
+    alpha = nearby(estimate, plain, lambda a: multipliers.leaky_relu(a, x, y), estimate)
     options = Table("LeakyReluOptions", {"Alpha": alpha})
     w.then_limits(node, "LEAKY_RELU", node.inputs, options, (op.low, op.high))
 
@@ -115,24 +109,8 @@ def _write_softmax(w: TfliteWriter, node: Node) -> None:
     op = node.op
     assert isinstance(op, Softmax)
     scale = w.type(node.inputs[0]).scale
-    estimate = op.mult_q31 * 2.0 ** (op.left_shift - 31) / (scale * 2.0**26)
-    beta = _nearby(1.0, op, lambda b: Softmax.from_scale(scale, b), estimate)
-    w.operator("SOFTMAX", node.inputs, node.outputs[0], Table("SoftmaxOptions", {"Beta": beta}))
-
-
-def _nearby(first: float, wanted: Made, make: Callable[[float], Made], estimate: float) -> float:
-    """A single-precision attribute that makes the wanted operator; `first` if it does.
-
-    An attribute that is not found is left to the check of the whole file, which names the node.
-    """
-    candidates = [np.float32(first)]
-    for direction in (math.inf, -math.inf):
-        value = np.float32(estimate)
-        for _ in range(NEIGHBOURS):
-            candidates.append(value)
-            value = np.nextafter(value, np.float32(direction))
-    found = next((c for c in candidates if make(float(c)) == wanted), candidates[0])
-    return float(found)
+    options = Table("SoftmaxOptions", {"Beta": beta_of(op, scale)})
+    w.operator("SOFTMAX", node.inputs, node.outputs[0], options)
 
 
 OPERATORS = (
