@@ -355,7 +355,7 @@ def _pixel_codes(x: TensorType, norm: data.Normalization | None) -> list[Sequenc
 def _output_exponent(program: Program) -> str | None:
     """The C pointer to the outputs' exponent; None if they have none, as probabilities."""
     forward, name = program.training.forward, program.training.output_exponent
-    if name not in forward.inputs or any(n.op.is_probability for n in forward.nodes):
+    if name not in forward.inputs or forward.gives_probabilities:
         return None
     return program.expression(forward, name)
 

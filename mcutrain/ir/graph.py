@@ -133,6 +133,14 @@ class Graph(Shown):
         """The node that computes `tensor`; None for inputs and constants."""
         return next((n for n in self.nodes if tensor in n.outputs), None)
 
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether the first output is a softmax or the like, perhaps under another shape."""
+        node = self.producer(self.outputs[0])
+        while node is not None and node.op.is_view:
+            node = self.producer(node.inputs[0])
+        return node is not None and node.op.is_probability
+
     def consumers(self, tensor: str) -> tuple[Node, ...]:
         """The nodes that read `tensor`, in execution order."""
         return tuple(n for n in self.nodes if tensor in n.inputs)

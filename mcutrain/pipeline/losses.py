@@ -105,7 +105,7 @@ def _why_not(graph: Graph) -> str | None:
     outputs = graph.tensors[head.outputs[0]].type.elements
     if inputs != outputs:
         return f"it has {outputs:,} outputs and {inputs:,} inputs"
-    if any(node.op.is_probability for node in graph.nodes):
+    if graph.gives_probabilities:
         return "its outputs are probabilities (a softmax)"
     if inputs > MAX_ELEMENTS:
         return f"its {inputs:,} outputs are more than {MAX_ELEMENTS:,}"

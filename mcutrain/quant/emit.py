@@ -6,7 +6,7 @@ graph is one that a .tflite file of the same network would give.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,6 +86,16 @@ class Emitter:
             self.rescaled[name, wanted] = output
         return self.rescaled[name, wanted]
 
+    def types(self, *names: str) -> list[TensorType]:
+        """Of int8 tensors."""
+        return [self.tensors[name].type for name in names]
+
+    def constant(self, name: str, data: Array, quantization: Quantization) -> str:
+        """An int8 tensor of known numbers."""
+        codes = np.rint(data / np.float32(quantization.scale)) + quantization.zero_point
+        stored = np.clip(codes, *multipliers.INT8).astype(np.int8)
+        return self._constant(name, _activation(data.shape, quantization), stored)
+
     def limits(self, node: FloatNode) -> tuple[int, int]:
         """The int8 limits of the node's activation."""
         low, high = node.op.limits
@@ -102,7 +112,7 @@ class Emitter:
         """One int8 node. limits: of its activation."""
         y, shares = self.quantization(node.output), node.op.shares_quantization
         names = [self.read(n, y) if shares else self.tensor(n) for n in node.inputs]
-        types = [self.tensors[name].type for name in names]
+        types = self.types(*names)
         op = node.op.int8(types, y)
         if limits != multipliers.INT8:
             op = op.with_channel_limits(*limits)
@@ -133,10 +143,12 @@ class Emitter:
         made = op.int8_type(op.window, x.zero_point, stage)
         self.node(node, made, (self.tensor(node.inputs[0]), w_name, b_name))
 
-    def join(self, node: FloatNode, axis: int) -> None:
-        """Concatenations of at most MOST_INPUTS tensors."""
+    def join(self, node: FloatNode, axis: int, constants: Sequence[tuple[int, Array]] = ()) -> None:
+        """Concatenations of at most MOST_INPUTS tensors. constants: by their places among them."""
         y = self.quantization(node.output)
         names = [self.read(name, y) for name in node.inputs]
+        for place, data in constants:
+            names.insert(place, self.constant(f"{node.name}/constant", data, y))
         while len(names) > MOST_INPUTS:
             shapes = [self.tensors[n].type.shape for n in names[:MOST_INPUTS]]
             length = sum(s[axis] for s in shapes)

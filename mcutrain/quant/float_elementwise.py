@@ -86,6 +86,56 @@ class FloatAdd(FloatOp):
 
 
 @dataclass(frozen=True, eq=False)
+class AddConstant(FloatOp):
+    """y = clamp(x + c), a number of its own for each element: an embedding of positions.
+
+    c: [1, …], float32, of x's shape.
+    """
+
+    c: Array
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Of the fused activation."""
+        return self.low, self.high
+
+    def clamped(self, low: float, high: float) -> FloatOp | None:
+        """With the activation in it."""
+        ends = (float(np.clip(end, low, high)) for end in self.limits)
+        return AddConstant(self.c, *ends)
+
+    def shape(self, *x: Shape) -> Shape:
+        """The input's."""
+        if x[0] != self.c.shape:
+            raise ValueError(f"a constant {self.c.shape} is added to {x[0]}")
+        return x[0]
+
+    def run(self, *x: Array) -> Array:
+        """Add, clamp."""
+        y: Array = np.clip(x[0] + self.c, np.float32(self.low), np.float32(self.high))
+        return y
+
+    def quantized(self, x_scale: float) -> FloatOp:
+        """With the constant as int8 has it."""
+        return replace(self, c=self.quantization.fake(self.c))
+
+    @property
+    def quantization(self) -> Quantization:
+        """Of the constant."""
+        return Quantization.of_range(float(self.c.min()), float(self.c.max()))
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """An addition of two tensors."""
+        constant = emitter.constant(f"{node.name}/constant", self.c, self.quantization)
+        low, high = emitter.limits(node)
+        x = emitter.tensor(node.inputs[0])
+        op = FloatAdd().int8(emitter.types(x, constant), emitter.quantization(node.output))
+        emitter.node(node, op.with_channel_limits(low, high), (x, constant))
+
+
+@dataclass(frozen=True, eq=False)
 class FloatMul(FloatOp):
     """y = a * b. Equal shapes, or one operand is [1, 1, 1, c] (a squeeze-and-excitation's gate)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcutrain.quant.float_graph import FloatNode
 
 Array = npt.NDArray[Any]
+Thing = TypeVar("Thing")  # an operand, or its shape
 
 MAX_TAPS = 2**12  # of a pool's window
 SOFTMAX_OUTPUT = Quantization(1 / 256, -128)
@@ -248,9 +249,13 @@ class FloatSlice(FloatMove):
 
 @dataclass(frozen=True, eq=False)
 class FloatConcat(FloatMove):
-    """Operands one after another along an axis (counted from 0, the batch)."""
+    """Operands one after another along an axis (counted from 0, the batch).
+
+    constants: operands [1, …] that are known, each with its place among all, ascending.
+    """
 
     axis: int
+    constants: tuple[tuple[int, Array], ...] = ()
     most_inputs = MOST_INPUTS
 
     @property
@@ -260,6 +265,7 @@ class FloatConcat(FloatMove):
 
     def shape(self, *x: Shape) -> Shape:
         """The axis grows."""
+        x = self._with_constants(x, [c.shape for _, c in self.constants])
         rests = {(*s[: self.axis], *s[self.axis + 1 :]) for s in x}
         if len(rests) != 1 or not 0 < self.axis < len(x[0]):
             raise ValueError(f"shapes {x} cannot be joined along axis {self.axis}")
@@ -268,7 +274,15 @@ class FloatConcat(FloatMove):
 
     def run(self, *x: Array) -> Array:
         """Join."""
-        return np.concatenate(x, axis=self.axis)
+        known = [np.broadcast_to(c, (len(x[0]), *c.shape[1:])) for _, c in self.constants]
+        return np.concatenate(self._with_constants(x, known), axis=self.axis)
+
+    def _with_constants(self, x: Sequence[Thing], known: Sequence[Thing]) -> tuple[Thing, ...]:
+        """All operands in order. known: what stands for the constants."""
+        parts = list(x)
+        for (place, _), constant in zip(self.constants, known, strict=True):
+            parts.insert(place, constant)
+        return tuple(parts)
 
     def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's CONCATENATION."""
@@ -276,7 +290,7 @@ class FloatConcat(FloatMove):
 
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
         """As many as are needed."""
-        emitter.join(node, self.axis)
+        emitter.join(node, self.axis, self.constants)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ PRODUCTS = ("gelu", "gelu_tanh", "hard_swish")
 """Functions that exporters write as products, and that have an operator in both formats."""
 POINTS = np.linspace(-8.0, 8.0, 1025)
 """Where functions are compared: beyond, these are 0 or x."""
+LARGEST = 1e30  # values that can be squared
 TOLERANCE = 1e-3  # of a function times 1; exporters round 1/6 and 1/sqrt(2) differently
 MOST_NODES = 16  # that a function is written as
 
@@ -64,7 +65,7 @@ def _as_function(graph: FloatGraph, node: FloatNode, x: str, name: str, factor: 
 
 def _factor_of(values: Array | None) -> tuple[str, float] | None:
     """Which of PRODUCTS, times what, has these values at POINTS; the nearest one."""
-    if values is None or not np.isfinite(values).all():
+    if values is None or not (np.abs(values) < LARGEST).all():
         return None
     errors = {}
     for name in PRODUCTS:
@@ -122,6 +123,7 @@ class _Function:
         values = [v for v in map(self.value, node.inputs) if v is not None]
         if len(values) < len(node.inputs):
             return None
-        if isinstance(node.op, Affine):
-            return values[0] * float(node.op.factor[0]) + float(node.op.shift[0])
-        return node.op.run(*values)
+        with np.errstate(all="ignore"):
+            if isinstance(node.op, Affine):
+                return values[0] * float(node.op.factor[0]) + float(node.op.shift[0])
+            return node.op.run(*values)

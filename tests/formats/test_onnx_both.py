@@ -110,6 +110,7 @@ CASES = {
     "Sigmoid": simple("Sigmoid"),
     "Slice": simple("Slice", [1, -5], [4, 100], [1, 3], [1, 2]),
     "Softmax": simple("Softmax", axis=1),
+    "Softmax of rows": simple("Softmax", axis=2),
     "Split": simple("Split", axis=2, num_outputs=1),
     "Squeeze": there_and_back,
     "Sub": simple("Sub", 0.4),

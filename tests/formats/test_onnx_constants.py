@@ -7,7 +7,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from mcutrain.errors import ModelError
+from mcutrain.formats import load, read_float, write
 from mcutrain.formats.onnx.read_float import read_onnx
+from mcutrain.ir.difference import difference
+from mcutrain.oracle.forward import compare
 from mcutrain.quant.float_shapes import FloatReshape, FloatSlice
 from tests.quant.networks import OnnxNetwork
 
@@ -64,7 +67,16 @@ def batch_of_tokens(net: OnnxNetwork) -> str:
     return net.op("Reshape", b, integers(net, 1, TOKENS, -1))
 
 
+def embedded(net: OnnxNetwork) -> str:
+    """A row in front, as a class token, and a number of its own for each element."""
+    token = net.real(RNG.normal(0, 1, (1, 1, SEQUENCE[2])))
+    x = net.op("Concat", token, "input", token, axis=1)
+    places = net.real(RNG.normal(0, 1, (1, TOKENS + 2, SEQUENCE[2])))
+    return net.op("Sub", places, net.op("Add", net.op("Sub", x, places), places))
+
+
 MAKERS = {
+    "embedded": embedded,
     "query": lambda net: heads(net, 0),
     "value": lambda net: heads(net, -1),
     "expanded": expanded,
@@ -94,6 +106,33 @@ def test_what_is_computed_beside_the_network_is_onnxruntimes(name, tmp_path):
 def graph_order(graph) -> list[int]:
     """The file's axes in the order of ours."""
     return np.argsort(graph.file_axes[graph.input]).tolist()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
+def test_constants_beside_what_is_computed_are_in_the_int8_file(suffix, tmp_path):
+    """A class token and positions; read back they give the same graph, and the runtime's bits."""
+    runtime = {".onnx": "onnxruntime", ".tflite": "ai_edge_litert"}[suffix]
+    pytest.importorskip(runtime)
+    net = OnnxNetwork([1, 4, 6, 6])
+    x = net.op("Reshape", net.conv("input", 4, 8), integers(net, 1, 8, 36))
+    x = net.op("Transpose", x, perm=[0, 2, 1])
+    x = net.op("Concat", net.real(RNG.normal(0, 3, (1, 1, 8))), x, axis=1)
+    x = net.op("Relu", net.op("Add", net.real(RNG.normal(0, 1, (1, 37, 8))), x))
+    path = net.save(tmp_path / "m.onnx", net.op("MatMul", x, net.real(RNG.normal(0, 1, (8, 3)))))
+    samples = RNG.normal(0, 1, (32, 6, 6, 4)).astype(np.float32)
+    made = read_float(path).quantize(samples)
+    assert made.chosen.snr_db > 25
+    written = tmp_path / f"int8{suffix}"
+    write(made.graph, written)
+    assert difference(made.graph, load(written)) == ""
+    verdict = compare(written, samples=8)
+    assert verdict.is_right, verdict
+    (ours,) = [
+        c for c in verdict.comparisons if c.of != c.against and "optim" not in c.against + c.of
+    ]
+    assert ours.largest <= 1
+    assert ours.differing <= ours.outputs // 100
 
 
 def test_heads_are_cut_where_they_lie(tmp_path):

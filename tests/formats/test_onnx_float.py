@@ -452,8 +452,8 @@ def weight_that_is_computed(net):
     return net.op("MatMul", "input", net.op("Transpose", "input", perm=[0, 1, 3, 2]))
 
 
-def constant_per_pixel(net):
-    return net.op("Add", "input", net.real(net.rng.normal(0, 1, (6, 9, 7))))
+def factor_per_pixel(net):
+    return net.op("Mul", "input", net.real(net.rng.normal(0, 1, (6, 9, 7))))
 
 
 def weight_with_nan(net):
@@ -476,7 +476,7 @@ def negative_variance(net):
         (clip_to_nothing, "the limits 2.0 to 1.0 hold nothing"),
         (slope_per_channel, "slope per channel"),
         (weight_that_is_computed, "input 1 that is computed"),
-        (constant_per_pixel, "one per channel"),
+        (factor_per_pixel, "one per channel"),
         (weight_with_nan, "infinity or NaN"),
         (negative_variance, "variance"),
     ],

@@ -160,6 +160,18 @@ def attention(m):
     return m.op("BATCH_MATMUL", [y, x], (1, 4, 4), "BatchMatMulOptions", AdjX=True)
 
 
+def embedded(m):
+    """A row in front and one behind, as class tokens; a number of its own for each element."""
+    options = {"Axis": -3, "FusedActivationFunction": NONE}
+    longer = (1, 10, *SHAPE[2:])
+    rows = [m.real(1, 1, *SHAPE[2:]) for _ in range(2)]
+    x = m.op("CONCATENATION", [rows[0], m.x, rows[1]], longer, "ConcatenationOptions", **options)
+    x = m.op("SUB", [m.real(1, *longer[1:]), x], longer, "SubOptions", FusedActivationFunction=NONE)
+    operands = [x, m.real(*longer[1:])]
+    x = m.op("ADD", operands, longer, "AddOptions", FusedActivationFunction=RELU)
+    return m.op("SUB", [x, m.real(1, 10, 1, 4)], longer, "SubOptions", FusedActivationFunction=NONE)
+
+
 def grouped(m):
     x = m.conv(m.x, (1, 8, 7, 6), channels=2, activation=RELU)
     x = m.conv(x, (1, 8, 7, 9), (1, 1), channels=2)
@@ -236,6 +248,7 @@ MAKERS = [
     preprocessing,
     hard_sigmoid_by_hand,
     activations,
+    embedded,
     transformer_block,
     partial(transformer_block, approximate=True),
     attention,

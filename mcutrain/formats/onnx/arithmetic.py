@@ -22,8 +22,8 @@ from mcutrain.ir.graph import Node
 from mcutrain.ops.add import Add
 from mcutrain.ops.mul import Mul
 from mcutrain.quant.float_affine import Affine
-from mcutrain.quant.float_elementwise import FloatAdd, FloatMul
-from mcutrain.quant.float_op import FloatOp, Quantization
+from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
 Rule = Callable[[FloatOnnx], Placed]
 
@@ -216,14 +216,44 @@ def float_arithmetic(
                 raise node.unsupported("division by a tensor is not; by a constant is")
             return _of_two(node, of_tensors)
         first = constants[0] == 0
-        x = node.x(int(first))
-        axis, numbers = along(node, x, node.numbers(constants[0]))
+        x, numbers = node.x(int(first)), node.numbers(constants[0])
+        if isinstance(of_tensors, FloatAdd) and _is_map(numbers, x.shape):
+            return _plus_map(node, x, with_constant, numbers, first)
+        axis, numbers = along(node, x, numbers)
         found = with_constant(numbers, first)
         if found is None:
             raise node.unsupported("a constant divided by a tensor is not")
         return affine(node, x, found, axis)
 
     return apply
+
+
+def _is_map(value: Array, shape: Shape) -> bool:
+    """Whether a constant varies along more than one axis of a shape."""
+    fits = value.ndim <= len(shape) and np.broadcast_shapes(value.shape, shape) == shape
+    return fits and sum(d > 1 for d in value.shape) > 1
+
+
+def _plus_map(
+    node: FloatOnnx,
+    x: Placed,
+    with_constant: Callable[[Array, bool], Affine | None],
+    value: Array,
+    first: bool,
+) -> Placed:
+    """x + c, x - c or c - x of a constant with a number for each element."""
+    whole = np.broadcast_to(value, x.shape)
+    found = with_constant(whole.ravel(), first)
+    assert found is not None
+    sign = float(found.factor[0])
+    axis = x.layout.order[-1]
+    signs = np.full(x.shape[axis], sign)
+    signed = x if sign == 1 else affine(node, x, Affine(signs, np.zeros_like(signs)), axis)
+    order = signed.layout.order
+    tensor = node.nodes.arrange(signed.tensor, signed.layout, x.shape, order, node.output)
+    layout = Layout.of_order(x.shape, order)
+    stored = layout.store(found.shift.reshape(x.shape)).reshape(layout.stored)
+    return node.computed(AddConstant(stored.astype(np.float32)), (tensor,), layout)
 
 
 def along(node: FloatOnnx, x: Placed, value: Array) -> tuple[int, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import CHANNELS_LAST, Layout
-from mcutrain.formats.onnx.node import GraphNode, V
+from mcutrain.formats.onnx.node import Array, Constant, GraphNode, V
 from mcutrain.formats.onnx.values import FULL, Builder, Source, Value
 from mcutrain.formats.onnx.window import padded
 from mcutrain.formats.onnx.writer import OnnxWriter, axis_order
@@ -37,7 +38,7 @@ class Joined(Source):
     """
 
     name: str
-    parts: tuple[Value, ...]
+    parts: tuple[Value | Constant, ...]
     images: tuple[Shape, ...]
     axis: int
 
@@ -47,8 +48,11 @@ class Joined(Source):
         """Rescales as far as they are needed, then a Concatenation, then a clamp."""
         names = []
         for i, part in enumerate(self.parts):
-            x = builder.emit(part, f"{name}.part{i}", wanted)
             stem = f"{name}.image{i}"
+            if isinstance(part, Constant):
+                names.append(self._known(builder, part, self.images[i], wanted))
+                continue
+            x = builder.emit(part, f"{name}.part{i}", wanted)
             names.append(builder.arrange(x, part.layout, self.images[i], CHANNELS_LAST, stem))
         own = name if limits == FULL else f"{name}.unclamped"
         while len(names) > 1:
@@ -65,16 +69,23 @@ class Joined(Source):
             return names[0]
         return builder.rescale(f"{self.name}.clamp", names[0], wanted, limits, name)
 
+    @staticmethod
+    def _known(builder: Builder, part: Constant, image: Shape, wanted: Quantization) -> str:
+        """Its numbers as a QuantizeLinear would round them."""
+        real = part.real().astype(np.float32).reshape(image).transpose(CHANNELS_LAST)
+        codes = np.rint(real / np.float32(wanted.scale)) + wanted.zero_point
+        stored = np.clip(codes, *FULL).astype(np.int8)
+        return builder.constant(part.name, stored, (wanted.scale,), 0, wanted.zero_point)
+
 
 AXIS_OF_IMAGE = {2: {1: 3}, 3: {1: 3, 2: 2}, 4: {1: 3, 2: 1, 3: 2}}
 """By the number of ONNX axes: an axis as it is among [1, h, w, c]."""
 
 
 def int8_concat(node: Int8Node) -> Value:
-    """Concat of activations."""
-    if any(node.is_constant(i) for i in range(len(node.inputs))):
-        raise node.unsupported("a constant beside activations is not; activations are")
-    values = [node.real(i) for i in range(max(1, len(node.inputs)))]
+    """Concat of activations, and of constants beside them."""
+    every = range(max(1, len(node.inputs)))
+    values = [node.constant(i) if node.is_constant(i) else node.real(i) for i in every]
     shape = list(values[0].shape)
     (axis,) = node.axes([node.attributes.integer("axis", 0)], len(shape))
     ours = AXIS_OF_IMAGE.get(len(shape), {}).get(axis)
@@ -99,20 +110,29 @@ def int8_concat(node: Int8Node) -> Value:
 
 def float_concat(node: FloatOnnx) -> Placed:
     """Along any axis but the batch."""
-    values = [node.x(i) for i in range(len(node.inputs))]
-    rank = len(values[0].shape)
+    every = range(len(node.inputs))
+    computed = [i for i in every if not node.is_constant(i)]
+    values = {i: node.x(i) for i in computed}
+    known = {i: node.numbers(i) for i in every if i not in values}
+    shapes = [values[i].shape if i in values else known[i].shape for i in every]
+    rank = len(shapes[0])
     (axis,) = node.axes([node.attributes.integer("axis", 0)], rank)
-    if any(len(v.shape) != rank for v in values):
+    if any(len(s) != rank for s in shapes):
         raise node.wrong("its inputs have different ranks")
-    widest = max(values, key=lambda v: math.prod(v.shape))
+    widest = max(values.values(), key=lambda v: math.prod(v.shape))
     order = widest.layout.order
-    tensors = [node.arranged(i, v.shape, order, "") for i, v in enumerate(values)]
-    shape = tuple(
-        sum(v.shape[i] for v in values) if i == axis else d for i, d in enumerate(widest.shape)
-    )
+    tensors = [node.arranged(i, v.shape, order, "") for i, v in values.items()]
+    constants = tuple((i, _stored(c, order)) for i, c in known.items())
+    shape = tuple(sum(s[i] for s in shapes) if i == axis else d for i, d in enumerate(widest.shape))
     layout = Layout.of_order(shape, order)
-    op = FloatConcat(layout.perm[axis - len(order)])
+    op = FloatConcat(layout.perm[axis - len(order)], constants)
     return node.computed(op, tuple(tensors), layout)
+
+
+def _stored(numbers: Array, order: Sequence[int]) -> Array:
+    """A constant as tensors are that store their ONNX axes in the order; float32."""
+    layout = Layout.of_order(numbers.shape, order)
+    return layout.store(numbers).reshape(layout.stored).astype(np.float32)
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -28,7 +28,7 @@ from mcutrain.quant.float_affine import (
     plus_constant,
     times_constant,
 )
-from mcutrain.quant.float_elementwise import FloatAdd, FloatMul
+from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul
 from mcutrain.quant.float_op import FloatOp
 
 Array = npt.NDArray[Any]
@@ -88,6 +88,9 @@ def _float_arithmetic(
 
     def convert(o: FloatOperator) -> None:
         activation = o.activation(o.options(table))
+        if isinstance(of_tensors, FloatAdd) and (places := _map_operand(o)) is not None:
+            _emit_map(o, places, with_constant, activation)
+            return
         found = _constant_operand(o)
         if found is None:
             if of_tensors is None:
@@ -100,6 +103,37 @@ def _float_arithmetic(
         o.emit(affine, o.x(found[0]), activation=activation)
 
     return convert
+
+
+def _map_operand(o: FloatOperator) -> tuple[int, int] | None:
+    """Which operand is computed, and which is a constant that varies along more than one axis."""
+    constants = [i for i in (0, 1) if o.file_tensor(i).data is not None]
+    if len(constants) != 1:
+        return None
+    (place,) = constants
+    shape, value = o.shape(1 - place), o.real(place)
+    fits = value.ndim <= len(shape) and np.broadcast_shapes(value.shape, shape) == shape
+    return (1 - place, place) if fits and sum(d > 1 for d in value.shape) > 1 else None
+
+
+def _emit_map(
+    o: FloatOperator,
+    places: tuple[int, int],
+    with_constant: Callable[[Array, bool], Affine | None],
+    activation: str,
+) -> None:
+    """x + c, x - c or c - x of a constant with a number for each element."""
+    x, place = places
+    shape = o.shape(x)
+    whole = np.broadcast_to(o.real(place), shape).astype(np.float64)
+    found = with_constant(whole.ravel(), place == 0)
+    assert found is not None
+    name, sign = o.x(x), float(found.factor[0])
+    if sign != 1:
+        signs = np.full(shape[-1], sign)
+        name = o.inner(Affine(signs, np.zeros_like(signs)), "negative", name)
+    shift = found.shift.reshape(shape).astype(np.float32)
+    o.emit(AddConstant(shift), name, activation=activation)
 
 
 def _constant_operand(o: FloatOperator) -> tuple[int, Array] | None:

@@ -179,12 +179,12 @@ class FloatOperator(Operands):
         shape = self.importer.shape(op, inputs, self.y.name)
         if shape != self.y_shape and math.prod(shape) == math.prod(self.y_shape):
             part = type(op).__name__.removeprefix("Float").lower()
-            op, inputs = FloatReshape(self.y_shape), (self._inner(op, part, *inputs),)
+            op, inputs = FloatReshape(self.y_shape), (self.inner(op, part, *inputs),)
         output = self.y.name
         if activation == "none":
             self.importer.add(op, inputs, output, output)
             return
-        inner = self._inner(op, "sum", *inputs)
+        inner = self.inner(op, "sum", *inputs)
         limits = ACTIVATION_RANGE[activation]
         self.importer.add(Clamp(*limits), (inner,), output, f"{output}/activation")
 
@@ -207,13 +207,13 @@ class FloatOperator(Operands):
             self.emit(op, x, activation=activation)
             return
         limited = op.clamped(*ACTIVATION_RANGE[activation]) or op
-        self.emit(FloatReshape(self.y_shape), self._inner(limited, "sums", x))
+        self.emit(FloatReshape(self.y_shape), self.inner(limited, "sums", x))
 
     def view(self, x: str, shape: Shape) -> str:
         """A FloatReshape."""
-        return self._inner(FloatReshape(shape), "image", x)
+        return self.inner(FloatReshape(shape), "image", x)
 
-    def _inner(self, op: FloatOp, part: str, *inputs: str) -> str:
+    def inner(self, op: FloatOp, part: str, *inputs: str) -> str:
         """A node whose output the file does not name."""
         name = self.importer.names.take(f"{self.y.name}/{part}")
         return self.importer.add(op, inputs, name, self.y.name)

@@ -68,6 +68,21 @@ def _concatenation(o: Operands) -> None:
     o.emit(op, *map(o.x, places), activation=o.activation(options))
 
 
+def _float_concatenation(o: FloatOperator) -> None:
+    """Constants beside what is computed are part of the operator."""
+    options = o.options(tflite.ConcatenationOptions)
+    known = {i: o.real(i) for i in range(len(o.op.inputs)) if o.file_tensor(i).data is not None}
+    if not known:
+        _concatenation(o)
+        return
+    computed = [i for i in range(len(o.op.inputs)) if i not in known]
+    if not computed:
+        raise UnsupportedError(f"{o.where} joins constants alone")
+    axis = int(options.Axis()) + (len(o.shape(computed[0])) if options.Axis() < 0 else 0)
+    op = FloatConcat(axis, tuple(known.items()))
+    o.emit(op, *map(o.x, computed), activation=o.activation(options))
+
+
 def _write_concatenation(w: TfliteWriter, node: Node) -> None:
     op = node.op
     assert isinstance(op, Concatenation)
@@ -142,6 +157,7 @@ OPERATORS = (
     Entry(
         "CONCATENATION",
         _concatenation,
+        real=_float_concatenation,
         writes={Concatenation: _write_concatenation},
         version=2,
     ),
