@@ -23,6 +23,7 @@ Progress = Callable[[str, int, int], None]
 
 BINS = 2048
 CANDIDATES = 64  # of either end of a range
+LARGEST = 1e30  # numbers whose differences single precision holds
 SMALLEST_SHARE = 0.2  # of the extremes, that a range of least error may shrink to
 
 
@@ -85,10 +86,10 @@ def calibrate(
 
     def extremes(name: str, x: Array) -> None:
         low, high = float(x.min()), float(x.max())
-        if not np.isfinite([low, high]).all():
+        if not -LARGEST < low <= high < LARGEST:
             raise DataError(
-                f"the model computes infinity or NaN in tensor {name!r}; do the samples have the "
-                "range that it was trained on?"
+                f"the model computes infinity or NaN, or numbers beyond {LARGEST:.0e}, in tensor "
+                f"{name!r}; do the samples have the range that it was trained on?"
             )
         lows[name], highs[name] = min(lows.get(name, low), low), max(highs.get(name, high), high)
         found = np.abs(x).reshape(-1, x.shape[-1]).max(axis=0)

@@ -109,7 +109,6 @@ def test_an_operator_of_float_models_is_refused_with_the_reason(tmp_path):
         ("AveragePool", {"kernel_shape": [2, 2], "storage_order": 1}, "storage_order"),
         ("MaxPool", {"kernel_shape": [2]}, "over 2 dimensions"),
         ("MaxPool", {"kernel_shape": [2, 2], "pads": [2, 2, 2, 2]}, "padding"),
-        ("Softmax", {"axis": 4}, "axes (4,)"),
         ("MaxPool", {"kernel_shape": [2, 2], "colour": 1}, "colour"),
     ],
 )  # fmt: skip
