@@ -117,6 +117,9 @@ for _type in ("s8", "s16"):
         f"mct_layer_norm_grad_input_{_type}": (
             "1", "rows", "rows*channels", "rows*channels*operand.4",
         ),
+        f"mct_softmax_grad_input_{_type}": (
+            "1", "rows", "rows*classes", "rows*classes*operand.4",
+        ),
         f"mct_mul_grad_channels_{_type}": (*PLACED, "channels"),
         f"mct_batch_matmul_grad_input_{_type}": (
             *MULTIPLIED, "outputs*operand.4", "outputs*stage.per_channel",

@@ -32,10 +32,12 @@ Array = npt.NDArray[Any]
 INTEGER_BITS = 5  # of the scaled differences: exp(-32) is below the output's resolution
 SUM_INTEGER_BITS = 12
 LARGEST_LEFT_SHIFT = 31
-PROBABILITY_ONE = 256
-"""In units of the output."""
-LARGEST_PROBABILITY = 255
-"""That int8 holds, from -128 on."""
+OUTPUT_BITS = 8
+"""Of a probability in the output: 1 is 256."""
+GRADIENT_BITS = 15
+"""Of a probability in the gradient, where 8 are few: of 200 positions each has about one of 256."""
+
+ADVICE = "leave a softmax behind the head out of the model, or let fewer positions attend"
 
 # exp(-2**k) for k = -2 … 4 in Q0.31 (gemmlowp, exp_on_negative_values).
 EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
@@ -145,23 +147,26 @@ class Softmax(Op):
         """The sum of the exponentials, in an unsigned word."""
         classes = inputs[0].type.shape[-1]
         largest = classes << (31 - SUM_INTEGER_BITS)
-        advice = "leave the softmax out of the model: training does without"
-        return (Bound(f"sums of {classes:,} exponentials", largest, advice, 2**32 - 1),)
+        return (Bound(f"sums of {classes:,} exponentials", largest, ADVICE, 2**32 - 1),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Every row by itself."""
         if len(inputs) > 1:
             exponent = min(max(int(inputs[1][0]), 0), self.exponent_limit)
             return self.scaled(exponent).reference(inputs[0])
-        x = inputs[0].astype(np.int64)
+        y = self.probabilities(inputs[0], OUTPUT_BITS)
+        return (np.clip(y - 128, -128, 127).astype(np.int8),)
+
+    def probabilities(self, x: Array, bits: int) -> Array:
+        """In units of 2**-bits, int64."""
+        x = x.astype(np.int64)
         diff = x - x.max(axis=-1, keepdims=True)
         kept = diff >= self.diff_min
         scaled = _high_mul(np.where(kept, diff, 0) << self.left_shift, self.mult_q31)
         exponentials = np.where(kept, exp_on_negative_values(scaled), 0)
         rounded = np.where(kept, _rounding_shift(exponentials, SUM_INTEGER_BITS), 0)
-        mantissa, bits = _reciprocal(rounded.sum(axis=-1, keepdims=True))
-        y = _rounding_shift(_high_mul(exponentials, mantissa), bits + 31 - 8)
-        return (np.clip(y - 128, -128, 127).astype(np.int8),)
+        mantissa, headroom = _reciprocal(rounded.sum(axis=-1, keepdims=True))
+        return _rounding_shift(_high_mul(exponentials, mantissa), headroom + 31 - bits)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -171,9 +176,9 @@ class Softmax(Op):
         if not emit.wants(x):
             return (None,) * len(inputs)
         factor = self.mult_q31 * 2.0 ** (self.left_shift - 31 - (31 - INTEGER_BITS))
-        scale = dy.scale * factor / PROBABILITY_ONE
+        scale = dy.scale * factor * 2.0 ** (OUTPUT_BITS - GRADIENT_BITS)
         stage = OutputStage((scale,), False, emit.gradient_dtype, emit.salt())
-        dx = emit.gradient(SoftmaxGradInput(stage, x.type.shape), dy, y.name)
+        dx = emit.gradient(SoftmaxGradInput(stage, x.type.shape, self), dy, x.name)
         return (dx, *(None for _ in inputs[1:]))
 
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
@@ -186,13 +191,19 @@ class Softmax(Op):
         params = (
             Param("rows", types[0].elements // shape[-1]),
             Param("classes", shape[-1]),
-            Param("mult_q31", self.mult_q31),
-            Param("left_shift", self.left_shift),
-            Param("diff_min", self.diff_min),
+            *self.scaling(),
             Param("exponent_limit", self.exponent_limit),
         )
         operands = (*inputs(0), inputs(1)[0] if len(types) > 1 else NULL, *outputs(0))
         return KernelCall("softmax", "mct_softmax_s8", params, operands)
+
+    def scaling(self) -> tuple[Param, ...]:
+        """What the differences of the inputs are multiplied by, and which are left out."""
+        return (
+            Param("mult_q31", self.mult_q31),
+            Param("left_shift", self.left_shift),
+            Param("diff_min", self.diff_min),
+        )
 
     @property
     def is_probability(self) -> bool:
@@ -202,12 +213,14 @@ class Softmax(Op):
 
 @dataclass(frozen=True)
 class SoftmaxGradInput(GradientOp):
-    """dx[i] = q[i] * (sum(q) * dy[i] - sum(q * dy)) of each row, q = y + 128.
+    """dx[i] = p[i] * (sum(p) * dy[i] - sum(p * dy)) / 2**15 of each row, p in units of 2**-15.
 
-    y is what the softmax gave, in 1 / 256; its rounded probabilities need not add up to 256, so
-    that their own sum stands for 1: a number added to a whole row of dy changes nothing.
-    dy, y, dx: [..., classes]
+    The probabilities are computed again, from x: those of the output have 8 bits. Rounded ones
+    need not add up to 1, so that their own sum stands for it: a number added to a whole row of dy
+    changes nothing. dy, x, dx: [..., classes]
     """
+
+    softmax: Softmax
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
@@ -215,28 +228,28 @@ class SoftmaxGradInput(GradientOp):
         return {0: (1,)}
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
-        """A probability times the difference of two sums over the row."""
+        """Those of the softmax; and the difference of two sums over the row."""
         dy = inputs[1]
-        classes = self.shape[-1]
-        what = f"products of probabilities and sums of {classes:,} gradients"
-        factor = 2 * LARGEST_PROBABILITY**2
-        return gradient_sums(dy, classes - 1, factor, what, "attend to fewer positions")
-
-    def with_wide_sums(self) -> Op | None:
-        """Of long rows."""
-        return replace(self, wide=True)
+        most = (1 << GRADIENT_BITS) + self.shape[-1]  # each probability is rounded by less than 1
+        sums = gradient_sums(dy, most, 2, "differences of two sums of gradients", ADVICE)
+        return (*self.softmax.bounds([replace(dy, type=TensorType(self.shape))]), *sums)
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """Row by row."""
         gradients = dy.reshape(self.shape).astype(np.int64)
-        q = rest[0].reshape(self.shape).astype(np.int64) - np.iinfo(np.int8).min
-        total, weighted = (v.sum(axis=-1, keepdims=True) for v in (q, q * gradients))
-        sums: Array = q * (total * gradients - weighted)
+        p = self.softmax.probabilities(rest[0].reshape(self.shape), GRADIENT_BITS)
+        total, weighted = (v.sum(axis=-1, keepdims=True) for v in (p, p * gradients))
+        half = 1 << (GRADIENT_BITS - 1)
+        sums: Array = (p * (total * gradients - weighted) + half) >> GRADIENT_BITS
         return sums
 
     def call(self, types: Sequence[TensorType]) -> KernelCall:
         """mct_softmax_grad_input_<dy>: scratch holds one row."""
         dy, classes = types[1], self.shape[-1]
-        params = (Param("rows", dy.elements // classes), Param("classes", classes))
+        params = (
+            Param("rows", dy.elements // classes),
+            Param("classes", classes),
+            *self.softmax.scaling(),
+        )
         name = f"mct_softmax_grad_input_{SUFFIX[dy.dtype]}"
         return KernelCall("softmax", name, params, (), classes * ACC_BYTES[dy.dtype])

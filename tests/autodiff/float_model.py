@@ -34,6 +34,7 @@ from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
 from mcutrain.ops.slice import Slice
+from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.transpose import Transpose
 
 Array = npt.NDArray[np.float64]
@@ -45,7 +46,7 @@ SMALL_MOVE = 1e-8
 """Far below TIE, so that no maximum changes its place."""
 CURVED_MOVE = 1e-5
 """Far below a step, where a curve is as good as straight."""
-MOVES = {MaxPool2D: SMALL_MOVE, Lookup: CURVED_MOVE, LayerNorm: CURVED_MOVE}
+MOVES = {MaxPool2D: SMALL_MOVE, Lookup: CURVED_MOVE, LayerNorm: CURVED_MOVE, Softmax: CURVED_MOVE}
 
 
 @singledispatch
@@ -175,6 +176,12 @@ def _(op: BatchMatMul, a: Array, b: Array) -> Array:
         f"...{axes[0]},...{axes[1]}->...mn", a - op.a_zero_point, b - op.b_zero_point
     )
     return product * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
+
+
+@real.register
+def _(op: Softmax, x: Array) -> Array:
+    powers = np.exp((x - x.max(-1, keepdims=True)) * op.mult_q31 * 2.0 ** (op.left_shift - 57))
+    return 256 * powers / powers.sum(-1, keepdims=True) - 128
 
 
 @real.register

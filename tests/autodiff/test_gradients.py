@@ -82,6 +82,8 @@ MIDDLES: dict[str, Middle] = {
         net.conv(x, 5), net.conv(x, 4), transposed_a=True
     ),
     "batch_matmul_of_itself": lambda net, x: net.batch_matmul(x, x, transposed_b=True),
+    "softmax": lambda net, x: net.softmax(net.conv(x, 6)),
+    "softmax_of_columns": lambda net, x: net.softmax(net.transpose(x, 0, 3, 1, 2)),
     "attention": lambda net, x: net.attention(x),
     "squeeze_and_excitation": lambda net, x: net.squeeze_and_excitation(x),
     "layer_norm": lambda net, x: net.layer_norm(x),

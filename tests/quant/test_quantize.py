@@ -209,7 +209,7 @@ def test_samples_must_fit_and_be_numbers(tmp_path):
         model.quantize(np.zeros((2, 3, 30, 32)))
     with pytest.raises(DataError, match="NaN"):
         model.quantize(np.full((2, 32, 32, 3), np.nan))
-    with pytest.raises(DataError, match="infinity or NaN.* in tensor"):
+    with pytest.raises(DataError, match=r"infinity or NaN.* in tensor"):
         model.quantize(np.full((2, 32, 32, 3), 1e38))
 
 

@@ -134,14 +134,17 @@ class Network:
         return self._add(op, (a, b), (y_scale, zero_point))
 
     def attention(self, x: str, heads: int = 2) -> str:
-        """Each pixel by what it and all others are; a logistic function in a softmax's place."""
+        """Each pixel by what it and all others are.
+
+        A bias of all keys alike adds the same to all scores of a row; behind a ReLU it matters.
+        """
         _, height, width, channels = self.type(x).shape
         each = -(-channels // heads)
         q, k, v = (
             self.transpose(self.reshape(y, (1, height * width, heads, each)), 0, 2, 1, 3)
-            for y in (self.conv(x, heads * each) for _ in "qkv")
+            for y in (self.conv(x, heads * each, relu=name == "k") for name in "qkv")
         )
-        scores = self.activation(self.batch_matmul(q, k, transposed_b=True), "logistic")
+        scores = self.softmax(self.batch_matmul(q, k, transposed_b=True))
         mixed = self.transpose(self.batch_matmul(scores, v), 0, 2, 1, 3)
         return self.conv(self.reshape(mixed, (1, height, width, heads * each)), channels)
 

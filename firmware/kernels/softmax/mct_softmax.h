@@ -26,29 +26,25 @@ typedef struct {
 void mct_softmax_s8(const mct_softmax_s8_params *p, const int8_t *x, const mct_exponent *x_exponent,
                     int8_t *y);
 
-/* dx = stage(q * (sum(q) * dy - sum(q * dy))) of each row, q = y + 128; y is what mct_softmax_s8 gave.
+/* dx = stage(p * (sum(p) * dy - sum(p * dy)) / 2^15) of each row, p the probabilities in units of
+ * 2^-15, computed from x as mct_softmax_s8 does; of x without an exponent.
  *
- * dy, y, dx: [rows][classes], dx may be dy   mask: a bit per element of dx, or NULL
- * scratch: `classes` terms (int32, s16: int64). 2 * 127 * 255^2 * (classes - 1) must be below 2^31
- * for s8, which is 131 classes; wide_s8 computes in int64 and then saturates. */
+ * dy, x, dx: [rows][classes], dx may be dy   mask: a bit per element of dx, or NULL
+ * scratch: `classes` terms (int32, s16: int64). At most 2^12 classes. */
 typedef struct {
     int32_t rows, classes;
+    int32_t mult_q31, left_shift;
+    int32_t diff_min;
     mct_gradient_stage stage;
 } mct_softmax_grad_input_s8_params;
-typedef mct_softmax_grad_input_s8_params mct_softmax_grad_input_wide_s8_params;
 typedef mct_softmax_grad_input_s8_params mct_softmax_grad_input_s16_params;
 
 void mct_softmax_grad_input_s8(const mct_softmax_grad_input_s8_params *p, const mct_step *step,
-                               const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *y,
+                               const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x,
                                const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
                                int32_t *scratch);
-void mct_softmax_grad_input_wide_s8(const mct_softmax_grad_input_wide_s8_params *p,
-                                    const mct_step *step, const int8_t *dy,
-                                    const mct_exponent *dy_exponent, const int8_t *y,
-                                    const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
-                                    int64_t *scratch);
 void mct_softmax_grad_input_s16(const mct_softmax_grad_input_s16_params *p, const mct_step *step,
-                                const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *y,
+                                const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x,
                                 const uint8_t *mask, mct_exponent *exponent, int16_t *dx,
                                 int64_t *scratch);
 

@@ -1,4 +1,0 @@
-#include "mct_grad_wide_s8.h"
-#include "mct_softmax.h"
-
-#include "mct_softmax_grad_input_body.h"
