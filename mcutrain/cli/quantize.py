@@ -40,7 +40,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Where to write: .tflite or .onnx (QDQ); MODEL.int8.tflite by default.",
+        help="Where to write: .tflite or .onnx (QDQ); MODEL.int8.tflite by default, .onnx if "
+        "no .tflite file can hold it.",
         show_default=False,
     ),
 ]
@@ -107,16 +108,17 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
-    from mcutrain.formats import read_float, write
+    from mcutrain.formats import format_of_quantized, read_float, write
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
     from mcutrain.quant import QuantizeSettings, layer_errors
 
-    path = output or Path(f"{model.stem}.int8.tflite")
-    if path.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(f"{path} must end with .tflite or .onnx", param_hint="--output")
-    check_writable(path)
+    if output is not None and output.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"{output} must end with .tflite or .onnx", param_hint="--output")
     found = read_float(model)
+    suffix = format_of_quantized(found.network, output)
+    path = output or Path(f"{model.stem}.int8{suffix}")
+    check_writable(path)
     with count_bar(json) as bar:
         task, lines = bar.add_task(""), Lines("quantize")
 

@@ -19,11 +19,15 @@ from mcutrain.formats.tflite.read import load_tflite
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
+from mcutrain.quant.float_graph import FloatGraph
+from mcutrain.quant.float_norm import FloatLayerNorm
+from mcutrain.quant.float_op import FloatOp
 
 __all__ = [
     "FloatModel",
     "format_of",
     "format_of_content",
+    "format_of_quantized",
     "load",
     "load_tflite",
     "patch",
@@ -32,6 +36,8 @@ __all__ = [
 ]
 
 SUFFIXES = (".tflite", ".onnx")
+ONLY_ONNX: dict[type[FloatOp], str] = {FloatLayerNorm: "layer normalization"}
+"""Float operators whose int8 form no .tflite file has, in words."""
 
 
 def load(path: str | Path) -> Graph:
@@ -55,6 +61,25 @@ def format_of(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ModelError(f"{path} must end with {' or '.join(SUFFIXES)}, which tells its format")
+    return suffix
+
+
+def format_of_quantized(network: FloatGraph, path: Path | None) -> str:
+    """The format for a float network's int8 form, as a suffix. path: where, if that is known.
+
+    Raises ModelError, UnsupportedError if the name says a format that cannot hold it.
+    """
+    found = next(
+        ((n, ONLY_ONNX[type(n.op)]) for n in network.nodes if type(n.op) in ONLY_ONNX), None
+    )
+    if path is None:
+        return ".onnx" if found else ".tflite"
+    suffix = format_of(path)
+    if suffix == ".tflite" and found:
+        raise UnsupportedError(
+            f"node {found[0].name!r}: .tflite files have no {found[1]}; write "
+            f"{path.with_suffix('.onnx')}"
+        )
     return suffix
 
 

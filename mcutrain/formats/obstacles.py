@@ -87,11 +87,12 @@ REASONS = (
         r"\w*attention ",
     ),
     Reason(
-        "layer normalization, which is not read; batch normalization is",
-        r"\w*(layernorm|instancenorm|groupnorm|rmsnorm)",
+        "a normalization that is not read; batch and layer normalization are",
+        r"\w*(instancenorm|groupnorm|rmsnorm)|\w+layernorm",
     ),
     Reason(
-        "layer normalization, which is not read; batch normalization is",
+        "a normalization of each position in parts; layer normalization is read from .onnx, and "
+        "for sure if it is exported with opset 17",
         r"(reducemean|mean|pow|sqrt|rsqrt|squareddifference)\W",
         "sqrt|rsqrt",
     ),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
-from mcutrain.formats import format_of, read_float, write
+from mcutrain.formats import format_of, format_of_quantized, read_float, write
 from mcutrain.functions.calibration import Given
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
@@ -122,6 +122,7 @@ def quantize(
     if output is not None:
         format_of(Path(output))
     found = read_float(Path(model))
+    format_of_quantized(found.network, None if output is None else Path(output))
     normalization = _pixels(pixels, mean, std)
     fixed = None
     if input_scale is not None:

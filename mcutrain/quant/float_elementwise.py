@@ -155,7 +155,7 @@ class FloatMul(FloatOp):
         return y
 
     @property
-    def multiplies(self) -> bool:
+    def has_other_factors(self) -> bool:
         """Always."""
         return True
 

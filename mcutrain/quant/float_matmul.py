@@ -44,6 +44,6 @@ class FloatBatchMatMul(FloatOp):
         return multipliers.batch_matmul(a, b, y, (self.transposed_a, self.transposed_b))
 
     @property
-    def multiplies(self) -> bool:
+    def has_other_factors(self) -> bool:
         """Always."""
         return True

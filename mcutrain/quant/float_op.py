@@ -142,8 +142,8 @@ class FloatOp(ABC):
         return False
 
     @property
-    def multiplies(self) -> bool:
-        """Whether operands are multiplied with each other, and so their scales."""
+    def has_other_factors(self) -> bool:
+        """Whether the scales of inputs and output need not be alike: products, normalization."""
         return False
 
     @property

@@ -18,6 +18,7 @@ from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_matmul import FloatBatchMatMul
+from mcutrain.quant.float_norm import FloatLayerNorm
 from mcutrain.quant.float_shapes import (
     FloatMean,
     FloatMove,
@@ -33,6 +34,8 @@ MAX_NODES = 5000
 LARGEST_BIAS = 1e30  # far beyond what sound models have, far below float32's largest
 NO_PADDING = (0, 0, 0, 0)
 UNLIMITED = (-math.inf, math.inf)
+SCALED = (Sums, FloatLayerNorm)
+"""What has factors and shifts of its own for the channels of its output."""
 NONE = (math.inf, -math.inf)  # limits that nothing has
 
 
@@ -126,7 +129,7 @@ def _fused(first: FloatNode, node: FloatNode, **changes: object) -> Edit:
 
 
 def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
-    """An Affine goes into the weights, or the Affine, before it; through what commutes with it.
+    """An Affine goes into what has factors before it, or the Affine; through what commutes with it.
 
     These are reshapes that keep the channels, and clamps if the factors are positive; what is the
     same for all numbers passes whatever moves them.
@@ -143,7 +146,7 @@ def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
     limits = _limits_after(op.limits, affine)
     if isinstance(op, Clamp):
         return _swapped(replace(first, op=Clamp(*limits)), node)
-    assert isinstance(op, Sums)
+    assert isinstance(op, SCALED)
     bare = replace(op, low=UNLIMITED[0], high=UNLIMITED[1]).then(affine.factor, affine.shift)
     return _fused(first, node, op=bare.clamped(*limits))
 
@@ -168,9 +171,10 @@ def _is_absorbed(graph: FloatGraph, node: FloatNode, affine: Affine, place: int 
         return _is_absorbed(graph, first, passed)
     if isinstance(first.op, Affine):
         return True
-    if not isinstance(first.op, Sums | Clamp) or _limits_after(first.op.limits, affine) == NONE:
+    op = first.op
+    if not isinstance(op, (*SCALED, Clamp)) or _limits_after(op.limits, affine) == NONE:
         return False
-    return isinstance(first.op, Sums) or _is_absorbed(graph, first, affine)
+    return isinstance(op, SCALED) or _is_absorbed(graph, first, affine)
 
 
 def _limits_after(limits: tuple[float, float], affine: Affine) -> tuple[float, float]:

@@ -91,6 +91,18 @@ CASES = {
     "HardSigmoid": simple("HardSigmoid", alpha=0.3, beta=0.4),
     "HardSwish": simple("HardSwish"),
     "Identity": simple("Identity"),
+    "LayerNormalization": simple("LayerNormalization", *RNG.normal(0, 1, (2, 5)), epsilon=1e-3),
+    "LayerNormalization of all": simple(
+        "LayerNormalization", *RNG.normal(0, 1, (2, 4, 6, 5)), axis=1
+    ),
+    "LayerNormalization of images": simple("LayerNormalization", RNG.normal(0, 1, (6, 1)), axis=2),
+    "LayerNormalization of channels": lambda net, x, weight: net.op(
+        "Transpose",
+        simple("LayerNormalization", *RNG.normal(0, 1, (2, 4)))(
+            net, net.op("Transpose", x, perm=[0, 2, 3, 1]), weight
+        ),
+        perm=[0, 3, 1, 2],
+    ),
     "LeakyRelu": simple("LeakyRelu", alpha=0.2),
     "MatMul": of_a_row("MatMul"),
     "MatMul of two": with_itself,

@@ -54,6 +54,54 @@ def test_a_float_model_becomes_an_int8_file(run, model, samples, tmp_path):
     assert graph.tensors[graph.inputs[0]].type.shape == (1, 8, 8, 3)
 
 
+@pytest.fixture
+def normalized(tmp_path):
+    """A convolution, its channels normalized as ConvNeXt does it, a classifier."""
+    net = OnnxNetwork([1, 3, 8, 8])
+    x = net.op("Transpose", net.conv("input", 3, 12), perm=[0, 2, 3, 1])
+    gamma, beta = (net.real(net.rng.normal(0.5, 1, 12)) for _ in range(2))
+    x = net.op("LayerNormalization", x, gamma, beta, axis=-1, epsilon=1e-6)
+    x = net.op("GlobalAveragePool", net.op("Transpose", x, perm=[0, 3, 1, 2]))
+    return net.save(tmp_path / "normalized.onnx", net.gemm(net.op("Flatten", x), 12, 3))
+
+
+def test_a_normalized_network_is_quantized_trained_and_exported(run, normalized, samples, tmp_path):
+    """To .onnx, since no .tflite file has layer normalization."""
+    outcome = run("quantize", normalized, "--calibration", samples["float32"])
+    assert outcome.code == 0, outcome.err
+    model = tmp_path / "normalized.int8.onnx"
+    kinds = [type(node.op).__name__ for node in load(model).nodes]
+    assert "LayerNorm" in kinds
+    assert "Transpose" not in kinds
+    facts = run("verify", model, "--samples", 5, "--json").json
+    rows = [row for row in facts["comparisons"] if row["against"] == "onnxruntime"]
+    assert all(row["largest"] <= 1 for row in rows if row["of"] == "numpy reference")
+    assert facts["is_right"]
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 48)
+    x = rng.uniform(0, 0.5, (48, 8, 8, 3)) + 0.5 * (np.arange(3) == y[:, None])[:, None, None, :]
+    np.savez("data.npz", x=x.astype(np.float32), y=y)
+    flags = ("--data", "data.npz", "--scheme", "full", "--lr", "0.01", "--epochs", 4)
+    trained = run("simulate", model, *flags, "--save-state", "state.mcts", "--json").json
+    assert trained["epochs"][-1]["train_accuracy"] > 0.9
+    flags = ("--scheme", "full", "--state", "state.mcts", "-o", "trained.onnx")
+    outcome = run("export", model, *flags)
+    assert outcome.code == 0, outcome.err
+    assert [type(n.op).__name__ for n in load(tmp_path / "trained.onnx").nodes] == kinds
+    outcome = run("generate", model, "--scheme", "full", "--board", "mps2-an386", "-o", "project")
+    assert outcome.code == 0, outcome.err
+
+
+def test_a_format_that_cannot_hold_the_model_is_refused_before_it_is_quantized(
+    run, normalized, samples
+):
+    flags = ("--calibration", samples["float32"], "-o", "a.tflite")
+    outcome = run("quantize", normalized, *flags)
+    assert outcome.code == 2
+    assert ".tflite files have no layer normalization; write a.onnx" in outcome.err
+    assert "trying" not in outcome.err
+
+
 def test_json_holds_what_was_tried_and_each_layer(run, model, samples, tmp_path):
     facts = run(
         "quantize",

@@ -10,6 +10,7 @@ from mcutrain.ops.spatial import Window
 from mcutrain.quant.fake import judged_graph
 from mcutrain.quant.float_elementwise import Clamp, FloatAdd, FloatLeakyRelu, FloatMul, Function
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
+from mcutrain.quant.float_norm import FloatLayerNorm
 from mcutrain.quant.float_op import FloatOp
 from mcutrain.quant.float_resize import FloatResize, Places
 from mcutrain.quant.float_shapes import (
@@ -33,6 +34,7 @@ SAMPLES: dict[str, tuple[FloatOp, int]] = {
     "mul": (FloatMul(), 2),
     "clamp": (Clamp(0.0, 1.0), 1),
     "leaky relu": (FloatLeakyRelu(0.25), 1),
+    "layer norm": (FloatLayerNorm(np.ones(3), np.zeros(3), 0.1), 1),
     "sigmoid": (Function("logistic"), 1),
     "average": (FloatPool(WINDOW, False), 1),
     "maximum": (FloatPool(WINDOW, True), 1),

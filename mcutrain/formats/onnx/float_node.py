@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError
@@ -71,16 +70,6 @@ class FloatOnnx(GraphNode[Placed]):
     """
 
     nodes: Nodes
-
-    def numbers(self, index: int) -> Array:
-        """A constant input in real numbers, float64 and finite."""
-        constant = self.constant(index)
-        if constant.data.dtype.kind not in "fiu":
-            raise self.wrong(f"input {index} holds no numbers")
-        data = constant.real()
-        if not (np.abs(data) < np.finfo(np.float32).max).all():
-            raise self.wrong(f"the constant {constant.name!r} holds infinity or NaN")
-        return data
 
     def as_stored(self, index: int = 0) -> str:
         """The tensor."""

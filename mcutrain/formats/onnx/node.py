@@ -139,6 +139,16 @@ class OnnxNode(Generic[V]):
             raise computed_input(self.attributes.where, index)
         return found
 
+    def numbers(self, index: int) -> Array:
+        """A constant input in real numbers, float64 and finite."""
+        constant = self.constant(index)
+        if constant.data.dtype.kind not in "fiu":
+            raise self.wrong(f"input {index} holds no numbers")
+        data = constant.real()
+        if not (np.abs(data) < np.finfo(np.float32).max).all():
+            raise self.wrong(f"the constant {constant.name!r} holds infinity or NaN")
+        return data
+
     def is_constant(self, index: int) -> bool:
         """Whether the input is there and known beforehand."""
         return self.has(index) and isinstance(self.inputs[index], Constant)

@@ -15,6 +15,7 @@ from mcutrain.formats.onnx import (
     arithmetic,
     cutting,
     joining,
+    normalizing,
     pooling,
     products,
     quantizing,
@@ -35,6 +36,7 @@ from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
+from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
@@ -98,6 +100,7 @@ OPERATORS: dict[str, Rules] = {
     "HardSigmoid": Rules(activations.int8_unary, activations.float_hard_sigmoid),
     "HardSwish": Rules(activations.int8_unary, activations.float_function),
     "Identity": Rules(shaping.identity, shaping.identity),
+    "LayerNormalization": Rules(normalizing.layer_norm, normalizing.layer_norm),
     "LeakyRelu": Rules(activations.int8_leaky_relu, activations.float_leaky_relu),
     "MatMul": Rules(sums.int8_matmul, sums.float_matmul),
     "Max": Rules(activations.int8_clip, activations.float_clip),
@@ -137,6 +140,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     Conv2D: write_sums.conv_2d,
     DepthwiseConv2D: write_sums.depthwise_conv_2d,
     GroupedConv2D: write_sums.grouped_conv_2d,
+    LayerNorm: normalizing.write_layer_norm,
     LeakyRelu: activations.write_leaky_relu,
     Lookup: activations.write_look_up,
     MaxPool2D: pooling.write_pool,

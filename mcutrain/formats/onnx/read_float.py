@@ -12,6 +12,7 @@ from mcutrain.formats.onnx.float_node import FloatOnnx, Nodes, Placed
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
+from mcutrain.formats.onnx.parts import with_layer_norms
 from mcutrain.formats.onnx.reading import Reading
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
 from mcutrain.quant.float_op import Shape
@@ -65,6 +66,7 @@ class _Reader(Reading[Placed]):
 
     def graph(self, graph: GraphProto, name: str) -> FloatGraph:
         """Convert every node in order."""
+        with_layer_norms(graph)
         with self.refusing(graph):
             found = self.declare(graph)
             for taken in (found.name, *(o.name for o in graph.output)):

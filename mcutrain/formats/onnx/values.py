@@ -246,7 +246,7 @@ class Computed(Source):
         self, builder: Builder, name: str, y: Quantization, limits: tuple[int, int] = FULL
     ) -> str:
         types = [builder.tensors[x].type for x in self.inputs]
-        if not self.op.multiplies:
+        if not self.op.has_other_factors:
             check_factor(self.name, *(kind.scale / y.scale for kind in types))
         try:
             made = self.op.int8(types, y)

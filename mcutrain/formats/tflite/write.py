@@ -49,7 +49,8 @@ def tflite_content(graph: Graph, description: Description = NOTHING) -> bytes:
         emit = EMITTERS.get(type(node.op))
         if emit is None:
             raise UnsupportedError(
-                f"node {node.name!r}: {type(node.op).__name__} has no operator in .tflite files"
+                f"node {node.name!r}: {type(node.op).__name__} has no operator in .tflite files; "
+                "write .onnx"
             )
         emit(writer, node)
     return writer.file(description)

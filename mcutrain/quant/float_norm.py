@@ -1,0 +1,87 @@
+"""Layer normalization of a float network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import TensorType
+from mcutrain.ir.op import Op
+from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+
+if TYPE_CHECKING:
+    from mcutrain.quant.emit import Emitter
+    from mcutrain.quant.float_graph import FloatNode
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FloatLayerNorm(FloatOp):
+    """y = clamp(gamma * (x - mean) / sqrt(variance + epsilon) + beta), over the last axis.
+
+    gamma, beta: one number each per channel.
+    """
+
+    gamma: Array
+    beta: Array
+    epsilon: float
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Of the fused activation."""
+        return self.low, self.high
+
+    def clamped(self, low: float, high: float) -> FloatOp | None:
+        """With the activation in it."""
+        ends = (float(np.clip(v, low, high)) for v in self.limits)
+        return FloatLayerNorm(self.gamma, self.beta, self.epsilon, *ends)
+
+    @property
+    def has_other_factors(self) -> bool:
+        """What it divides by follows from x."""
+        return True
+
+    def then(self, factor: Array, shift: Array) -> FloatLayerNorm:
+        """Factors and shifts per channel of its output, before the activation."""
+        return replace(self, gamma=self.gamma * factor, beta=self.beta * factor + shift)
+
+    def shape(self, *x: Shape) -> Shape:
+        """The input's."""
+        if len(x[0]) < 2 or not x[0][-1] == len(self.gamma) == len(self.beta):
+            raise ValueError(f"{len(self.gamma)} factors for the channels of {x[0]}")
+        return x[0]
+
+    def run(self, *x: Array) -> Array:
+        """In float32, the mean first."""
+        centred = x[0] - x[0].mean(axis=-1, keepdims=True)
+        variance = np.square(centred).mean(axis=-1, keepdims=True)
+        normalized = centred / np.sqrt(variance + np.float32(self.epsilon))
+        y = normalized * self.gamma.astype(np.float32) + self.beta.astype(np.float32)
+        return np.asarray(np.clip(y, np.float32(self.low), np.float32(self.high)))
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """LayerNorm."""
+        gamma, beta = (v.astype(np.float32).astype(np.float64) for v in (self.gamma, self.beta))
+        epsilon = float(np.float32(self.epsilon))
+        return LayerNorm.from_real(gamma, beta, epsilon, x[0].scale, (y.scale, y.zero_point))
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """With its activation."""
+        emitter.computed(node, emitter.limits(node))
+
+    def macs(self, y: Shape) -> int:
+        """Squares, and factors."""
+        return 2 * math.prod(y)
+
+    def scratch(self, *x: Shape) -> int:
+        """What is centred, and normalized."""
+        return 2 * math.prod(x[0])
