@@ -5,6 +5,10 @@
 #include "mct_fixedpoint.h"
 #include "mct_types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MCT_DIFF_INTEGER_BITS 5
 #define MCT_SUM_INTEGER_BITS 12
 #define MCT_QUARTER_BITS (31 - MCT_DIFF_INTEGER_BITS - 2)
@@ -86,5 +90,9 @@ static inline int32_t mct_softmax_probability(const mct_softmax_row *row, int32_
     const int32_t shift = MCT_SUM_INTEGER_BITS - row->headroom + 31 - bits;
     return mct_rounding_shift(mct_high_mul(row->factor, mct_softmax_exp(row, x)), shift);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
