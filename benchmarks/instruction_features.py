@@ -265,8 +265,26 @@ DSP_GROUPED_WEIGHT = (
     "outputs*rule.residual_bits=4", "outputs*rule.residual_bits=8", "outputs*rule.per_channel",
 )  # fmt: skip
 
+QUARTERS = "matrices*rows*columns/4"  # four columns at a time
+DSP_PRODUCTS = (
+    "1", "macs", "outputs", "matrices*rows", QUARTERS, f"{QUARTERS}*depth/4", f"{QUARTERS}*depth/2",
+    f"{QUARTERS}*depth%4", "matrices*rows*columns%4", "matrices*rows*columns%4*depth",
+)  # fmt: skip
+
 DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
     "mct_conv_2d_s8": DSP_CONV,
+    "mct_batch_matmul_s8": (
+        *DSP_PRODUCTS,
+        "outputs*operand.3",
+        f"{QUARTERS}*depth/2*b_column=1",
+        f"{QUARTERS}*depth/4*b_depth=1",
+    ),
+    "mct_batch_matmul_grad_input_s8": (
+        *DSP_PRODUCTS,
+        "outputs*operand.4",
+        "outputs*stage.per_channel",
+        f"{QUARTERS}*depth/4*other_depth=1",
+    ),
     "mct_conv_2d_grad_input_s8": DSP_CONV_BACK,
     "mct_conv_2d_update_weight_s8": DSP_CONV_WEIGHT,
     "mct_conv_2d_grad_weight_s8": DSP_CONV_WEIGHT,

@@ -6,7 +6,8 @@ assembly does: a whole network on a virtual board (tests/host) runs that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
+from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
+from mcutrain.ops.training import OutputStage
 from mcutrain.simulation.build import SANITIZE
 from tests.kernels.test_host_bodies import WIDE, assert_same_bits
 from tests.ops.c_harness import (
@@ -30,7 +33,7 @@ from tests.ops.c_harness import (
     portable_body,
     shared_sources,
 )
-from tests.ops.cases import CASES, Sample, bias, tensor, weight
+from tests.ops.cases import CASES, Sample, bias, exponent, step, tensor, weight
 from tests.ops.drawing import SeededSource, Source, drawn
 
 DSP_BODIES = {p.stem: p for p in faster_bodies("dsp")}
@@ -65,7 +68,43 @@ def groups_within_a_byte(s: Source) -> Sample:
     return Sample.of(op, x, w, bias(s, groups * outs))
 
 
-DRAWN = (*WIDE, large_bias, groups_within_a_byte)
+def large_matrices(stored: tuple[bool, bool]) -> Callable[[Source], Sample]:
+    """Several columns at a time, and some that are left over."""
+
+    def draw(s: Source) -> Sample:
+        op = BatchMatMul(s.integer(-128, 127), s.integer(-128, 127), 3, 2**30, -12, *stored)
+        lengths = {"m": s.integer(3, 7), "k": s.integer(2, 23), "n": s.integer(4, 11)}
+        shapes = [(1, 2, *(lengths[axis] for axis in axes)) for axes in op.axes[:2]]
+        return Sample.of(op, *(tensor(s, shape) for shape in shapes))
+
+    return draw
+
+
+def gradient_of_large_matrices(place: int, stored: tuple[bool, bool]) -> Callable[[Source], Sample]:
+    """Of operand `place`."""
+
+    def draw(s: Source) -> Sample:
+        product = large_matrices(stored)(s)
+        assert isinstance(product.op, BatchMatMul)
+        (y,) = product.op.infer(*product.types)
+        axes, x = product.op.axes, product.types[place].shape
+        stage = OutputStage((2.0**-9,), False, "int8", 7)
+        op = BatchMatMulGradInput(stage, x, axes[place], axes[1 - place], s.integer(-128, 127))
+        dy = (tensor(s, y.shape, "int8", 127), exponent(s))
+        other = tensor(s, product.types[1 - place].shape)
+        return Sample.of(op, step(s), *dy, other, exponent(s, -4))
+
+    return draw
+
+
+STORED = tuple(itertools.product((False, True), repeat=2))
+DRAWN = (
+    *WIDE,
+    large_bias,
+    groups_within_a_byte,
+    *(large_matrices(stored) for stored in STORED),
+    *(gradient_of_large_matrices(place, stored) for place in (0, 1) for stored in STORED),
+)
 
 
 def has_dsp_body(sample: Sample) -> bool:
