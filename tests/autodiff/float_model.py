@@ -8,6 +8,7 @@ here knows the operators' gradient rules.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from functools import singledispatch
 from typing import Any
@@ -215,6 +216,7 @@ FUNCTIONS: dict[str, Function] = {
     "logistic": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf, [np.float64])(x / math.sqrt(2))) / 2,
 }
 QUANTIZED: dict[Lookup, tuple[str, tuple[float, int], tuple[float, int]]] = {}
 """The function of a table, its input's and its output's quantization: the operator does not say."""

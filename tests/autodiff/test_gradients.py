@@ -23,7 +23,14 @@ from tests.autodiff.measure import (
     raw_training,
     size_ratio,
 )
-from tests.simulation.networks import Network, raw_updates, residual_network, same, samples
+from tests.simulation.networks import (
+    Network,
+    raw_updates,
+    residual_network,
+    same,
+    samples,
+    transformer_network,
+)
 
 LEAST_COSINE = {"int16": 0.999, "int8": 0.99}
 """int16 keeps 15 bits of the largest element, 7 of them in the sums of biases; int8 keeps 7, and
@@ -74,6 +81,7 @@ MIDDLES: dict[str, Middle] = {
     "logistic": lambda net, x: net.activation(x, "logistic"),
     "tanh": lambda net, x: net.activation(x, "tanh"),
     "elu": lambda net, x: net.activation(x, "elu"),
+    "gelu": lambda net, x: net.activation(x, "gelu"),
     "mul": lambda net, x: net.mul(x, net.conv(x, 4, same(3))),
     "mul_by_itself": lambda net, x: net.mul(x, x),
     "mul_per_channel": lambda net, x: net.mul(x, net.conv(net.mean(x), 4)),
@@ -146,6 +154,19 @@ def test_columns_of_a_grouped_layer_get_the_gradients_of_the_whole() -> None:
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 def test_gradients_of_a_residual_network_agree_with_the_float_model(dtype: str) -> None:
     assert_close(residual_network(classes=CLASSES), dtype, seed=1)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int8"])
+def test_gradients_of_a_transformer_agree_with_the_float_model(dtype: str) -> None:
+    """Through two blocks, to the patches: every weight and bias."""
+    graph = transformer_network(classes=CLASSES, activations=QUANTIZED)
+    x, labels = samples(graph, 1, CLASSES, 1)
+    expected = float_derivatives(graph, x, int(labels[0]))
+    found = integer_derivatives(raw_training(graph, dtype), x, int(labels[0]))
+    assert found.keys() <= expected.keys()
+    angles = {name: cosine(value, expected[name]) for name, value in found.items()}
+    assert len(angles) == 2 * (1 + 2 * 6 + 1)
+    assert min(angles.values()) > {"int16": 0.99, "int8": 0.97}[dtype], angles
 
 
 @pytest.mark.parametrize("branch", [0, 1])

@@ -35,7 +35,7 @@ from tests.boards.projects import (
     simulated_state,
 )
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
-from tests.simulation.networks import modern_network, samples
+from tests.simulation.networks import modern_network, samples, transformer_network
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 STEPS = 1000 if IS_STRESS else 6
@@ -154,10 +154,15 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
     [
         *((network, "full") for network in (resizing, cutting, attending, normalizing, grouped)),
         (grouped, "bias:4,1:0.25,2:0.5"),
+        (transformer_network, "full"),
+        (transformer_network, "bias:9,2:0.5,8:0.25"),
     ],
-    ids=["resizing", "cutting", "attending", "normalizing", "grouped", "grouped in part"],
+    ids=[
+        *("resizing", "cutting", "attending", "normalizing", "grouped", "grouped in part"),
+        *("transformer", "transformer in part"),
+    ],
 )
-def test_resizes_parts_products_and_groups_end_with_the_simulations_bits(
+def test_networks_of_all_operators_end_with_the_simulations_bits(
     projects_root, board, network, scheme
 ):
     step = prepare(network(0), scheme)
@@ -166,6 +171,18 @@ def test_resizes_parts_products_and_groups_end_with_the_simulations_bits(
     simulator.train(x, y, [RATE] * len(y))
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
+
+
+@pytest.mark.timeout(SECONDS)
+def test_a_transformer_on_the_pi_ends_with_the_simulations_bits(projects_root):
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64: apt install qemu-user")
+    step = prepare(transformer_network(), "full")
+    x, y = samples(step.graph, 10, 4)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * len(y))
+    with qemu_user(built(projects_root, "raspberry-pi", step=step)) as device:
+        assert trained(device, x, y) == simulator.save()
 
 
 @pytest.mark.timeout(SECONDS)

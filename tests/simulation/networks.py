@@ -221,6 +221,12 @@ class Network:
         t = self.type(x)
         return self._add(Pad(padding, t.zero_point, channels), (x,), (t.scale, t.zero_point))
 
+    def constant(self, shape: tuple[int, ...], like: TensorType) -> str:
+        """Numbers known beforehand, quantized as a tensor is."""
+        data = np.clip(np.rint(self._rng.normal(0, 40, shape)), -128, 127).astype(np.int8)
+        kind = replace(like, shape=shape)
+        return self._tensor(f"constant{len(self.tensors)}", kind, data)
+
     def relu(self, x: str) -> str:
         t = self.type(x)
         scale = t.scale * 0.7
@@ -410,6 +416,29 @@ def modern_network(seed: int = 1, classes: int = 4) -> Graph:
     y = net.conv(sequence, 6, Window((1, 3), (1, 2), (1, 1), (0, 0, 1, 1)))
     y = net.mean(y)
     return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)))
+
+
+def transformer_network(
+    seed: int = 5, classes: int = 4, depth: int = 2, activations: dict[Any, Any] | None = None
+) -> Graph:
+    """A small ViT: patches, a class token, positions; blocks of attention and two layers.
+
+    activations: gets what its tables stand for.
+    """
+    width, size = 8, 3
+    net = Network((2 * size, 2 * size, 3), seed)
+    y = net.conv(net.x, width, Window((2, 2), (2, 2)))
+    y = net.reshape(y, (1, 1, size * size, width))
+    y = net.concatenation(net.constant((1, 1, 1, width), net.type(y)), y, axis=2)
+    y = net.add(y, net.constant(net.type(y).shape, net.type(y)))
+    for _ in range(depth):
+        y = net.add(net.attention(net.layer_norm(y)), y)
+        inner = net.activation(net.conv(net.layer_norm(y), 2 * width), "gelu")
+        y = net.add(net.conv(inner, width), y)
+    if activations is not None:
+        activations.update(net.activations)
+    token = net.slice(net.layer_norm(y), range(1), range(1), range(width))
+    return net.graph(net.reshape(net.conv(token, classes, rounds_once=True), (1, classes)))
 
 
 def shortcuts_network(classes: int = 3) -> Graph:
