@@ -10,7 +10,14 @@ import pytest
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Node, Tensor, TensorType
-from mcutrain.ops.layer_norm import ROOT_BITS, LayerNorm, half_bits, reciprocal_root
+from mcutrain.ops.layer_norm import (
+    ROOT_BITS,
+    LayerNorm,
+    LayerNormGradInput,
+    half_bits,
+    reciprocal_root,
+)
+from mcutrain.ops.training import OutputStage
 
 ROWS = 64
 TIES = 1e-3
@@ -83,3 +90,33 @@ def test_too_many_channels_are_refused_with_the_node_and_what_to_do() -> None:
     tensors = {"x": Tensor("x", TensorType((1, count)))}
     with pytest.raises(UnsupportedError, match=r"node 'ln'.*normalize fewer channels together"):
         fit_sums([Node("ln", op, ("x",), ())], tensors)
+
+
+# ---------------------------------------------------------------------------------------- gradient
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("eps", [0.0, 1e-5, 1.0])
+@pytest.mark.parametrize("channels", [5, 16, 96, 768])
+def test_the_sums_of_the_gradient_are_the_derivative(channels: int, eps: float, dtype: str) -> None:
+    """Row by row, also where rows differ 500 times in their deviation; constant ones are capped."""
+    x, gamma, beta = drawn(channels, channels)
+    op = LayerNorm.from_real(gamma, beta, eps, 0.05, (1 / 32, 0))
+    stage = OutputStage((1.0,), False, dtype, 1)
+    back = LayerNormGradInput(stage, x.shape, op.gamma, op.epsilon, op.epsilon_shift)
+    dy = np.random.default_rng(1).normal(0, np.iinfo(dtype).max / 3, x.shape)
+    dy = np.clip(np.rint(dy), -np.iinfo(dtype).max, np.iinfo(dtype).max).astype(dtype)
+    found = back.sums(dy, x) * back.unit
+    centred = x - x.mean(axis=1, dtype=np.float64, keepdims=True)
+    variance = np.square(centred).mean(axis=1, keepdims=True)
+    variance = np.maximum(variance, (channels - 1) / channels**2)
+    deviation = np.sqrt(variance + eps / 0.05**2)
+    n, h = centred / deviation, dy * gamma * 32
+    means = h.mean(axis=1, keepdims=True) + n * (h * n).mean(axis=1, keepdims=True)
+    wanted = (h - means) / deviation
+    bits = {"int8": 7, "int16": 15}[dtype]
+    unit = np.abs(wanted).max() * 2.0**-bits  # of the gradient, if it fits exactly
+    assert np.abs(found - wanted).max() < {"int8": 0.1, "int16": 4.0}[dtype] * unit
+    lengths = np.linalg.norm(wanted, axis=1) * np.linalg.norm(found, axis=1)
+    cosines = (found * wanted).sum(axis=1)[lengths > 0] / lengths[lengths > 0]
+    assert (cosines > 0.999).all()
