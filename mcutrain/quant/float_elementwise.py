@@ -245,17 +245,28 @@ def _elu(x: Array) -> Array:
     return y
 
 
+ERFC = (
+    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
+    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+)
+
+
+def _erfc(x: Array) -> Array:
+    """1 - erf, float64, with a relative error below 1.2e-7 (Numerical Recipes, section 6.2)."""
+    wide = x.astype(np.float64)
+    t = 1 / (1 + np.abs(wide) / 2)
+    tail = t * np.exp(np.polynomial.polynomial.polyval(t, ERFC) - wide * wide)
+    return np.where(wide >= 0, tail, 2 - tail)
+
+
 def _gelu(x: Array) -> Array:
     """The exact one: x times the probability that a normal variate is less."""
-    halves = x.ravel().astype(np.float64) * -math.sqrt(0.5)
-    doubled = np.fromiter(map(math.erfc, halves.tolist()), np.float64, x.size)
-    y: Array = x * (0.5 * doubled).astype(np.float32).reshape(x.shape)
+    y: Array = x * (_erfc(x * -math.sqrt(0.5)) / 2).astype(np.float32)
     return y
 
 
 def _erf(x: Array) -> Array:
-    values = np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size)
-    y: Array = values.astype(np.float32).reshape(x.shape)
+    y: Array = (1 - _erfc(x)).astype(np.float32)
     return y
 
 
