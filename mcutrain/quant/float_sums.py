@@ -151,12 +151,11 @@ class Conv(Sums):
         out = len(self.w)
         if x.shape[3] < FEW_CHANNELS and len(taps) > 1:
             patches = np.concatenate(taps, axis=3)
-            product: Array = patches @ self.w.reshape(out, -1).T.astype(np.float32)
-            return product
+            return _product(patches, self.w.reshape(out, -1).T.astype(np.float32))
         kernels = self.w.reshape(out, len(taps), -1).astype(np.float32)
-        total: Array = taps[0] @ kernels[:, 0].T
+        total = _product(taps[0], kernels[:, 0].T)
         for i, tap in enumerate(taps[1:], 1):
-            total += tap @ kernels[:, i].T
+            total += _product(tap, kernels[:, i].T)
         return total
 
     def after(self, factor: Array, shift: Array) -> Sums:
@@ -265,6 +264,16 @@ class DepthwiseConv(Sums):
     def evened(self, spread: Array) -> Array:
         """Every channel's weights have a scale of their own."""
         return spread
+
+
+def _product(x: Array, w: Array) -> Array:
+    """x @ w. x: [n, rows, columns, in]  w: [in, out]
+
+    Where x lies in one piece it is one product: one for each row takes four times as long.
+    """
+    if not x.flags.c_contiguous:
+        return np.asarray(x @ w)
+    return np.asarray(x.reshape(-1, x.shape[-1]) @ w).reshape(*x.shape[:-1], -1)
 
 
 def _taps(x: Array, window: Window) -> list[Array]:
