@@ -20,7 +20,7 @@ from mcutrain.formats.onnx.external import load_data_beside
 
 Array = npt.NDArray[Any]
 
-MAX_FILE_BYTES = 512 * 2**20
+MAX_FILE_BYTES = 2**30
 MAX_NODES = 100_000
 MAX_RANK = 16
 MAX_NAME = 1024  # characters

@@ -21,7 +21,7 @@ from mcutrain.quant.float_op import FloatOp, Shape
 
 Array = npt.NDArray[Any]
 
-MAX_CONSTANT_BYTES = 2**30  # of all constants together, copies included
+MAX_CONSTANT_BYTES = 2**32  # of all constants together, copies included
 
 
 class Activation(Protocol):
