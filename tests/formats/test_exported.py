@@ -1,0 +1,59 @@
+"""Small members of families of networks, as PyTorch's two exporters write them.
+
+The files are made by benchmarks/export_networks.py --small.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcutrain.formats import load, read_float, write
+from mcutrain.ir.difference import difference
+from mcutrain.oracle.forward import compare
+from mcutrain.oracle.original import compare_with_original
+from mcutrain.pipeline import prepare
+from mcutrain.simulation import ReferenceSimulator
+from mcutrain.simulation.rates import LearningRate
+from tests.simulation.networks import samples, states_differ
+
+FILES = sorted((Path(__file__).parent / "exported").glob("*.onnx"))
+LEAST_DB = 100.0  # float32 sums in another order
+INT8_DB = 20.0  # untrained: numbers are less apart than those of a trained network
+STEPS = 2.0  # mean, of the output's scale: a sum in a hundred is rounded once, not twice, and grows
+
+pytestmark = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+
+
+def noise(count: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(0, 1, (count, 32, 32, 3)).astype(np.float32)
+
+
+def test_the_float_network_computes_what_onnxruntime_does(path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    said = compare_with_original(read_float(path), noise(4))
+    assert said.endswith("dB to onnxruntime")
+    assert float(said.split()[0]) > LEAST_DB
+
+
+def test_it_is_quantized_written_and_trained_to_the_bit(path: Path, tmp_path: Path) -> None:
+    """Numpy, the generated C and the file agree; onnxruntime is within a few steps."""
+    pytest.importorskip("onnxruntime")
+    made = read_float(path).quantize(noise(24))
+    assert made.chosen.snr_db > INT8_DB
+    written = tmp_path / "int8.onnx"
+    write(made.graph, written)
+    graph = load(written)
+    assert difference(made.graph, graph) == ""
+    verdict = compare(written, samples=4, reference_samples=2)
+    ours = [c for c in verdict.comparisons if c.of == "host C" and c.against == "onnxruntime"]
+    assert [c.mean <= STEPS for c in ours] == [True], ours
+    step = prepare(graph, "last:5")
+    x, y = samples(graph, 4, 4)
+    rates = [LearningRate(2**30, -4)] * len(x)
+    reference, device = ReferenceSimulator(step.plan.training, 3), step.simulator(3)
+    reference.train(x, y, rates)
+    device.train(x, y, rates)
+    assert not states_differ(reference.state, device.state)
