@@ -48,6 +48,15 @@ def there_and_back(net, x, weight):
     return net.op("Relu", net.op("Squeeze", net.op("Unsqueeze", x, there), back))
 
 
+def scaled_rows(net, x, weight):
+    """A layer over channels, as ConvNeXt has it, and a factor for each of them."""
+    rows = net.op("MatMul", net.op("Transpose", x, perm=[0, 2, 3, 1]), weight(MATRIX[:4]))
+    if isinstance(net, QdqModel):
+        rows = net.requantize(rows, 0.05, -2)
+    factors = net.constant(np.float32([[[0.5]], [[1.5]], [[-1.0]]]))
+    return net.op("Mul", net.op("Transpose", rows, perm=[0, 3, 1, 2]), factors)
+
+
 def number_first(net, x, weight):
     return net.op("Min", net.constant(np.float32(0.9)), x)
 
@@ -112,6 +121,7 @@ CASES = {
     "Min": simple("Min", 0.9),
     "Min of a number and x": number_first,
     "Mul": simple("Mul", -0.8),
+    "Mul of channels behind rows": scaled_rows,
     "Neg": simple("Neg"),
     "PRelu": simple("PRelu", [[[0.25]]] * 4),
     "Pad": simple("Pad", [0, 0, 1, 2, 0, 0, 0, 1]),

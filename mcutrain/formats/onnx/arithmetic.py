@@ -167,7 +167,7 @@ def _stored_constant(node: Int8Node, index: int, layout: Layout) -> str:
         raise node.unsupported(f"{constant.data.shape} for {shape} is not; fewer numbers are")
     integers, quantization = _as_int8(node, constant)
     full = layout.store(np.broadcast_to(integers, shape))
-    first = full[:, :1, :1]
+    first = full[(slice(None), *[slice(1)] * (full.ndim - 2))]
     data = first if (full == first).all() else full
     scales, zero_point = (quantization.scale,), quantization.zero_point
     return node.builder.constant(constant.name, data, scales, 0, zero_point)
