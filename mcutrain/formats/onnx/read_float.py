@@ -10,6 +10,7 @@ from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import Attributes, opsets, read_model
 from mcutrain.formats.onnx.float_node import FloatOnnx, Nodes, Placed
 from mcutrain.formats.onnx.layout import Layout
+from mcutrain.formats.onnx.module_names import with_module_names
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
 from mcutrain.formats.onnx.parts import with_layer_norms
@@ -67,6 +68,7 @@ class _Reader(Reading[Placed]):
     def graph(self, graph: GraphProto, name: str) -> FloatGraph:
         """Convert every node in order."""
         with_layer_norms(graph)
+        with_module_names(graph)
         with self.refusing(graph):
             found = self.declare(graph)
             for taken in (found.name, *(o.name for o in graph.output)):
