@@ -361,9 +361,8 @@ def _modern_block(s: Source, net: Network, x: str, kind: str) -> str:
         height, width, channels = (range(n) for n in net.type(x).shape[1:])
         two = (net.slice(x, height[::2], width, part) for part in (channels, channels[-1:]))
         first = s.integer(0, 1) if len(width) > 1 else 0
-        return net.slice(
-            net.concatenation(*two), height[: s.integer(1, 2)], width[first:], channels
-        )
+        rows = range(len(height[::2]))
+        return net.slice(net.concatenation(*two), rows[: s.integer(1, 2)], width[first:], channels)
     if kind == "grouped":
         wide = net.conv(x, s.choice((4, 6)), relu=True)
         return net.grouped(wide, 2, 2 * s.integer(1, 3), same(3, s.choice((1, 2))), s.boolean())
@@ -438,7 +437,8 @@ def transformer_network(
     if activations is not None:
         activations.update(net.activations)
     token = net.slice(net.layer_norm(y), range(1), range(1), range(width))
-    return net.graph(net.reshape(net.conv(token, classes, rounds_once=True), (1, classes)))
+    y = net.reshape(net.conv(token, classes, rounds_once=True), (1, classes))
+    return net.graph(y, "transformer")
 
 
 def shortcuts_network(classes: int = 3) -> Graph:
