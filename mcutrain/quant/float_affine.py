@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,26 @@ class Affine(FloatOp):
         """The 1x1 depthwise convolution that computes the same."""
         w = self.factor.reshape(1, 1, 1, -1).astype(np.float32)
         return DepthwiseConv(Window((1, 1)), w, self.shift)
+
+
+def is_map(c: Array, shape: Shape) -> bool:
+    """Whether a constant fits a shape and varies along more than one of its axes."""
+    pairs = zip(reversed(c.shape), reversed(shape), strict=False)
+    fits = c.ndim <= len(shape) and all(mine in (1, theirs) for mine, theirs in pairs)
+    return fits and sum(length > 1 for length in c.shape) > 1
+
+
+def signed_map(
+    with_constant: Callable[[Array, bool], Affine | None], c: Array, shape: Shape, first: bool
+) -> tuple[Affine | None, Array]:
+    """What x + c, x - c or c - x of a map c is: an Affine of x before it, if any, and a shift.
+
+    with_constant: of the operator, for one number per channel. The shift is float32, of the shape.
+    """
+    found = with_constant(np.broadcast_to(c, shape).astype(np.float64).ravel(), first)
+    assert found is not None
+    negative = Affine(found.factor[:1], np.zeros(1)) if found.factor[0] < 0 else None
+    return negative, found.shift.reshape(shape).astype(np.float32)
 
 
 def plus_constant(c: Array, first: bool) -> Affine:

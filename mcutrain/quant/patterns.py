@@ -96,7 +96,7 @@ def _is_elementwise(node: FloatNode) -> bool:
     """Whether it treats all elements alike."""
     op = node.op
     if isinstance(op, Affine):
-        return not (np.ptp(op.factor) or np.ptp(op.shift))
+        return op.is_uniform
     return isinstance(op, Function | Clamp | FloatLeakyRelu | FloatMul | FloatAdd)
 
 

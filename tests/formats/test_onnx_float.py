@@ -456,6 +456,10 @@ def factor_per_pixel(net):
     return net.op("Mul", "input", net.real(net.rng.normal(0, 1, (6, 9, 7))))
 
 
+def map_of_another_size(net):
+    return net.op("Add", "input", net.real(np.ones((3, 5, 6))))
+
+
 def weight_with_nan(net):
     return net.op("Conv", "input", net.real(np.full((4, 6, 1, 1), np.nan)))
 
@@ -477,6 +481,7 @@ def negative_variance(net):
         (slope_per_channel, "slope per channel"),
         (weight_that_is_computed, "input 1 that is computed"),
         (factor_per_pixel, "one per channel"),
+        (map_of_another_size, r"a constant \(3, 5, 6\) for \(1, 6, 9, 7\) is not; one number"),
         (weight_with_nan, "infinity or NaN"),
         (negative_variance, "variance"),
     ],

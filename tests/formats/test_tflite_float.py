@@ -314,6 +314,10 @@ def split(m, axis):
             lambda m: m.op("BATCH_MATMUL", [m.x, m.x], SHAPE, "BatchMatMulOptions"),
             "BATCH_MATMUL .* rows of 4 and columns of 7 numbers are multiplied",
         ),
+        (
+            lambda m: m.op("ADD", [m.x, m.real(1, 3, 5, 4)], SHAPE, "AddOptions"),
+            r"a constant of shape \(1, 3, 5, 4\); supported are one number",
+        ),
         (lambda m: m.op("DIV", [m.x, m.x], SHAPE, "DivOptions"), "divides by a tensor"),
         (
             lambda m: m.op("TRANSPOSE", [m.x, m.integers(1, 0, 2, 3)], (8, 1, 7, 4)),

@@ -21,9 +21,9 @@ from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
 from mcutrain.ir.graph import Node
 from mcutrain.ops.add import Add
 from mcutrain.ops.mul import Mul
-from mcutrain.quant.float_affine import Affine
+from mcutrain.quant.float_affine import Affine, is_map, signed_map
 from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul
-from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+from mcutrain.quant.float_op import FloatOp, Quantization
 
 Rule = Callable[[FloatOnnx], Placed]
 
@@ -217,7 +217,7 @@ def float_arithmetic(
             return _of_two(node, of_tensors)
         first = constants[0] == 0
         x, numbers = node.x(int(first)), node.numbers(constants[0])
-        if isinstance(of_tensors, FloatAdd) and _is_map(numbers, x.shape):
+        if isinstance(of_tensors, FloatAdd) and is_map(numbers, x.shape):
             return _plus_map(node, x, with_constant, numbers, first)
         axis, numbers = along(node, x, numbers)
         found = with_constant(numbers, first)
@@ -228,12 +228,6 @@ def float_arithmetic(
     return apply
 
 
-def _is_map(value: Array, shape: Shape) -> bool:
-    """Whether a constant varies along more than one axis of a shape."""
-    fits = value.ndim <= len(shape) and np.broadcast_shapes(value.shape, shape) == shape
-    return fits and sum(d > 1 for d in value.shape) > 1
-
-
 def _plus_map(
     node: FloatOnnx,
     x: Placed,
@@ -242,18 +236,16 @@ def _plus_map(
     first: bool,
 ) -> Placed:
     """x + c, x - c or c - x of a constant with a number for each element."""
-    whole = np.broadcast_to(value, x.shape)
-    found = with_constant(whole.ravel(), first)
-    assert found is not None
-    sign = float(found.factor[0])
+    negative, shift = signed_map(with_constant, value, x.shape, first)
     axis = x.layout.order[-1]
-    signs = np.full(x.shape[axis], sign)
-    signed = x if sign == 1 else affine(node, x, Affine(signs, np.zeros_like(signs)), axis)
+    signed = x
+    if negative is not None:
+        signed = affine(node, x, negative.of_channels(x.shape[axis]), axis)
     order = signed.layout.order
     tensor = node.nodes.arrange(signed.tensor, signed.layout, x.shape, order, node.output)
     layout = Layout.of_order(x.shape, order)
-    stored = layout.store(found.shift.reshape(x.shape)).reshape(layout.stored)
-    return node.computed(AddConstant(stored.astype(np.float32)), (tensor,), layout)
+    stored = layout.store(shift).reshape(layout.stored)
+    return node.computed(AddConstant(stored), (tensor,), layout)
 
 
 def along(node: FloatOnnx, x: Placed, value: Array) -> tuple[int, Array]:

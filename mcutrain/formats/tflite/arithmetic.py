@@ -24,8 +24,10 @@ from mcutrain.ops.mul import Mul, is_per_channel
 from mcutrain.quant.float_affine import (
     Affine,
     divided_by_constant,
+    is_map,
     minus_constant,
     plus_constant,
+    signed_map,
     times_constant,
 )
 from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul
@@ -111,9 +113,7 @@ def _map_operand(o: FloatOperator) -> tuple[int, int] | None:
     if len(constants) != 1:
         return None
     (place,) = constants
-    shape, value = o.shape(1 - place), o.real(place)
-    fits = value.ndim <= len(shape) and np.broadcast_shapes(value.shape, shape) == shape
-    return (1 - place, place) if fits and sum(d > 1 for d in value.shape) > 1 else None
+    return (1 - place, place) if is_map(o.real(place), o.shape(1 - place)) else None
 
 
 def _emit_map(
@@ -124,15 +124,10 @@ def _emit_map(
 ) -> None:
     """x + c, x - c or c - x of a constant with a number for each element."""
     x, place = places
-    shape = o.shape(x)
-    whole = np.broadcast_to(o.real(place), shape).astype(np.float64)
-    found = with_constant(whole.ravel(), place == 0)
-    assert found is not None
-    name, sign = o.x(x), float(found.factor[0])
-    if sign != 1:
-        signs = np.full(shape[-1], sign)
-        name = o.inner(Affine(signs, np.zeros_like(signs)), "negative", name)
-    shift = found.shift.reshape(shape).astype(np.float32)
+    shape, name = o.shape(x), o.x(x)
+    negative, shift = signed_map(with_constant, o.real(place), shape, place == 0)
+    if negative is not None:
+        name = o.inner(negative.of_channels(shape[-1]), "negative", name)
     o.emit(AddConstant(shift), name, activation=activation)
 
 
