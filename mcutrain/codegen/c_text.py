@@ -22,6 +22,10 @@ CTYPES = {
     "step": "mct_step",
 }
 LINE_LENGTH = 96
+LONG_TABLE = 2**12
+"""Bytes that are written as characters where there are many such tables."""
+CHARACTERS = np.array([list(f"\\{code:03o}".encode()) for code in range(256)], np.uint8)
+"""Octal escapes with all three digits: what follows one cannot become a part of it."""
 COMMENT_LENGTH = 100
 LEAD = " * "
 
@@ -84,6 +88,18 @@ def lines(values: Array | tuple[int, ...]) -> tuple[str, ...]:
 def _lines(values: bytes, dtype: str) -> tuple[str, ...]:
     """Kept: schemes of one model share most of their tables, and an analysis writes hundreds."""
     return tuple(_wrapped(np.frombuffer(values, dtype)))
+
+
+def is_long(values: Array) -> bool:
+    """Whether `characters` can write a table, and saves time."""
+    return values.itemsize == 1 and values.size > LONG_TABLE
+
+
+def characters(values: Array) -> list[str]:
+    """A table's bytes as string literals, in lines of limited length."""
+    codes = CHARACTERS[values.reshape(-1).view(np.uint8)].tobytes().decode()
+    length = (LINE_LENGTH - 2) // 4 * 4
+    return [f'"{codes[at : at + length]}"' for at in range(0, len(codes), length)]
 
 
 def _wrapped(values: Array) -> Iterator[str]:

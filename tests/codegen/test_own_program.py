@@ -130,6 +130,29 @@ def test_the_example_compiles_without_a_warning_and_runs(
     run([program])
 
 
+@pytest.mark.parametrize("name", ["numbers", *LANGUAGES])
+def test_tables_of_large_networks_are_characters_with_the_same_bytes(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan = plan_of(mobile_network())
+    monkeypatch.setattr("mcutrain.codegen.c_text.LONG_TABLE", 64)
+    if name != "numbers":
+        monkeypatch.setattr("mcutrain.codegen.project.MANY_CONSTANTS", 64)
+    project = generate(plan, "last:1")
+    text = project.files["src/mct_constants.c"]
+    assert ('] =\n    "\\' in text) == (name != "numbers")
+    project.write(tmp_path / "project")
+    source = tmp_path / "project" / "src" / "mct_constants.c"
+    if name != "numbers":
+        made = ["-c", source, "-o", tmp_path / "constants.o"]
+        run([compiler(name), *LANGUAGES[name], *STRICT, *made])
+    trained, plain = CompiledSimulator(plan, project=project), ReferenceSimulator(plan.training)
+    x, labels = samples(plan.training.forward, 3, plan.training.classes)
+    for simulator in (trained, plain):
+        simulator.train(x, labels, rates(3))
+    assert not states_differ(trained.state, plain.state)
+
+
 LATENT_PROGRAM = """
 #include "wake_model.h"
 #include <string.h>
