@@ -461,8 +461,11 @@ def select_channels(s: Source) -> Sample:
 
 
 def softmax(s: Source) -> Sample:
+    """Of a few classes, or of so many alike that none has half a step of the output."""
     op = Softmax.from_scale(factor(s, -8, 1), s.choice((1.0, 0.5)))
-    x = tensor(s, (s.integer(1, 2), s.integer(1, 12)))
+    few, many = (s.integer(1, 12), None), (s.choice((511, 512, 700, 8_191)), s.choice((None, 0, 1)))
+    classes, limit = s.choice((few, few, few, many))
+    x = tensor(s, (s.integer(1, 2), classes), limit=limit)
     if s.boolean():
         return Sample.of(op, x)
     limit = s.integer(0, op.exponent_room)

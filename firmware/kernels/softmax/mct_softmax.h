@@ -5,7 +5,7 @@
  *
  * x_exponent: NULL, or scale is times 2^now; held in 0 to exponent_limit, and left_shift +
  * exponent_limit <= 30.
- * x, y: [rows][classes]; y may be x. At most 2^12 classes. */
+ * x, y: [rows][classes]; y may be x. At most 8,191 classes. */
 #ifndef MCT_SOFTMAX_H
 #define MCT_SOFTMAX_H
 
@@ -30,7 +30,7 @@ void mct_softmax_s8(const mct_softmax_s8_params *p, const int8_t *x, const mct_e
  * 2^-15, computed from x as mct_softmax_s8 does; of x without an exponent.
  *
  * dy, x, dx: [rows][classes], dx may be dy   mask: a bit per element of dx, or NULL
- * scratch: `classes` terms (int32, s16: int64). At most 2^12 classes. */
+ * scratch: `classes` terms (int32, s16: int64). At most 8,191 classes. */
 typedef struct {
     int32_t rows, classes;
     int32_t mult_q31, left_shift;

@@ -85,9 +85,12 @@ static inline mct_softmax_row mct_softmax_begin(const int8_t *x, int32_t classes
     return row;
 }
 
-/* A probability in units of 2^-bits. */
+/* A probability in units of 2^-bits. Of more than 2^bits classes alike, each is next to nothing. */
 static inline int32_t mct_softmax_probability(const mct_softmax_row *row, int32_t x, int32_t bits) {
     const int32_t shift = MCT_SUM_INTEGER_BITS - row->headroom + 31 - bits;
+    if (shift > 31) {
+        return 0; /* less than half a unit, by a shift that int32 does not have */
+    }
     return mct_rounding_shift(mct_high_mul(row->factor, mct_softmax_exp(row, x)), shift);
 }
 
