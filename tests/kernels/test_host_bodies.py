@@ -105,6 +105,12 @@ def deep_product(s: Source) -> Shape:
     return Geometry(Window(kernel), (3, 4)), ins, outs
 
 
+def many_blocks(s: Source) -> Shape:
+    """More than a block in every direction: of rows, of columns, of terms."""
+    ins, outs = s.choice(((s.integer(513, 560), 130), (130, s.integer(513, 560))))
+    return Geometry(Window((1, 1)), (s.integer(11, 12), 12)), ins, outs
+
+
 def padded_point(s: Source) -> Shape:
     """A kernel of one element, whose output has another shape than x."""
     window = Window((1, 1), padding=s.choice(((0, 0, 0, 1), (0, 1, 0, 0))))
@@ -270,7 +276,7 @@ CONVOLUTIONS = (
     grouped_grad_input,
     grouped_weight,
 )
-CONVOLVED = (many_channels, many_positions, deep_product, padded_point)
+CONVOLVED = (many_channels, many_positions, deep_product, many_blocks, padded_point)
 DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)
 FILTERED = (many_channels, wide_line, huge_window, far_padding, same_size, same_size)
 

@@ -1,12 +1,14 @@
 #include "mct_product.h"
 
-/* Accumulators stay in registers: 8 rows of two vectors where there are 32 registers, else 4. */
+/* Accumulators stay in registers: 8 rows of two vectors where there are 32 registers of 512 bits,
+ * else 4, of which each may have two parts. */
 #define MCT_TILE_ROWS (MCT_LANES == 16 ? 8 : 4)
 
-/* Of the factors held at once: 64 KB of each, 16 KB of sums. */
-#define MCT_BLOCK_DEPTH 1024
-#define MCT_BLOCK_ELEMENTS 32768
+/* Of the factors held at once: 128 KB of the first, which stay in a second-level cache, at most 32 KB
+ * of the second, and 64 KB of sums. */
+#define MCT_BLOCK_DEPTH 512
 #define MCT_BLOCK_ROWS 128
+#define MCT_BLOCK_COLUMNS 128
 
 static inline int32_t mct_smaller(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -15,54 +17,53 @@ static inline int32_t mct_round_up(int32_t x, int32_t to) {
     return (x + to - 1) / to * to;
 }
 
-/* sums (+)= a . b for MCT_TILE_ROWS rows and `vectors` vectors of columns. */
+/* sums (+)= a . b for MCT_TILE_ROWS rows and `vectors` vectors of columns; the rows of sums are
+ * MCT_TILE_COLUMNS apart. */
 __attribute__((always_inline)) static inline void mct_multiply(int vectors, const int16_t *a,
                                                                int32_t stride, const int16_t *b,
                                                                int32_t pairs, int add,
                                                                int32_t *sums) {
-    mct_v32 acc[MCT_TILE_ROWS][2];
-    for (int r = 0; r < MCT_TILE_ROWS; r++) {
-        for (int v = 0; v < vectors; v++) {
-            const int32_t *sum = sums + r * MCT_TILE_COLUMNS + v * MCT_LANES;
-            acc[r][v] = add ? mct_v_load(sum) : (mct_v32){0};
-        }
-    }
+    mct_v_parts acc[MCT_TILE_ROWS][2];
+    memset(acc, 0, sizeof acc);
     for (int32_t k = 0; k < pairs; k++) {
         mct_v32 bs[2];
         for (int v = 0; v < vectors; v++) {
-            bs[v] = mct_v_load(b + (k * MCT_TILE_COLUMNS + v * MCT_LANES) * 2);
+            bs[v] = mct_v_held(mct_v_load(b + (k * MCT_TILE_COLUMNS + v * MCT_LANES) * 2));
         }
         for (int r = 0; r < MCT_TILE_ROWS; r++) {
             int32_t pair;
             memcpy(&pair, a + r * stride + 2 * k, sizeof pair);
             for (int v = 0; v < vectors; v++) {
-                acc[r][v] = mct_v_dot(acc[r][v], mct_v_all(pair), bs[v]);
+                mct_v_add_dot(&acc[r][v], mct_v_all(pair), bs[v]);
             }
         }
     }
     for (int r = 0; r < MCT_TILE_ROWS; r++) {
         for (int v = 0; v < vectors; v++) {
-            mct_v_store(sums + r * MCT_TILE_COLUMNS + v * MCT_LANES, acc[r][v]);
+            int32_t *to = sums + r * MCT_TILE_COLUMNS + v * MCT_LANES;
+            const mct_v32 sum = mct_v_sum(acc[r][v]);
+            mct_v_store(to, add ? mct_v_load(to) + sum : sum);
         }
     }
 }
 
-/* Factors of a block of rows and MCT_TILE_COLUMNS columns; stride: the depth, made even. */
+/* Factors of a block of rows and MCT_TILE_COLUMNS columns, and the sums of all tiles of
+ * MCT_BLOCK_COLUMNS; stride: the depth, made even. */
 typedef struct {
     int32_t rows, columns, depth, stride;
-    int16_t a[MCT_BLOCK_ELEMENTS + MCT_LANES];
+    int16_t a[MCT_BLOCK_ROWS * MCT_BLOCK_DEPTH + MCT_LANES];
     int16_t b[MCT_BLOCK_DEPTH * MCT_TILE_COLUMNS];
-    int32_t sums[MCT_BLOCK_ROWS * MCT_TILE_COLUMNS];
+    int32_t sums[MCT_BLOCK_COLUMNS / MCT_TILE_COLUMNS][MCT_BLOCK_ROWS * MCT_TILE_COLUMNS];
 } mct_block;
 
-static void mct_multiply_block(mct_block *block, int add) {
+static void mct_multiply_block(mct_block *block, int add, int32_t *sums) {
     for (int32_t r = 0; r < block->rows; r += MCT_TILE_ROWS) {
         const int16_t *a = block->a + r * block->stride;
-        int32_t *sums = block->sums + r * MCT_TILE_COLUMNS;
+        int32_t *tile = sums + r * MCT_TILE_COLUMNS;
         if (block->columns <= MCT_LANES) {
-            mct_multiply(1, a, block->stride, block->b, block->stride / 2, add, sums);
+            mct_multiply(1, a, block->stride, block->b, block->stride / 2, add, tile);
         } else {
-            mct_multiply(2, a, block->stride, block->b, block->stride / 2, add, sums);
+            mct_multiply(2, a, block->stride, block->b, block->stride / 2, add, tile);
         }
     }
 }
@@ -85,29 +86,39 @@ static void mct_fill_b(const mct_product *p, int32_t k, int32_t column, mct_bloc
     p->fill_b(p->job, k, block->depth, column, block->columns, block->b);
 }
 
+/* Some of the depth, k … k + block->depth - 1, of the columns `first` … end - 1, at most
+ * MCT_BLOCK_COLUMNS of them; the last of the depth hands the sums over. */
+static void mct_product_columns(const mct_product *p, int32_t row, int32_t k, int32_t first,
+                                int32_t end, mct_block *block) {
+    for (int32_t column = first; column < end; column += MCT_TILE_COLUMNS) {
+        int32_t *sums = block->sums[(column - first) / MCT_TILE_COLUMNS];
+        block->columns = mct_smaller(end - column, MCT_TILE_COLUMNS);
+        mct_fill_b(p, k, column, block);
+        mct_multiply_block(block, k > 0, sums);
+        if (k + block->depth == p->depth) {
+            const mct_tile tile = {row, block->rows, column, block->columns, MCT_TILE_COLUMNS,
+                                   sums};
+            p->take(p->result, &tile);
+        }
+    }
+}
+
 void mct_product_run(const mct_product *p) {
     mct_block block;
-    const int32_t most_depth = mct_smaller(p->depth, MCT_BLOCK_DEPTH);
-    const int32_t fitting = MCT_BLOCK_ELEMENTS / mct_round_up(most_depth, 2);
-    const int32_t most_rows = mct_smaller(fitting / MCT_TILE_ROWS * MCT_TILE_ROWS, MCT_BLOCK_ROWS);
-    for (int32_t row = 0; row < p->rows; row += most_rows) {
+    for (int32_t row = 0; row < p->rows; row += MCT_BLOCK_ROWS) {
         int32_t filled = -1; /* the k that block.a begins with */
-        block.rows = mct_smaller(p->rows - row, most_rows);
-        for (int32_t column = 0; column < p->columns; column += MCT_TILE_COLUMNS) {
-            block.columns = mct_smaller(p->columns - column, MCT_TILE_COLUMNS);
-            for (int32_t k = 0; k < p->depth; k += most_depth) {
-                block.depth = mct_smaller(p->depth - k, most_depth);
+        block.rows = mct_smaller(p->rows - row, MCT_BLOCK_ROWS);
+        for (int32_t column = 0; column < p->columns; column += MCT_BLOCK_COLUMNS) {
+            const int32_t end = mct_smaller(p->columns, column + MCT_BLOCK_COLUMNS);
+            for (int32_t k = 0; k < p->depth; k += MCT_BLOCK_DEPTH) {
+                block.depth = mct_smaller(p->depth - k, MCT_BLOCK_DEPTH);
                 block.stride = mct_round_up(block.depth, 2);
                 if (filled != k) {
                     mct_fill_a(p, row, k, &block);
                     filled = k;
                 }
-                mct_fill_b(p, k, column, &block);
-                mct_multiply_block(&block, k > 0);
+                mct_product_columns(p, row, k, column, end, &block);
             }
-            const mct_tile tile = {row,           block.rows,       column,
-                                   block.columns, MCT_TILE_COLUMNS, block.sums};
-            p->take(p->result, &tile);
         }
     }
 }

@@ -29,7 +29,7 @@ typedef struct {
     void *result;
 } mct_product;
 
-/* Needs 150 KB of stack. */
+/* Needs 230 KB of stack. */
 void mct_product_run(const mct_product *product);
 
 /* For fill_b: pairs of two rows of int8, less zero_point; NULL stands for a row of zeros. */

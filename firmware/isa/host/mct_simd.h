@@ -24,6 +24,8 @@ typedef int64_t mct_v64 __attribute__((vector_size(4 * MCT_LANES))); /* half as 
 typedef uint64_t mct_vu64 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int16_t mct_v16 __attribute__((vector_size(2 * MCT_LANES)));
 typedef int8_t mct_v8 __attribute__((vector_size(MCT_LANES)));
+typedef int16_t mct_twice_v16 __attribute__((vector_size(4 * MCT_LANES)));
+typedef int8_t mct_twice_v8 __attribute__((vector_size(2 * MCT_LANES)));
 typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
 
 /* What each of these headers defines:
@@ -33,6 +35,10 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_store_s16(to, v)         int16 of all lanes, whose values fit
  * mct_v_dot(sums, a, b)          sums + the dot products of int16 pairs, one pair in each lane; not
  *                                for pairs that are -32768 four times
+ * mct_v_parts                    as many lanes of sums, maybe in several parts, for many such dot
+ *                                products one after the other
+ * mct_v_add_dot(parts, a, b)     parts += the same
+ * mct_v_sum(parts)               all parts of each lane
  * mct_v_min, mct_v_max(a, b)
  * mct_v_mul_even(a, b)           int64 products of the lanes 0, 2, 4 …
  * mct_v_shift_right64(v, bits)   v >> bits, keeping the sign
@@ -46,6 +52,16 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
 #include "mct_simd_128.h"
 #endif
 
+/* v, in a register: compilers otherwise load it again wherever it is used. */
+static inline mct_v32 mct_v_held(mct_v32 v) {
+#if defined(__x86_64__)
+    __asm__("" : "+x"(v));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#endif
+    return v;
+}
+
 static inline mct_v32 mct_v_load(const void *from) {
     mct_v32 v;
     memcpy(&v, from, sizeof v);
@@ -54,6 +70,14 @@ static inline mct_v32 mct_v_load(const void *from) {
 static inline void mct_v_store(void *to, mct_v32 v) {
     memcpy(to, &v, sizeof v);
 }
+/* to[i] = from[i] - zero_point, which fits, for i < 2 * MCT_LANES. */
+static inline void mct_v_widen(int16_t *to, const int8_t *from, int32_t zero_point) {
+    mct_twice_v8 bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    const mct_twice_v16 wide = __builtin_convertvector(bytes, mct_twice_v16) - (int16_t)zero_point;
+    memcpy(to, &wide, sizeof wide);
+}
+
 static inline mct_v32 mct_v_all(int32_t x) {
     return x - (mct_v32){0};
 }

@@ -48,6 +48,34 @@ static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
 #endif
 }
 
+#if defined(__aarch64__)
+/* Lanes in two halves: multiplying and adding are one instruction, adding neighbours comes last. */
+typedef struct {
+    int32x4_t low, high;
+} mct_v_parts;
+
+static inline void mct_v_add_dot(mct_v_parts *parts, mct_v32 a, mct_v32 b) {
+    const int16x8_t as = (int16x8_t)a;
+    const int16x8_t bs = (int16x8_t)b;
+    parts->low = vmlal_s16(parts->low, vget_low_s16(as), vget_low_s16(bs));
+    parts->high = vmlal_high_s16(parts->high, as, bs);
+}
+
+static inline mct_v32 mct_v_sum(mct_v_parts parts) {
+    return (mct_v32)vpaddq_s32(parts.low, parts.high);
+}
+#else
+typedef mct_v32 mct_v_parts;
+
+static inline void mct_v_add_dot(mct_v_parts *parts, mct_v32 a, mct_v32 b) {
+    *parts = mct_v_dot(*parts, a, b);
+}
+
+static inline mct_v32 mct_v_sum(mct_v_parts parts) {
+    return parts;
+}
+#endif
+
 static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {
     const mct_v32 less = a < b;
     return (a & less) | (b & ~less);

@@ -29,6 +29,16 @@ static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
 #endif
 }
 
+typedef mct_v32 mct_v_parts;
+
+static inline void mct_v_add_dot(mct_v_parts *parts, mct_v32 a, mct_v32 b) {
+    *parts = mct_v_dot(*parts, a, b);
+}
+
+static inline mct_v32 mct_v_sum(mct_v_parts parts) {
+    return parts;
+}
+
 static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {
     return (mct_v32)_mm512_min_epi32((__m512i)a, (__m512i)b);
 }

@@ -28,7 +28,11 @@ static inline void mct_widen_run(const int8_t *line, int32_t length, int32_t fir
     for (int32_t i = 0; i < from; i++) {
         a[i] = 0;
     }
-    for (int32_t i = from; i < to; i += MCT_LANES) {
+    int32_t whole = from;
+    for (; whole + 2 * MCT_LANES <= to; whole += 2 * MCT_LANES) {
+        mct_v_widen(a + whole, line + first + whole, zero_point);
+    }
+    for (int32_t i = whole; i < to; i += MCT_LANES) {
         mct_v_store_s16(a + i, mct_v_load_s8(line + first + i, to - i) - zero_point);
     }
     for (int32_t i = to; i < count; i++) {
