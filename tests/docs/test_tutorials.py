@@ -2,6 +2,7 @@
 
 In docs/tutorials/*.md a block ```sh has commands behind "$ ", and below each the lines that it
 prints (in this order; "..." stands for any lines); a command ending with "&" runs until the end.
+A plain call of mcutrain is made in this process: to start Python costs more than most commands.
 A block ```python is executed. A block whose first line names a file, as in "# file: scheme.toml",
 is written there. A block ```diff is applied. All of it happens in one new folder per tutorial, or
 in a copy of the repository where the page says so.
@@ -22,6 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Outcome, Run
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "tutorials"
 TUTORIALS = sorted(DOCS.glob("*.md"))
@@ -36,6 +39,7 @@ PACKAGES = {
     "mcutrain_templates": "codegen_templates",
 }
 FILE = re.compile(r"^\S+ file: (\S+?)(?: \*/)?$")
+OF_A_SHELL = set("|&;<>()$`*?~#")
 SECONDS = 300
 SETTINGS = {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
 
@@ -57,12 +61,15 @@ def blocks(text: str) -> list[Block]:
 
 
 class Shell:
-    """Runs the commands of one tutorial in its folder."""
+    """Runs the commands of one tutorial in its folder.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    here: calls mcutrain in this process; None where the page has a mcutrain of its own.
+    """
+
+    def __init__(self, folder: Path, here: Run | None) -> None:
+        self.folder, self.here = folder, here
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.environment = {**os.environ, "PATH": path, **SETTINGS}
+        self.environment = {**os.environ, "PATH": path}
         if (folder / "packages").is_dir():
             self.environment["PYTHONPATH"] = f"{folder / 'packages'}{os.pathsep}{folder}"
         self.background: list[subprocess.Popen[bytes]] = []
@@ -97,6 +104,19 @@ class Shell:
             time.sleep(0.05)
 
     def _check(self, command: str, expected: list[str], line: int) -> None:
+        done = self._done(command)
+        printed = [part.rstrip() for part in (done.out + done.err).splitlines()]
+        assert done.code == 0, f"line {line}: {command!r}: {printed}"
+        rest = iter(printed)
+        for wanted in expected:
+            if wanted.strip() and wanted.strip() != "...":
+                assert any(part == wanted.rstrip() for part in rest), (
+                    f"line {line}: {command!r} does not print {wanted!r}, but {printed}"
+                )
+
+    def _done(self, command: str) -> Outcome:
+        if self.here and command.startswith("mcutrain ") and not OF_A_SHELL.intersection(command):
+            return self.here(*shlex.split(command)[1:])
         done = subprocess.run(
             command,
             shell=True,
@@ -106,14 +126,7 @@ class Shell:
             timeout=SECONDS,
             env=self.environment,
         )
-        printed = [part.rstrip() for part in (done.stdout + done.stderr).splitlines()]
-        assert done.returncode == 0, f"line {line}: {command!r}: {printed}"
-        rest = iter(printed)
-        for wanted in expected:
-            if wanted.strip() and wanted.strip() != "...":
-                assert any(part == wanted.rstrip() for part in rest), (
-                    f"line {line}: {command!r} does not print {wanted!r}, but {printed}"
-                )
+        return Outcome(done.returncode, done.stdout, done.stderr)
 
     def feed(self, command: str, block: Block) -> None:
         """A command that reads the block."""
@@ -167,14 +180,18 @@ def test_there_are_tutorials() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
-def test_tutorial(tutorial: Path, tmp_path: Path) -> None:
+def test_tutorial(
+    tutorial: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = tutorial.read_text(encoding="utf-8")
     for tool in " ".join(NEEDS.findall(text)).split():
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
     if IN_REPOSITORY in text:
         copy_repository(tmp_path)
-    shell = Shell(tmp_path)
+    shell = Shell(tmp_path, None if IN_REPOSITORY in text else run)
     try:
         follow(text, tmp_path, shell)
     finally:
