@@ -1,11 +1,13 @@
 """The command line as a user calls it, on the network and images of the demo."""
 
+import io
 import json
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,17 +52,23 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["mcutrain", *map(str, arguments)])
         capsys.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
+        code = called(*arguments)
         printed = capsys.readouterr()
         return Outcome(code, printed.out, printed.err)
 
     return call
+
+
+def called(*arguments: object) -> int:
+    """What mcutrain returns, called in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["mcutrain", *map(str, arguments)])
+        try:
+            main()
+        except SystemExit as exit_:
+            return int(exit_.code or 0)
+    return 0
 
 
 @pytest.fixture(scope="session")
@@ -74,10 +82,11 @@ def images() -> Path:
 
 
 def done(*command: object) -> str:
-    """What mcutrain prints in a process of its own, for fixtures of a whole module."""
-    ran = subprocess.run([*MCUTRAIN, *map(str, command)], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    """What mcutrain prints, for fixtures of a whole module."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = called(*command)
+    assert code == 0, err.getvalue()
+    return out.getvalue()
 
 
 class Board:

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from mcutrain.demo import IMAGES, MODEL
-from tests.cli.conftest import Run
+from tests.cli.conftest import MCUTRAIN, Run, done
 
-MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
 WAIT_SECONDS = 60
 
 
@@ -24,10 +22,8 @@ WAIT_SECONDS = 60
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built firmware for a board with a serial bootloader."""
     folder = tmp_path_factory.mktemp("nucleo") / "project"
-    flags = ("--scheme", "head", "--board", "nucleo-f446re", "-o", str(folder))
-    for command in (("generate", str(MODEL), *flags), ("build", str(folder), "--compiler", "zig")):
-        done = subprocess.run([*MCUTRAIN, *command], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    done("generate", MODEL, "--scheme", "head", "--board", "nucleo-f446re", "-o", folder)
+    done("build", folder, "--compiler", "zig")
     return folder
 
 

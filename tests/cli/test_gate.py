@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from mcutrain_host.saved import skipped_samples
 
 from mcutrain.pipeline import prepare
 from mcutrain.pipeline.recipe import of_json
-from tests.cli.conftest import Board, Run
-from tests.cli.test_train import MCUTRAIN, events
+from tests.cli.conftest import Board, Run, done
+from tests.cli.test_train import events
 
 FEW = ("--samples", 40, "--test-samples", 4, "--epochs", 2, "--lr", "0.03", "--gate", 1)
 STEPS = 80
@@ -97,10 +96,8 @@ def test_a_board_skips_what_the_simulation_skips(
 ) -> None:
     expected = run("simulate", model, "--data", images, *FEW, "--save-state", "state", "--json")
     folder = tmp_path / "project"
-    generate = ("generate", model, "--board", "native", "--gate", 1, "-o", folder)
-    for command in (generate, ("build", folder, "-O", "1")):
-        done = subprocess.run([*MCUTRAIN, *map(str, command)], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    done("generate", model, "--board", "native", "--gate", 1, "-o", folder)
+    done("build", folder, "-O", "1")
     board = Board(folder, tmp_path)
     try:
         flags = ("train", folder, "--data", images, "--port", board.url, *FEW[:-2])

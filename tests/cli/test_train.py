@@ -8,7 +8,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,7 +25,7 @@ from mcutrain_host.protocol import Rate
 from mcutrain import data as datasets
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.simulation import FEWEST_STEPS
-from tests.cli.conftest import Board, Outcome, Run
+from tests.cli.conftest import MCUTRAIN, Board, Outcome, Run, done
 from tests.host.fake_device import Noise
 from tests.host.serve import behind
 
@@ -35,17 +34,14 @@ FLAGS = ("--samples", 60, "--epochs", 2, "--lr", "0.03", "--seed", 3, "--flip")
 TESTED = (*FLAGS, "--test-samples", 40)
 TOTAL = 120
 PATIENCE_SECONDS = 60
-MCUTRAIN = (sys.executable, "-m", "mcutrain.cli")
 
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built project for this computer."""
     folder = tmp_path_factory.mktemp("native") / "project"
-    flags = ("--scheme", SCHEME, "--board", "native", "-o", str(folder))
-    for command in (("generate", str(MODEL), *flags), ("build", str(folder), "-O", "1")):
-        done = subprocess.run([*MCUTRAIN, *command], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    done("generate", MODEL, "--scheme", SCHEME, "--board", "native", "-o", folder)
+    done("build", folder, "-O", "1")
     return folder
 
 
@@ -53,11 +49,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, Any]]:
     """The saved state and the facts of the simulation with the same flags."""
     state = tmp_path_factory.mktemp("simulated") / "state.mcts"
-    flags = ("--scheme", SCHEME, *map(str, TESTED), "--save-state", str(state), "--json")
-    command = (*MCUTRAIN, "simulate", str(MODEL), "--data", str(IMAGES), *flags)
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return state.read_bytes(), json.loads(done.stdout)
+    flags = ("--scheme", SCHEME, *TESTED, "--save-state", state, "--json")
+    printed = done("simulate", MODEL, "--data", IMAGES, *flags)
+    return state.read_bytes(), json.loads(printed)
 
 
 def started(folder: Path, *flags: object, limit_bytes: int | None = None) -> subprocess.Popen[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,7 +74,7 @@ def test_a_run_whose_power_was_cut_goes_on_to_the_same_bits(
         )
         log = folder / "train.jsonl"
         while ran.poll() is None and not _has_step(log, int(steps)):
-            pass
+            time.sleep(0.0005)
         board.cut_power()
         ran.communicate()
         board.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_a_board_learns_other_data_after_the_first_with_the_simulations_bits(
         process = subprocess.Popen([*MCUTRAIN, *map(str, then)], stdout=subprocess.PIPE)
         log = folder / "train.jsonl"
         while process.poll() is None and log.read_text().count('"step"') < TOTAL + 25:
-            pass
+            time.sleep(0.0005)
         board.cut_power()
         process.communicate()
         board.start()
@@ -175,7 +176,7 @@ def test_a_run_with_replays_goes_on_after_a_power_cut_to_the_same_bits(
     )
     log = folder / "train.jsonl"
     while process.poll() is None and (not log.exists() or log.read_text().count('"step"') < 50):
-        pass
+        time.sleep(0.0005)
     board.cut_power()
     process.communicate()
     board.start()
