@@ -175,14 +175,15 @@ def bias_without_overflow(w: Array, axis: int, bias: Array, stage: Requantize) -
     reach = 255 * np.abs(w.astype(np.int16)).sum(axis=others, dtype=np.int64)
     room = 2**31 - 1 - reach
     moved = np.clip(bias.astype(np.int64), -room, room)
-    ends = np.stack([bias - reach, bias + reach, moved - reach, moved + reach])
     left = np.maximum(0, stage.shift)
     overflows = (reach + np.abs(moved)) << np.minimum(left, LARGEST_SHIFT) >= 2**31
-    outputs = stage(ends)
-    changed = (moved != bias) & (outputs != outputs[0]).any(axis=0)
-    if (room < 0).any() or left.max() > LARGEST_SHIFT or overflows.any() or changed.any():
+    if (room < 0).any() or left.max() > LARGEST_SHIFT or overflows.any():
         return None
-    return moved.astype(np.int32)
+    if (moved == bias).all():
+        return moved.astype(np.int32)
+    outputs = stage(np.stack([bias - reach, bias + reach, moved - reach, moved + reach]))
+    changed = (moved != bias) & (outputs != outputs[0]).any(axis=0)
+    return None if changed.any() else moved.astype(np.int32)
 
 
 def activation_limits(kind: str, scale: float, zero_point: int) -> tuple[int, int]:
