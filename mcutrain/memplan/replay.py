@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -314,14 +315,18 @@ class _Replay:
         graph = self.plan.training.graph if name not in self.graph.tensors else self.graph
         return graph.tensors[name].type
 
+    @cached_property
+    def _outside(self) -> set[str]:
+        """What the step reads and writes that is not in the arena, but for constants."""
+        training = self.plan.training
+        arguments = (training.label, training.step, training.loss, training.prediction)
+        return {*training.state, *training.shelf, *training.updated.values(), *arguments}
+
     def _place(self, name: str) -> Place | None:
         """None for what does not lie in the arena."""
         if name in self.plan.buffer_of:
             return Place(name, self.plan.offset_of(name), self._type(name).size_bytes)
-        training = self.plan.training
-        arguments = (training.label, training.step, training.loss, training.prediction)
-        outside = {*training.state, *training.shelf, *training.updated.values(), *arguments}
-        is_known = name in outside or self.graph.tensors[name].is_constant
+        is_known = name in self._outside or self.graph.tensors[name].is_constant
         assert is_known, f"{name!r} is computed but has no place"
         return None
 
