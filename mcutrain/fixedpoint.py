@@ -10,6 +10,7 @@ Arrays are int64 unless a docstring says otherwise, so that no intermediate over
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -71,16 +72,30 @@ def signed_multiplier(real: float) -> tuple[int, int]:
     return (mult if real >= 0 else -mult), shift
 
 
+@lru_cache(maxsize=4096)
+def signed_multipliers(reals: tuple[float, ...]) -> tuple[Array, Array]:
+    """mult_q31 and shift of each, as signed_multiplier. Kept: operators ask at every step."""
+    pairs = [signed_multiplier(real) for real in reals]
+    mult, shift = np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
+    mult.flags.writeable = shift.flags.writeable = False
+    return mult, shift
+
+
+def clip(x: Array, low: Array | int, high: Array | int) -> Array:
+    """As np.clip of integers, which looks up their limits first: half of its time for a layer."""
+    held: Array = np.minimum(np.maximum(x, low), high)
+    return held
+
+
 def multiply_by_quantized_multiplier(x: Array, mult_q31: Array | int, shift: Array | int) -> Array:
     """x * mult_q31 * 2**(shift - 31), rounded as TFLite's reference kernels do. x holds int32."""
-    x, mult, shift = np.broadcast_arrays(
-        np.asarray(x, np.int64), np.asarray(mult_q31, np.int64), np.asarray(shift, np.int64)
-    )
+    x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
     left = np.maximum(shift, 0)
     right = np.maximum(-shift, 0)
-    high = ((x << left) * mult + (1 << 30)) >> 31
-    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
-    away_from_zero = np.where((right > 0) & (high < 0), 1, 0)
+    shifted = x << left if left.any() else x
+    high = (shifted * np.asarray(mult_q31, np.int64) + (1 << 30)) >> 31
+    half = (np.int64(1) << right) >> 1
+    away_from_zero = (high < 0) & (right > 0)
     rounded: Array = (high + half - away_from_zero) >> right
     return rounded
 
@@ -90,10 +105,8 @@ def multiply_rounding_once(x: Array, mult_q31: Array | int, shift: Array | int) 
 
     shift: -31 to 30. It is what TFLite's reference FULLY_CONNECTED computes in double precision.
     """
-    x, mult, right = np.broadcast_arrays(
-        np.asarray(x, np.int64), np.asarray(mult_q31, np.int64), 31 - np.asarray(shift, np.int64)
-    )
-    product = x * mult
+    product = np.asarray(x, np.int64) * np.asarray(mult_q31, np.int64)
+    right = 31 - np.asarray(shift, np.int64)
     half = np.int64(1) << (right - 1)
     rounded: Array = (product + half - (product < 0)) >> right
     return rounded
@@ -135,8 +148,10 @@ def scale_to_fraction(acc: Array, mult_q31: Array, shift: Array) -> Array:
     The shift to the right is held between MIN_SHIFT_RIGHT and MAX_SHIFT_RIGHT: a factor too
     large for the format makes the result smaller than it should be, never an overflow.
     """
-    right = np.clip(31 - np.asarray(shift, np.int64), MIN_SHIFT_RIGHT, MAX_SHIFT_RIGHT)
-    return (np.asarray(acc, np.int64) * np.asarray(mult_q31, np.int64)) >> (right - FRACTION_BITS)
+    right = clip(31 - np.asarray(shift, np.int64), MIN_SHIFT_RIGHT, MAX_SHIFT_RIGHT)
+    product = np.asarray(acc, np.int64) * np.asarray(mult_q31, np.int64)
+    fraction: Array = product >> (right - FRACTION_BITS)
+    return fraction
 
 
 def round_stochastic(fraction: Array, key: int, index: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import NULL, ChannelwiseOp, Op, Operand, outputs
 
@@ -26,7 +27,7 @@ def clamped(value: Array, low: int, high: int, saves_mask: bool) -> tuple[Array,
     The derivative of the clamp is 1 where the mask's bit is set and 0 elsewhere. The lowest bit of
     each byte comes first; the last byte is padded with 0.
     """
-    y = np.clip(value, low, high).astype(np.int8)
+    y = fixedpoint.clip(value, low, high).astype(np.int8)
     if not saves_mask:
         return (y,)
     return y, np.packbits((value == y).ravel(), bitorder="little")

@@ -100,8 +100,7 @@ class Requantize:
     def saturated(self, acc: Array) -> Array:
         """Sums of int64 as far as they can be requantized in int32."""
         limit = SATURATED >> np.maximum(np.array(self.shift), 0)
-        clipped: Array = np.clip(acc, -limit, limit)
-        return clipped
+        return fixedpoint.clip(acc, -limit, limit)
 
     @property
     def factors(self) -> tuple[float, ...]:

@@ -56,7 +56,9 @@ class Window:
         top, bottom, left, right = self.padding
         height, width = x.shape[1:3]
         rows, columns = self.output_size(height, width)
-        padded = np.pad(x[0], ((top, bottom), (left, right), (0, 0)), constant_values=pad_value)
+        size = (height + top + bottom, width + left + right, x.shape[3])
+        padded = np.full(size, pad_value, x.dtype)
+        padded[top : top + height, left : left + width] = x[0]
         taps = [
             self._tap(padded, ky, kx, rows, columns)
             for ky in range(self.kernel[0])

@@ -48,8 +48,7 @@ ACC_BYTES = {"int8": 4, "int16": 8}
 def narrow_sum(acc: Array, dtype: str) -> Array:
     """Sums of gradients of `dtype` as int32; their exponent grows by ACC_DROPPED_BITS."""
     drop = ACC_DROPPED_BITS[dtype]
-    narrow: Array = np.clip((acc + (1 << drop >> 1)) >> drop, -(2**31), 2**31 - 1)
-    return narrow
+    return fixedpoint.clip((acc + (1 << drop >> 1)) >> drop, -(2**31), 2**31 - 1)
 
 
 def with_wide_kernel(call: KernelCall) -> KernelCall:
@@ -94,8 +93,7 @@ class OutputStage:
 
     def multipliers(self) -> tuple[Array, Array]:
         """mult_q31 and shift per channel, or of length one."""
-        pairs = [fixedpoint.signed_multiplier(s) for s in self.scale]
-        return np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
+        return fixedpoint.signed_multipliers(self.scale)
 
     def fraction(self, acc: Array, dy_exponent: int, exponent: int) -> Array:
         """The scaled sums with FRACTION_BITS behind the point."""
@@ -116,7 +114,7 @@ class OutputStage:
         if needed > -fixedpoint.FRACTION_BITS:
             needed_exponent = int(exponent[0]) + needed - GRADIENT_BITS[self.dtype]
             exponent = fixedpoint.observe_exponent(exponent, needed_exponent)
-        return np.clip(rounded, -limit, limit).astype(self.dtype), exponent
+        return fixedpoint.clip(rounded, -limit, limit).astype(self.dtype), exponent
 
     def fused(self, following: OutputStage) -> OutputStage | None:
         """This stage and the following rescale in one; None if this one has a mask already."""
@@ -260,8 +258,7 @@ class UpdateRule:
 
     def multipliers(self) -> tuple[Array, Array]:
         """mult_q31 and shift, per output channel or of length one."""
-        pairs = [fixedpoint.signed_multiplier(s) for s in self.rate]
-        return np.array([m for m, _ in pairs]), np.array([s for _, s in pairs])
+        return fixedpoint.signed_multipliers(self.rate)
 
     def delta(self, acc: Array, exponent: int, step: Array, channel: Array) -> Array:
         """What to subtract, in units of the residual's last bit. channel: index into rate."""
@@ -288,7 +285,7 @@ class UpdateRule:
         master = w.astype(np.int64) << bits
         if residual is not None:
             master = master + residual
-        master = np.clip(master - np.clip(delta, -most, most), low, high)
+        master = fixedpoint.clip(master - fixedpoint.clip(delta, -most, most), low, high)
         return (master >> bits).astype(w.dtype), master & ((1 << bits) - 1)
 
     def params(self) -> tuple[Param, ...]:
