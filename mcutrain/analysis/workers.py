@@ -178,6 +178,8 @@ def _call(
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if is_worker and os.path.isdir(scratch):  # noqa: PTH112
         tempfile.tempdir = scratch  # the parent deletes it, also after a kill
+    if is_worker:
+        os.environ["MCT_THREADS"] = "1"  # of the simulated C: there is a worker for each core
     return key, function(*arguments)
 
 

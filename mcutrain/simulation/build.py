@@ -64,7 +64,7 @@ def host_flags(compiler: Compiler, portable: bool) -> tuple[str, ...]:
     native = () if portable else ("-march=native",)
     # zig traps undefined behaviour by default, which tests do with gcc's and clang's sanitizers
     zig = ("-fno-sanitize=all",) if compiler.origin == "ziglang" else ()
-    return ("-std=c11", "-O3", *native, *zig)
+    return ("-std=c11", "-O3", "-pthread", *native, *zig)
 
 
 def build_library(

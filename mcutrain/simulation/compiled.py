@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,8 @@ class LibrarySimulator:
         self.input_bytes, self.output_bytes = sizes.input_bytes, sizes.output_bytes
         self.saved_bytes = sizes.kept_bytes + SAVED_HEADER_BYTES
         self._shelf: object = None  # what the C reads the shelf from has to stay
+        if hasattr(self._library, "mct_threads_set"):  # the copy stays loaded, its threads end
+            weakref.finalize(self, self._library.mct_threads_set, 1)
         self.reset(seed)
 
     def reset(self, seed: int = 1) -> None:

@@ -35,7 +35,7 @@ from tests.boards.projects import (
     simulated_state,
 )
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
-from tests.simulation.networks import modern_network, samples, transformer_network
+from tests.simulation.networks import modern_network, samples, threaded_network, transformer_network
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 STEPS = 1000 if IS_STRESS else 6
@@ -62,9 +62,10 @@ def on_unicorn(folder: Path) -> Device:
 
 
 @contextmanager
-def as_program(folder: Path, emulator: tuple[str, ...] = ()) -> Iterator[Device]:
+def as_program(folder: Path, emulator: tuple[str, ...] = (), threads: int = 1) -> Iterator[Device]:
     """A Linux board's program, on a TCP port."""
     command = [*emulator, "build/firmware", "--port", "tcp:0", "--state", "slots"]
+    command += ["--threads", str(threads)]
     (folder / "slots").unlink(missing_ok=True)
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as program:
         try:
@@ -171,6 +172,30 @@ def test_networks_of_all_operators_end_with_the_simulations_bits(
     simulator.train(x, y, [RATE] * len(y))
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_any_number_of_threads_on_the_pi_ends_with_the_simulations_bits(projects_root, threads):
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64: apt install qemu-user")
+    step = prepare(threaded_network(), "full")
+    x, y = samples(step.graph, 10, 4)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * len(y))
+    folder = built(projects_root, "raspberry-pi", step=step)
+    with as_program(folder, ("qemu-aarch64",), threads) as device:
+        assert trained(device, x, y) == simulator.save()
+        (program,) = [p for p in Path("/proc").glob("[0-9]*") if is_running(p, folder)]
+        assert len(list((program / "task").iterdir())) >= threads  # qemu has some of its own
+
+
+def is_running(process: Path, folder: Path) -> bool:
+    """Whether a process runs a project's program."""
+    try:
+        return "qemu" in (process / "comm").read_text() and (process / "cwd").resolve() == folder
+    except OSError:
+        return False
 
 
 @pytest.mark.timeout(SECONDS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import platform
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -333,6 +334,10 @@ BUILDS = (
     Build("sse2", ("-O1", "-march=x86-64"), "sse2"),
 )
 
+SPLIT = ("-O1", "-march=native", "-DMCT_PRODUCTS_OF_A_PART=32", "-pthread")
+"""Small work is split among threads, too."""
+WATCHED = ("-fsanitize=thread",)
+
 
 def sources(host: bool) -> list[Path]:
     """One of the two bodies of the kernels that have both, and what they call."""
@@ -372,6 +377,17 @@ def host(
     return make
 
 
+@pytest.fixture(scope="module")
+def split(c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Watched for data races, where the first compiler can and its programs run here."""
+    program = tmp_path_factory.mktemp("watched") / "program"
+    program.with_suffix(".c").write_text("int main(void) { return 0; }")
+    command = [*c_compilers[0], *SPLIT, *WATCHED, f"{program}.c", "-o", str(program)]
+    can = subprocess.run(command, capture_output=True).returncode == 0
+    runs = can and subprocess.run([program], capture_output=True).returncode == 0
+    return Build("split", (*SPLIT, *WATCHED) if runs else SPLIT)
+
+
 def assert_same_bits(made: Toolchain, portable: Toolchain, drawn: Sequence[Sample]) -> None:
     for in_place in (None, 0, 1):
         kept = [s for s in drawn if in_place is None or overwritten(s, 0)]
@@ -400,6 +416,19 @@ def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_every_instructio
     if not build.runs_here:
         pytest.skip(f"this machine does not run {build.name} code")
     assert_same_bits(host(build), portable, samples())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [2, 7])
+def test_any_number_of_threads_computes_the_same_bits(
+    threads: int,
+    split: Build,
+    host: Callable[[Build], Toolchain],
+    portable: Toolchain,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MCT_THREADS", str(threads))
+    assert_same_bits(host(split), portable, samples())
 
 
 @settings(

@@ -28,6 +28,8 @@ Array = npt.NDArray[Any]
 FIRMWARE = Path(mcutrain_firmware.__file__).parent
 HARNESS = Path(__file__).with_name("harness.c")
 VECTORS = FIRMWARE / "isa" / "host" / "mct_simd.h"
+THREADS = "mct_threads"
+"""Knows no vectors, and wants its own definitions before the system's headers."""
 WORTH_PRECOMPILING = 5
 """Host bodies to compile: compilers take longer to read a megabyte of intrinsics than the rest."""
 GARBAGE = 0xA5
@@ -113,7 +115,7 @@ class Toolchain:
         facts = (identity, WARNINGS, self.flags, headers())
         places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
-        bodies = {source for source in missing if "host" in source.parts}
+        bodies = {s for s in missing if "host" in s.parts and s.stem != THREADS}
         precompiled = len(bodies) >= WORTH_PRECOMPILING and self.command != ZIG
         if precompiled:
             (self.folder / VECTORS.name).symlink_to(VECTORS)

@@ -402,6 +402,14 @@ def residual_network(seed: int = 1, classes: int = 4, prefix: str = "", size: in
     return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)))
 
 
+def threaded_network(classes: int = 4) -> Graph:
+    """Layers large enough for four threads."""
+    net = Network((32, 32, 3), 6)
+    y = net.depthwise(net.conv(net.x, 64, same(3, 2), relu=True), same(3), relu=True)
+    y = net.mean(net.add(net.conv(y, 64, same(3), relu=True), y))
+    return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)), "threaded")
+
+
 def modern_network(seed: int = 1, classes: int = 4) -> Graph:
     """Hard swish, squeeze and excitation, branches that are joined, a convolution over time."""
     net = Network((6, 6, 3), seed)

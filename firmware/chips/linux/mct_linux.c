@@ -5,7 +5,8 @@
  *     firmware --port /dev/ttyS0[:115200]   a serial device
  *     firmware --port tcp:5000              one TCP connection after the other, from this machine;
  *                                           a second one at the same time is closed at once
- *     firmware --state FILE                 where the slots are; mcutrain.slots if not given */
+ *     firmware --state FILE                 where the slots are; mcutrain.slots if not given
+ *     firmware --threads N                  at most so many; one for each processor if not given */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -338,8 +339,12 @@ int main(int count, char **arguments) {
             linux_board.port = arguments[i + 1];
         } else if (i + 1 < count && strcmp(arguments[i], "--state") == 0) {
             linux_board.state = arguments[i + 1];
+        } else if (i + 1 < count && strcmp(arguments[i], "--threads") == 0 &&
+                   atoi(arguments[i + 1]) > 0) {
+            setenv("MCT_THREADS", arguments[i + 1], 1); /* read by mct_threads.c */
         } else {
-            fprintf(stderr, "usage: %s [--port pty|tcp:PORT|DEVICE[:BAUD]] [--state FILE]\n",
+            fprintf(stderr,
+                    "usage: %s [--port pty|tcp:PORT|DEVICE[:BAUD]] [--state FILE] [--threads N]\n",
                     arguments[0]);
             return MCT_EXIT_USAGE;
         }

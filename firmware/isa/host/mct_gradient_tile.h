@@ -5,6 +5,7 @@
 #include "mct_fixedpoint.h"
 #include "mct_gradient.h"
 #include "mct_simd.h"
+#include "mct_threads.h"
 #include "mct_tile.h"
 
 /* A factor per lane, for the even and the odd lanes apart, as products are 64 bits wide. The shift
@@ -120,29 +121,49 @@ static inline void mct_take_gradients(void *result, const mct_tile *tile) {
     for (int32_t c = 0; c < tile->columns; c += MCT_LANES) {
         seen |= mct_gradient_lanes(to, tile, c);
     }
+    uint64_t all = 0;
     for (uint32_t l = 0; l < MCT_LANES / 2; l++) {
-        to->writer->seen |= (uint64_t)seen[l];
+        all |= (uint64_t)seen[l];
     }
+    __atomic_fetch_or(&to->writer->seen, all, __ATOMIC_RELAXED); /* of any thread */
 }
 
 #define MCT_MAP_ROWS 32
 
-/* Gradients converted element by element: dx = what the writer makes of a, which may be dx. */
-static inline void mct_gradient_map(const mct_gradients *to, int32_t positions, const int8_t *a) {
-    mct_gradients result = *to;
+typedef struct {
+    const mct_gradients *to;
+    int32_t positions;
+    const int8_t *a;
+} mct_gradient_map_job;
+
+/* Positions in multiples of 8: their masks share no byte. */
+static inline void mct_gradient_map_part(const void *job_, int32_t part, int32_t parts) {
+    const mct_gradient_map_job *job = job_;
+    mct_gradients result = *job->to;
+    const int32_t channels = result.channels;
+    const int32_t end = mct_part_begin(job->positions, part + 1, parts, 8);
     int32_t sums[MCT_MAP_ROWS * MCT_LANES];
-    for (int32_t c = 0; c < to->channels; c += MCT_LANES) {
-        const int32_t lanes = mct_min(to->channels - c, MCT_LANES);
-        for (int32_t row = 0; row < positions; row += MCT_MAP_ROWS) {
-            const int32_t rows = mct_min(positions - row, MCT_MAP_ROWS);
+    for (int32_t c = 0; c < channels; c += MCT_LANES) {
+        const int32_t lanes = mct_min(channels - c, MCT_LANES);
+        for (int32_t row = mct_part_begin(job->positions, part, parts, 8); row < end;
+             row += MCT_MAP_ROWS) {
+            const int32_t rows = mct_min(end - row, MCT_MAP_ROWS);
             for (int32_t r = 0; r < rows; r++) {
-                const int8_t *from = a + (row + r) * to->channels + c;
+                const int8_t *from = job->a + (row + r) * channels + c;
                 mct_v_store(sums + r * MCT_LANES, mct_v_load_s8(from, lanes));
             }
             const mct_tile tile = {row, rows, c, lanes, MCT_LANES, sums};
             mct_take_gradients(&result, &tile);
         }
     }
+}
+
+/* Gradients converted element by element: dx = what the writer makes of a, which may be dx. */
+static inline void mct_gradient_map(const mct_gradients *to, int32_t positions, const int8_t *a) {
+    const mct_gradient_map_job job = {to, positions, a};
+    const int64_t elements = (int64_t)positions * to->channels;
+    mct_threads_run(mct_gradient_map_part, &job,
+                    mct_threads_for(elements * MCT_PRODUCTS_OF_AN_ELEMENT));
 }
 
 #endif

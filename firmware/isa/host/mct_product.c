@@ -1,5 +1,7 @@
 #include "mct_product.h"
 
+#include "mct_threads.h"
+
 /* Accumulators stay in registers: 8 rows of two vectors where there are 32 registers of 512 bits,
  * else 4, of which each may have two parts. */
 #define MCT_TILE_ROWS (MCT_LANES == 16 ? 8 : 4)
@@ -103,13 +105,18 @@ static void mct_product_columns(const mct_product *p, int32_t row, int32_t k, in
     }
 }
 
-void mct_product_run(const mct_product *p) {
+/* The rows row … row_end - 1 of the columns column … column_end - 1. */
+typedef struct {
+    int32_t row, row_end, column, column_end;
+} mct_range;
+
+static void mct_product_range(const mct_product *p, const mct_range *range) {
     mct_block block;
-    for (int32_t row = 0; row < p->rows; row += MCT_BLOCK_ROWS) {
+    for (int32_t row = range->row; row < range->row_end; row += MCT_BLOCK_ROWS) {
         int32_t filled = -1; /* the k that block.a begins with */
-        block.rows = mct_smaller(p->rows - row, MCT_BLOCK_ROWS);
-        for (int32_t column = 0; column < p->columns; column += MCT_BLOCK_COLUMNS) {
-            const int32_t end = mct_smaller(p->columns, column + MCT_BLOCK_COLUMNS);
+        block.rows = mct_smaller(range->row_end - row, MCT_BLOCK_ROWS);
+        for (int32_t c = range->column; c < range->column_end; c += MCT_BLOCK_COLUMNS) {
+            const int32_t end = mct_smaller(range->column_end, c + MCT_BLOCK_COLUMNS);
             for (int32_t k = 0; k < p->depth; k += MCT_BLOCK_DEPTH) {
                 block.depth = mct_smaller(p->depth - k, MCT_BLOCK_DEPTH);
                 block.stride = mct_round_up(block.depth, 2);
@@ -117,8 +124,37 @@ void mct_product_run(const mct_product *p) {
                     mct_fill_a(p, row, k, &block);
                     filled = k;
                 }
-                mct_product_columns(p, row, k, column, end, &block);
+                mct_product_columns(p, row, k, c, end, &block);
             }
         }
     }
+}
+
+/* The first row from `row` on whose first number is a multiple of 8. */
+static int32_t mct_whole_byte(const mct_product *p, int32_t row) {
+    while (row < p->rows && (p->first + (int64_t)row * p->columns) % 8 != 0) {
+        row++;
+    }
+    return row;
+}
+
+/* Every part fills what it does not split: rows of the first factor cost a third as much as columns
+ * of the second. */
+static void mct_product_part(const void *product, int32_t part, int32_t parts) {
+    const mct_product *p = product;
+    mct_range range = {0, p->rows, 0, p->columns};
+    if (p->columns % 8 == 0 && p->first % 8 == 0 && 3 * p->columns > p->rows) {
+        range.column = mct_part_begin(p->columns, part, parts, MCT_TILE_COLUMNS);
+        range.column_end = mct_part_begin(p->columns, part + 1, parts, MCT_TILE_COLUMNS);
+    } else {
+        range.row = mct_whole_byte(p, mct_part_begin(p->rows, part, parts, 8));
+        range.row_end = mct_whole_byte(p, mct_part_begin(p->rows, part + 1, parts, 8));
+        range.row = part == 0 ? 0 : range.row;
+    }
+    mct_product_range(p, &range);
+}
+
+void mct_product_run(const mct_product *p) {
+    const int64_t products = (int64_t)p->rows * p->columns * p->depth;
+    mct_threads_run(mct_product_part, p, mct_threads_for(products));
 }

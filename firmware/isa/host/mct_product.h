@@ -13,6 +13,7 @@
 
 typedef struct {
     int32_t rows, columns, depth;
+    int32_t first; /* which number of its tensor the result's first one is: bits share bytes */
     const void *job;
 
     /* a[r * stride + d] = factor at (row + r, k + d) for r < rows, d < depth; row by row, each may
@@ -25,11 +26,13 @@ typedef struct {
     void (*fill_b)(const void *job, int32_t k, int32_t depth, int32_t column, int32_t columns,
                    int16_t *b);
 
+    /* called by several threads, for different tiles; the first numbers of their results are
+     * multiples of 8 */
     mct_take *take;
     void *result;
 } mct_product;
 
-/* Needs 230 KB of stack. */
+/* Needs 230 KB of stack. A factor that is filled and a result are of one thread alone. */
 void mct_product_run(const mct_product *product);
 
 /* For fill_b: pairs of two rows of int8, less zero_point; NULL stands for a row of zeros. */

@@ -2,6 +2,7 @@
 
 #include "mct_fixedpoint.h"
 #include "mct_simd.h"
+#include "mct_threads.h"
 
 /* A line is a row of `from` as vectors of int16 pairs: an element and the one to its right, a
  * dilation away, so that one dot product does two taps. Lines are kept while rows use them. */
@@ -163,11 +164,12 @@ int mct_depthwise_is_whole(const mct_depthwise *d) {
     return d->window.dilation_h == 1 && mct_columns(d) == d->columns;
 }
 
-void mct_depthwise_run(const mct_depthwise *d) {
+/* The channels first … end - 1. */
+static void mct_depthwise_channels(const mct_depthwise *d, int32_t first, int32_t end) {
     mct_lines l;
     const int32_t most = mct_columns(d);
-    for (l.c = 0; l.c < d->from.c; l.c += MCT_LANES) {
-        l.lanes = mct_min(d->from.c - l.c, MCT_LANES);
+    for (l.c = first; l.c < end; l.c += MCT_LANES) {
+        l.lanes = mct_min(end - l.c, MCT_LANES);
         mct_load_weights(d, &l);
         for (l.column = 0; l.column < d->columns; l.column += most) {
             l.columns = mct_min(d->columns - l.column, most);
@@ -181,4 +183,17 @@ void mct_depthwise_run(const mct_depthwise *d) {
             }
         }
     }
+}
+
+static void mct_depthwise_part(const void *depthwise, int32_t part, int32_t parts) {
+    const mct_depthwise *d = depthwise;
+    const int32_t unit = MCT_LANES < 8 ? 8 : MCT_LANES; /* bits of 8 channels share a byte */
+    mct_depthwise_channels(d, mct_part_begin(d->from.c, part, parts, unit),
+                           mct_part_begin(d->from.c, part + 1, parts, unit));
+}
+
+void mct_depthwise_run(const mct_depthwise *d) {
+    const int64_t taps = d->window.kernel_h * d->window.kernel_w;
+    const int64_t products = taps * d->rows * d->columns * d->from.c;
+    mct_threads_run(mct_depthwise_part, d, d->from.c % 8 == 0 ? mct_threads_for(products) : 1);
 }

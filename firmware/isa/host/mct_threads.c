@@ -1,0 +1,175 @@
+#if !defined(_GNU_SOURCE) && !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "mct_threads.h"
+
+/* Waking a thread takes about as long as half of these. */
+#ifndef MCT_PRODUCTS_OF_A_PART
+#define MCT_PRODUCTS_OF_A_PART (INT64_C(1) << 21)
+#endif
+#define MCT_MOST_THREADS 64
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MCT_STACK_BYTES (1 << 20)
+
+/* Workers sleep until there is a round, and take the parts behind the first, one each. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t begin, done;
+    pthread_t workers[MCT_MOST_THREADS];
+    int32_t wanted;  /* threads, 0: not known yet */
+    int32_t started; /* workers */
+    pid_t process;   /* that has started them: a fork has none */
+    uint32_t round;
+    uint32_t seen[MCT_MOST_THREADS]; /* the round before a worker's first one */
+    int32_t busy;                    /* workers that are not done with the round */
+    mct_part *run;
+    const void *job;
+    int32_t parts; /* 0: the workers end */
+} pool = {
+    .mutex = PTHREAD_MUTEX_INITIALIZER,
+    .begin = PTHREAD_COND_INITIALIZER,
+    .done = PTHREAD_COND_INITIALIZER,
+};
+
+static void *mct_worker(void *number) {
+    const int32_t part = (int32_t)(intptr_t)number;
+    uint32_t round = pool.seen[part - 1];
+    pthread_mutex_lock(&pool.mutex);
+    for (;;) {
+        while (pool.round == round) {
+            pthread_cond_wait(&pool.begin, &pool.mutex);
+        }
+        round = pool.round;
+        const int32_t parts = pool.parts;
+        if (part < parts) {
+            pthread_mutex_unlock(&pool.mutex);
+            pool.run(pool.job, part, parts);
+            pthread_mutex_lock(&pool.mutex);
+        }
+        if (--pool.busy == 0) {
+            pthread_cond_signal(&pool.done);
+        }
+        if (parts == 0) {
+            pthread_mutex_unlock(&pool.mutex);
+            return NULL;
+        }
+    }
+}
+
+/* Begins a round, in which every worker that was started looks whether there is a part for it. */
+static void mct_threads_begin(mct_part *run, const void *job, int32_t parts) {
+    pthread_mutex_lock(&pool.mutex);
+    pool.run = run;
+    pool.job = job;
+    pool.parts = parts;
+    pool.busy = pool.started;
+    pool.round++;
+    pthread_cond_broadcast(&pool.begin);
+    pthread_mutex_unlock(&pool.mutex);
+}
+
+/* Until all workers are done with the round. */
+static void mct_threads_end(void) {
+    pthread_mutex_lock(&pool.mutex);
+    while (pool.busy > 0) {
+        pthread_cond_wait(&pool.done, &pool.mutex);
+    }
+    pthread_mutex_unlock(&pool.mutex);
+}
+
+/* Forgets what another process has started. */
+static void mct_threads_own(void) {
+    if (pool.process != getpid()) {
+        pool.process = getpid();
+        pool.started = 0;
+        pthread_mutex_init(&pool.mutex, NULL);
+        pthread_cond_init(&pool.begin, NULL);
+        pthread_cond_init(&pool.done, NULL);
+    }
+}
+
+/* Workers for the parts 1 … parts - 1, or as many as there can be. Signals are for other threads. */
+static void mct_threads_start(int32_t parts) {
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    mct_threads_own();
+    if (pool.started >= parts - 1) {
+        return;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, MCT_STACK_BYTES);
+    while (pool.started < parts - 1) {
+        void *number = (void *)(intptr_t)(pool.started + 1);
+        pool.seen[pool.started] = pool.round;
+        if (pthread_create(&pool.workers[pool.started], &attributes, mct_worker, number) != 0) {
+            break;
+        }
+        pool.started++;
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void mct_threads_set(int32_t threads) {
+    mct_threads_own();
+    if (pool.started > 0) {
+        mct_threads_begin(NULL, NULL, 0);
+        while (pool.started > 0) {
+            pthread_join(pool.workers[--pool.started], NULL);
+        }
+    }
+    pool.wanted = threads < 1 ? 1 : threads > MCT_MOST_THREADS ? MCT_MOST_THREADS : threads;
+}
+
+int32_t mct_threads_for(int64_t products) {
+    if (products < 2 * MCT_PRODUCTS_OF_A_PART) {
+        return 1;
+    }
+    if (pool.wanted == 0) {
+        const char *told = getenv("MCT_THREADS");
+        mct_threads_set(told != NULL ? atoi(told) : (int32_t)sysconf(_SC_NPROCESSORS_ONLN));
+    }
+    const int64_t worth = products / MCT_PRODUCTS_OF_A_PART;
+    return worth < pool.wanted ? (int32_t)worth : pool.wanted;
+}
+
+void mct_threads_run(mct_part *run, const void *job, int32_t parts) {
+    if (parts > 1) {
+        mct_threads_start(parts);
+        mct_threads_begin(run, job, parts);
+    }
+    run(job, 0, parts);
+    if (parts > 1) {
+        for (int32_t part = pool.started + 1; part < parts; part++) {
+            run(job, part, parts); /* for want of a thread */
+        }
+        mct_threads_end();
+    }
+}
+
+#else
+
+void mct_threads_set(int32_t threads) {
+    (void)threads;
+}
+
+int32_t mct_threads_for(int64_t products) {
+    (void)products;
+    return 1;
+}
+
+void mct_threads_run(mct_part *run, const void *job, int32_t parts) {
+    for (int32_t part = 0; part < parts; part++) {
+        run(job, part, parts);
+    }
+}
+
+#endif
