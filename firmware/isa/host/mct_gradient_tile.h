@@ -13,7 +13,11 @@
 typedef struct {
     mct_v32 mult;
     mct_v64 right_even, right_odd;
+    mct_v32 left, right; /* for sums that are small */
+    int may_be_small;
 } mct_v_factor;
+
+#define MCT_ALL_LANES ((UINT32_C(1) << MCT_LANES) - 1u)
 
 /* mult_q31 * 2^(shift - 31), the shift held where mct_shift_right holds it. */
 static inline mct_v_factor mct_v_factor_of(mct_v32 mult, mct_v32 shift) {
@@ -24,7 +28,28 @@ static inline mct_v_factor mct_v_factor_of(mct_v32 mult, mct_v32 shift) {
         .mult = mult,
         .right_even = (mct_v64)mct_v_even(bits),
         .right_odd = (mct_v64)mct_v_odd(bits),
+        .left = mct_v_min(mct_v_max(32 - bits, mct_v_all(0)), mct_v_all(31)),
+        .right = mct_v_max(bits - 32, mct_v_all(0)),
+        .may_be_small = mct_v_bits(bits > 0) == MCT_ALL_LANES,
     };
+}
+
+/* Whether all sums * 2^left fit int32. Then the highest 32 bits of their products are the fractions,
+ * which spares shifts and comparisons of 64 bits, as mct_small_delta does. */
+static inline int mct_v_is_small(const mct_v_factor *f, mct_v32 sums) {
+    const mct_v32 moved = (mct_v32)((mct_vu32)sums << (mct_vu32)f->left);
+    return f->may_be_small && mct_v_bits((moved >> f->left) == sums) == MCT_ALL_LANES;
+}
+
+/* mct_scale_to_fraction of small sums: less than 2^30. */
+static inline mct_v32 mct_v_small_fraction(const mct_v_factor *f, mct_v32 sums) {
+    const mct_v32 moved = (mct_v32)((mct_vu32)sums << (mct_vu32)f->left);
+    return mct_v_highest(moved, f->mult) >> f->right;
+}
+
+static inline mct_v32 mct_v_round_small(mct_v32 fraction, mct_v32 random, int32_t limit) {
+    const mct_v32 rounded = (fraction + random) >> MCT_FRACTION_BITS;
+    return mct_v_min(mct_v_max(rounded, mct_v_all(-limit)), mct_v_all(limit));
 }
 
 /* Those of the channels c … c + count - 1 of a stage. */
@@ -97,21 +122,28 @@ static inline mct_v64 mct_gradient_lanes(const mct_gradients *to, const mct_tile
             mct_v_stage_factor(writer->addend_stage, writer->addend_change, channel, lanes);
     }
     mct_v64 seen = {0};
+    mct_v32 seen_small = {0};
     for (int32_t r = 0; r < tile->rows; r++) {
         const int32_t i = (tile->row + r) * to->channels + channel;
         const mct_v32 passing = mct_v_passing(writer->mask, i, lanes);
-        const mct_v32 sum = mct_v_load(tile->sums + r * tile->stride + c);
-        mct_v_fraction f = mct_v_scale_to_fraction(&factor, sum & passing);
+        const mct_v32 sum = mct_v_load(tile->sums + r * tile->stride + c) & passing;
+        const mct_v32 random = mct_v_random16(writer->key, mct_v_count(i));
+        if (addend == NULL && mct_v_is_small(&factor, sum)) {
+            const mct_v32 small = mct_v_small_fraction(&factor, sum);
+            seen_small |= small ^ (small < 0);
+            mct_v_store_s8(to->dx + i, mct_v_round_small(small, random, 127), lanes);
+            continue;
+        }
+        mct_v_fraction f = mct_v_scale_to_fraction(&factor, sum);
         if (addend != NULL) {
             const mct_v32 added = mct_v_load_s8(addend + i, lanes);
             const mct_v_fraction g = mct_v_scale_to_fraction(&addend_factor, added & passing);
             f = (mct_v_fraction){f.even + g.even, f.odd + g.odd};
         }
         seen |= (f.even ^ (f.even < 0)) | (f.odd ^ (f.odd < 0));
-        const mct_v32 random = mct_v_random16(writer->key, mct_v_count(i));
         mct_v_store_s8(to->dx + i, mct_v_round_fraction(f, random, 127), lanes);
     }
-    return seen;
+    return seen | (mct_v64)mct_v_even(seen_small) | (mct_v64)mct_v_odd(seen_small);
 }
 
 /* A mct_take; result: mct_gradients. */

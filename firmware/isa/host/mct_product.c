@@ -20,7 +20,7 @@ static inline int32_t mct_round_up(int32_t x, int32_t to) {
 }
 
 /* sums (+)= a . b for MCT_TILE_ROWS rows and `vectors` vectors of columns; the rows of sums are
- * MCT_TILE_COLUMNS apart. */
+ * MCT_BLOCK_COLUMNS apart. */
 __attribute__((always_inline)) static inline void mct_multiply(int vectors, const int16_t *a,
                                                                int32_t stride, const int16_t *b,
                                                                int32_t pairs, int add,
@@ -42,26 +42,26 @@ __attribute__((always_inline)) static inline void mct_multiply(int vectors, cons
     }
     for (int r = 0; r < MCT_TILE_ROWS; r++) {
         for (int v = 0; v < vectors; v++) {
-            int32_t *to = sums + r * MCT_TILE_COLUMNS + v * MCT_LANES;
+            int32_t *to = sums + r * MCT_BLOCK_COLUMNS + v * MCT_LANES;
             const mct_v32 sum = mct_v_sum(acc[r][v]);
             mct_v_store(to, add ? mct_v_load(to) + sum : sum);
         }
     }
 }
 
-/* Factors of a block of rows and MCT_TILE_COLUMNS columns, and the sums of all tiles of
- * MCT_BLOCK_COLUMNS; stride: the depth, made even. */
+/* Factors of a block of rows and MCT_TILE_COLUMNS columns, and the sums of MCT_BLOCK_COLUMNS;
+ * stride: the depth, made even. */
 typedef struct {
     int32_t rows, columns, depth, stride;
     int16_t a[MCT_BLOCK_ROWS * MCT_BLOCK_DEPTH + MCT_LANES];
     int16_t b[MCT_BLOCK_DEPTH * MCT_TILE_COLUMNS];
-    int32_t sums[MCT_BLOCK_COLUMNS / MCT_TILE_COLUMNS][MCT_BLOCK_ROWS * MCT_TILE_COLUMNS];
+    int32_t sums[MCT_BLOCK_ROWS * MCT_BLOCK_COLUMNS];
 } mct_block;
 
 static void mct_multiply_block(mct_block *block, int add, int32_t *sums) {
     for (int32_t r = 0; r < block->rows; r += MCT_TILE_ROWS) {
         const int16_t *a = block->a + r * block->stride;
-        int32_t *tile = sums + r * MCT_TILE_COLUMNS;
+        int32_t *tile = sums + r * MCT_BLOCK_COLUMNS;
         if (block->columns <= MCT_LANES) {
             mct_multiply(1, a, block->stride, block->b, block->stride / 2, add, tile);
         } else {
@@ -89,19 +89,19 @@ static void mct_fill_b(const mct_product *p, int32_t k, int32_t column, mct_bloc
 }
 
 /* Some of the depth, k … k + block->depth - 1, of the columns `first` … end - 1, at most
- * MCT_BLOCK_COLUMNS of them; the last of the depth hands the sums over. */
+ * MCT_BLOCK_COLUMNS of them; the last of the depth hands the sums over, whole lines of a result that
+ * is stored row by row. */
 static void mct_product_columns(const mct_product *p, int32_t row, int32_t k, int32_t first,
                                 int32_t end, mct_block *block) {
     for (int32_t column = first; column < end; column += MCT_TILE_COLUMNS) {
-        int32_t *sums = block->sums[(column - first) / MCT_TILE_COLUMNS];
         block->columns = mct_smaller(end - column, MCT_TILE_COLUMNS);
         mct_fill_b(p, k, column, block);
-        mct_multiply_block(block, k > 0, sums);
-        if (k + block->depth == p->depth) {
-            const mct_tile tile = {row, block->rows, column, block->columns, MCT_TILE_COLUMNS,
-                                   sums};
-            p->take(p->result, &tile);
-        }
+        mct_multiply_block(block, k > 0, block->sums + column - first);
+    }
+    if (k + block->depth == p->depth) {
+        const mct_tile tile = {row,         block->rows,       first,
+                               end - first, MCT_BLOCK_COLUMNS, block->sums};
+        p->take(p->result, &tile);
     }
 }
 

@@ -105,6 +105,13 @@ static inline mct_v32 mct_v_interleave(mct_v64 even, mct_v64 odd) {
     return (mct_v32)(((mct_vu64)even & UINT64_C(0xFFFFFFFF)) | ((mct_vu64)odd << 32));
 }
 
+/* The highest 32 bits of the products. */
+static inline mct_v32 mct_v_highest(mct_v32 a, mct_v32 b) {
+    const mct_vu64 even = (mct_vu64)mct_v_mul_even(a, b) >> 32;
+    const mct_vu64 odd = (mct_vu64)mct_v_mul_even(mct_v_odd(a), mct_v_odd(b)) >> 32 << 32;
+    return (mct_v32)(even | odd);
+}
+
 /* The pairs (first[l], second[l]) of int16. */
 static inline mct_v32 mct_v_pair(mct_v32 first, mct_v32 second) {
     return (first & 0xFFFF) | (mct_v32)((mct_vu32)second << 16);

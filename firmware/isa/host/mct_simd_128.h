@@ -107,11 +107,18 @@ static inline mct_v64 mct_v_clamp64(mct_v64 v, int64_t low, int64_t high) {
 }
 
 static inline uint32_t mct_v_bits(mct_v32 truth) {
+#if defined(__x86_64__)
+    return (uint32_t)_mm_movemask_ps((__m128)truth);
+#elif defined(__aarch64__)
+    const uint32_t place[MCT_LANES] = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32((uint32x4_t)truth, vld1q_u32(place)));
+#else
     uint32_t bits = 0;
     for (uint32_t l = 0; l < MCT_LANES; l++) {
         bits |= (uint32_t)(truth[l] & 1) << l;
     }
     return bits;
+#endif
 }
 
 #endif

@@ -23,7 +23,11 @@ static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int
         return mct_v_load(lanes);
     }
     mct_half_vu8 bytes = {0};
-    memcpy(&bytes, residual + first / 2, (size_t)count / 2);
+    if (count >= MCT_LANES) { /* a size that compilers know is one load */
+        memcpy(&bytes, residual + first / 2, sizeof bytes);
+    } else {
+        memcpy(&bytes, residual + first / 2, (size_t)count / 2);
+    }
     const mct_vu64 packed = __builtin_convertvector(bytes, mct_vu64);
     return (mct_v32)((packed & 15) | ((packed >> 4) << 32));
 }
@@ -35,7 +39,11 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
     } else if (bits == 4) {
         const mct_vu64 packed = (mct_vu64)mct_v_even(r) | ((mct_vu64)mct_v_odd(r) << 4);
         const mct_half_vu8 bytes = __builtin_convertvector(packed, mct_half_vu8);
-        memcpy(residual + first / 2, &bytes, (size_t)count / 2);
+        if (count >= MCT_LANES) {
+            memcpy(residual + first / 2, &bytes, sizeof bytes);
+        } else {
+            memcpy(residual + first / 2, &bytes, (size_t)count / 2);
+        }
     } else if (bits == 2) {
         int32_t lanes[MCT_LANES];
         mct_v_store(lanes, r);
@@ -50,9 +58,12 @@ static inline void mct_v_update(const mct_updater *u, const mct_v_factor *rate, 
                                 int32_t first, int32_t count, int8_t *w, uint8_t *residual) {
     const int32_t bits = u->rule->residual_bits;
     const int32_t one = 1 << bits;
-    const mct_v_fraction f = mct_v_scale_to_fraction(rate, sums);
+    const mct_v32 random = mct_v_random16(u->key, mct_v_count(first));
     const mct_v32 delta =
-        mct_v_round_fraction(f, mct_v_random16(u->key, mct_v_count(first)), MCT_STEP_LIMIT * one);
+        mct_v_is_small(rate, sums)
+            ? mct_v_round_small(mct_v_small_fraction(rate, sums), random, MCT_STEP_LIMIT * one)
+            : mct_v_round_fraction(mct_v_scale_to_fraction(rate, sums), random,
+                                   MCT_STEP_LIMIT * one);
     const mct_v32 old =
         mct_v_load_s8(w, count) * one + mct_v_residuals(residual, bits, first, count);
     const mct_v32 updated =
