@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
 import mcutrain.ops
-from mcutrain.ir.op import Axis, Op, expanded_order
+from mcutrain.ir.op import Axis, KernelCall, Op, expanded_order
 from mcutrain.simulation.build import SANITIZE
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -37,7 +37,6 @@ SEEDED_SAMPLES = 20
 SANITIZED_SAMPLES = 12
 """Of each operator; sanitizers make the compiler slow."""
 FIELD_SAMPLES = 60
-"""Enough to meet every kernel function and every optional table of an operator."""
 
 TIED = {
     *("conv_2d", "conv_2d_sums", "depthwise_conv_2d", "add", "rescale", "leaky_relu", "pad"),
@@ -56,6 +55,12 @@ slow_draw = settings(max_examples=5, suppress_health_check=[reused, HealthCheck.
 
 def seeded(case: Case, count: int) -> list[Sample]:
     return [case.draw(SeededSource(seed)) for seed in range(count)]
+
+
+@cache
+def seeded_calls(case: Case) -> tuple[KernelCall, ...]:
+    """Enough to meet every kernel function and every optional table of an operator."""
+    return tuple(kernel_call(sample) for sample in seeded(case, FIELD_SAMPLES))
 
 
 def assert_equal(
@@ -79,7 +84,9 @@ def toolchain(
     c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> Toolchain:
     """The fastest way to run C: the first compiler, hardly optimising."""
-    return Toolchain.make(c_compilers[0], ["-O1"], tmp_path_factory.mktemp("kernels"))
+    made = Toolchain.make(c_compilers[0], ["-O1"], tmp_path_factory.mktemp("kernels"))
+    made.merge()
+    return made
 
 
 # --------------------------------------------------------------------------------- the reference
@@ -202,8 +209,7 @@ def leaves(struct: str, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 @each_kernel
 def test_a_kernel_call_sets_every_field_of_its_parameter_struct_exactly_once(case: Case) -> None:
-    for sample in seeded(case, FIELD_SAMPLES):
-        call = kernel_call(sample)
+    for call in seeded_calls(case):
         declared = dict(leaves(f"{call.function}_params"))
         assert Counter(p.name for p in call.params) == Counter(list(declared)), call.function
         for p in call.params:
@@ -217,8 +223,7 @@ def test_a_kernel_call_sets_every_field_of_its_parameter_struct_exactly_once(cas
 
 @each_kernel
 def test_a_kernel_call_names_files_that_exist_and_define_the_function(case: Case) -> None:
-    for sample in seeded(case, FIELD_SAMPLES):
-        call = kernel_call(sample)
+    for call in seeded_calls(case):
         folder = FIRMWARE / "kernels" / call.kernel
         header = folder / f"mct_{call.kernel}.h"
         assert header.is_file()
@@ -229,7 +234,7 @@ def test_a_kernel_call_names_files_that_exist_and_define_the_function(case: Case
 
 
 def test_every_kernel_function_is_reached_by_a_case() -> None:
-    reached = {kernel_call(s).function for case in WITH_KERNEL for s in seeded(case, FIELD_SAMPLES)}
+    reached = {call.function for case in WITH_KERNEL for call in seeded_calls(case)}
     kernels = "".join(p.read_text() for p in sorted(FIRMWARE.glob("kernels/*/*.h")))
     declared = set(re.findall(r"^void (mct_\w+)\(", kernels, re.MULTILINE))
     internal = {name for name in declared if f"{name}_params" not in structs()}
