@@ -59,7 +59,7 @@ def test_a_swapping_board_takes_no_state_over_the_line(
 
 
 def test_a_comparison_has_a_row_of_swapped_columns(run: Run, simulated: dict[str, Any]) -> None:
-    flags = (*FLAGS, *RULE, "--seeds", "1", "--json")
+    flags = (*FLAGS, *RULE, "--seeds", "1", "--jobs", "1", "--json")
     found = run("compare", MODEL, *SCHEME, *flags).json
     row = found["rows"][-1]
     assert row["name"] == f"swapped, fisher: {SCHEME[1]}"

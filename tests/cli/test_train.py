@@ -126,7 +126,7 @@ def test_a_board_ends_with_the_bits_of_the_simulation(
 @pytest.mark.slow
 @pytest.mark.parametrize("judged", ["", ", judged by validation samples"])
 def test_a_board_learns_at_the_rate_that_the_simulation_finds(
-    run: Run, folder: Path, board: Board, tmp_path: Path, judged: str
+    run: Run, folder: Path, board: Board, tmp_path: Path, cache: Path, judged: str
 ) -> None:
     data = three_parts(tmp_path / "parts.npz") if judged else IMAGES
     few = ("--data", data, "--samples", 20, "--test-samples", 2, "--epochs", 1)
@@ -135,6 +135,7 @@ def test_a_board_learns_at_the_rate_that_the_simulation_finds(
     found = f"learning rate found on training samples{judged}: --lr "
     (line,) = [text for text in simulated.err.splitlines() if text.startswith(found)]
     (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "objects").symlink_to(cache / "objects")
     environment = {**os.environ, "MCUTRAIN_CACHE": str(tmp_path / "cache")}  # it finds its own
     command = (*MCUTRAIN, "train", folder, *few, "--port", board.url)
     trained = subprocess.run([*map(str, command)], capture_output=True, text=True, env=environment)
