@@ -48,9 +48,17 @@ Baud = Annotated[
 
 
 def find_port(project: BoardProject, port: str | None) -> str:
-    """The given port, or the only one that fits the board. Raises PortError."""
+    """The given port, or the only one that fits the board. Raises HostError."""
+    from mcutrain_host.errors import HostError
+    from mcutrain_host.flashing.local import EXAMPLE_PORT, Local
     from mcutrain_host.ports import port_of_board
 
+    if port is None and Local.name in project.board.flash.ways:
+        program = project.folder / "build" / "firmware"
+        raise HostError(
+            f"the firmware is a program: start it with `{program} --port tcp:{EXAMPLE_PORT}`, and "
+            f"give --port socket://127.0.0.1:{EXAMPLE_PORT} here"
+        )
     return port or port_of_board(project.board.uart.usb)
 
 

@@ -52,6 +52,8 @@ def _print(changes: Changes) -> None:
     count = len(changes.tensors)
     if changes.are_equal:
         show(f"equal: {changes.compared} weights and biases, and all operators")
+    elif not changes.compared:
+        show("they have no weights and biases of the same name: are they of one model?")
     else:
         show(f"{count} of {changes.compared} weights and biases that both have differ")
 

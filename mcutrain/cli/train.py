@@ -187,6 +187,7 @@ def train(
     source = reading.source(data, samples, test_samples or None, seed)
     state, log = state or folder / STATE, log or folder / LOG
     check_writable(state)
+    where = _Where(boards.find_port(project, port), boards.find_baud(project, baud), patience, log)
     course, found = _course(project, source, settings, model)
     course, sends_latents = _of_latents(project, course)
     if found is not None and not json:
@@ -211,7 +212,6 @@ def train(
         gate=project.manifest.gate,
         elastic=project.manifest.elastic,
     )
-    where = _Where(boards.find_port(project, port), boards.find_baud(project, baud), patience, log)
     outcome, loss = _run(where, lessons, how, tensorboard, json)
     saturated = 0 if outcome.interrupted else _saturated(project, state)
     said = (_warning(project, course, outcome, loss), saturation_warning(saturated))

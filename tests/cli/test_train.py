@@ -316,7 +316,7 @@ def test_a_second_program_is_told_that_the_board_is_in_use(
     ("flags", "says"),
     [
         (("--port", "/dev/no-such-port"), "cannot open /dev/no-such-port: there is no such port"),
-        ((), "no port fits the board; name one with --port"),
+        ((), "the firmware is a program: start it with `"),
         (("--port", "x", "--state", "no/folder/file"), "cannot write no/folder/file: "),
         (("--port", "x", "--samples", 99_999), "99999 samples were asked for"),
     ],
@@ -325,6 +325,19 @@ def test_what_cannot_be_is_a_sentence(
     run: Run, folder: Path, flags: Sequence[object], says: str
 ) -> None:
     assert says in run("train", folder, "--data", IMAGES, *flags).sentence
+
+
+def test_how_a_program_is_started_is_said_before_a_rate_is_searched(
+    run: Run, tmp_path: Path
+) -> None:
+    flags = ("--scheme", "fashion-sparse", "--board", "native", "-o", "project")
+    assert run("generate", MODEL, *flags).code == 0
+    said = run("train", "project", "--data", IMAGES)
+    assert said.sentence == (
+        "the firmware is a program: start it with `project/build/firmware --port tcp:5000`, and "
+        "give --port socket://127.0.0.1:5000 here"
+    )
+    assert "learning rate" not in said.err
 
 
 def test_a_folder_that_is_no_project_is_a_sentence(run: Run, folder: Path, tmp_path: Path) -> None:

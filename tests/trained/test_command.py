@@ -93,6 +93,16 @@ def test_without_a_state_the_model_is_written_as_it_is(run: Run, model: Path):
     assert run("diff", "other.onnx", model, "--json").json["are_equal"]
 
 
+def test_models_that_share_no_name_are_said_to_be_others(run: Run, model: Path):
+    renamed = model.read_bytes().replace(b"head", b"last")
+    for name in (b"first", b"wide", b"deep", b"narrow"):
+        renamed = renamed.replace(name, name[::-1])
+    Path("other.tflite").write_bytes(renamed)
+    said = run("diff", model, "other.tflite").out
+    assert "they have no weights and biases of the same name: are they of one model?" in said
+    assert "0 of 0" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
