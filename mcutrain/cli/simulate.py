@@ -223,6 +223,7 @@ def _learn(
 ) -> Learnt:
     """A run from begin to end."""
     from mcutrain.runs.training import (
+        coarseness_warning,
         continued,
         rate_warning,
         saturation_warning,
@@ -243,6 +244,7 @@ def _learn(
         rate_hint(lambda report: rate_warning(step, run, report)),
         saturation_warning(result.saturated_biases),
         selection_warning(run),
+        coarseness_warning(result),
     )
     return Learnt(step, run, result, "; ".join(filter(None, said)))
 
@@ -361,6 +363,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "state_bytes": result.state_bytes,
         "sram_bytes": result.sram_bytes,
         "saturated_biases": result.saturated_biases,
+        "output_exponent": result.output_exponent,
         "state_sha256": hashlib.sha256(result.saved).hexdigest(),
     }
 

@@ -74,7 +74,7 @@ class SimulationResult(Shown):
     samples; `seconds` are those of the steps. saturated_biases: how many stand at an end of the 16
     bits of their difference to the model's, where the scheme keeps that (bias_bits = 16). skipped:
     steps whose samples the gate kept from being learnt; None without a gate. decisions: what an
-    elastic run selected.
+    elastic run selected. output_exponent: by which power of two the outputs' scale is now larger.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them. recipe: how the step was made, as
@@ -99,6 +99,7 @@ class SimulationResult(Shown):
     latent: str = ""
     skipped: int | None = None
     decisions: tuple[Decision, ...] = ()
+    output_exponent: int = 0
 
     def summary(self) -> str:
         """In a line."""
@@ -194,9 +195,13 @@ def train(
         note=warn,
     )
     result = finish(step, run, file, watch)
-    for sentence in (saturation_warning(result.saturated_biases), selection_warning(run)):
-        if sentence:
-            warn(sentence)
+    said = (
+        saturation_warning(result.saturated_biases),
+        selection_warning(run),
+        coarseness_warning(result),
+    )
+    for sentence in filter(None, said):
+        warn(sentence)
     return result
 
 
@@ -208,6 +213,17 @@ def saturation_warning(count: int) -> str:
     return (
         f"{count:,} trained {are} at the end of 16 bits and would have moved further: keep all 32 "
         "(bias_bits = 32 in the scheme), or take a lower learning rate"
+    )
+
+
+def coarseness_warning(result: SimulationResult) -> str:
+    """A sentence on a larger scale of the outputs, if fewer are right than before; else empty."""
+    if result.output_exponent < 1 or not result.accuracy < result.before:
+        return ""
+    return (
+        f"the int8 outputs have {2**result.output_exponent} times the scale that they began with, "
+        "to hold larger ones: classes whose outputs lay a step apart may be equal now, which alone "
+        "makes some answers wrong"
     )
 
 
@@ -606,6 +622,11 @@ def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
 
 
+def _output_exponent(step: TrainingStep, saved: bytes) -> int:
+    name = step.plan.training.output_exponent
+    return 0 if name is None else int(trained_parameters(step, saved)[name][0])
+
+
 def _skipped(step: TrainingStep, saved: bytes, begin: bytes) -> int | None:
     offset = step.plan.gate_offset
     if offset is None:
@@ -637,5 +658,6 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
         latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
         skipped=_skipped(step, state.saved, run.begin),
+        output_exponent=_output_exponent(step, state.saved),
         decisions=state.decisions,
     )

@@ -13,6 +13,8 @@ from mcutrain.ops.loss import OutputRange
 from mcutrain.ops.softmax_cross_entropy import NEAR_Q16, OUTPUT_WINDOW, SoftmaxCrossEntropy
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.quant import add_classes, replace_head
+from mcutrain.runs import training
+from mcutrain.runs.training import SimulationResult
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
 from mcutrain.trained import trained_graph
@@ -57,6 +59,17 @@ def test_no_int8_output_is_above_that_of_the_largest_sum_and_none_clips(kind: st
     np.testing.assert_array_equal(outputs[np.arange(len(x)), wanted], outputs.max(axis=1))
     assert outputs.max() < 127
     assert simulator.state["output.exponent"][0] > 0
+
+
+def test_fewer_right_answers_at_a_larger_scale_are_said_with_it() -> None:
+    step = prepare(own_head(), "head")
+    simulator = trained(step)[0]
+    exponent = training._output_exponent(step, simulator.save())
+    assert exponent == simulator.state["output.exponent"][0] > 0
+    worse = SimulationResult(0.6, 0.5, (), 80, 1.0, 0, 0, b"", output_exponent=exponent)
+    assert f"have {2**exponent} times the scale" in training.coarseness_warning(worse)
+    for other in (replace(worse, before=0.4), replace(worse, output_exponent=0)):
+        assert training.coarseness_warning(other) == ""
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
