@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import platform
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -47,6 +47,8 @@ from tests.ops.cases import (
     Geometry,
     Sample,
     backward,
+    batch_matmul,
+    batch_matmul_grad_input,
     bias,
     limits,
     requantize,
@@ -255,6 +257,16 @@ def depthwise_weight(s: Source, shape: Shape) -> Sample:
     )
 
 
+def matrices_around_tiles(s: Source) -> Mapping[str, int]:
+    """Rows and columns that fill tiles or do not, along depths that are multiples of 4 or not."""
+    return {axis: s.choice((*CHANNELS, 128, 129, 197)) for axis in "mnk"}
+
+
+def deep_matrices(s: Source) -> Mapping[str, int]:
+    """More terms of a sum than a block is deep."""
+    return {"m": s.choice((3, 18, 40)), "n": s.choice((5, 33)), "k": s.integer(1_100, 2_300)}
+
+
 def extreme_add(s: Source) -> Sample:
     """Factors that shift the operands by nothing or by all bits."""
     shape = (1, s.integer(1, 9), s.integer(1, 9), s.choice(CHANNELS))
@@ -279,6 +291,8 @@ CONVOLUTIONS = (
 )
 CONVOLVED = (many_channels, many_positions, deep_product, many_blocks, padded_point)
 DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)
+MULTIPLIED = (batch_matmul, batch_matmul_grad_input)
+MATRICES = (matrices_around_tiles, matrices_around_tiles, deep_matrices)
 FILTERED = (many_channels, wide_line, huge_window, far_padding, same_size, same_size)
 
 WIDE = (
@@ -288,6 +302,7 @@ WIDE = (
         for shape in CONVOLVED
     ),
     *(lambda s, m=make, shape=shape: m(s, shape(s)) for make in DEPTHWISE for shape in FILTERED),
+    *(lambda s, m=make, lengths=of: m(s, lengths) for make in MULTIPLIED for of in MATRICES),
     extreme_add,
 )
 

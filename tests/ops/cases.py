@@ -75,6 +75,9 @@ from tests.ops.drawing import Source
 Array = npt.NDArray[Any]
 Typed = tuple[TensorType, Array]
 
+Lengths = Callable[[Source], Mapping[str, int]]
+"""Of the axes of a product of matrices: m and n of the result, k that is summed over."""
+
 TYPICAL_SUM_BITS = 13
 """Of a gradient sum; update rates are drawn around what moves a weight by one at this size."""
 
@@ -299,9 +302,13 @@ def mul(s: Source) -> Sample:
     return Sample.of(op, tensor(s, shape), tensor(s, other))
 
 
-def batch_matmul(s: Source) -> Sample:
+def small_matrices(s: Source) -> Mapping[str, int]:
+    return {axis: s.integer(1, 5) for axis in "mn"} | {"k": s.choice((1, s.integer(1, 20)))}
+
+
+def batch_matmul(s: Source, lengths_of: Lengths = small_matrices) -> Sample:
     """One matrix or several, each operand stored in either order."""
-    lengths = {axis: s.integer(1, 5) for axis in "mn"} | {"k": s.choice((1, s.integer(1, 20)))}
+    lengths = lengths_of(s)
     before = s.choice(((1,), (1, s.integer(1, 3)), (1, 2, s.integer(1, 2))))
     mult, shift = fixedpoint.quantize_multiplier(factor(s, -16, 0))
     points = (s.integer(-128, 127), s.integer(-128, 127), s.integer(-128, 127))
@@ -636,9 +643,9 @@ def softmax_grad_input(s: Source) -> Sample:
     return backward(s, shape, shape, lambda st: SoftmaxGradInput(st, shape, op), x)
 
 
-def batch_matmul_grad_input(s: Source) -> Sample:
+def batch_matmul_grad_input(s: Source, lengths_of: Lengths = small_matrices) -> Sample:
     """Of either operand."""
-    sample = batch_matmul(s)
+    sample = batch_matmul(s, lengths_of)
     assert isinstance(sample.op, BatchMatMul)
     (y, *_), place = sample.op.infer(*sample.types), s.integer(0, 1)
     x, axes = sample.types[place].shape, (sample.op.axes[place], sample.op.axes[1 - place])

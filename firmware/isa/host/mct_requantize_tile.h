@@ -58,7 +58,8 @@ static inline void mct_v_clamp_store(mct_v32 value, int32_t low, int32_t high, i
     }
 }
 
-/* A requantized image: y[position][channel], and its clamp mask, 0 at the beginning, or NULL. */
+/* A requantized image: y[position][channel], and its clamp mask, 0 at the beginning, or NULL. b: what
+ * is added to the sums of a channel, or NULL. */
 typedef struct {
     const mct_requantize *requantize;
     const int32_t *b;
@@ -75,7 +76,7 @@ static inline void mct_requantize_tile(const mct_requantized *to, const mct_tile
         const int32_t lanes = mct_min(in.columns - c, MCT_LANES);
         const int32_t channel = in.column + c;
         const mct_v_scale scale = mct_v_channel_scale(&q, channel, lanes);
-        const mct_v32 b = mct_v_load_part(out.b + channel, lanes);
+        const mct_v32 b = out.b != NULL ? mct_v_load_part(out.b + channel, lanes) : (mct_v32){0};
         for (int32_t r = 0; r < in.rows; r++) {
             const mct_v32 sum = mct_v_load(in.sums + r * in.stride + c) + b;
             const mct_v32 scaled = mct_v_requantize(&scale, sum) + q.zero_point;
@@ -92,7 +93,8 @@ static inline void mct_requantize_tile_once(const mct_requantized *to, const mct
         for (int32_t c = 0; c < tile->columns; c++) {
             const int32_t channel = tile->column + c;
             const int32_t m = q->per_channel ? channel : 0;
-            const int32_t sum = tile->sums[r * tile->stride + c] + to->b[channel];
+            const int32_t b = to->b != NULL ? to->b[channel] : 0;
+            const int32_t sum = tile->sums[r * tile->stride + c] + b;
             const int32_t scaled = mct_requantize_once_q31(sum, q->mult_q31[m], q->shift[m]);
             mct_v_clamp_store(mct_v_all(scaled + q->zero_point), q->low, q->high,
                               (tile->row + r) * to->channels + channel, 1, to->y, to->mask);

@@ -31,9 +31,10 @@ void mct_batch_matmul_s8(const mct_batch_matmul_s8_params *p, const int8_t *a, c
  *
  * dx: [matrices][rows][columns]; number i, j of a matrix is the sum over k < depth of products of
  * number i * dy_row + j * dy_column + k * dy_depth of dy's, which has dy_matrix numbers, and likewise
- * of the other operand's. mask: a bit per element of dx, or NULL. scratch: `columns` sums (int32, s16:
- * int64). |sum| <= depth * 127 * 255 must be below 2^31 for s8, which is a depth of 66,311; wide_s8
- * sums in int64 and then saturates. */
+ * of the other operand's. One of both has the rows of dx and the other one the columns: dy_column and
+ * other_row are 0, or dy_row and other_column are. mask: a bit per element of dx, or NULL. scratch:
+ * `columns` sums (int32, s16: int64). |sum| <= depth * 127 * 255 must be below 2^31 for s8, which is a
+ * depth of 66,311; wide_s8 sums in int64 and then saturates. */
 typedef struct {
     int32_t matrices, rows, columns, depth;
     int32_t dy_row, dy_column, dy_depth, dy_matrix;

@@ -1,0 +1,157 @@
+/* Products of matrices: of each, the left factor has the rows of the result and the depth, the right
+ * one the columns and the depth. Both may be stored in either order. */
+#ifndef MCT_MATRIX_FACTORS_H
+#define MCT_MATRIX_FACTORS_H
+
+#include "mct_fixedpoint.h"
+#include "mct_product.h"
+
+/* A factor from its number (0, 0) on: how far the next row or column, the next number along the depth
+ * and the next matrix are, and what to subtract from each number. */
+typedef struct {
+    const int8_t *at;
+    int32_t step, depth, matrix;
+    int32_t zero_point;
+} mct_factor;
+
+typedef struct {
+    mct_factor left, right;
+} mct_matrix_job;
+
+/* Rows row … rows - 1, whose numbers first … depth - 1 are wherever the steps say. */
+static inline void mct_matrix_fill_rest(const mct_factor *f, const int8_t *at, int32_t row,
+                                        int32_t rows, int32_t first, int32_t depth, int32_t stride,
+                                        int16_t *a) {
+    for (int32_t r = row; r < rows; r++) {
+        for (int32_t d = first; d < depth; d++) {
+            a[r * stride + d] = (int16_t)(at[r * f->step + d * f->depth] - f->zero_point);
+        }
+    }
+}
+
+/* Four numbers of each of MCT_LANES rows that lie beside each other. */
+static inline void mct_matrix_turn(const mct_factor *f, const int8_t *at, int32_t stride,
+                                   int16_t *a) {
+    mct_v32 v[4];
+    for (int32_t d = 0; d < 4; d++) {
+        v[d] = mct_v_load_s8(at + d * f->depth, MCT_LANES) - f->zero_point;
+    }
+    const mct_v32 first = mct_v_pair(v[0], v[1]), second = mct_v_pair(v[2], v[3]);
+    const mct_v32 even = mct_v_interleave((mct_v64)first, (mct_v64)second);
+    const mct_v32 odd = mct_v_interleave((mct_v64)mct_v_odd(first), (mct_v64)mct_v_odd(second));
+    int32_t words[2][MCT_LANES];
+    mct_v_store(words[0], even);
+    mct_v_store(words[1], odd);
+    for (int32_t r = 0; r < MCT_LANES; r++) {
+        memcpy(a + r * stride, words[r % 2] + r / 2 * 2, 4 * sizeof *a);
+    }
+}
+
+static void mct_matrix_fill_a(const void *job, int32_t row, int32_t rows, int32_t k, int32_t depth,
+                              int32_t stride, int16_t *a) {
+    const mct_factor *f = &((const mct_matrix_job *)job)->left;
+    const int8_t *at = f->at + row * f->step + k * f->depth;
+    if (f->depth == 1) {
+        for (int32_t r = 0; r < rows; r++) {
+            for (int32_t d = 0; d < depth; d++) {
+                a[r * stride + d] = (int16_t)(at[r * f->step + d] - f->zero_point);
+            }
+        }
+        return;
+    }
+    const int32_t turned_rows = f->step == 1 ? rows / MCT_LANES * MCT_LANES : 0;
+    const int32_t turned_depth = depth / 4 * 4;
+    for (int32_t r = 0; r < turned_rows; r += MCT_LANES) {
+        for (int32_t d = 0; d < turned_depth; d += 4) {
+            mct_matrix_turn(f, at + r + d * f->depth, stride, a + r * stride + d);
+        }
+    }
+    mct_matrix_fill_rest(f, at, 0, turned_rows, turned_depth, depth, stride, a);
+    mct_matrix_fill_rest(f, at, turned_rows, rows, 0, depth, stride, a);
+}
+
+/* The pairs of four numbers of all columns, which lie beside each other along the depth. */
+static inline void mct_matrix_fill_four(const mct_factor *f, const int8_t *at, int32_t columns,
+                                        int16_t *b) {
+    int32_t words[MCT_TILE_COLUMNS] = {0};
+    for (int32_t c = 0; c < columns; c++) {
+        memcpy(&words[c], at + c * f->step, sizeof words[c]);
+    }
+    for (int32_t c = 0; c < columns; c += MCT_LANES) {
+        const mct_v32 v = mct_v_load(words + c);
+        const mct_vu32 u = (mct_vu32)v;
+        const mct_v32 first = ((mct_v32)(u << 24) >> 24) - f->zero_point;
+        const mct_v32 second = ((mct_v32)(u << 16) >> 24) - f->zero_point;
+        const mct_v32 third = ((mct_v32)(u << 8) >> 24) - f->zero_point;
+        mct_v_store(b + 2 * c, mct_v_pair(first, second));
+        mct_v_store(b + 2 * (MCT_TILE_COLUMNS + c), mct_v_pair(third, (v >> 24) - f->zero_point));
+    }
+}
+
+static inline void mct_matrix_fill_along(const mct_factor *f, const int8_t *at, int32_t depth,
+                                         int32_t columns, int16_t *b) {
+    const int32_t fours = f->depth == 1 ? depth / 4 * 4 : 0;
+    for (int32_t d = 0; d < fours; d += 4) {
+        mct_matrix_fill_four(f, at + d, columns, b + d * MCT_TILE_COLUMNS);
+    }
+    for (int32_t d = fours; d < depth; d++) {
+        for (int32_t c = 0; c < columns; c++) {
+            b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] =
+                (int16_t)(at[c * f->step + d * f->depth] - f->zero_point);
+        }
+    }
+}
+
+static void mct_matrix_fill_b(const void *job, int32_t k, int32_t depth, int32_t column,
+                              int32_t columns, int16_t *b) {
+    const mct_factor *f = &((const mct_matrix_job *)job)->right;
+    const int8_t *at = f->at + column * f->step + k * f->depth;
+    if (f->step != 1) {
+        mct_matrix_fill_along(f, at, depth, columns, b);
+        return;
+    }
+    for (int32_t d = 0; d < depth; d += 2) {
+        const int8_t *first = at + d * f->depth;
+        const int8_t *second = d + 1 < depth ? first + f->depth : NULL;
+        mct_fill_pairs(first, second, columns, f->zero_point, b + d * MCT_TILE_COLUMNS);
+    }
+}
+
+/* The result of a matrix: rows `first` … of all of them. */
+typedef struct {
+    mct_take *take;
+    void *result;
+    int32_t first;
+} mct_matrix_rows;
+
+static void mct_matrix_take(void *result, const mct_tile *tile) {
+    const mct_matrix_rows *to = result;
+    mct_tile moved = *tile;
+    moved.row += to->first;
+    to->take(to->result, &moved);
+}
+
+/* take: of sums[matrices][rows][columns], which are one matrix' rows after another's. */
+static inline void mct_matrices_run(mct_matrix_job job, int32_t matrices, int32_t rows,
+                                    int32_t columns, int32_t depth, mct_take *take, void *result) {
+    mct_matrix_rows to = {take, result, 0};
+    mct_product product = {
+        .rows = rows,
+        .columns = columns,
+        .depth = depth,
+        .job = &job,
+        .fill_a = mct_matrix_fill_a,
+        .fill_b = mct_matrix_fill_b,
+        .take = mct_matrix_take,
+        .result = &to,
+    };
+    for (int32_t matrix = 0; matrix < matrices; matrix++) {
+        mct_product_run(&product);
+        job.left.at += job.left.matrix;
+        job.right.at += job.right.matrix;
+        to.first += rows;
+        product.first += rows * columns;
+    }
+}
+
+#endif
