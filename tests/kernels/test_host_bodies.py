@@ -31,6 +31,7 @@ from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2DGradInput,
     GroupedConv2DGradWeight,
 )
+from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -46,10 +47,12 @@ from tests.ops.cases import (
     CASES,
     Geometry,
     Sample,
+    Typed,
     backward,
     batch_matmul,
     batch_matmul_grad_input,
     bias,
+    factor,
     limits,
     requantize,
     split_weight,
@@ -267,6 +270,23 @@ def deep_matrices(s: Source) -> Mapping[str, int]:
     return {"m": s.choice((3, 18, 40)), "n": s.choice((5, 33)), "k": s.integer(1_100, 2_300)}
 
 
+def softmax_rows(s: Source) -> tuple[Softmax, Typed]:
+    """Some rows of any spread, of classes around vectors up to all that there may be."""
+    op = Softmax.from_scale(factor(s, -8, 1), s.choice((1.0, 0.5)))
+    shape = (1, s.integer(1, 3), 2, s.choice((*CHANNELS, 197, 700, 8_191)))
+    return op, tensor(s, shape, limit=s.choice((None, None, 9, 0)))
+
+
+def softmax(s: Source) -> Sample:
+    return Sample.of(*softmax_rows(s))
+
+
+def softmax_grad_input(s: Source) -> Sample:
+    op, x = softmax_rows(s)
+    shape = x[0].shape
+    return backward(s, shape, shape, lambda stage: SoftmaxGradInput(stage, shape, op), x)
+
+
 def extreme_add(s: Source) -> Sample:
     """Factors that shift the operands by nothing or by all bits."""
     shape = (1, s.integer(1, 9), s.integer(1, 9), s.choice(CHANNELS))
@@ -303,6 +323,8 @@ WIDE = (
     ),
     *(lambda s, m=make, shape=shape: m(s, shape(s)) for make in DEPTHWISE for shape in FILTERED),
     *(lambda s, m=make, lengths=of: m(s, lengths) for make in MULTIPLIED for of in MATRICES),
+    softmax,
+    softmax_grad_input,
     extreme_add,
 )
 

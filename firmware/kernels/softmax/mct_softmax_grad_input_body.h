@@ -2,8 +2,6 @@
 
 #include "mct_softmax_row.h"
 
-#define MCT_PROBABILITY_BITS 15
-
 void MCT_NAME(mct_softmax_grad_input)(const MCT_PARAMS(mct_softmax_grad_input) *p,
                                       const mct_step *step, const MCT_GRAD *dy,
                                       const mct_exponent *dy_exponent, const int8_t *x,

@@ -11,6 +11,7 @@ extern "C" {
 
 #define MCT_DIFF_INTEGER_BITS 5
 #define MCT_SUM_INTEGER_BITS 12
+#define MCT_PROBABILITY_BITS 15 /* in the gradient */
 #define MCT_QUARTER_BITS (31 - MCT_DIFF_INTEGER_BITS - 2)
 
 /* exp(a) in Q0.31 for -1/4 <= a < 0 in Q0.31: a polynomial around -1/8. */
