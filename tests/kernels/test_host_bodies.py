@@ -48,12 +48,20 @@ from tests.ops.cases import (
     Geometry,
     Sample,
     Typed,
+    average_pool_grad_input,
     backward,
     batch_matmul,
     batch_matmul_grad_input,
     bias,
     factor,
+    gradient_sum,
+    layer_norm,
+    layer_norm_grad_input,
     limits,
+    lookup_grad_input,
+    mul,
+    mul_grad_input,
+    output_exponent,
     requantize,
     split_weight,
     tensor,
@@ -270,6 +278,11 @@ def deep_matrices(s: Source) -> Mapping[str, int]:
     return {"m": s.choice((3, 18, 40)), "n": s.choice((5, 33)), "k": s.integer(1_100, 2_300)}
 
 
+def more_channels(s: Source) -> int:
+    """Also more than bodies take at once."""
+    return s.choice((*CHANNELS, 255, 256, 257, 300, 700))
+
+
 def softmax_rows(s: Source) -> tuple[Softmax, Typed]:
     """Some rows of any spread, of classes around vectors up to all that there may be."""
     op = Softmax.from_scale(factor(s, -8, 1), s.choice((1.0, 0.5)))
@@ -278,7 +291,10 @@ def softmax_rows(s: Source) -> tuple[Softmax, Typed]:
 
 
 def softmax(s: Source) -> Sample:
-    return Sample.of(*softmax_rows(s))
+    """With an exponent, which shortens the differences that count."""
+    op, x = softmax_rows(s)
+    limit = op.exponent_room
+    return Sample.of(op.with_input_exponent(limit), x, output_exponent(s, limit))
 
 
 def softmax_grad_input(s: Source) -> Sample:
@@ -311,6 +327,17 @@ CONVOLUTIONS = (
 )
 CONVOLVED = (many_channels, many_positions, deep_product, many_blocks, padded_point)
 DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)
+ELEMENTWISE = (
+    lambda s, channels_of: gradient_sum(s, 1, channels_of),
+    lambda s, channels_of: gradient_sum(s, 2, channels_of),
+    lookup_grad_input,
+    mul,
+    mul_grad_input,
+    mul_grad_input,
+    average_pool_grad_input,
+    layer_norm,
+    layer_norm_grad_input,
+)
 MULTIPLIED = (batch_matmul, batch_matmul_grad_input)
 MATRICES = (matrices_around_tiles, matrices_around_tiles, deep_matrices)
 FILTERED = (many_channels, wide_line, huge_window, far_padding, same_size, same_size)
@@ -323,6 +350,7 @@ WIDE = (
     ),
     *(lambda s, m=make, shape=shape: m(s, shape(s)) for make in DEPTHWISE for shape in FILTERED),
     *(lambda s, m=make, lengths=of: m(s, lengths) for make in MULTIPLIED for of in MATRICES),
+    *(lambda s, m=make: m(s, more_channels) for make in ELEMENTWISE),
     softmax,
     softmax_grad_input,
     extreme_add,

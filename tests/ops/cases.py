@@ -75,6 +75,7 @@ from tests.ops.drawing import Source
 Array = npt.NDArray[Any]
 Typed = tuple[TensorType, Array]
 
+Count = Callable[[Source], int]
 Lengths = Callable[[Source], Mapping[str, int]]
 """Of the axes of a product of matrices: m and n of the result, k that is summed over."""
 
@@ -292,9 +293,9 @@ def add_channels(s: Source) -> Sample:
     return Sample.of(op, tensor(s, shape), tensor(s, per_channel(s, shape)))
 
 
-def mul(s: Source) -> Sample:
+def mul(s: Source, channels_of: Count = channels) -> Sample:
     """Of equal shapes, or with a number per channel."""
-    shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels_of(s))
     mult, shift = fixedpoint.quantize_multiplier(factor(s, -16, 3))
     points = (s.integer(-128, 127), s.integer(-128, 127), s.integer(-128, 127))
     op = Mul(*points, mult, shift, *limits(s), s.boolean())
@@ -362,8 +363,8 @@ def requantized_pixels(s: Source) -> tuple[int, int, int, int, int, int, bool]:
     return s.integer(-128, 127), s.integer(-128, 127), mult, shift, *limits(s), s.boolean()
 
 
-def image(s: Source) -> Typed:
-    return tensor(s, (1, s.integer(1, 5), s.integer(1, 5), channels(s)))
+def image(s: Source, channels_of: Count = channels) -> Typed:
+    return tensor(s, (1, s.integer(1, 5), s.integer(1, 5), channels_of(s)))
 
 
 def rescale(s: Source) -> Sample:
@@ -479,9 +480,9 @@ def softmax(s: Source) -> Sample:
     return Sample.of(op.with_input_exponent(limit), x, output_exponent(s, limit))
 
 
-def rows_to_normalize(s: Source) -> Typed:
+def rows_to_normalize(s: Source, channels_of: Count = channels) -> Typed:
     """Of any numbers, of nearly equal ones, or constant."""
-    c = s.choice((1, 2, channels(s)))
+    c = s.choice((1, 2, channels_of(s)))
     kind, x = tensor(s, (1, s.integer(1, 3), s.integer(1, 2), c), "int8", s.choice((None, 1, 0)))
     return kind, np.clip(x.astype(np.int16) + s.choice((0, -127, 126)), -128, 127).astype(np.int8)
 
@@ -497,8 +498,8 @@ def epsilon(s: Source) -> tuple[int, int]:
     return value, s.choice((0, s.integer(0, EPSILON_LIMIT.bit_length() - 23)))
 
 
-def layer_norm(s: Source) -> Sample:
-    x = rows_to_normalize(s)
+def layer_norm(s: Source, channels_of: Count = channels) -> Sample:
+    x = rows_to_normalize(s, channels_of)
     c, limit = x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0))
     gamma, beta = (factors_of_rows(s, c, limit) for _ in range(2))
     zero_point, ends = s.integer(-128, 127), limits(s)
@@ -621,15 +622,15 @@ def add_channels_grad_input(s: Source) -> Sample:
     return backward(s, b, y, lambda st: AddChannelsGradInput(st, b))
 
 
-def lookup_grad_input(s: Source) -> Sample:
-    x, (_, slopes) = image(s), lookup_tables(s)
+def lookup_grad_input(s: Source, channels_of: Count = channels) -> Sample:
+    x, (_, slopes) = image(s, channels_of), lookup_tables(s)
     shape = x[0].shape
     return backward(s, shape, shape, lambda st: LookupGradInput(st, shape, slopes), x)
 
 
-def mul_grad_input(s: Source) -> Sample:
+def mul_grad_input(s: Source, channels_of: Count = channels) -> Sample:
     """Of either operand."""
-    y, zero_point = (1, s.integer(1, 4), s.integer(2, 4), channels(s)), s.integer(-128, 127)
+    y, zero_point = (1, s.integer(1, 4), s.integer(2, 4), channels_of(s)), s.integer(-128, 127)
     narrow = s.choice((y, per_channel(s, y)))
     x, other = (y, narrow) if s.boolean() else (narrow, y)
     return backward(s, x, y, lambda st: MulGradInput(st, x, zero_point), tensor(s, other))
@@ -653,8 +654,8 @@ def batch_matmul_grad_input(s: Source, lengths_of: Lengths = small_matrices) -> 
     return backward(s, x, y.shape, lambda st: BatchMatMulGradInput(st, x, *axes, z), other)
 
 
-def layer_norm_grad_input(s: Source) -> Sample:
-    x = rows_to_normalize(s)
+def layer_norm_grad_input(s: Source, channels_of: Count = channels) -> Sample:
+    x = rows_to_normalize(s, channels_of)
     gamma = factors_of_rows(s, x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0)))
     of = (gamma, *epsilon(s))
     return backward(
@@ -671,8 +672,8 @@ def concatenation_grad_input(s: Source) -> Sample:
     return backward(s, x, y.shape, lambda st: ConcatenationGradInput(st, x, axis, first))
 
 
-def average_pool_grad_input(s: Source) -> Sample:
-    g, c = pool_geometry(s), channels(s)
+def average_pool_grad_input(s: Source, channels_of: Count = channels) -> Sample:
+    g, c = pool_geometry(s), channels_of(s)
     x, y = (1, *g.x, c), (1, *g.y, c)
     counts = AveragePool2D(g.window).counts(x)
     common = math.lcm(*np.unique(counts).tolist())
@@ -686,9 +687,9 @@ def max_pool_grad_input(s: Source) -> Sample:
     return backward(s, x, y, lambda st: MaxPool2DGradInput(st, x, g.window), values)
 
 
-def gradient_sum(s: Source, terms: int) -> Sample:
+def gradient_sum(s: Source, terms: int, channels_of: Count = channels) -> Sample:
     dtype = gradient_dtype(s)
-    shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels_of(s))
     st = stage(s, shape[-1], dtype)
     op = GradientSum(st, shape, tuple(factor(s, -4, 4) for _ in range(terms)))
     e = s.integer(-30, 5)

@@ -85,19 +85,26 @@ static inline mct_v32 mct_v_round_fraction(mct_v_fraction f, mct_v32 random, int
     return mct_v_interleave(mct_v_clamp64(even, -limit, limit), mct_v_clamp64(odd, -limit, limit));
 }
 
+/* The bits of a mask from element `first` on, of `count` <= MCT_LANES elements. */
+static inline uint32_t mct_mask_bits(const uint8_t *mask, int32_t first, int32_t count) {
+    uint32_t bits = mask[first >> 3];
+    if (MCT_LANES <= 8 && first % MCT_LANES == 0) {
+        return bits >> (first & 7);
+    }
+    for (int32_t byte = (first >> 3) + 1; byte <= (first + count - 1) >> 3; byte++) {
+        bits |= (uint32_t)mask[byte] << (8 * (byte - (first >> 3)));
+    }
+    return bits >> (first & 7);
+}
+
 /* -1 in the first `count` lanes whose element, first …, passes the mask; NULL: all pass. */
 static inline mct_v32 mct_v_passing(const uint8_t *mask, int32_t first, int32_t count) {
-    uint32_t bits = UINT32_MAX;
-    if (mask != NULL) {
-        bits = 0;
-        for (int32_t byte = first >> 3; byte <= (first + count - 1) >> 3; byte++) {
-            bits |= (uint32_t)mask[byte] << (8 * (byte - (first >> 3)));
-        }
-        bits >>= first & 7;
-    }
     const mct_vu32 number = mct_v_count(0);
     const mct_v32 used = (mct_v32)(number < (uint32_t)count);
-    const mct_vu32 own = (mct_vu32)mct_v_all((int32_t)bits) >> number;
+    if (mask == NULL) {
+        return used;
+    }
+    const mct_vu32 own = (mct_vu32)mct_v_all((int32_t)mct_mask_bits(mask, first, count)) >> number;
     return -(mct_v32)(own & 1u) & used;
 }
 
@@ -108,12 +115,16 @@ typedef struct {
     int8_t *dx;
 } mct_gradients;
 
-/* A vector of channels of a tile; returns what its elements need. */
-static inline mct_v64 mct_gradient_lanes(const mct_gradients *to, const mct_tile *tile, int32_t c) {
+/* `lanes` channels from c on of a tile; returns what its elements need. */
+__attribute__((always_inline)) static inline mct_v64
+mct_gradient_lanes(const mct_gradients *to, const mct_tile *tile, int32_t c, int32_t lanes) {
     const mct_gradient_writer *writer = to->writer;
-    const int8_t *addend = writer->addend;
-    const int32_t channel = tile->column + c;
-    const int32_t lanes = mct_min(tile->columns - c, MCT_LANES);
+    const int8_t *addend = writer->addend; /* copies stay in registers while dx is written */
+    const uint8_t *mask = writer->mask;
+    const uint32_t key = writer->key;
+    const mct_tile in = *tile;
+    int8_t *dx = to->dx;
+    const int32_t channels = to->channels, channel = in.column + c;
     const mct_v_factor factor =
         mct_v_stage_factor(writer->stage, writer->exponent_change, channel, lanes);
     mct_v_factor addend_factor = factor;
@@ -123,15 +134,15 @@ static inline mct_v64 mct_gradient_lanes(const mct_gradients *to, const mct_tile
     }
     mct_v64 seen = {0};
     mct_v32 seen_small = {0};
-    for (int32_t r = 0; r < tile->rows; r++) {
-        const int32_t i = (tile->row + r) * to->channels + channel;
-        const mct_v32 passing = mct_v_passing(writer->mask, i, lanes);
-        const mct_v32 sum = mct_v_load(tile->sums + r * tile->stride + c) & passing;
-        const mct_v32 random = mct_v_random16(writer->key, mct_v_count(i));
+    for (int32_t r = 0; r < in.rows; r++) {
+        const int32_t i = (in.row + r) * channels + channel;
+        const mct_v32 passing = mct_v_passing(mask, i, lanes);
+        const mct_v32 sum = mct_v_load(in.sums + r * in.stride + c) & passing;
+        const mct_v32 random = mct_v_random16(key, mct_v_count(i));
         if (addend == NULL && mct_v_is_small(&factor, sum)) {
             const mct_v32 small = mct_v_small_fraction(&factor, sum);
             seen_small |= small ^ (small < 0);
-            mct_v_store_s8(to->dx + i, mct_v_round_small(small, random, 127), lanes);
+            mct_v_store_s8(dx + i, mct_v_round_small(small, random, 127), lanes);
             continue;
         }
         mct_v_fraction f = mct_v_scale_to_fraction(&factor, sum);
@@ -141,7 +152,7 @@ static inline mct_v64 mct_gradient_lanes(const mct_gradients *to, const mct_tile
             f = (mct_v_fraction){f.even + g.even, f.odd + g.odd};
         }
         seen |= (f.even ^ (f.even < 0)) | (f.odd ^ (f.odd < 0));
-        mct_v_store_s8(to->dx + i, mct_v_round_fraction(f, random, 127), lanes);
+        mct_v_store_s8(dx + i, mct_v_round_fraction(f, random, 127), lanes);
     }
     return seen | (mct_v64)mct_v_even(seen_small) | (mct_v64)mct_v_odd(seen_small);
 }
@@ -150,8 +161,12 @@ static inline mct_v64 mct_gradient_lanes(const mct_gradients *to, const mct_tile
 static inline void mct_take_gradients(void *result, const mct_tile *tile) {
     const mct_gradients *to = result;
     mct_v64 seen = {0};
-    for (int32_t c = 0; c < tile->columns; c += MCT_LANES) {
-        seen |= mct_gradient_lanes(to, tile, c);
+    int32_t c = 0;
+    for (; c + MCT_LANES <= tile->columns; c += MCT_LANES) {
+        seen |= mct_gradient_lanes(to, tile, c, MCT_LANES);
+    }
+    if (c < tile->columns) {
+        seen |= mct_gradient_lanes(to, tile, c, tile->columns - c);
     }
     uint64_t all = 0;
     for (uint32_t l = 0; l < MCT_LANES / 2; l++) {
@@ -160,29 +175,58 @@ static inline void mct_take_gradients(void *result, const mct_tile *tile) {
     __atomic_fetch_or(&to->writer->seen, all, __ATOMIC_RELAXED); /* of any thread */
 }
 
-#define MCT_MAP_ROWS 32
+/* Whether a channel has a factor of its own. */
+static inline int mct_channels_differ(const mct_gradient_writer *writer) {
+    return writer->stage->per_channel ||
+           (writer->addend != NULL && writer->addend_stage->per_channel);
+}
 
+/* The sums of `count` channels of a position from c on; what comes after them up to a whole vector
+ * may be anything. Channels that are alike are taken as if there were a vector of them. */
+static inline void mct_take_run(const mct_gradients *to, int32_t position, int32_t c, int32_t count,
+                                const int32_t *sums) {
+    mct_gradients result = *to;
+    if (mct_channels_differ(to->writer)) {
+        const mct_tile tile = {position, 1, c, count, count, sums};
+        mct_take_gradients(&result, &tile);
+        return;
+    }
+    const int32_t i = position * to->channels + c, whole = count / MCT_LANES * MCT_LANES;
+    const mct_tile vectors = {0, count / MCT_LANES, i, MCT_LANES, MCT_LANES, sums};
+    const mct_tile rest = {0, 1, i + whole, count - whole, MCT_LANES, sums + whole};
+    result.channels = MCT_LANES;
+    mct_take_gradients(&result, &vectors);
+    mct_take_gradients(&result, &rest);
+}
+
+#define MCT_MAP_ROWS 32
+#define MCT_MAP_ELEMENTS (MCT_MAP_ROWS * MCT_LANES)
+
+/* sums[n] of the elements i … i + count - 1: channels c … of a position, or of any positions where
+ * channels are alike. */
+typedef void mct_element_sums(const void *job, int32_t i, int32_t c, int32_t count, int32_t *sums);
+
+/* Gradients computed element by element, of which each depends on what dx has in its place only. */
 typedef struct {
     const mct_gradients *to;
     int32_t positions;
-    const int8_t *a;
+    mct_element_sums *of;
+    const void *job;
 } mct_gradient_map_job;
 
-/* Positions in multiples of 8: their masks share no byte. */
-static inline void mct_gradient_map_part(const void *job_, int32_t part, int32_t parts) {
-    const mct_gradient_map_job *job = job_;
-    mct_gradients result = *job->to;
+static inline void mct_map_channels_part(const void *map_, int32_t part, int32_t parts) {
+    const mct_gradient_map_job *map = map_;
+    mct_gradients result = *map->to;
+    int32_t sums[MCT_MAP_ELEMENTS] = {0};
     const int32_t channels = result.channels;
-    const int32_t end = mct_part_begin(job->positions, part + 1, parts, 8);
-    int32_t sums[MCT_MAP_ROWS * MCT_LANES];
+    const int32_t end = mct_part_begin(map->positions, part + 1, parts, 8);
     for (int32_t c = 0; c < channels; c += MCT_LANES) {
         const int32_t lanes = mct_min(channels - c, MCT_LANES);
-        for (int32_t row = mct_part_begin(job->positions, part, parts, 8); row < end;
+        for (int32_t row = mct_part_begin(map->positions, part, parts, 8); row < end;
              row += MCT_MAP_ROWS) {
             const int32_t rows = mct_min(end - row, MCT_MAP_ROWS);
             for (int32_t r = 0; r < rows; r++) {
-                const int8_t *from = job->a + (row + r) * channels + c;
-                mct_v_store(sums + r * MCT_LANES, mct_v_load_s8(from, lanes));
+                map->of(map->job, (row + r) * channels + c, c, lanes, sums + r * MCT_LANES);
             }
             const mct_tile tile = {row, rows, c, lanes, MCT_LANES, sums};
             mct_take_gradients(&result, &tile);
@@ -190,12 +234,44 @@ static inline void mct_gradient_map_part(const void *job_, int32_t part, int32_t
     }
 }
 
-/* Gradients converted element by element: dx = what the writer makes of a, which may be dx. */
-static inline void mct_gradient_map(const mct_gradients *to, int32_t positions, const int8_t *a) {
-    const mct_gradient_map_job job = {to, positions, a};
-    const int64_t elements = (int64_t)positions * to->channels;
-    mct_threads_run(mct_gradient_map_part, &job,
-                    mct_threads_for(elements * MCT_PRODUCTS_OF_AN_ELEMENT));
+static inline void mct_map_alike_part(const void *map_, int32_t part, int32_t parts) {
+    const mct_gradient_map_job *map = map_;
+    int32_t sums[MCT_MAP_ELEMENTS] = {0};
+    const int32_t elements = map->positions * map->to->channels;
+    const int32_t end = mct_part_begin(elements, part + 1, parts, 64);
+    for (int32_t i = mct_part_begin(elements, part, parts, 64); i < end; i += MCT_MAP_ELEMENTS) {
+        const int32_t count = mct_min(end - i, MCT_MAP_ELEMENTS);
+        map->of(map->job, i, 0, count, sums);
+        mct_take_run(map->to, 0, i, count, sums);
+    }
+}
+
+static inline void mct_map_run(mct_part *run, const mct_gradient_map_job *map) {
+    const int64_t elements = (int64_t)map->positions * map->to->channels;
+    mct_threads_run(run, map, mct_threads_for(elements * MCT_PRODUCTS_OF_AN_ELEMENT));
+}
+
+static inline void mct_gradient_map_channels(const mct_gradients *to, int32_t positions,
+                                             mct_element_sums *of, const void *job) {
+    const mct_gradient_map_job map = {to, positions, of, job};
+    mct_map_run(mct_map_channels_part, &map);
+}
+
+/* The same for sums that do not depend on the channel. */
+static inline void mct_gradient_map(const mct_gradients *to, int32_t positions,
+                                    mct_element_sums *of, const void *job) {
+    const mct_gradient_map_job map = {to, positions, of, job};
+    mct_map_run(mct_channels_differ(to->writer) ? mct_map_channels_part : mct_map_alike_part, &map);
+}
+
+/* A mct_element_sums of int8. */
+static inline void mct_widened(const void *job, int32_t i, int32_t c, int32_t count,
+                               int32_t *sums) {
+    const int8_t *a = (const int8_t *)job + i;
+    (void)c;
+    for (int32_t n = 0; n < count; n++) {
+        sums[n] = a[n];
+    }
 }
 
 #endif

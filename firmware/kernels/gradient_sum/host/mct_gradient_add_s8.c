@@ -10,6 +10,6 @@ void mct_gradient_add_s8(const mct_gradient_add_s8_params *p, const mct_step *st
         mct_gradient_begin(&p->a, step, a_exponent, MCT_DROPPED_BITS, mask, exponent);
     mct_gradient_add(&writer, &p->b, b, b_exponent);
     const mct_gradients result = {&writer, p->channels_out, g};
-    mct_gradient_map(&result, p->positions, a);
+    mct_gradient_map(&result, p->positions, mct_widened, a);
     mct_gradient_end(&writer, MCT_GRAD_BITS);
 }

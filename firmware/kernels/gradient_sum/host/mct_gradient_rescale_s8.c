@@ -8,6 +8,6 @@ void mct_gradient_rescale_s8(const mct_gradient_rescale_s8_params *p, const mct_
     mct_gradient_writer writer =
         mct_gradient_begin(&p->a, step, a_exponent, MCT_DROPPED_BITS, mask, exponent);
     const mct_gradients result = {&writer, p->channels_out, g};
-    mct_gradient_map(&result, p->positions, a);
+    mct_gradient_map(&result, p->positions, mct_widened, a);
     mct_gradient_end(&writer, MCT_GRAD_BITS);
 }

@@ -35,15 +35,14 @@ void mct_softmax_grad_input_s8(const mct_softmax_grad_input_s8_params *p, const 
     (void)scratch;
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
-    mct_gradients result = {&writer, p->classes, dx};
+    const mct_gradients result = {&writer, p->classes, dx};
     mct_softmax_exps exps;
     mct_exps_begin(&exps, p->mult_q31, p->left_shift, p->diff_min);
     for (int32_t row = 0; row < p->rows; row++) {
         const int32_t first = row * p->classes;
-        const mct_tile tile = {row, 1, 0, p->classes, p->classes, exps.row};
         mct_exps_row(&exps, x + first, p->classes);
         mct_softmax_sums(&exps, dy + first, p->classes);
-        mct_take_gradients(&result, &tile);
+        mct_take_run(&result, row, 0, p->classes, exps.row);
     }
     mct_gradient_end(&writer, MCT_GRAD_BITS);
 }
