@@ -1,9 +1,6 @@
 /* Body of mct_layer_norm_grad_input_<type>. */
 #include "mct_layer_norm_row.h"
 
-#define MCT_MEAN_BITS 14
-#define MCT_BACK_ROOT_BITS 15
-
 void MCT_NAME(mct_layer_norm_grad_input)(const MCT_PARAMS(mct_layer_norm_grad_input) *p,
                                          const mct_step *step, const MCT_GRAD *dy,
                                          const mct_exponent *dy_exponent, const int8_t *x,

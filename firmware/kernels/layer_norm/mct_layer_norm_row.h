@@ -9,6 +9,8 @@ extern "C" {
 #endif
 
 #define MCT_NORMALIZED_BITS 22
+#define MCT_MEAN_BITS 14 /* these two in the gradient */
+#define MCT_BACK_ROOT_BITS 15
 
 typedef struct {
     int32_t channels, sum;

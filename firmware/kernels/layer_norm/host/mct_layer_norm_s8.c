@@ -1,0 +1,34 @@
+#include "mct_layer_norm.h"
+#include "mct_layer_norm_lanes.h"
+#include "mct_requantize_tile.h"
+
+#define MCT_HALF_STEP (INT64_C(1) << (MCT_NORMALIZED_BITS + 15))
+
+/* `lanes` numbers of a row, from x and channel c on. */
+static inline mct_v32 mct_norm_lanes(const mct_layer_norm_s8_params *p,
+                                     const mct_layer_norm_row *row, const int8_t *x, int32_t c,
+                                     int32_t lanes) {
+    const mct_v32 normalized = mct_v_normalized(row, mct_v_load_s8(x + c, lanes));
+    const mct_v32 gamma = mct_v_load_part(p->gamma + c, lanes);
+    const mct_v32 beta = mct_v_load_part(p->beta + c, lanes);
+    const mct_v_wide scaled = mct_v_products(normalized, gamma);
+    const mct_v_wide shift = mct_v_products(beta, mct_v_all(1 << MCT_NORMALIZED_BITS));
+    const mct_v_wide sum = {scaled.even + shift.even + MCT_HALF_STEP,
+                            scaled.odd + shift.odd + MCT_HALF_STEP};
+    return mct_v_narrow(mct_v_shifted(sum, MCT_NORMALIZED_BITS + 16)) + p->y_zero_point;
+}
+
+void mct_layer_norm_s8(const mct_layer_norm_s8_params *p, const int8_t *x, int8_t *y,
+                       uint8_t *mask) {
+    mct_mask_clear(mask, p->rows * p->channels);
+    for (int32_t r = 0; r < p->rows; r++) {
+        const int32_t first = r * p->channels;
+        const mct_layer_norm_row row =
+            mct_layer_norm_begin(x + first, p->channels, p->epsilon, p->epsilon_shift, 0);
+        for (int32_t c = 0; c < p->channels; c += MCT_LANES) {
+            const int32_t lanes = mct_min(p->channels - c, MCT_LANES);
+            const mct_v32 value = mct_norm_lanes(p, &row, x + first, c, lanes);
+            mct_v_clamp_store(value, p->low, p->high, first + c, lanes, y, mask);
+        }
+    }
+}
