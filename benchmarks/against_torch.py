@@ -1,0 +1,155 @@
+"""A training step in the generated C beside PyTorch's in float, and onnxruntime's int8 inference.
+
+    python benchmarks/export_networks.py nets --names resnet50        # in an environment with torch
+    mcutrain quantize nets/resnet50-new.onnx --calibration DATA -o nets/resnet50-new.int8.onnx
+    .venv/bin/python benchmarks/against_torch.py nets --names resnet50 --torch PYTHON
+
+One sample a step, 224x224. PyTorch trains the weights and biases of the same layers with SGD, batch
+norms as they are in inference, which are folded here. Turns are taken, and the fastest step of each
+counts, so that other programs disturb neither more. ms; how many times as fast in brackets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+TURNS = 3
+STEPS = 4
+SCHEMES = ("last:4", "full")
+NAMES = ["resnet50", "mobilenet_v3_large", "vit_tiny"]
+RATE = 1e-6
+
+
+def main() -> None:
+    """Print a table, or with --child the milliseconds of one program."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="with NAME-new.int8.onnx of each network")
+    parser.add_argument("--names", nargs="+", default=NAMES)
+    parser.add_argument("--torch", default=sys.executable, help="a Python that has torch, timm")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(CHILDREN[options.child](options.folder, *options.names)))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("network", "threads", "onnxruntime int8", "inference", *SCHEMES)
+    for name in options.names:
+        for threads in options.threads:
+            table.add_row(name, str(threads), *row(options, name, threads))
+    Console(width=120).print(table)
+
+
+def row(options: argparse.Namespace, name: str, threads: int) -> Sequence[str]:
+    """The cells of one network: ours, and PyTorch's time as a multiple."""
+    ours, theirs, peer = (
+        fastest(options, python, child, name, threads)
+        for python, child in (
+            (sys.executable, "ours"),
+            (options.torch, "torch"),
+            (sys.executable, "onnxruntime"),
+        )
+    )
+    cells = [f"{ours[k]:.1f} ({theirs[k] / ours[k]:.2f})" for k in ("inference", *SCHEMES)]
+    return (f"{peer['inference']:.1f}", *cells)
+
+
+def fastest(
+    options: argparse.Namespace, python: str, child: str, name: str, threads: int
+) -> dict[str, float]:
+    """The least milliseconds by what is done, of TURNS processes."""
+    number = str(threads)
+    environment = {**os.environ, **dict.fromkeys(("MCT_THREADS", "OMP_NUM_THREADS"), number)}
+    command = [python, __file__, str(options.folder), "--child", child, "--names", name]
+    found: dict[str, float] = {}
+    for _ in range(TURNS):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        for key, ms in json.loads(done.stdout.splitlines()[-1]).items():
+            found[key] = min(ms, found.get(key, ms))
+    return found
+
+
+def least(run: Callable[[], object]) -> float:
+    """Milliseconds of the fastest of some runs; the first only warms up."""
+    taken = []
+    for _ in range(1 + STEPS):
+        begin = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - begin)
+    return 1e3 * min(taken[1:])
+
+
+def ours(folder: Path, name: str) -> dict[str, float]:
+    """The generated C."""
+    from mcutrain import pipeline
+    from mcutrain.simulation.rates import LearningRate
+
+    graph = pipeline.load(folder / f"{name}-new.int8.onnx")
+    x = np.random.default_rng(0).integers(-128, 128, graph.tensors[graph.inputs[0]].type.shape)
+    x, rate = x.astype(np.int8), LearningRate.of(RATE)
+    found = {}
+    for scheme in SCHEMES:
+        simulator = pipeline.prepare(graph, scheme).simulator()
+        found[scheme] = least(lambda simulator=simulator: simulator.train(x, [1], [rate]))
+    simulator = pipeline.prepare(graph).simulator()
+    return {"inference": least(lambda: simulator.infer(x)), **found}
+
+
+def peer(folder: Path, name: str) -> dict[str, float]:
+    """onnxruntime's kernels on the same file."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
+    path = folder / f"{name}-new.int8.onnx"
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    (x,) = session.get_inputs()
+    feed = {x.name: np.random.default_rng(0).normal(size=x.shape).astype(np.float32)}
+    return {"inference": least(lambda: session.run(None, feed))}
+
+
+def torch_float(folder: Path, name: str) -> dict[str, float]:
+    """PyTorch's training of the same layers."""
+    import torch
+    from export_networks import NETWORKS
+
+    threads = int(os.environ["OMP_NUM_THREADS"])
+    torch.set_num_threads(threads)
+    network = NETWORKS[name]().eval()
+    x, label = torch.randn(1, 3, 224, 224), torch.tensor([1])
+    layers = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
+    found = {}
+    with torch.inference_mode():
+        found["inference"] = least(lambda: network(x))
+    for scheme in SCHEMES:
+        kept = layers if scheme == "full" else layers[-int(scheme.split(":")[1]) - 1 :]
+        network.requires_grad_(False)
+        for layer in kept:
+            layer.requires_grad_(True)
+        trained = [p for layer in kept for p in layer.parameters()]
+        sgd = torch.optim.SGD(trained, lr=RATE)
+
+        def step(sgd: torch.optim.SGD = sgd) -> None:
+            sgd.zero_grad()
+            torch.nn.functional.cross_entropy(network(x), label).backward()
+            sgd.step()
+
+        found[scheme] = least(step)
+    return found
+
+
+CHILDREN = {"ours": ours, "torch": torch_float, "onnxruntime": peer}
+
+if __name__ == "__main__":
+    main()
