@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 TURNS = 3
-STEPS = 4
+STEPS = 10
 SCHEMES = ("last:4", "full")
 NAMES = ["resnet50", "mobilenet_v3_large", "vit_tiny"]
 RATE = 1e-6
