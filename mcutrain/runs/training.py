@@ -66,6 +66,10 @@ CHECKPOINT_SECONDS = 20.0
 """How often a running simulation writes its checkpoint."""
 
 
+MOST_TIES = 0.03
+"""Share of answers that coarser outputs may make wrong; of more, what was learnt is the reason."""
+
+
 @dataclass(frozen=True, repr=False)
 class SimulationResult(Shown):
     """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
@@ -217,8 +221,9 @@ def saturation_warning(count: int) -> str:
 
 
 def coarseness_warning(result: SimulationResult) -> str:
-    """A sentence on a larger scale of the outputs, if fewer are right than before; else empty."""
-    if result.output_exponent < 1 or not result.accuracy < result.before:
+    """A sentence on a larger scale of the outputs, if a few less are right; else empty."""
+    lost = result.before - result.accuracy
+    if result.output_exponent < 1 or not 0 < lost < MOST_TIES:
         return ""
     return (
         f"the int8 outputs have {2**result.output_exponent} times the scale that they began with, "

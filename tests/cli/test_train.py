@@ -151,7 +151,7 @@ def test_a_board_learns_at_the_rate_that_the_simulation_finds(
 
 def test_a_folder_whose_c_is_gone_asks_for_a_rate(run: Run, folder: Path) -> None:
     (folder / "src" / "mct_model.c").unlink()
-    sentence = run("train", folder, "--data", IMAGES, "--samples", 11).sentence
+    sentence = run("train", folder, "--data", IMAGES, "--samples", 11, "--port", "x").sentence
     assert "cannot be compiled for this computer, to find a learning rate" in sentence
     assert "give one with --lr" in sentence
 

@@ -66,9 +66,13 @@ def test_fewer_right_answers_at_a_larger_scale_are_said_with_it() -> None:
     simulator = trained(step)[0]
     exponent = training._output_exponent(step, simulator.save())
     assert exponent == simulator.state["output.exponent"][0] > 0
-    worse = SimulationResult(0.6, 0.5, (), 80, 1.0, 0, 0, b"", output_exponent=exponent)
+    worse = SimulationResult(0.6, 0.59, (), 80, 1.0, 0, 0, b"", output_exponent=exponent)
     assert f"have {2**exponent} times the scale" in training.coarseness_warning(worse)
-    for other in (replace(worse, before=0.4), replace(worse, output_exponent=0)):
+    for other in (
+        replace(worse, before=0.4),
+        replace(worse, before=0.7),
+        replace(worse, output_exponent=0),
+    ):
         assert training.coarseness_warning(other) == ""
 
 
