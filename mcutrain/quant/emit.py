@@ -92,9 +92,8 @@ class Emitter:
 
     def constant(self, name: str, data: Array, quantization: Quantization) -> str:
         """An int8 tensor of known numbers."""
-        codes = np.rint(data / np.float32(quantization.scale)) + quantization.zero_point
-        stored = np.clip(codes, *multipliers.INT8).astype(np.int8)
-        return self._constant(name, _activation(data.shape, quantization), stored)
+        kind = _activation(data.shape, quantization)
+        return self._constant(name, kind, quantization.codes(data))
 
     def limits(self, node: FloatNode) -> tuple[int, int]:
         """The int8 limits of the node's activation."""

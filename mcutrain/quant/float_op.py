@@ -62,6 +62,11 @@ class Quantization(NamedTuple):
         codes = np.rint(np.clip(x, low, high) * np.float32(1 / self.scale))
         return np.asarray(codes * np.float32(self.scale), np.float32)
 
+    def codes(self, x: Array) -> Array:
+        """The int8 of real numbers, as a QuantizeLinear rounds them: to even, saturated."""
+        rounded = np.rint(x / np.float32(self.scale)) + self.zero_point
+        return np.clip(rounded, *INT8).astype(np.int8)
+
     def stored(self, value: float) -> int:
         """The int8 for a real number: TFLite's rule for the limits of activations."""
         with np.errstate(all="ignore"):

@@ -310,11 +310,10 @@ RULES: dict[str, Rule] = {
         _by_reference(_broadcast),
     ),
     **dict.fromkeys(
-        ("Abs", "Ceil", "Cos", "CumSum", "Floor", "Log", "Not", "Round", "Sign", "Sin"),
-        _by_reference(_as_many),
-    ),
-    **dict.fromkeys(
-        ("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
+        (
+            *("Abs", "Ceil", "Cos", "CumSum", "Floor", "Log", "Not", "Round", "Sign", "Sin"),
+            *("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
+        ),
         _by_reference(_as_many),
     ),
     "Add": _arithmetic(np.add, 2),

@@ -71,10 +71,9 @@ class Joined(Source):
 
     @staticmethod
     def _known(builder: Builder, part: Constant, image: Shape, wanted: Quantization) -> str:
-        """Its numbers as a QuantizeLinear would round them."""
+        """Its numbers in the wanted quantization."""
         real = part.real().astype(np.float32).reshape(image).transpose(CHANNELS_LAST)
-        codes = np.rint(real / np.float32(wanted.scale)) + wanted.zero_point
-        stored = np.clip(codes, *FULL).astype(np.int8)
+        stored = wanted.codes(real)
         return builder.constant(part.name, stored, (wanted.scale,), 0, wanted.zero_point)
 
 
