@@ -65,7 +65,7 @@ class Quantization(NamedTuple):
     def codes(self, x: Array) -> Array:
         """The int8 of real numbers, as a QuantizeLinear rounds them: to even, saturated."""
         rounded = np.rint(x / np.float32(self.scale)) + self.zero_point
-        return np.clip(rounded, *INT8).astype(np.int8)
+        return np.asarray(np.clip(rounded, *INT8), np.int8)
 
     def stored(self, value: float) -> int:
         """The int8 for a real number: TFLite's rule for the limits of activations."""

@@ -278,6 +278,17 @@ def deep_matrices(s: Source) -> Mapping[str, int]:
     return {"m": s.choice((3, 18, 40)), "n": s.choice((5, 33)), "k": s.integer(1_100, 2_300)}
 
 
+def matrices_that_share_bytes(s: Source) -> Sample:
+    """Of a mask's bits, 15 of each matrix, which alone is too small to be split among threads.
+
+    So many that threads are awake before it is over: the sanitizer sees no race otherwise.
+    """
+    sample = batch_matmul(s, lambda s: {"m": 3, "n": 5, "k": 4})
+    shapes = [(1, 128, *x.shape[-2:]) for x in sample.types]
+    op = replace(sample.op, saves_mask=True)
+    return Sample.of(op, *(tensor(s, shape) for shape in shapes))
+
+
 def more_channels(s: Source) -> int:
     """Also more than bodies take at once."""
     return s.choice((*CHANNELS, 255, 256, 257, 300, 700))
@@ -367,7 +378,7 @@ def samples() -> tuple[Sample, ...]:
     """Wide ones, and small ones of all operators, as far as a host body computes them."""
     kept: dict[tuple[int, str], list[Sample]] = {}
     small = [case.draw for case in CASES if case.name != "reshape"]
-    for way, draw in enumerate((*WIDE, *small)):
+    for way, draw in enumerate((*WIDE, *small, matrices_that_share_bytes)):
         for sample in map(draw, map(SeededSource, range(SEEDS))):
             if has_host_body(sample):
                 kept.setdefault((way, kernel_call(sample).function), []).append(sample)

@@ -158,3 +158,7 @@ void mct_product_run(const mct_product *p) {
     const int64_t products = (int64_t)p->rows * p->columns * p->depth;
     mct_threads_run(mct_product_part, p, mct_threads_for(products));
 }
+
+void mct_product_run_alone(const mct_product *p) {
+    mct_product_part(p, 0, 1);
+}

@@ -35,6 +35,9 @@ typedef struct {
 /* Needs 230 KB of stack. A factor that is filled and a result are of one thread alone. */
 void mct_product_run(const mct_product *product);
 
+/* The same by this thread alone, which may be one of several. */
+void mct_product_run_alone(const mct_product *product);
+
 /* For fill_b: pairs of two rows of int8, less zero_point; NULL stands for a row of zeros. */
 static inline void mct_fill_pairs(const int8_t *first, const int8_t *second, int32_t columns,
                                   int32_t zero_point, int16_t *b) {
@@ -44,6 +47,25 @@ static inline void mct_fill_pairs(const int8_t *first, const int8_t *second, int
         const mct_v32 one = first != NULL ? mct_v_load_s8(first + c, lanes) - zero_point : zero;
         const mct_v32 two = second != NULL ? mct_v_load_s8(second + c, lanes) - zero_point : zero;
         mct_v_store(b + 2 * c, mct_v_pair(one, two));
+    }
+}
+
+/* For fill_b: the pairs of four numbers of int8, less zero_point, that lie beside each other; columns
+ * are `step` apart. */
+static inline void mct_fill_four(const int8_t *at, int32_t step, int32_t columns,
+                                 int32_t zero_point, int16_t *b) {
+    int32_t words[MCT_TILE_COLUMNS] = {0};
+    for (int32_t c = 0; c < columns; c++) {
+        memcpy(&words[c], at + c * step, sizeof words[c]);
+    }
+    for (int32_t c = 0; c < columns; c += MCT_LANES) {
+        const mct_v32 v = mct_v_load(words + c);
+        const mct_vu32 u = (mct_vu32)v;
+        const mct_v32 first = ((mct_v32)(u << 24) >> 24) - zero_point;
+        const mct_v32 second = ((mct_v32)(u << 16) >> 24) - zero_point;
+        const mct_v32 third = ((mct_v32)(u << 8) >> 24) - zero_point;
+        mct_v_store(b + 2 * c, mct_v_pair(first, second));
+        mct_v_store(b + 2 * (MCT_TILE_COLUMNS + c), mct_v_pair(third, (v >> 24) - zero_point));
     }
 }
 

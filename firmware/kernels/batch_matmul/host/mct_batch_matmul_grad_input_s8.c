@@ -16,11 +16,16 @@ void mct_batch_matmul_grad_input_s8(const mct_batch_matmul_grad_input_s8_params 
     const int32_t other_step = dy_has_rows ? p->other_column : p->other_row;
     const mct_factor of_dy = {dy, dy_step, p->dy_depth, p->dy_matrix, 0};
     const mct_factor of_other = {other, other_step, p->other_depth, p->other_matrix, p->zero_point};
-    const mct_matrix_job job = {
-        dy_has_rows ? of_dy : of_other,
-        dy_has_rows ? of_other : of_dy,
-    };
     mct_gradients result = {&writer, p->columns, dx};
-    mct_matrices_run(job, p->matrices, p->rows, p->columns, p->depth, mct_take_gradients, &result);
+    mct_matrices matrices = {
+        .factors = {dy_has_rows ? of_dy : of_other, dy_has_rows ? of_other : of_dy},
+        .matrices = p->matrices,
+        .rows = p->rows,
+        .columns = p->columns,
+        .depth = p->depth,
+        .take = mct_take_gradients,
+        .result = &result,
+    };
+    mct_matrices_run(&matrices);
     mct_gradient_end(&writer, MCT_GRAD_BITS);
 }

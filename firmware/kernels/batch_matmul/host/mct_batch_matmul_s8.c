@@ -12,12 +12,18 @@ void mct_batch_matmul_s8(const mct_batch_matmul_s8_params *p, const int8_t *a, c
         .low = p->low,
         .high = p->high,
     };
-    const mct_matrix_job job = {
-        {a, p->a_row, p->a_depth, p->rows * p->depth, p->a_zero_point},
-        {b, p->b_column, p->b_depth, p->depth * p->columns, p->b_zero_point},
-    };
     mct_requantized result = {&requantize, NULL, p->columns, y, mask};
     mct_mask_clear(mask, p->matrices * p->rows * p->columns);
-    mct_matrices_run(job, p->matrices, p->rows, p->columns, p->depth, mct_take_requantized,
-                     &result);
+    mct_matrices matrices = {
+        .factors = {{a, p->a_row, p->a_depth, p->rows * p->depth, p->a_zero_point},
+                    {b, p->b_column, p->b_depth, p->depth * p->columns, p->b_zero_point}},
+        .matrices = p->matrices,
+        .rows = p->rows,
+        .columns = p->columns,
+        .depth = p->depth,
+        .take = mct_take_requantized,
+        .result = &result,
+        .writes_bits = mask != NULL,
+    };
+    mct_matrices_run(&matrices);
 }

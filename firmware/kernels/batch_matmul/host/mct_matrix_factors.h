@@ -5,6 +5,7 @@
 
 #include "mct_fixedpoint.h"
 #include "mct_product.h"
+#include "mct_threads.h"
 
 /* A factor from its number (0, 0) on: how far the next row or column, the next number along the depth
  * and the next matrix are, and what to subtract from each number. */
@@ -70,29 +71,11 @@ static void mct_matrix_fill_a(const void *job, int32_t row, int32_t rows, int32_
     mct_matrix_fill_rest(f, at, turned_rows, rows, 0, depth, stride, a);
 }
 
-/* The pairs of four numbers of all columns, which lie beside each other along the depth. */
-static inline void mct_matrix_fill_four(const mct_factor *f, const int8_t *at, int32_t columns,
-                                        int16_t *b) {
-    int32_t words[MCT_TILE_COLUMNS] = {0};
-    for (int32_t c = 0; c < columns; c++) {
-        memcpy(&words[c], at + c * f->step, sizeof words[c]);
-    }
-    for (int32_t c = 0; c < columns; c += MCT_LANES) {
-        const mct_v32 v = mct_v_load(words + c);
-        const mct_vu32 u = (mct_vu32)v;
-        const mct_v32 first = ((mct_v32)(u << 24) >> 24) - f->zero_point;
-        const mct_v32 second = ((mct_v32)(u << 16) >> 24) - f->zero_point;
-        const mct_v32 third = ((mct_v32)(u << 8) >> 24) - f->zero_point;
-        mct_v_store(b + 2 * c, mct_v_pair(first, second));
-        mct_v_store(b + 2 * (MCT_TILE_COLUMNS + c), mct_v_pair(third, (v >> 24) - f->zero_point));
-    }
-}
-
 static inline void mct_matrix_fill_along(const mct_factor *f, const int8_t *at, int32_t depth,
                                          int32_t columns, int16_t *b) {
     const int32_t fours = f->depth == 1 ? depth / 4 * 4 : 0;
     for (int32_t d = 0; d < fours; d += 4) {
-        mct_matrix_fill_four(f, at + d, columns, b + d * MCT_TILE_COLUMNS);
+        mct_fill_four(at + d, f->step, columns, f->zero_point, b + d * MCT_TILE_COLUMNS);
     }
     for (int32_t d = fours; d < depth; d++) {
         for (int32_t c = 0; c < columns; c++) {
@@ -131,27 +114,51 @@ static void mct_matrix_take(void *result, const mct_tile *tile) {
     to->take(to->result, &moved);
 }
 
-/* take: of sums[matrices][rows][columns], which are one matrix' rows after another's. */
-static inline void mct_matrices_run(mct_matrix_job job, int32_t matrices, int32_t rows,
-                                    int32_t columns, int32_t depth, mct_take *take, void *result) {
-    mct_matrix_rows to = {take, result, 0};
+/* Products of matrices whose results are one matrix' rows after another's. */
+typedef struct {
+    mct_matrix_job factors; /* of the first */
+    int32_t matrices, rows, columns, depth;
+    mct_take *take; /* of sums[matrices][rows][columns] */
+    void *result;
+    int32_t writes_bits; /* 1: `take` sets bits of a mask */
+    void (*run)(const mct_product *product);
+} mct_matrices;
+
+static inline void mct_matrices_part(const void *all, int32_t part, int32_t parts) {
+    const mct_matrices *m = all;
+    mct_matrix_job job = m->factors;
+    mct_matrix_rows to = {m->take, m->result, 0};
     mct_product product = {
-        .rows = rows,
-        .columns = columns,
-        .depth = depth,
+        .rows = m->rows,
+        .columns = m->columns,
+        .depth = m->depth,
         .job = &job,
         .fill_a = mct_matrix_fill_a,
         .fill_b = mct_matrix_fill_b,
         .take = mct_matrix_take,
         .result = &to,
     };
-    for (int32_t matrix = 0; matrix < matrices; matrix++) {
-        mct_product_run(&product);
-        job.left.at += job.left.matrix;
-        job.right.at += job.right.matrix;
-        to.first += rows;
-        product.first += rows * columns;
+    const int32_t end = mct_part_begin(m->matrices, part + 1, parts, 1);
+    for (int32_t n = mct_part_begin(m->matrices, part, parts, 1); n < end; n++) {
+        job.left.at = m->factors.left.at + n * job.left.matrix;
+        job.right.at = m->factors.right.at + n * job.right.matrix;
+        to.first = n * m->rows;
+        product.first = n * m->rows * m->columns;
+        m->run(&product);
     }
+}
+
+/* Matrices are shared by threads where each is too small to be, and their results no byte. */
+static inline void mct_matrices_run(mct_matrices *m) {
+    const int32_t numbers = m->rows * m->columns;
+    const int64_t products = (int64_t)numbers * m->depth;
+    const int may_be_shared = numbers % 8 == 0 || !m->writes_bits;
+    int32_t parts = 1;
+    if (may_be_shared && mct_threads_for(products) == 1) {
+        parts = mct_min(mct_threads_for(products * m->matrices), m->matrices);
+    }
+    m->run = parts > 1 ? mct_product_run_alone : mct_product_run;
+    mct_threads_run(mct_matrices_part, m, parts);
 }
 
 #endif

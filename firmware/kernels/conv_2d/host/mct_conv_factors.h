@@ -94,22 +94,6 @@ static void mct_conv_fill_a(const void *job_, int32_t row, int32_t rows, int32_t
     }
 }
 
-/* The pairs of w[0], w[1] and of w[2], w[3] in all columns, which are w_row apart. */
-static inline void mct_conv_fill_four(const int8_t *w, int32_t w_row, int32_t columns, int16_t *b) {
-    int32_t words[MCT_TILE_COLUMNS] = {0};
-    for (int32_t c = 0; c < columns; c++) {
-        memcpy(&words[c], w + c * w_row, sizeof words[c]);
-    }
-    for (int32_t c = 0; c < columns; c += MCT_LANES) {
-        const mct_v32 v = mct_v_load(words + c);
-        const mct_vu32 u = (mct_vu32)v;
-        const mct_v32 low = mct_v_pair((mct_v32)(u << 24) >> 24, (mct_v32)(u << 16) >> 24);
-        const mct_v32 high = mct_v_pair((mct_v32)(u << 8) >> 24, v >> 24);
-        mct_v_store(b + 2 * c, low);
-        mct_v_store(b + 2 * (MCT_TILE_COLUMNS + c), high);
-    }
-}
-
 static void mct_conv_fill_b(const void *job_, int32_t k, int32_t depth, int32_t column,
                             int32_t columns, int16_t *b) {
     const mct_conv_job *job = job_;
@@ -117,7 +101,7 @@ static void mct_conv_fill_b(const void *job_, int32_t k, int32_t depth, int32_t 
     const int8_t *w = job->w + column * w_row + k;
     const int32_t fours = depth / 4 * 4;
     for (int32_t d = 0; d < fours; d += 4) {
-        mct_conv_fill_four(w + d, w_row, columns, b + d * MCT_TILE_COLUMNS);
+        mct_fill_four(w + d, w_row, columns, 0, b + d * MCT_TILE_COLUMNS);
     }
     for (int32_t d = fours; d < depth; d++) {
         for (int32_t c = 0; c < columns; c++) {
