@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,31 +53,29 @@ def main() -> None:
 
 def row(options: argparse.Namespace, name: str, threads: int) -> Sequence[str]:
     """The cells of one network: ours, and PyTorch's time as a multiple."""
-    ours, theirs, peer = (
-        fastest(options, python, child, name, threads)
-        for python, child in (
-            (sys.executable, "ours"),
-            (options.torch, "torch"),
-            (sys.executable, "onnxruntime"),
-        )
-    )
+    pythons = {"ours": sys.executable, "torch": options.torch, "onnxruntime": sys.executable}
+    found: dict[str, dict[str, float]] = {child: {} for child in pythons}
+    for _ in range(TURNS):
+        for child, python in pythons.items():
+            least_of(found[child], measured(options.folder, python, child, name, threads))
+    ours, theirs, peer = found.values()
     cells = [f"{ours[k]:.1f} ({theirs[k] / ours[k]:.2f})" for k in ("inference", *SCHEMES)]
     return (f"{peer['inference']:.1f}", *cells)
 
 
-def fastest(
-    options: argparse.Namespace, python: str, child: str, name: str, threads: int
-) -> dict[str, float]:
-    """The least milliseconds by what is done, of TURNS processes."""
+def measured(folder: Path, python: str, child: str, name: str, threads: int) -> dict[str, float]:
+    """What a process of its own prints: milliseconds by what is done."""
     number = str(threads)
     environment = {**os.environ, **dict.fromkeys(("MCT_THREADS", "OMP_NUM_THREADS"), number)}
-    command = [python, __file__, str(options.folder), "--child", child, "--names", name]
-    found: dict[str, float] = {}
-    for _ in range(TURNS):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        for key, ms in json.loads(done.stdout.splitlines()[-1]).items():
-            found[key] = min(ms, found.get(key, ms))
+    command = [python, __file__, str(folder), "--child", child, "--names", name]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def least_of(found: dict[str, float], more: Mapping[str, float]) -> None:
+    """Keep the smaller numbers."""
+    found |= {key: min(ms, found.get(key, ms)) for key, ms in more.items()}
 
 
 def least(run: Callable[[], object]) -> float:
