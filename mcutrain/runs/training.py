@@ -627,11 +627,6 @@ def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
 
 
-def _output_exponent(step: TrainingStep, saved: bytes) -> int:
-    name = step.plan.training.output_exponent
-    return 0 if name is None else int(trained_parameters(step, saved)[name][0])
-
-
 def _skipped(step: TrainingStep, saved: bytes, begin: bytes) -> int | None:
     offset = step.plan.gate_offset
     if offset is None:
@@ -640,6 +635,8 @@ def _skipped(step: TrainingStep, saved: bytes, begin: bytes) -> int | None:
 
 
 def _result(step: TrainingStep, run: Run) -> SimulationResult:
+    from mcutrain.trained import output_exponent
+
     state = run.state
     accuracy = state.epochs[-1].test_accuracy if state.epochs else state.before
     assert state.before is not None
@@ -663,6 +660,6 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
         latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
         skipped=_skipped(step, state.saved, run.begin),
-        output_exponent=_output_exponent(step, state.saved),
+        output_exponent=output_exponent(step, state.saved),
         decisions=state.decisions,
     )

@@ -1,7 +1,7 @@
 """Trained models out: graphs as .tflite and .onnx files, and originals with trained parameters."""
 
 from mcutrain.trained.compare import Changes, TensorChange, compare_models
-from mcutrain.trained.graph import step_of, trained_graph
+from mcutrain.trained.graph import output_exponent, step_of, trained_graph
 from mcutrain.trained.models import Export, export
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "TensorChange",
     "compare_models",
     "export",
+    "output_exponent",
     "step_of",
     "trained_graph",
 ]

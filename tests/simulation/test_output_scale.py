@@ -17,7 +17,7 @@ from mcutrain.runs import training
 from mcutrain.runs.training import SimulationResult
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
-from mcutrain.trained import trained_graph
+from mcutrain.trained import output_exponent, trained_graph
 from tests.simulation.networks import Network, rates, residual_network, samples
 
 CLASSES = 40
@@ -64,7 +64,7 @@ def test_no_int8_output_is_above_that_of_the_largest_sum_and_none_clips(kind: st
 def test_fewer_right_answers_at_a_larger_scale_are_said_with_it() -> None:
     step = prepare(own_head(), "head")
     simulator = trained(step)[0]
-    exponent = training._output_exponent(step, simulator.save())
+    exponent = output_exponent(step, simulator.save())
     assert exponent == simulator.state["output.exponent"][0] > 0
     worse = SimulationResult(0.6, 0.59, (), 80, 1.0, 0, 0, b"", output_exponent=exponent)
     assert f"have {2**exponent} times the scale" in training.coarseness_warning(worse)
