@@ -24,6 +24,7 @@ from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
 from tests.boards.projects import (
     CHIPS,
@@ -55,6 +56,16 @@ def trained(device: Device, x: np.ndarray, y: np.ndarray) -> bytes:
         device.send_sample(sample.tobytes())
         device.train(int(label), position, Rate(RATE.mult_q31, RATE.shift))
     return device.read_state()
+
+
+def simulated(
+    step: TrainingStep, count: int, classes: int
+) -> tuple[np.ndarray, np.ndarray, CompiledSimulator]:
+    """Random samples, and the simulation that has learnt them."""
+    x, y = samples(step.graph, count, classes)
+    simulator = step.simulator(SEED)
+    simulator.train(x, y, [RATE] * len(y))
+    return x, y, simulator
 
 
 def on_unicorn(folder: Path) -> Device:
@@ -115,6 +126,15 @@ def test_the_hosts_program_ends_with_the_simulations_bits(projects_root):
         assert trained(device, *demo_lessons()) == simulated_state(STEPS)
 
 
+@pytest.mark.parametrize("threads", ["0", "-1", "65", "4x", ""])
+def test_threads_that_are_no_number_of_them_are_a_sentence(projects_root, threads):
+    program = built(projects_root, "native") / "build" / "firmware"
+    command = [program, "--threads", threads]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("[--state FILE] [--threads 1..64]\n")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("optimize", LEVELS)
@@ -141,9 +161,7 @@ def test_compilers_and_optimisation_do_not_change_the_bits(
 @pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
 def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, board):
     step = prepare(modern_network(), "full")
-    x, y = samples(step.graph, 24, 4)
-    simulator = step.simulator(SEED)
-    simulator.train(x, y, [RATE] * len(y))
+    x, y, simulator = simulated(step, 24, 4)
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
 
@@ -167,9 +185,7 @@ def test_networks_of_all_operators_end_with_the_simulations_bits(
     projects_root, board, network, scheme
 ):
     step = prepare(network(0), scheme)
-    x, y = samples(step.graph, 24, 3)
-    simulator = step.simulator(SEED)
-    simulator.train(x, y, [RATE] * len(y))
+    x, y, simulator = simulated(step, 24, 3)
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
 
@@ -180,9 +196,7 @@ def test_any_number_of_threads_on_the_pi_ends_with_the_simulations_bits(projects
     if shutil.which("qemu-aarch64") is None:
         pytest.skip("no qemu-aarch64: apt install qemu-user")
     step = prepare(threaded_network(), "full")
-    x, y = samples(step.graph, 10, 4)
-    simulator = step.simulator(SEED)
-    simulator.train(x, y, [RATE] * len(y))
+    x, y, simulator = simulated(step, 10, 4)
     folder = built(projects_root, "raspberry-pi", step=step)
     with as_program(folder, ("qemu-aarch64",), threads) as device:
         assert trained(device, x, y) == simulator.save()
@@ -203,9 +217,7 @@ def test_a_transformer_on_the_pi_ends_with_the_simulations_bits(projects_root):
     if shutil.which("qemu-aarch64") is None:
         pytest.skip("no qemu-aarch64: apt install qemu-user")
     step = prepare(transformer_network(), "full")
-    x, y = samples(step.graph, 10, 4)
-    simulator = step.simulator(SEED)
-    simulator.train(x, y, [RATE] * len(y))
+    x, y, simulator = simulated(step, 10, 4)
     with qemu_user(built(projects_root, "raspberry-pi", step=step)) as device:
         assert trained(device, x, y) == simulator.save()
 
@@ -215,9 +227,7 @@ def test_differences_of_biases_end_with_the_simulations_bits(projects_root):
     """Saved on the board, too, and taken up again."""
     scheme = UpdateScheme("differences", None, {}, None, bias_bits=16)
     step = prepare(modern_network(), scheme)
-    x, y = samples(step.graph, 24, 4)
-    simulator = step.simulator(SEED)
-    simulator.train(x, y, [RATE] * len(y))
+    x, y, simulator = simulated(step, 24, 4)
     device = on_unicorn(built(projects_root, "nucleo-f446re", step=step))
     assert trained(device, x, y) == simulator.save()
     device.save()
@@ -233,9 +243,7 @@ def test_a_gate_skips_the_same_samples_on_a_board(projects_root, board):
     """Saved on the board, too, and taken up again."""
     scheme = UpdateScheme("gated", None, {}, 2)
     step = prepare(modern_network(), scheme, gate=1)
-    x, y = samples(step.graph, 30, 4)
-    simulator = step.simulator(SEED)
-    simulator.train(x, y, [RATE] * len(y))
+    x, y, simulator = simulated(step, 30, 4)
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
     assert 5 < simulator.gate[1] < 25

@@ -332,6 +332,12 @@ void mct_board_start(void) {
     fflush(stdout);
 }
 
+static bool mct_linux_is_count(const char *text) {
+    char *end;
+    const long number = strtol(text, &end, 10);
+    return number >= 1 && number <= 64 && *end == '\0'; /* MCT_MOST_THREADS */
+}
+
 int main(int count, char **arguments) {
     linux_board.arguments = arguments;
     for (int i = 1; i < count; i += 2) {
@@ -340,12 +346,13 @@ int main(int count, char **arguments) {
         } else if (i + 1 < count && strcmp(arguments[i], "--state") == 0) {
             linux_board.state = arguments[i + 1];
         } else if (i + 1 < count && strcmp(arguments[i], "--threads") == 0 &&
-                   atoi(arguments[i + 1]) > 0) {
+                   mct_linux_is_count(arguments[i + 1])) {
             setenv("MCT_THREADS", arguments[i + 1], 1); /* read by mct_threads.c */
         } else {
-            fprintf(stderr,
-                    "usage: %s [--port pty|tcp:PORT|DEVICE[:BAUD]] [--state FILE] [--threads N]\n",
-                    arguments[0]);
+            fprintf(
+                stderr,
+                "usage: %s [--port pty|tcp:PORT|DEVICE[:BAUD]] [--state FILE] [--threads 1..64]\n",
+                arguments[0]);
             return MCT_EXIT_USAGE;
         }
     }
