@@ -42,7 +42,8 @@ def verify(
 ) -> None:
     """Compare the forward pass, as numpy and as C, with TFLite's reference kernels or onnxruntime.
 
-    For a .tflite file every output must be equal: exit code 1 if one differs. onnxruntime
+    For a .tflite file every output must be equal: exit code 1 if one differs. A file of uint8 is
+    compared in its int8 form, and how far that is from the file is shown. onnxruntime
     computes in floating point; its two optimisation levels differ from each other, and are shown.
 
     Example: `mcutrain verify model.tflite`
@@ -92,11 +93,13 @@ def _print(verdict: Verdict) -> None:
             c.largest,
             percent(c.same_class),
         ]
-        for c in verdict.comparisons
+        for c in (*verdict.comparisons, *([verdict.original] if verdict.original else []))
     ]
     show_table(columns, rows, left=2)
     for what in verdict.unchecked:
         show(f"not checked: {what}")
+    if verdict.note:
+        show(f"{verdict.note}; the kernels of uint8 round otherwise, too.")
     if verdict.exact:
         verdict_text = "every output is equal" if verdict.is_right else "OUTPUTS DIFFER"
         show(f"{verdict_text}: {verdict.runtime}")

@@ -15,7 +15,7 @@ from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.formats.tflite.file import BINDING_ERRORS, is_tflite
 from mcutrain.formats.tflite.patch import patched as patch_tflite
-from mcutrain.formats.tflite.read import load_tflite
+from mcutrain.formats.tflite.read import load_tflite, rounding_of_uint8
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
@@ -109,6 +109,8 @@ def patch(source: Path, original: Graph, trained: Graph, path: Path) -> str:
     written then.
     """
     load_content, patched = _patcher(source)
+    if load_content is load_tflite and (told := rounding_of_uint8(source)):
+        return told
     try:
         content = patched(source, original, trained)
     except BINDING_ERRORS as error:

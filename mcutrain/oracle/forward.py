@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.formats import load
+from mcutrain.formats.tflite.read import rounding_of_uint8
+from mcutrain.formats.tflite.write import tflite_content
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.verify import verify
@@ -66,12 +68,18 @@ class Agreement:
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Shown):
-    """exact: every comparison must be without difference. unchecked: what was not compared, why."""
+    """exact: every comparison must be without difference. unchecked: what was not compared, why.
+
+    original: of a file of uint8, how its int8 form, which `comparisons` are about, computes as it;
+    note: why they differ.
+    """
 
     runtime: str
     exact: bool
     comparisons: tuple[Agreement, ...]
     unchecked: tuple[str, ...] = ()
+    original: Agreement | None = None
+    note: str = ""
 
     @property
     def is_right(self) -> bool:
@@ -95,6 +103,8 @@ class Verdict(Shown):
             "is_right": self.is_right,
             "comparisons": self.records(),
             "unchecked": list(self.unchecked),
+            "original": None if self.original is None else asdict(self.original),
+            "note": self.note or None,
         }
 
 
@@ -155,12 +165,17 @@ def _compare_tflite(
     path: Path, graph: Graph, x: Array, reference_samples: int, report: Report
 ) -> Verdict:
     found = interpreter()
-    graph = as_installed(graph)
     runtime = f"{found.package.replace('_', '-')}, BUILTIN_REF"
     expected = tflite_outputs(path, x, graph, lambda n: report(runtime, n, len(x)))
-    ours, unchecked = _ours(graph, x, reference_samples, report)
+    original, note = None, rounding_of_uint8(path)
+    if note:
+        uint8, runtime = runtime, f"{runtime}, as int8"
+        stored, content = expected, tflite_content(graph)
+        expected = tflite_outputs(content, x, graph, lambda n: report(runtime, n, len(x)))
+        original = Agreement.between(runtime, expected, f"{uint8}, the file", stored)
+    ours, unchecked = _ours(as_installed(graph), x, reference_samples, report)
     comparisons = [Agreement.between(name, y, runtime, expected) for name, y in ours.items()]
-    return Verdict(runtime, True, tuple(comparisons), unchecked)
+    return Verdict(runtime, True, tuple(comparisons), unchecked, original, note)
 
 
 def _compare_onnx(

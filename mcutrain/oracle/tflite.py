@@ -74,17 +74,22 @@ def run_reference(
 
 
 def tflite_outputs(
-    path: str | Path, samples: Array, graph: Graph, report: Callable[[int], None] = lambda _: None
+    path: bytes | str | Path,
+    samples: Array,
+    graph: Graph,
+    report: Callable[[int], None] = lambda _: None,
 ) -> Array:
     """The first output for each sample: int8 [n, …], whatever types the file's edges have.
 
-    samples: int8 [n, …] for the first input of `graph`, loaded from `path`. report: samples done.
+    samples: int8 [n, …] for the first input of `graph`, loaded from the file. path: of it, or its
+    content. report: samples done.
     """
     loaded = _load(path)
     x, y = graph.tensors[graph.inputs[0]].type, graph.tensors[graph.outputs[0]].type
     details = loaded.get_input_details()
     if len(details) != 1:
-        raise McutrainError(f"{path} has {len(details)} inputs; models with one can be verified")
+        where = "the model" if isinstance(path, bytes) else path
+        raise McutrainError(f"{where} has {len(details)} inputs; models with one can be verified")
     results = []
     for done, sample in enumerate(samples, 1):
         fed = _encode(sample.reshape(details[0]["shape"]), x, details[0]["dtype"])

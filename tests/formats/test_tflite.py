@@ -337,7 +337,7 @@ REFUSALS = {
         ModelError,
         r"cannot become \(1, 5\)",
     ),
-    "uint8 arithmetic": (
+    "int16 arithmetic": (
         one("RELU", ((1, 4), {"dtype": "int16", "scale": 0.1}), ((1, 4), LIKE)),
         UnsupportedError,
         "is int16; supported is int8",

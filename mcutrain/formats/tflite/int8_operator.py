@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.tflite.file import MISSING, UINT8_OFFSET, FileModel, FileOperator
+from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator
 from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
@@ -66,20 +66,19 @@ class Converter:
         return tensor.name
 
     def activation(self, index: int, where: str) -> Tensor:
-        """The int8 tensor of the file, with its scale; an uint8 one at the edge as int8."""
+        """The int8 tensor of the file, with its scale."""
         t = self.model.tensors[index]
         if index in self.activations:
             return self.activations[index]
-        is_edge = index in (*self.model.inputs, *self.model.outputs)
-        if t.dtype != "int8" and not (t.dtype == "uint8" and is_edge):
+        if t.dtype != "int8":
             raise UnsupportedError(f"{where}: tensor {t.name!r} is {t.dtype}; supported is int8")
         if len(t.scales) != 1:
             raise UnsupportedError(
                 f"{where}: tensor {t.name!r} has {len(t.scales)} scales; an activation needs one"
             )
-        zero_point = t.zero_points[0] - (UINT8_OFFSET if t.dtype == "uint8" else 0)
+        (zero_point,) = t.zero_points
         if not -128 <= zero_point <= 127:
-            raise ModelError(f"tensor {t.name!r} has the impossible zero point {t.zero_points[0]}")
+            raise ModelError(f"tensor {t.name!r} has the impossible zero point {zero_point}")
         kind = TensorType(t.shape, "int8", t.scales, zero_point)
         tensor = Tensor(t.name, kind, t.data)
         self.activations[index] = tensor

@@ -14,7 +14,7 @@ import tflite
 from mcutrain.formats.tflite.file import MISSING, UINT8_OFFSET, FileModel, FileOperator, read_file
 from mcutrain.formats.tflite.flatbuffer import Table, read_model
 from mcutrain.formats.tflite.shapes import VIEWS
-from mcutrain.formats.tflite.sums import WEIGHTED
+from mcutrain.formats.tflite.sums import WEIGHT_AXES
 from mcutrain.formats.tflite.writer import TENSOR_TYPES, as_bytes, quantization
 from mcutrain.ir.difference import changed, is_rescaled
 from mcutrain.ir.graph import Graph, Tensor, TensorType
@@ -93,7 +93,7 @@ def _operators(model: FileModel, graph: Graph) -> dict[str, int]:
 
 def _weight_bytes(model: FileModel, operator: FileOperator) -> bytes | None:
     """The content of a layer's weight; None for other operators."""
-    if operator.name not in WEIGHTED:
+    if operator.name not in WEIGHT_AXES:
         return None
     data = model.tensors[operator.inputs[1]].data
     return None if data is None else data.tobytes()

@@ -10,6 +10,7 @@ from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
 from mcutrain.formats.tflite.operators import FLOAT_RULES, INT8_RULES
 from mcutrain.formats.tflite.shapes import VIEWS
+from mcutrain.formats.tflite.uint8 import as_int8, is_uint8
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.canonical import canonical
 from mcutrain.quant.float_graph import FloatGraph
@@ -18,15 +19,25 @@ from mcutrain.quant.float_graph import FloatGraph
 def load_tflite(path: str | Path) -> Graph:
     """The int8 graph of a .tflite file, in canonical form. Raises ModelError with a sentence.
 
-    It computes what TFLite's reference kernels do, bit for bit. Inputs and outputs are the int8
-    tensors: QUANTIZE and DEQUANTIZE at the edges are dropped, and an uint8 tensor there stands for
-    its integers minus 128.
+    It computes what TFLite's reference kernels of int8 do, bit for bit. Inputs and outputs are the
+    int8 tensors: QUANTIZE and DEQUANTIZE at the edges are dropped, and an uint8 tensor, there or in
+    the whole model, stands for its integers minus 128.
     """
     path = Path(path)
     with naming(path):
         model = read_file(path)
         _refuse_float(model)
+        model, _ = as_int8(model)
         return canonical(Converter(model, INT8_RULES).graph(path.stem))
+
+
+def rounding_of_uint8(path: Path) -> str:
+    """How a file of uint8 became int8, as a clause; nothing for others. Raises ModelError."""
+    with naming(path):
+        model = read_file(path)
+        if not is_uint8(model):
+            return ""
+        return f"the file is uint8; {as_int8(model)[1]}"
 
 
 def read_tflite(path: Path) -> FloatGraph:

@@ -198,5 +198,10 @@ OPERATORS = (
     ),
     Entry("FULLY_CONNECTED", _fully_connected, writes={Conv2D: _write_conv}, version=4),
 )
-WEIGHTED = tuple(one.name for one in OPERATORS)
-"""The operators whose second input is a weight and the third a bias."""
+WEIGHT_AXES = {
+    "CONV_2D": Conv.channel_axis,
+    "DEPTHWISE_CONV_2D": DepthwiseConv.channel_axis,
+    "FULLY_CONNECTED": Conv.channel_axis,
+}
+"""The operators whose second input is a weight, with the axis of its output channels, and the
+third a bias."""
