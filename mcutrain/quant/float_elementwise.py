@@ -230,6 +230,11 @@ class FloatLeakyRelu(FloatOp):
         return multipliers.leaky_relu(self.alpha, Quantization.of(x[0]), y)
 
 
+def is_leaky(slopes: Array) -> bool:
+    """Whether slopes of negative numbers are one that a FloatLeakyRelu may have."""
+    return slopes.size > 0 and not np.ptp(slopes) and 0 <= slopes.flat[0] <= 1
+
+
 def _hard_swish(x: Array) -> Array:
     y: Array = x * np.clip(x + np.float32(3), 0, 6) * np.float32(1 / 6)
     return y

@@ -154,6 +154,8 @@ def activations(net):
     x = [net.op(f, "input") for f in ("Tanh", "Sigmoid", "Elu", "HardSigmoid", "HardSwish")]
     x.append(net.op("LeakyRelu", "input", alpha=0.1))
     x.append(net.op("Neg", net.op("PRelu", "input", net.real([[[0.3]]]))))
+    x.append(net.op("PRelu", "input", net.real(np.linspace(-0.5, 1.5, 6).reshape(6, 1, 1))))
+    x.append(net.op("PRelu", "input", net.real(np.linspace(0, 1, 9).reshape(1, 9, 1))))
     return net.op("Concat", *x, axis=1)
 
 
@@ -444,8 +446,8 @@ def clip_to_nothing(net):
     return net.op("Clip", "input", net.real(2.0), net.real(1.0))
 
 
-def slope_per_channel(net):
-    return net.op("PRelu", "input", net.real(np.arange(6).reshape(6, 1, 1) / 6))
+def slope_per_pixel(net):
+    return net.op("PRelu", "input", net.real(np.arange(63).reshape(1, 9, 7) / 63))
 
 
 def weight_that_is_computed(net):
@@ -478,7 +480,7 @@ def negative_variance(net):
         (unknown_operator, r"Einsum \(node '/Einsum_1'\) is not supported; supported are Add"),
         (cast_to_integers, "cast of an activation to int32"),
         (clip_to_nothing, "the limits 2.0 to 1.0 hold nothing"),
-        (slope_per_channel, "slope per channel"),
+        (slope_per_pixel, r"a constant \(1, 9, 7\) for \(1, 6, 9, 7\) is not; one number"),
         (weight_that_is_computed, "input 1 that is computed"),
         (factor_per_pixel, "one per channel"),
         (map_of_another_size, r"a constant \(3, 5, 6\) for \(1, 6, 9, 7\) is not; one number"),

@@ -135,6 +135,8 @@ def hard_sigmoid_by_hand(m):
 
 def activations(m):
     x = m.op("LEAKY_RELU", [m.x], SHAPE, "LeakyReluOptions", Alpha=0.2)
+    x = m.op("PRELU", [x, m.real(1, 1, 4)], SHAPE)
+    x = m.op("PRELU", [x, m.builder.constant("slope", np.full((1, 1, 1), 0.3, np.float32))], SHAPE)
     x = m.op("TANH", [m.op("ELU", [x], SHAPE)], SHAPE)
     x = m.op("SUB", [x, m.op("RELU", [m.x], SHAPE)], SHAPE, "SubOptions")
     return m.op("RELU_N1_TO_1", [x], SHAPE)
@@ -310,6 +312,10 @@ def split(m, axis):
     [
         (lambda m: m.op("COS", [m.x], SHAPE), "COS"),
         (lambda m: m.op("LEAKY_RELU", [m.x], SHAPE, "LeakyReluOptions", Alpha=3.0), "slope 3"),
+        (
+            lambda m: m.op("PRELU", [m.x, m.real(8, 7, 4)], SHAPE),
+            r"slopes of shape \(8, 7, 4\); supported are one, and one per channel",
+        ),
         (
             lambda m: m.op("BATCH_MATMUL", [m.x, m.x], SHAPE, "BatchMatMulOptions"),
             "BATCH_MATMUL .* rows of 4 and columns of 7 numbers are multiplied",

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcutrain.errors import UnsupportedError
 from mcutrain.formats import load
 from mcutrain.ir.interpret import interpret
 from tests.formats.oracle import (
@@ -98,6 +99,30 @@ def test_an_image_is_resized_to_every_size_as_by_the_reference_kernel(
         content = b.content([x], [y])
         graph = load_bytes(tmp_path_factory, content)
         assert_equals_reference(graph, content, [[int8(rng, (1, height, 9, 2))]])
+
+
+@pytest.mark.parametrize(("slope", "operators"), [(64, ["LeakyRelu"]), (-64, 4), (90, 4)])
+def test_one_slope_is_a_leaky_relu_where_that_gives_the_same_integers(
+    tmp_path_factory, slope, operators
+):
+    b, like = TfliteBuilder(), {"scale": 0.03, "zero_point": 3}
+    x = b.tensor("x", (1, 256), **like)
+    alpha = b.constant("alpha", np.array([slope], np.int8), scale=1 / 128)
+    y = b.tensor("y", (1, 256), scale=0.013, zero_point=-10)
+    b.operator("PRELU", [x, alpha], y)
+    content = b.content([x], [y])
+    graph = load_bytes(tmp_path_factory, content)
+    found = [type(node.op).__name__ for node in graph.nodes]
+    assert operators in (found, len(found))
+    assert_equals_reference(graph, content, [[np.arange(-128, 128, dtype=np.int8)[None]]])
+
+
+def test_slopes_that_are_computed_are_refused(tmp_path_factory):
+    b, like = TfliteBuilder(), {"scale": 0.1, "zero_point": 3}
+    x, alpha, y = (b.tensor(name, (1, 4), **like) for name in ("x", "alpha", "y"))
+    b.operator("PRELU", [x, alpha], y)
+    with pytest.raises(UnsupportedError, match="computes its slopes; supported are constant"):
+        load_bytes(tmp_path_factory, b.content([x, alpha], [y]))
 
 
 def test_parts_of_a_split_may_be_outputs_in_any_order(tmp_path_factory):

@@ -288,6 +288,20 @@ def leaky_relus(draw):
 
 
 @st.composite
+def prelus(draw):
+    """PRELU with one slope, one per channel, or one per element; slopes may be negative."""
+    rng = np.random.default_rng(draw(seeds))
+    h, w, c = (draw(st.integers(1, 4)) for _ in "hwc")
+    slopes = draw(st.sampled_from(((1,), (1, 1, 1), (1, 1, c), (c,), (h, w, c), (h, 1, c))))
+    b = TfliteBuilder()
+    x = b.tensor("x", (1, h, w, c), scale=draw(scales), zero_point=draw(zero_points))
+    alpha = {"scale": draw(scales), "zero_point": draw(zero_points)}
+    y = b.tensor("y", (1, h, w, c), scale=draw(scales), zero_point=draw(zero_points))
+    b.operator("PRELU", [x, b.constant("alpha", int8(rng, slopes), **alpha)], y)
+    return b.content([x], [y])
+
+
+@st.composite
 def activations_alone(draw):
     """RELU, RELU6, RELU_N1_TO_1 with and without another scale, and QUANTIZE int8 to int8."""
     name = draw(st.sampled_from(("RELU", "RELU6", "RELU_N1_TO_1", "QUANTIZE")))
@@ -315,6 +329,7 @@ SINGLE_OPERATORS = {
     "resize": resizes(),
     "reshape": reshapes(),
     "leaky_relu": leaky_relus(),
+    "prelu": prelus(),
     "softmax": softmaxes(),
     "activation": activations_alone(),
 }

@@ -27,7 +27,7 @@ from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.softmax import Softmax
 from mcutrain.quant.float_affine import Affine
-from mcutrain.quant.float_elementwise import Clamp, FloatLeakyRelu
+from mcutrain.quant.float_elementwise import Clamp, FloatAdd, FloatLeakyRelu, is_leaky
 from mcutrain.quant.float_elementwise import Function as FloatFunction
 from mcutrain.quant.float_shapes import FloatSoftmax
 
@@ -238,6 +238,19 @@ def _plus(node: FloatOnnx, x: Placed, number: float) -> Placed:
 def float_leaky_relu(node: FloatOnnx) -> Placed:
     """LeakyRelu, and PRelu with one slope."""
     return node.elementwise(FloatLeakyRelu(_slope(node)), node.x())
+
+
+def float_prelu(node: FloatOnnx) -> Placed:
+    """With one slope, or the positive part and the multiple of the negative one, per channel."""
+    slopes = node.numbers(1)
+    if is_leaky(slopes):
+        return float_leaky_relu(node)
+    axis, slopes = along(node, node.x(), slopes)
+    x = node.with_last(node.x(), axis)
+    below = node.elementwise(Clamp(-math.inf, 0.0), x)
+    negative = node.elementwise(Affine(slopes, np.zeros_like(slopes)), below)
+    positive = node.elementwise(Clamp(0.0, math.inf), x)
+    return node.computed(FloatAdd(), (positive.tensor, negative.tensor), x.layout)
 
 
 def float_hard_sigmoid(node: FloatOnnx) -> Placed:

@@ -108,7 +108,7 @@ OPERATORS: dict[str, Rules] = {
     "Min": Rules(activations.int8_clip, activations.float_clip),
     "Mul": Rules(arithmetic.int8_binary, arithmetic.float_arithmetic(times_constant, FloatMul())),
     "Neg": Rules(activations.int8_unary, arithmetic.float_negative),
-    "PRelu": Rules(activations.int8_leaky_relu, activations.float_leaky_relu),
+    "PRelu": Rules(activations.int8_leaky_relu, activations.float_prelu),
     "Pad": Rules(joining.pad, joining.pad),
     "QuantizeLinear": Rules(quantizing.int8_quantize, None, "a model that has it is int8 already"),
     "ReduceMean": Rules(pooling.reduce_mean, pooling.reduce_mean),

@@ -56,7 +56,7 @@ def _operands(o: Int8Operator) -> tuple[str, str]:
         shape = np.broadcast_shapes(a.type.shape, b.type.shape)
     except ValueError as error:
         raise ModelError(f"{shapes}, which do not fit each other") from error
-    a, b = (_spread(o, x, shape) for x in (a, b))
+    a, b = (spread(o, x, shape) for x in (a, b))
     narrow, wide = sorted((a.type, b.type), key=lambda t: t.elements)
     if narrow.shape != wide.shape and not is_per_channel(narrow, wide):
         raise UnsupportedError(
@@ -65,7 +65,7 @@ def _operands(o: Int8Operator) -> tuple[str, str]:
     return a.name, b.name
 
 
-def _spread(o: Int8Operator, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def spread(o: Int8Operator, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A constant of fewer numbers than channels, or that varies otherwise, is written out."""
     if x.data is None or x.type.shape == shape or 0 in shape:
         return x

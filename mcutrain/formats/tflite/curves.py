@@ -5,22 +5,34 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.layers import beta_of, nearby
+from mcutrain.formats.tflite.arithmetic import spread
 from mcutrain.formats.tflite.entry import Entry
 from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.float_operator import FloatOperator
 from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.rescaling import sides
 from mcutrain.formats.tflite.writer import TfliteWriter
-from mcutrain.ir.graph import Node
+from mcutrain.ir.graph import Node, Tensor
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.softmax import Softmax
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_elementwise import FloatLeakyRelu, Function
+from mcutrain.quant.float_affine import Affine
+from mcutrain.quant.float_elementwise import (
+    Clamp,
+    FloatAdd,
+    FloatLeakyRelu,
+    FloatMul,
+    Function,
+    is_leaky,
+)
+from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.float_shapes import SOFTMAX_OUTPUT, FloatSoftmax
 
 # ------------------------------------------------------------------------------------------ tables
@@ -83,6 +95,64 @@ def _write_leaky_relu(w: TfliteWriter, node: Node) -> None:
     w.then_limits(node, "LEAKY_RELU", node.inputs, options, (op.low, op.high))
 
 
+# ----------------------------------------------------------------------------------------- PRELU
+
+
+def _int8_prelu(o: Int8Operator) -> None:
+    """The sum of RELU and of the negative part times the slopes: of the two one is 0, always.
+
+    Both have the output's quantization, so that ADD is exact, and the multipliers of PRELU
+    (prelu.h): s_x / s_y and s_x * s_alpha / s_y in float32. A tensor of zero point 127 holds the
+    negative part, exactly. One slope for all is a LEAKY_RELU, where that gives the same integers.
+    """
+    x, y = o.tensor(), o.quantization
+    slopes = o.tensor(1)
+    if slopes.data is None:
+        raise UnsupportedError(f"{o.where} computes its slopes; supported are constant ones")
+    given = Quantization.of(x.type)
+    if slopes.data.size == 1 and (leaky := _leaky(given, slopes, y)) is not None:
+        o.node(leaky, x.name)
+        return
+    slopes = spread(o, slopes, x.type.shape)
+    below = given._replace(zero_point=multipliers.INT8[1])
+    negative = o.inner(Clamp(-math.inf, 0.0), "below", x.name, quantized=below)
+    negative = o.inner(FloatMul(), "negative", negative, slopes.name, quantized=y)
+    positive = o.inner(Clamp(0.0, math.inf), "positive", x.name, quantized=y)
+    o.emit(FloatAdd(), positive, negative)
+
+
+def _leaky(x: Quantization, slope: Tensor, y: Quantization) -> LeakyRelu | None:
+    """What PRELU with one slope is, if there is such a one: equal for all 256 integers."""
+    assert slope.data is not None
+    stored, kind = int(slope.data.ravel()[0]), slope.type
+    alpha = (stored - kind.zero_point) * kind.scale
+    if not 0 <= alpha <= 1:
+        return None
+    made = multipliers.leaky_relu(alpha, x, y)
+    q = np.arange(multipliers.INT8[0], x.zero_point, dtype=np.int8).reshape(1, -1)
+    product = multipliers.multiply(x, Quantization.of(kind), y)
+    (wanted,) = product.reference(q, np.full_like(q, stored))
+    (found,) = made.reference(q)
+    return made if np.array_equal(wanted, found) else None
+
+
+def _float_prelu(o: FloatOperator) -> None:
+    """One slope, or one for each channel."""
+    slopes, channels = o.real(1), o.shape()[-1]
+    if slopes.size not in (1, channels) or slopes.shape[-1:] not in ((), (1,), (channels,)):
+        raise UnsupportedError(
+            f"{o.where} has slopes of shape {slopes.shape}; supported are one, and one per channel"
+        )
+    if is_leaky(slopes):
+        o.emit(FloatLeakyRelu(float(slopes.flat[0])), o.x())
+        return
+    factor = np.broadcast_to(slopes.ravel(), channels).astype(np.float64)
+    below = o.inner(Clamp(-math.inf, 0.0), "below", o.x())
+    negative = o.inner(Affine(factor, np.zeros(channels)), "negative", below)
+    positive = o.inner(Clamp(0.0, math.inf), "positive", o.x())
+    o.emit(FloatAdd(), positive, negative)
+
+
 # --------------------------------------------------------------------------------------- SOFTMAX
 
 
@@ -116,5 +186,6 @@ def _write_softmax(w: TfliteWriter, node: Node) -> None:
 OPERATORS = (
     *(_table(function) for function in TABLES if function != "gelu_tanh"),
     Entry("LEAKY_RELU", _leaky_relu, writes={LeakyRelu: _write_leaky_relu}, version=2),
+    Entry("PRELU", int8=_int8_prelu, real=_float_prelu),
     Entry("SOFTMAX", _softmax, int8=_int8_softmax, writes={Softmax: _write_softmax}, version=2),
 )

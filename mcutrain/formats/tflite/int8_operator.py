@@ -180,6 +180,14 @@ class Int8Operator(Operands):
             made = Reshape(self.y_shape)
         self.node(made, *inputs)
 
+    def inner(self, op: FloatOp, part: str, *inputs: str, quantized: Quantization) -> str:
+        """A tensor that the file does not have, computed by an int8 operator of float networks."""
+        types = [self.converter.tensors[name].type for name in inputs]
+        order = op.order(*(kind.shape for kind in types))
+        like = TensorType((), "int8", (quantized.scale,), quantized.zero_point)
+        operands = tuple(inputs[i] for i in order)
+        return self._inner(op.int8(types, quantized), operands, part, like)
+
     def check_weight(self, axis: int) -> None:
         """It is constant, int8, symmetric, and has one scale or one per output channel."""
         t = self.file_tensor(1)
