@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Thing = TypeVar("Thing")  # an operand, or its shape
 
+IMAGE = (0, 1, 2, 3)  # the axes of [1, h, w, c]
 MAX_TAPS = 2**12  # of a pool's window
 SOFTMAX_OUTPUT = Quantization(1 / 256, -128)
 
@@ -323,6 +324,22 @@ class FloatSoftmax(FloatOp):
     def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
         """TFLite's SOFTMAX."""
         return Softmax.from_scale(x[0].scale, self.beta)
+
+
+def image_to_average(shape: Shape, axes: Collection[int]) -> tuple[FloatMove, ...]:
+    """What makes an image of a tensor, such that FloatMean averages it over the axes.
+
+    The other axes become the channels, in their order. axes: counted from the batch, which is 0 and
+    not one of them. Data moves only where an axis that stays is before one that goes.
+    """
+    longer = [i for i, length in enumerate(shape) if length > 1]
+    gone, kept = ([i for i in longer if (i in axes) == over] for over in (True, False))
+    if len(shape) == len(IMAGE) and set(gone) <= set(IMAGE[1:3]) and set(kept) <= set(IMAGE[3:]):
+        return ()
+    rest = [i for i in range(1, len(shape)) if i not in longer]
+    moves = (FloatTranspose((0, *rest, *gone, *kept)),) if [*gone, *kept] != longer else ()
+    count = math.prod(shape[i] for i in gone)
+    return (*moves, FloatReshape((1, 1, count, math.prod(shape) // count)))
 
 
 @dataclass(frozen=True, eq=False)

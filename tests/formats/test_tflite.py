@@ -293,16 +293,16 @@ REFUSALS = {
         ModelError,
         "does not fit an input of 4x4",
     ),
-    "a mean over channels": (
+    "a mean over the batch": (
         one(
             "MEAN",
             (IMAGE, LIKE),
-            ((1, 4, 4), LIKE),
-            (np.array([3], np.int32), {}),
+            (IMAGE[1:], LIKE),
+            (np.array([0, 2], np.int32), {}),
             table="ReducerOptions",
         ),
         UnsupportedError,
-        r"averages over the axes \[3\]; supported are height and width",
+        r"averages \(1, 4, 4, 2\) over the axes \[0, 2\]; supported are all but the first",
     ),
     "a part of another scale": (
         one(

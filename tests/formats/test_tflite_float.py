@@ -109,6 +109,15 @@ def pools_and_concatenation(m):
     return m.op("PAD", [joined, m.integers([0, 0], [1, 0], [2, 1], [0, 0])], (1, 5, 7, 8))
 
 
+def means_over_axes(m):
+    rows = m.op("MEAN", [m.x, m.integers(1)], (1, 7, 4), "ReducerOptions")
+    columns = m.op("MEAN", [m.x, m.integers(-2)], (1, 8, 4), "ReducerOptions")
+    channels = m.op("MEAN", [m.x, m.integers(3, 1)], (1, 1, 7, 1), "ReducerOptions", KeepDims=True)
+    channels = m.op("RESHAPE", [channels, m.integers(1, 1, 7)], (1, 1, 7), "ReshapeOptions")
+    x = m.op("BATCH_MATMUL", [rows, columns], (1, 7, 8), "BatchMatMulOptions", AdjY=True)
+    return m.op("BATCH_MATMUL", [channels, x], (1, 1, 8), "BatchMatMulOptions")
+
+
 def squeeze_and_excitation(m):
     s = m.op("MEAN", [m.x, m.integers(1, 2)], (1, 1, 1, 4), "ReducerOptions", KeepDims=True)
     s = m.op("LOGISTIC", [m.conv(s, (1, 1, 1, 4), (1, 1))], (1, 1, 1, 4))
@@ -246,6 +255,7 @@ MAKERS = [
     convolutions,
     residual_and_classifier,
     pools_and_concatenation,
+    means_over_axes,
     squeeze_and_excitation,
     preprocessing,
     hard_sigmoid_by_hand,

@@ -187,6 +187,27 @@ def means(draw):
 
 
 @st.composite
+def means_over_axes(draw):
+    """MEAN over any axes but the batch, of up to four."""
+    shape = (1, *draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
+    rank = len(shape)
+    axes = draw(st.lists(st.integers(1, rank - 1), min_size=1, unique=True))
+    keep = draw(st.booleans()) or len(axes) == rank - 1
+    kept = [d for i, d in enumerate(shape) if keep or i not in axes]
+    y_shape = [1 if i in axes else d for i, d in enumerate(shape)] if keep else kept
+    alike = draw(st.booleans())
+    x_quantization = {"scale": draw(scales), "zero_point": draw(zero_points)}
+    y_quantization = {"scale": draw(scales), "zero_point": draw(zero_points)}
+    b = TfliteBuilder()
+    x = b.tensor("x", shape, **x_quantization)
+    written = [axis - rank * draw(st.integers(0, 1)) for axis in axes]
+    axis = b.constant("axes", np.array(written, np.int32))
+    y = b.tensor("y", tuple(y_shape), **(x_quantization if alike else y_quantization))
+    b.operator("MEAN", [x, axis], y, table="ReducerOptions", KeepDims=keep)
+    return b.content([x], [y])
+
+
+@st.composite
 def pads(draw):
     """PAD and PADV2 of an image, or of a sequence; of its channels, too."""
     is_image = draw(st.booleans())
@@ -325,6 +346,7 @@ SINGLE_OPERATORS = {
     "add": additions(),
     "pool": pools(),
     "mean": means(),
+    "mean_over_axes": means_over_axes(),
     "pad": pads(),
     "resize": resizes(),
     "reshape": reshapes(),

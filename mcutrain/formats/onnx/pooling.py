@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
 from mcutrain.formats.onnx.int8_node import Int8Node
-from mcutrain.formats.onnx.layout import Layout
+from mcutrain.formats.onnx.layout import IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
 from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.views import reduced
@@ -79,28 +80,24 @@ def _global_pool(node: GraphNode[V], mean: FloatMean) -> V:
 
 
 def reduce_mean(node: GraphNode[V]) -> V:
-    """The mean over all axes but the channels."""
+    """The mean over any axes but the batch; the others are channels to the operator."""
     x = node.real()
     result = reduced(node, x.shape)
     if result is None:
         return x
     over, shape = result
-    kept = [i for i, d in enumerate(x.shape) if d > 1 and i not in over]
-    gone = [i for i in over if x.shape[i] > 1]
-    if len(kept) > 1 or len(gone) > 2:
-        raise node.unsupported(
-            f"the mean of {x.shape} over axes {over} is not; over all but the channels it is"
-        )
-    if kept in ([], [1]) and gone in ([], [2], [3], [2, 3]):
+    kept = [i for i in x.layout.order if i not in over and x.shape[i] > 1]
+    gone = [i for i in x.layout.order if i in over and x.shape[i] > 1]
+    if kept in ([], [1]) and set(gone) <= {2, 3} and len(x.shape) in IMAGE_RANKS:
         image = node.image()
     else:
-        order = (*(i for i in x.layout.order if i not in kept), *kept)
-        rows = node.arranged(0, x.shape, order, "rows")
-        lengths = ([1, 1] + [x.shape[i] for i in order if i in gone])[-2:]
-        channels = x.shape[kept[0]] if kept else 1
-        image = node.view(rows, (1, *lengths, channels), "image0")
-    stored = (1, 1, 1, node.stored_shape(image)[3])
-    return node.computed(FloatMean(), (image,), Layout(stored, (0, 1, 2, 3), shape))
+        rest = [i for i in range(len(x.shape)) if x.shape[i] == 1]
+        rows = node.arranged(0, x.shape, (*rest, *gone, *kept), "rows")
+        lengths = [math.prod(x.shape[i] for i in axes) for axes in (gone, kept)]
+        image = node.view(rows, (1, 1, *lengths), "image0")
+    stored = (1, *(x.shape[i] for i in kept))
+    places = tuple(1 + kept.index(i) for i in sorted(kept))
+    return node.computed(FloatMean(), (image,), Layout(stored, (0, *places), shape))
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -17,7 +17,7 @@ from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
-from mcutrain.quant.float_shapes import FloatReshape
+from mcutrain.quant.float_shapes import FloatMove, FloatReshape
 from mcutrain.quant.float_sums import Sums
 from mcutrain.quant.multipliers import ACTIVATION_RANGE
 
@@ -209,9 +209,9 @@ class FloatOperator(Operands):
         limited = op.clamped(*ACTIVATION_RANGE[activation]) or op
         self.emit(FloatReshape(self.y_shape), self.inner(limited, "sums", x))
 
-    def view(self, x: str, shape: Shape) -> str:
-        """A FloatReshape."""
-        return self.inner(FloatReshape(shape), "image", x)
+    def moved(self, x: str, op: FloatMove) -> str:
+        """A node of its own."""
+        return self.inner(op, "image" if op.is_view else "transpose", x)
 
     def inner(self, op: FloatOp, part: str, *inputs: str) -> str:
         """A node whose output the file does not name."""

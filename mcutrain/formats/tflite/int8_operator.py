@@ -20,6 +20,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+from mcutrain.quant.float_shapes import FloatMove
 from mcutrain.quant.float_sums import Sums
 
 Array = npt.NDArray[Any]
@@ -230,9 +231,11 @@ class Int8Operator(Operands):
         else:
             self.node(op, x, *parameters)
 
-    def view(self, x: str, shape: Shape) -> str:
-        """A Reshape."""
-        return self._inner(Reshape(shape), (x,), "reshape", self.converter.tensors[x].type)
+    def moved(self, x: str, op: FloatMove) -> str:
+        """The same integers."""
+        kind = self.converter.tensors[x].type
+        made = op.int8((kind,), Quantization.of(kind))
+        return self._inner(made, (x,), type(made).__name__.lower(), kind)
 
     def _bias(self, channels: int) -> Array:
         """The constant int32 bias, or zeros."""

@@ -20,6 +20,7 @@ from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_op import FloatOp, Shape
+from mcutrain.quant.float_shapes import FloatMove, FloatReshape
 from mcutrain.quant.float_sums import Sums
 
 MOST_INTEGERS = 64  # of a constant that says axes or widths
@@ -142,8 +143,12 @@ class Operands(ABC):
         """
 
     @abstractmethod
+    def moved(self, x: str, op: FloatMove) -> str:
+        """A tensor with its elements elsewhere."""
+
     def view(self, x: str, shape: Shape) -> str:
         """A tensor under another shape, which simplifying drops if it has that shape."""
+        return self.moved(x, FloatReshape(shape))
 
     @abstractmethod
     def check_alike(self, what: str, tolerance: float = 0.0, inputs: int | None = None) -> None:

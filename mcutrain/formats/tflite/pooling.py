@@ -15,7 +15,7 @@ from mcutrain.ir.graph import Node
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_shapes import FloatMean, FloatPool
+from mcutrain.quant.float_shapes import FloatMean, FloatPool, image_to_average
 
 SCALE_TOLERANCE = 1e-6  # pooling.cc: how far the scales of input and output may differ
 
@@ -82,24 +82,25 @@ def _write_pool(
 # -------------------------------------------------------------------------------------------- mean
 
 
-def _averaged(o: Operands, shape: Shape) -> Shape:
-    """The image [1, h, w, c] whose height and width MEAN averages; a sequence is one row."""
+def _axes(o: Operands, shape: Shape) -> set[int]:
+    """The axes that MEAN averages, counted from the front."""
     rank = len(shape)
     axes = {a + rank if a < 0 else a for a in o.integers(1)}
-    inner = range(1, rank - 1)
-    needed = {axis for axis in inner if shape[axis] > 1}
-    if rank not in (3, 4) or shape[0] != 1 or 0 in shape or not needed <= axes <= set(inner):
+    if shape[:1] != (1,) or 0 in shape or not axes <= set(range(1, rank)):
         raise UnsupportedError(
-            f"{o.where} averages over the axes {sorted(axes)}; supported are height and width "
-            f"of [1,h,w,c] and the sequence of [1,n,c], not of {shape}"
+            f"{o.where} averages {shape} over the axes {sorted(axes)}; supported are all but the "
+            "first, of [1,…]"
         )
-    return shape if rank == 4 else (1, *shape)
+    return axes
 
 
 def _mean(o: Operands) -> None:
+    """Over any axes but the batch; the others are channels to the operator."""
     o.options(tflite.ReducerOptions)
-    image = _averaged(o, o.shape())
-    o.emit(FloatMean(), o.x() if image == o.shape() else o.view(o.x(), image))
+    x, shape = o.x(), o.shape()
+    for op in image_to_average(shape, _axes(o, shape)):
+        x = o.moved(x, op)
+    o.emit(FloatMean(), x)
 
 
 def _write_mean(w: TfliteWriter, node: Node) -> None:
