@@ -63,6 +63,10 @@ class Affine(FloatOp):
         """The same of so many channels, if it does the same to all numbers."""
         return Affine(np.full(count, self.factor[0]), np.full(count, self.shift[0]))
 
+    def tiled(self, times: int) -> Affine:
+        """The same of so many times the channels, which take turns."""
+        return Affine(np.tile(self.factor, times), np.tile(self.shift, times))
+
     def as_convolution(self) -> DepthwiseConv:
         """The 1x1 depthwise convolution that computes the same."""
         w = self.factor.reshape(1, 1, 1, -1).astype(np.float32)

@@ -195,6 +195,11 @@ class FloatMove(FloatOp):
         """All."""
         return True
 
+    @property
+    def keeps_channels(self) -> bool:
+        """Whether every number stays in its channel, along the last axis, and all are there."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class FloatReshape(FloatMove):
@@ -233,6 +238,11 @@ class FloatSlice(FloatMove):
     def is_homogeneous(self) -> bool:
         """Where all channels are there."""
         return self.part.sizes[-1] == self.channels
+
+    @property
+    def keeps_channels(self) -> bool:
+        """The same."""
+        return self.is_homogeneous
 
     def shape(self, *x: Shape) -> Shape:
         """How many places there are."""
@@ -347,6 +357,11 @@ class FloatTranspose(FloatMove):
     """Axes in another order, where data must move. perm[0] is the batch, 0."""
 
     perm: tuple[int, ...]
+
+    @property
+    def keeps_channels(self) -> bool:
+        """If they stay last."""
+        return self.perm[-1] == len(self.perm) - 1
 
     def shape(self, *x: Shape) -> Shape:
         """In the new order."""

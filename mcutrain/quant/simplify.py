@@ -131,8 +131,8 @@ def _fused(first: FloatNode, node: FloatNode, **changes: object) -> Edit:
 def _affine_to_the_front(graph: FloatGraph, node: FloatNode) -> Edit | None:
     """An Affine goes into what has factors before it, or the Affine; through what commutes with it.
 
-    These are reshapes that keep the channels, and clamps if the factors are positive; what is the
-    same for all numbers passes whatever moves them.
+    These are what keeps numbers in their channels, and clamps if the factors are positive; what is
+    the same for all numbers passes whatever moves them.
     """
     first = _before(graph, node)
     if not isinstance(node.op, Affine) or first is None or not _is_absorbed(graph, node, node.op):
@@ -158,7 +158,9 @@ def _before_move(graph: FloatGraph, node: FloatNode, affine: Affine) -> Affine |
     channels = graph.shapes[node.inputs[0]][-1]
     if affine.is_uniform:
         return affine.of_channels(channels)
-    return affine if node.op.is_view and channels == len(affine.factor) else None
+    if node.op.is_view and channels % len(affine.factor) == 0:
+        return affine.tiled(channels // len(affine.factor))
+    return affine if node.op.keeps_channels else None
 
 
 def _is_absorbed(graph: FloatGraph, node: FloatNode, affine: Affine, place: int = 0) -> bool:
@@ -209,8 +211,7 @@ def _affine_to_the_back(graph: FloatGraph, node: FloatNode) -> Edit | None:
         channels = graph.shapes[node.output][-1]
         if reader is None or not isinstance(reader.op, Sums) or channels % len(affine.factor):
             return None
-        times = channels // len(affine.factor)
-        tiled = Affine(np.tile(affine.factor, times), np.tile(affine.shift, times))
+        tiled = affine.tiled(channels // len(affine.factor))
         return _swapped(replace(first, op=tiled), node)
     if not isinstance(op, Sums):
         return None
@@ -297,14 +298,22 @@ def _padded_before(first: FloatNode, node: FloatNode, affine: Affine, op: Sums) 
 
 
 def _activation_into(graph: FloatGraph, node: FloatNode) -> Edit | None:
-    """A clamp goes into the operator before it, or in front of a Reshape."""
+    """A clamp goes into the operator before it, or in front of what moves numbers to it."""
     first = _before(graph, node)
     if not isinstance(node.op, Clamp) or first is None:
         return None
-    if first.op.is_view:
+    if first.op.is_view or _brings_limited(graph, first):
         return _swapped(first, node)
     changed = first.op.clamped(*node.op.limits)
     return None if changed is None else _fused(first, node, op=changed)
+
+
+def _brings_limited(graph: FloatGraph, node: FloatNode) -> bool:
+    """Whether the node only moves numbers of an operator that can have an activation in it."""
+    first = _before(graph, node)
+    if not isinstance(node.op, FloatMove) or len(node.inputs) != 1 or first is None:
+        return False
+    return first.op.clamped(*UNLIMITED) is not None or _brings_limited(graph, first)
 
 
 def _pad_into(graph: FloatGraph, node: FloatNode) -> Edit | None:

@@ -76,6 +76,15 @@ def with_itself(net, x, weight):
     return net.op("MatMul", x, net.op("Transpose", x, perm=[0, 1, 3, 2]))
 
 
+def upsampled(*kernel, bias=False, **attributes):
+    """A ConvTranspose to 3 channels."""
+    w = RNG.integers(-128, 128, (4, 3, *kernel)).astype(np.int8)
+    b = [RNG.normal(0, 1, 3).astype(np.float32)] if bias else []
+    return lambda net, x, weight: net.op(
+        "ConvTranspose", x, weight(w), *map(net.constant, b), **attributes
+    )
+
+
 CASES = {
     "Add": simple("Add", 0.4),
     "Add of a folded number": folded_number,
@@ -85,6 +94,16 @@ CASES = {
     "Clip below 0": simple("Clip", -1.5, -0.25),
     "Concat": lambda net, x, weight: net.op("Concat", x, x, axis=1),
     "Conv": lambda net, x, weight: net.op("Conv", x, weight(KERNEL), auto_pad="SAME_LOWER"),
+    "ConvTranspose": upsampled(2, 2, bias=True, strides=[2, 2]),
+    "ConvTranspose of a window of 3": upsampled(
+        *(3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]
+    ),
+    "ConvTranspose of a window of 4": upsampled(4, 4, strides=[2, 2], pads=[1, 1, 1, 1]),
+    "ConvTranspose of one stride": upsampled(3, 2, pads=[2, 0, 0, 1]),
+    "ConvTranspose of two strides": upsampled(3, 5, bias=True, strides=[3, 2], pads=[0, 2, 1, 4]),
+    "ConvTranspose to the same": upsampled(5, 3, strides=[3, 2], auto_pad="SAME_UPPER"),
+    "ConvTranspose to the same, lower": upsampled(4, 3, strides=[3, 2], auto_pad="SAME_LOWER"),
+    "ConvTranspose to a shape": upsampled(5, 4, strides=[2, 2], output_shape=[13, 11]),
     "Div": simple("Div", 1.6),
     "Dropout": simple("Dropout"),
     "Elu": simple("Elu"),

@@ -446,6 +446,22 @@ def clip_to_nothing(net):
     return net.op("Clip", "input", net.real(2.0), net.real(1.0))
 
 
+def stride_beyond_the_taps(net):
+    return net.op("ConvTranspose", "input", net.real(np.ones((6, 2, 3, 3))), strides=[2, 4])
+
+
+def all_left_out(net):
+    return net.op("ConvTranspose", "input", net.real(np.ones((6, 2, 2, 2))), pads=[2, 0, 0, 0])
+
+
+def transposed_groups(net):
+    return net.op("ConvTranspose", "input", net.real(np.ones((6, 1, 3, 3))), group=2)
+
+
+def dilated_transposed(net):
+    return net.op("ConvTranspose", "input", net.real(np.ones((6, 1, 3, 3))), dilations=[2, 2])
+
+
 def slope_per_pixel(net):
     return net.op("PRelu", "input", net.real(np.arange(63).reshape(1, 9, 7) / 63))
 
@@ -480,6 +496,13 @@ def negative_variance(net):
         (unknown_operator, r"Einsum \(node '/Einsum_1'\) is not supported; supported are Add"),
         (cast_to_integers, "cast of an activation to int32"),
         (clip_to_nothing, "the limits 2.0 to 1.0 hold nothing"),
+        (
+            stride_beyond_the_taps,
+            "a stride of 4 with 3 taps is not supported; strides up to the taps",
+        ),
+        (all_left_out, "2 taps whose first 2 pixels are left out"),
+        (transposed_groups, "groups are not; one group is supported"),
+        (dilated_transposed, "dilations are not; none are supported"),
         (slope_per_pixel, r"a constant \(1, 9, 7\) for \(1, 6, 9, 7\) is not; one number"),
         (weight_that_is_computed, "input 1 that is computed"),
         (factor_per_pixel, "one per channel"),

@@ -109,6 +109,28 @@ def pools_and_concatenation(m):
     return m.op("PAD", [joined, m.integers([0, 0], [1, 0], [2, 1], [0, 0])], (1, 5, 7, 8))
 
 
+def upsampled(m, x, shape, kernel, channels, stride=2, padding=SAME, activation=NONE):
+    inputs = [m.integers(*shape), m.real(shape[3], *kernel, channels), x, m.real(shape[3])]
+    return m.op(
+        "TRANSPOSE_CONV",
+        inputs,
+        shape,
+        "TransposeConvOptions",
+        Padding=padding,
+        StrideH=stride,
+        StrideW=stride,
+        FusedActivationFunction=activation,
+    )
+
+
+def transposed_convolutions(m):
+    x = upsampled(m, m.x, (1, 16, 13, 3), (3, 3), 4, activation=RELU)
+    x = upsampled(m, x, (1, 32, 26, 5), (2, 2), 3)
+    x = m.op("ADD", [x, m.real(5)], (1, 32, 26, 5), "AddOptions", FusedActivationFunction=RELU)
+    x = upsampled(m, x, (1, 66, 54, 2), (4, 4), 5, padding=VALID)
+    return upsampled(m, x, (1, 66, 54, 2), (5, 3), 2, stride=1)
+
+
 def means_over_axes(m):
     rows = m.op("MEAN", [m.x, m.integers(1)], (1, 7, 4), "ReducerOptions")
     columns = m.op("MEAN", [m.x, m.integers(-2)], (1, 8, 4), "ReducerOptions")
@@ -256,6 +278,7 @@ MAKERS = [
     residual_and_classifier,
     pools_and_concatenation,
     means_over_axes,
+    transposed_convolutions,
     squeeze_and_excitation,
     preprocessing,
     hard_sigmoid_by_hand,
@@ -302,6 +325,17 @@ def test_a_float_gelu_becomes_the_int8_one(approximate, name, tmp_path):
     assert [n.op.function for n in read.nodes if isinstance(n.op, Lookup)] == [name]
 
 
+def test_shift_and_activation_behind_a_transposed_convolution_go_into_it(tmp_path):
+    m = FloatModel()
+    x = upsampled(m, m.x, (1, 16, 14, 6), (4, 4), 4)
+    x = m.op("MUL", [x, m.real(6)], (1, 16, 14, 6), "MulOptions")
+    path = m.save(tmp_path / "m.tflite", m.op("RELU", [x], (1, 16, 14, 6)))
+    samples = np.random.default_rng(5).normal(0, 1, (16, *SHAPE[1:])).astype(np.float32)
+    graph = read_float(path).quantize(samples).graph
+    found = [type(n.op).__name__ for n in graph.nodes]
+    assert found == ["Conv2D", "Reshape", "Transpose", "Reshape", "Slice"]
+
+
 def cut(m, begin, sizes):
     return m.op("SLICE", [m.x, m.integers(*begin), m.integers(*sizes)], SHAPE, "SliceOptions")
 
@@ -322,6 +356,14 @@ def split(m, axis):
     [
         (lambda m: m.op("COS", [m.x], SHAPE), "COS"),
         (lambda m: m.op("LEAKY_RELU", [m.x], SHAPE, "LeakyReluOptions", Alpha=3.0), "slope 3"),
+        (
+            lambda m: upsampled(m, m.x, (1, 24, 21, 4), (2, 2), 4, stride=3),
+            "a stride of 3 with 2 taps is not supported; strides up to the taps are",
+        ),
+        (
+            lambda m: upsampled(m, m.x, (1, 16, 14, 4), (3, 3), 5),
+            r"weight \(4, 3, 3, 5\) .* not fit",
+        ),
         (
             lambda m: m.op("PRELU", [m.x, m.real(8, 7, 4)], SHAPE),
             r"slopes of shape \(8, 7, 4\); supported are one, and one per channel",

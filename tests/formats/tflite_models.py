@@ -75,6 +75,38 @@ def convolutions(draw, depthwise=False, grouped=False):
 
 
 @st.composite
+def transposed_convolutions(draw):
+    """TRANSPOSE_CONV: padding, strides up to the kernel, bias or not, one scale or many."""
+    rng = np.random.default_rng(draw(seeds))
+    sizes = [draw(st.integers(1, 5)) for _ in "hw"]
+    channels, out = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    kernel = [draw(st.integers(1, 5)) for _ in "hw"]
+    stride = [draw(st.integers(1, min(k, 4))) for k in kernel]
+    padding = draw(st.sampled_from((SAME, VALID)))
+    new = [
+        n * s - draw(st.integers(0, s - 1)) if padding == SAME else (n - 1) * s + k
+        for n, s, k in zip(sizes, stride, kernel, strict=True)
+    ]
+    x_scale, y_scale = draw(scales), draw(scales)
+    count = out if draw(st.booleans()) else 1
+    w_scales = tuple(float(np.float32(s)) for s in rng.uniform(2**-9, 2**-5, count))
+    b = TfliteBuilder()
+    x = b.tensor("x", (1, *sizes, channels), scale=x_scale, zero_point=draw(zero_points))
+    shape = (1, *new, out)
+    weight = b.constant("w", int8(rng, (out, *kernel, channels)), scale=w_scales)
+    inputs = [b.constant("shape", np.array(shape, np.int32)), weight, x]
+    if draw(st.booleans()):
+        values = rng.integers(-5000, 5000, out).astype(np.int32)
+        b_scales = tuple(float(np.float32(x_scale) * np.float32(s)) for s in w_scales)
+        inputs.append(b.constant("b", values, scale=b_scales))
+    y = b.tensor("y", shape, scale=y_scale, zero_point=draw(zero_points))
+    options = {"Padding": padding, "StrideH": stride[0], "StrideW": stride[1]}
+    options["FusedActivationFunction"] = draw(activations)
+    b.operator("TRANSPOSE_CONV", inputs, y, table="TransposeConvOptions", **options)
+    return b.content([x], [y])
+
+
+@st.composite
 def fully_connected(draw, per_channel=False):
     """FULLY_CONNECTED of one or more rows."""
     rng = np.random.default_rng(draw(seeds))
@@ -341,6 +373,7 @@ SINGLE_OPERATORS = {
     "conv_2d": convolutions(),
     "depthwise_conv_2d": convolutions(depthwise=True),
     "grouped_conv_2d": convolutions(grouped=True),
+    "transpose_conv": transposed_convolutions(),
     "fully_connected": fully_connected(),
     "fully_connected_per_channel": fully_connected(per_channel=True),
     "add": additions(),

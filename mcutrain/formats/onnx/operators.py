@@ -22,6 +22,7 @@ from mcutrain.formats.onnx import (
     resizing,
     shaping,
     sums,
+    transposed,
     write_sums,
 )
 from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
@@ -82,6 +83,7 @@ OPERATORS: dict[str, Rules] = {
     "Clip": Rules(activations.int8_clip, activations.float_clip),
     "Concat": Rules(joining.int8_concat, joining.float_concat),
     "Conv": Rules(sums.int8_conv, sums.float_conv),
+    "ConvTranspose": Rules(transposed.int8_conv_transpose, transposed.float_conv_transpose),
     "DequantizeLinear": Rules(
         quantizing.int8_dequantize,
         None,

@@ -22,7 +22,7 @@ from mcutrain.formats.onnx.old import with_attributes
 
 MAX_OUTPUTS = 64
 MAX_AXES = 4
-PRODUCTS = ("Conv", "Gemm")  # whose input 1 must be constant
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm")  # whose input 1 must be constant
 BEFORE_LAYOUT = {
     *("Add", "Cast", "Div", "Identity", "Mul", "Pad", "Sub", "Squeeze", "Unsqueeze"),
     *("DequantizeLinear", "QuantizeLinear"),

@@ -165,7 +165,7 @@ def float_conv(node: FloatOnnx) -> Placed:
     image = node.image()
     _, height, width, _ = node.stored_shape(image)
     window = window_of(node, found.kernel, (height, width))
-    b = _float_bias(node, 2, found.out)
+    b = float_bias(node, 2, found.out)
     as_2d = w.reshape(*w.shape[:2], *window.kernel).astype(np.float32)
     kind = Conv if found.groups == 1 else GroupedConv
     op: FloatSums = kind(window, np.ascontiguousarray(as_2d.transpose(0, 2, 3, 1)), b)
@@ -174,7 +174,8 @@ def float_conv(node: FloatOnnx) -> Placed:
     return node.of_image(op, image)
 
 
-def _float_bias(node: FloatOnnx, index: int, count: int) -> Array:
+def float_bias(node: FloatOnnx, index: int, count: int) -> Array:
+    """An input that is a number per channel, or one for all; zeros if it is not there."""
     if not node.has(index):
         return np.zeros(count)
     b = node.numbers(index)
@@ -190,7 +191,7 @@ def float_gemm(node: FloatOnnx) -> Placed:
     if w.ndim != 2 or len(node.x().shape) != 2:
         raise node.unsupported(f"a weight {w.shape} is not; 2 dimensions are")
     w = w if transposed else w.T
-    return _dense(node, w * alpha, _float_bias(node, 2, len(w)) * beta)
+    return _dense(node, w * alpha, float_bias(node, 2, len(w)) * beta)
 
 
 def float_matmul(node: FloatOnnx) -> Placed:

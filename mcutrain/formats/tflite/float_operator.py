@@ -18,8 +18,9 @@ from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.float_shapes import FloatMove, FloatReshape
-from mcutrain.quant.float_sums import Sums
+from mcutrain.quant.float_sums import Conv, Sums
 from mcutrain.quant.multipliers import ACTIVATION_RANGE
+from mcutrain.quant.transposed import Transposed
 
 Array = npt.NDArray[Any]
 
@@ -198,16 +199,26 @@ class FloatOperator(Operands):
         self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str
     ) -> None:
         """Weight and bias in real numbers."""
-        channels = w[kind.channel_axis]
-        b = self.real(2).ravel() if self.has(2) else np.zeros(channels, np.float32)
-        if len(b) != channels:
-            raise ModelError(f"{self.where}: {len(b)} biases for {channels} channels")
-        op = kind(window, self.real(1).reshape(w), b.astype(np.float64))
+        b = self._bias(2, w[kind.channel_axis])
+        op = kind(window, self.real(1).reshape(w), b)
         if not self.is_dense:
             self.emit(op, x, activation=activation)
             return
         limited = op.clamped(*ACTIVATION_RANGE[activation]) or op
         self.emit(FloatReshape(self.y_shape), self.inner(limited, "sums", x))
+
+    def transposed_sums(self, shape: Transposed, x: str, activation: str) -> str:
+        """A convolution in real numbers."""
+        w = self.real(1)
+        op = Conv(shape.window, shape.weight(w), np.tile(self._bias(3, len(w)), shape.copies))
+        return self.inner(op.clamped(*ACTIVATION_RANGE[activation]) or op, "sums", x)
+
+    def _bias(self, position: int, channels: int) -> Array:
+        """One number per channel, float64."""
+        b = self.real(position).ravel() if self.has(position) else np.zeros(channels)
+        if len(b) != channels:
+            raise ModelError(f"{self.where}: {len(b)} biases for {channels} channels")
+        return b.astype(np.float64)
 
     def moved(self, x: str, op: FloatMove) -> str:
         """A node of its own."""

@@ -21,7 +21,8 @@ from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 from mcutrain.quant.float_shapes import FloatMove
-from mcutrain.quant.float_sums import Sums
+from mcutrain.quant.float_sums import Conv, Sums
+from mcutrain.quant.transposed import Transposed
 
 Array = npt.NDArray[Any]
 
@@ -206,30 +207,58 @@ class Int8Operator(Operands):
         self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str
     ) -> None:
         """The file's own integers."""
+        data, bias = self._weight().reshape(w), self._bias(2, w[kind.channel_axis])
+        op, operands = self._layer(kind, window, x, data, bias, activation)
+        if self.is_dense:
+            y = self.y().type
+            self.node(Reshape(y.shape), self._inner(op, operands, "conv", y))
+        else:
+            self.node(op, *operands)
+
+    def transposed_sums(self, shape: Transposed, x: str, activation: str) -> str:
+        """The file's own integers, in the order of the convolution."""
+        data = self._weight()
+        name, values = self._bias(3, len(data))
+        bias = name, np.tile(values, shape.copies)
+        made = self._layer(Conv, shape.window, x, shape.weight(data), bias, activation)
+        return self._inner(*made, "sums", self.y().type)
+
+    def _layer(
+        self,
+        kind: type[Sums],
+        window: Window,
+        x: str,
+        data: Array,
+        bias: tuple[str, Array],
+        activation: str,
+    ) -> tuple[Op, tuple[str, ...]]:
+        """A layer and its operands. data, bias: with the file's channels once, or in turns.
+
+        bias: its name and numbers.
+        """
         t, axis = self.file_tensor(1), kind.channel_axis
-        assert t.data is not None
-        image, y = self.converter.tensors[x].type, self.y()
+        image, (b_name, values) = self.converter.tensors[x].type, bias
         rule = multipliers.conv_requantize
         if self.is_dense:
             rule = multipliers.fully_connected_requantize
+        w_scales = t.scales if len(t.scales) == 1 else t.scales * (len(values) // len(t.scales))
         low, high = multipliers.activation_limits(activation, *self.quantization)
-        stage = replace(rule(image.scale, t.scales, *self.quantization), low=low, high=high)
+        stage = replace(rule(image.scale, w_scales, *self.quantization), low=low, high=high)
         op = kind.int8_type(window, image.zero_point, stage)
-        data = t.data.reshape(w)
-        bias = multipliers.bias_without_overflow(data, axis, self._bias(w[axis]), stage)
-        if bias is None:
+        fitting = multipliers.bias_without_overflow(data, axis, values, stage)
+        if fitting is None:
             raise ModelError(f"{self.where}: its sums overflow 32 bits; are the scales damaged?")
-        names = self.converter.names
-        b_name = self.file_tensor(2).name if self.has(2) else names.take(f"{y.name}/bias")
-        scales = tuple(image.scale * s for s in t.scales)
-        parameters = (
-            self.converter.constant(t.name, TensorType(w, "int8", t.scales, 0, axis), data),
-            self.converter.constant(b_name, TensorType(bias.shape, "int32", scales, 0, 0), bias),
-        )
-        if self.is_dense:
-            self.node(Reshape(y.type.shape), self._inner(op, (x, *parameters), "conv", y.type))
-        else:
-            self.node(op, x, *parameters)
+        scales = tuple(image.scale * s for s in w_scales)
+        w_kind = TensorType(data.shape, "int8", w_scales, 0, axis)
+        b_kind = TensorType(values.shape, "int32", scales, 0, 0)
+        weight = self.converter.constant(t.name, w_kind, data)
+        return op, (x, weight, self.converter.constant(b_name, b_kind, fitting))
+
+    def _weight(self) -> Array:
+        """The integers of the constant at input 1."""
+        data = self.file_tensor(1).data
+        assert data is not None
+        return data
 
     def moved(self, x: str, op: FloatMove) -> str:
         """The same integers."""
@@ -237,18 +266,19 @@ class Int8Operator(Operands):
         made = op.int8((kind,), Quantization.of(kind))
         return self._inner(made, (x,), type(made).__name__.lower(), kind)
 
-    def _bias(self, channels: int) -> Array:
-        """The constant int32 bias, or zeros."""
-        if not self.has(2):
-            return np.zeros(channels, np.int32)
-        t = self.file_tensor(2)
+    def _bias(self, position: int, channels: int) -> tuple[str, Array]:
+        """The constant int32 bias and its name, or zeros."""
+        if not self.has(position):
+            name = self.converter.names.take(f"{self.y().name}/bias")
+            return name, np.zeros(channels, np.int32)
+        t = self.file_tensor(position)
         if t.dtype != "int32" or t.data is None:
             raise UnsupportedError(f"{self.where}: bias {t.name!r} must be constant and int32")
         if t.data.size != channels:
             raise ModelError(
                 f"{self.where}: bias {t.name!r} has {t.data.size} elements, not {channels}"
             )
-        return t.data.reshape(channels)
+        return t.name, t.data.reshape(channels)
 
     def _int8(
         self, op: FloatOp, inputs: Sequence[str], activation: str

@@ -22,6 +22,7 @@ from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.float_shapes import FloatMove, FloatReshape
 from mcutrain.quant.float_sums import Sums
+from mcutrain.quant.transposed import Transposed
 
 MOST_INTEGERS = 64  # of a constant that says axes or widths
 
@@ -140,6 +141,13 @@ class Operands(ABC):
 
         x: an image. w: the weight's shape as `kind` has it. If the file's is a matrix, the output
         is a view of the sums.
+        """
+
+    @abstractmethod
+    def transposed_sums(self, shape: Transposed, x: str, activation: str) -> str:
+        """The sums of a transposed convolution, whose channels are not pixels yet.
+
+        The weight is at input 1, the bias, if any, at input 3. x: an image.
         """
 
     @abstractmethod

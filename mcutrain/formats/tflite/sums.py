@@ -15,7 +15,7 @@ from mcutrain.formats.layers import output_stage, weight_scales
 from mcutrain.formats.tflite.entry import Entry, Rule
 from mcutrain.formats.tflite.flatbuffer import Table
 from mcutrain.formats.tflite.operands import Operands
-from mcutrain.formats.tflite.windows import padding_of, window_of
+from mcutrain.formats.tflite.windows import left_out, padding_of, window_of
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node, TensorType
 from mcutrain.ops.conv_2d import Conv2D, Requantize
@@ -25,6 +25,7 @@ from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv, Sums
+from mcutrain.quant.transposed import Transposed
 
 GROUPED_VERSION = 6
 """The first CONV_2D with groups, as op_version.cc of TFLite has it."""
@@ -65,6 +66,24 @@ def _convolution(table: type[Any], kind: type[Sums]) -> Rule:
         )
 
     return convert
+
+
+def _transpose_conv(o: Operands) -> None:
+    """A convolution of more channels, which then become pixels."""
+    options = o.options(tflite.TransposeConvOptions)
+    weight, image, y = _weight(o, 4, Conv), o.shape(2), o.y_shape
+    if len(image) != 4 or len(y) != 4 or image[3] != weight[3] or y[3] != weight[0] or 0 in image:
+        raise ModelError(f"{o.where}: input {image}, weight {weight} and output {y} do not fit")
+    if o.file_tensor(0).data is not None and tuple(o.integers(0)) != y:
+        raise ModelError(f"{o.where} makes {y}, but is told to make {tuple(o.integers(0))}")
+    kernel, stride = (weight[1], weight[2]), (options.StrideH(), options.StrideW())
+    before = left_out(o, options, y, kernel)
+    shape = Transposed.of((image[1], image[2]), kernel, stride, before, (y[1], y[2]))
+    x = o.transposed_sums(shape, o.x(2), o.activation(options))
+    *moves, last = shape.moves(weight[0])
+    for move in moves:
+        x = o.moved(x, move)
+    o.emit(last, x)
 
 
 def _fully_connected(o: Operands) -> None:
@@ -196,6 +215,7 @@ OPERATORS = (
         writes={DepthwiseConv2D: _write_depthwise},
         version=3,
     ),
+    Entry("TRANSPOSE_CONV", _transpose_conv),
     Entry("FULLY_CONNECTED", _fully_connected, writes={Conv2D: _write_conv}, version=4),
 )
 WEIGHT_AXES = {

@@ -36,6 +36,14 @@ def window_of(
     return Window(kernel, stride, dilation, padding)
 
 
+def left_out(o: Operands, options: Any, y: Shape, kernel: Pair) -> Pair:
+    """How many rows above and columns before y [1, h, w, c] a transposed convolution leaves out."""
+    if options.Padding() == tflite.Padding.VALID:
+        return (0, 0)
+    top, _, left, _ = window_of(o, options, y, kernel).padding
+    return top, left
+
+
 def padding_of(window: Window, image: Shape) -> int | None:
     """VALID, SAME, or None if the window's padding of an image [1, h, w, c] is neither."""
     if not any(window.padding):
