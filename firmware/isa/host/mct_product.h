@@ -69,4 +69,39 @@ static inline void mct_fill_four(const int8_t *at, int32_t step, int32_t columns
     }
 }
 
+/* Four numbers of each of MCT_LANES rows; the next one of a row is `step` further. */
+static inline void mct_turn(const int8_t *at, int32_t step, int32_t zero_point, int32_t stride,
+                            int16_t *a) {
+    mct_v32 v[4];
+    for (int32_t d = 0; d < 4; d++) {
+        v[d] = mct_v_load_s8(at + d * step, MCT_LANES) - zero_point;
+    }
+    const mct_v32 first = mct_v_pair(v[0], v[1]), second = mct_v_pair(v[2], v[3]);
+    const mct_v32 even = mct_v_interleave((mct_v64)first, (mct_v64)second);
+    const mct_v32 odd = mct_v_interleave((mct_v64)mct_v_odd(first), (mct_v64)mct_v_odd(second));
+    int32_t words[2][MCT_LANES];
+    mct_v_store(words[0], even);
+    mct_v_store(words[1], odd);
+    for (int32_t r = 0; r < MCT_LANES; r++) {
+        memcpy(a + r * stride, words[r % 2] + r / 2 * 2, 4 * sizeof *a);
+    }
+}
+
+/* For fill_a: rows that lie beside each other, number by number: a[r * stride + d] = at[r + d * step],
+ * less zero_point. */
+static inline void mct_fill_turned(const int8_t *at, int32_t step, int32_t rows, int32_t depth,
+                                   int32_t zero_point, int32_t stride, int16_t *a) {
+    const int32_t whole_rows = rows / MCT_LANES * MCT_LANES, whole_depth = depth / 4 * 4;
+    for (int32_t r = 0; r < whole_rows; r += MCT_LANES) {
+        for (int32_t d = 0; d < whole_depth; d += 4) {
+            mct_turn(at + r + d * step, step, zero_point, stride, a + r * stride + d);
+        }
+    }
+    for (int32_t r = 0; r < rows; r++) {
+        for (int32_t d = r < whole_rows ? whole_depth : 0; d < depth; d++) {
+            a[r * stride + d] = (int16_t)(at[r + d * step] - zero_point);
+        }
+    }
+}
+
 #endif

@@ -19,35 +19,6 @@ typedef struct {
     mct_factor left, right;
 } mct_matrix_job;
 
-/* Rows row … rows - 1, whose numbers first … depth - 1 are wherever the steps say. */
-static inline void mct_matrix_fill_rest(const mct_factor *f, const int8_t *at, int32_t row,
-                                        int32_t rows, int32_t first, int32_t depth, int32_t stride,
-                                        int16_t *a) {
-    for (int32_t r = row; r < rows; r++) {
-        for (int32_t d = first; d < depth; d++) {
-            a[r * stride + d] = (int16_t)(at[r * f->step + d * f->depth] - f->zero_point);
-        }
-    }
-}
-
-/* Four numbers of each of MCT_LANES rows that lie beside each other. */
-static inline void mct_matrix_turn(const mct_factor *f, const int8_t *at, int32_t stride,
-                                   int16_t *a) {
-    mct_v32 v[4];
-    for (int32_t d = 0; d < 4; d++) {
-        v[d] = mct_v_load_s8(at + d * f->depth, MCT_LANES) - f->zero_point;
-    }
-    const mct_v32 first = mct_v_pair(v[0], v[1]), second = mct_v_pair(v[2], v[3]);
-    const mct_v32 even = mct_v_interleave((mct_v64)first, (mct_v64)second);
-    const mct_v32 odd = mct_v_interleave((mct_v64)mct_v_odd(first), (mct_v64)mct_v_odd(second));
-    int32_t words[2][MCT_LANES];
-    mct_v_store(words[0], even);
-    mct_v_store(words[1], odd);
-    for (int32_t r = 0; r < MCT_LANES; r++) {
-        memcpy(a + r * stride, words[r % 2] + r / 2 * 2, 4 * sizeof *a);
-    }
-}
-
 static void mct_matrix_fill_a(const void *job, int32_t row, int32_t rows, int32_t k, int32_t depth,
                               int32_t stride, int16_t *a) {
     const mct_factor *f = &((const mct_matrix_job *)job)->left;
@@ -60,15 +31,15 @@ static void mct_matrix_fill_a(const void *job, int32_t row, int32_t rows, int32_
         }
         return;
     }
-    const int32_t turned_rows = f->step == 1 ? rows / MCT_LANES * MCT_LANES : 0;
-    const int32_t turned_depth = depth / 4 * 4;
-    for (int32_t r = 0; r < turned_rows; r += MCT_LANES) {
-        for (int32_t d = 0; d < turned_depth; d += 4) {
-            mct_matrix_turn(f, at + r + d * f->depth, stride, a + r * stride + d);
+    if (f->step == 1) {
+        mct_fill_turned(at, f->depth, rows, depth, f->zero_point, stride, a);
+        return;
+    }
+    for (int32_t r = 0; r < rows; r++) {
+        for (int32_t d = 0; d < depth; d++) {
+            a[r * stride + d] = (int16_t)(at[r * f->step + d * f->depth] - f->zero_point);
         }
     }
-    mct_matrix_fill_rest(f, at, 0, turned_rows, turned_depth, depth, stride, a);
-    mct_matrix_fill_rest(f, at, turned_rows, rows, 0, depth, stride, a);
 }
 
 static inline void mct_matrix_fill_along(const mct_factor *f, const int8_t *at, int32_t depth,

@@ -19,12 +19,7 @@ static void mct_weight_fill_a(const void *job_, int32_t row, int32_t rows, int32
                               int32_t stride, int16_t *a) {
     const mct_weight_job *job = job_;
     const int32_t outs = job->dy_shape->c;
-    for (int32_t r = 0; r < rows; r++) {
-        const int8_t *dy = job->dy + k * outs + row + r;
-        for (int32_t d = 0; d < depth; d++) {
-            a[r * stride + d] = dy[d * outs];
-        }
-    }
+    mct_fill_turned(job->dy + k * outs + row, outs, rows, depth, 0, stride, a);
 }
 
 /* The channels of x that a position of dy sees through the tap; NULL outside. */
