@@ -680,8 +680,8 @@ def average_pool_grad_input(s: Source, channels_of: Count = channels) -> Sample:
     return backward(s, x, y, lambda st: AveragePool2DGradInput(st, x, g.window, common))
 
 
-def max_pool_grad_input(s: Source) -> Sample:
-    g, c = pool_geometry(s), channels(s)
+def max_pool_grad_input(s: Source, channels_of: Count = channels) -> Sample:
+    g, c = pool_geometry(s), channels_of(s)
     x, y = (1, *g.x, c), (1, *g.y, c)
     values = tensor(s, x)
     return backward(s, x, y, lambda st: MaxPool2DGradInput(st, x, g.window), values)
