@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradInput,
     DepthwiseConv2DGradWeight,
 )
+from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.mul import Mul, MulGradInput
@@ -229,6 +231,14 @@ def normalized_back(dtype: str, along: bool, size: int, sign: int) -> Sample:
     return Sample.of(op, step(), given, exponent(0), (kind, x), exponent(26))
 
 
+def gradients_added(sign: int, other: int) -> Sample:
+    """By a factor that makes both nearly 2^30 before they are rounded: 2^31 together."""
+    shape = (1, 1, 3, 8)
+    op = GradientSum(OutputStage((1.0,), False, "int8", 9), shape, (128 - 2**-20,) * 2)
+    read = [v for n in (sign, other) for v in (constant(shape, 127 * n), exponent(0))]
+    return Sample.of(op, step(), *read, exponent(0))
+
+
 gain = conv(Requantize((2**30, 2**31 - 1), (4, 1), 3))
 
 
@@ -359,7 +369,8 @@ def test_pools_shares_slopes_and_exponentials_have_bounds_too() -> None:
 @cache
 def at_the_limits() -> tuple[Sample, ...]:
     """Of all operators, what they still take as they are."""
-    return tuple(limit.make(limit.size, sign) for limit in LIMITS for sign in (1, -1))
+    sized = (limit.make(limit.size, sign) for limit in LIMITS for sign in (1, -1))
+    return (*sized, *starmap(gradients_added, ((1, 1), (1, -1), (-1, 1), (-1, -1))))
 
 
 @cache

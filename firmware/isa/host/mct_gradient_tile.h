@@ -41,7 +41,13 @@ static inline int mct_v_is_small(const mct_v_factor *f, mct_v32 sums) {
     return f->may_be_small && mct_v_bits((moved >> f->left) == sums) == MCT_ALL_LANES;
 }
 
-/* mct_scale_to_fraction of small sums: less than 2^30. */
+/* The same of whatever fits int8. */
+static inline int mct_v_bytes_are_small(const mct_v_factor *f) {
+    return f->may_be_small && mct_v_bits(f->left <= 24) == MCT_ALL_LANES;
+}
+
+/* mct_scale_to_fraction of small sums: -2^30 to 2^30 - 1, so that two of them still fit int32. Before
+ * random bits are added, what will be clamped anyway has to be made smaller. */
 static inline mct_v32 mct_v_small_fraction(const mct_v_factor *f, mct_v32 sums) {
     const mct_v32 moved = (mct_v32)((mct_vu32)sums << (mct_vu32)f->left);
     return mct_v_highest(moved, f->mult) >> f->right;
@@ -115,9 +121,11 @@ typedef struct {
     int8_t *dx;
 } mct_gradients;
 
-/* `lanes` channels from c on of a tile; returns what its elements need. */
-__attribute__((always_inline)) static inline mct_v64
-mct_gradient_lanes(const mct_gradients *to, const mct_tile *tile, int32_t c, int32_t lanes) {
+/* `lanes` channels from c on of a tile, is_added: with an addend; returns what its elements need. */
+__attribute__((always_inline)) static inline mct_v64 mct_gradient_lanes(const mct_gradients *to,
+                                                                        const mct_tile *tile,
+                                                                        int32_t c, int32_t lanes,
+                                                                        int is_added) {
     const mct_gradient_writer *writer = to->writer;
     const int8_t *addend = writer->addend; /* copies stay in registers while dx is written */
     const uint8_t *mask = writer->mask;
@@ -128,10 +136,11 @@ mct_gradient_lanes(const mct_gradients *to, const mct_tile *tile, int32_t c, int
     const mct_v_factor factor =
         mct_v_stage_factor(writer->stage, writer->exponent_change, channel, lanes);
     mct_v_factor addend_factor = factor;
-    if (addend != NULL) {
+    if (is_added) {
         addend_factor =
             mct_v_stage_factor(writer->addend_stage, writer->addend_change, channel, lanes);
     }
+    const int addend_is_small = !is_added || mct_v_bytes_are_small(&addend_factor);
     mct_v64 seen = {0};
     mct_v32 seen_small = {0};
     for (int32_t r = 0; r < in.rows; r++) {
@@ -139,14 +148,21 @@ mct_gradient_lanes(const mct_gradients *to, const mct_tile *tile, int32_t c, int
         const mct_v32 passing = mct_v_passing(mask, i, lanes);
         const mct_v32 sum = mct_v_load(in.sums + r * in.stride + c) & passing;
         const mct_v32 random = mct_v_random16(key, mct_v_count(i));
-        if (addend == NULL && mct_v_is_small(&factor, sum)) {
-            const mct_v32 small = mct_v_small_fraction(&factor, sum);
+        if (addend_is_small && mct_v_is_small(&factor, sum)) {
+            mct_v32 small = mct_v_small_fraction(&factor, sum);
+            if (is_added) {
+                const mct_v32 added = mct_v_load_s8(addend + i, lanes) & passing;
+                small += mct_v_small_fraction(&addend_factor, added);
+            }
             seen_small |= small ^ (small < 0);
+            if (is_added) {
+                small = mct_v_min(small, mct_v_all(128 << MCT_FRACTION_BITS));
+            }
             mct_v_store_s8(dx + i, mct_v_round_small(small, random, 127), lanes);
             continue;
         }
         mct_v_fraction f = mct_v_scale_to_fraction(&factor, sum);
-        if (addend != NULL) {
+        if (is_added) {
             const mct_v32 added = mct_v_load_s8(addend + i, lanes);
             const mct_v_fraction g = mct_v_scale_to_fraction(&addend_factor, added & passing);
             f = (mct_v_fraction){f.even + g.even, f.odd + g.odd};
@@ -157,17 +173,24 @@ mct_gradient_lanes(const mct_gradients *to, const mct_tile *tile, int32_t c, int
     return seen | (mct_v64)mct_v_even(seen_small) | (mct_v64)mct_v_odd(seen_small);
 }
 
-/* A mct_take; result: mct_gradients. */
-static inline void mct_take_gradients(void *result, const mct_tile *tile) {
-    const mct_gradients *to = result;
+__attribute__((always_inline)) static inline mct_v64
+mct_gradient_tile(const mct_gradients *to, const mct_tile *tile, int is_added) {
     mct_v64 seen = {0};
     int32_t c = 0;
     for (; c + MCT_LANES <= tile->columns; c += MCT_LANES) {
-        seen |= mct_gradient_lanes(to, tile, c, MCT_LANES);
+        seen |= mct_gradient_lanes(to, tile, c, MCT_LANES, is_added);
     }
     if (c < tile->columns) {
-        seen |= mct_gradient_lanes(to, tile, c, tile->columns - c);
+        seen |= mct_gradient_lanes(to, tile, c, tile->columns - c, is_added);
     }
+    return seen;
+}
+
+/* A mct_take; result: mct_gradients. */
+static inline void mct_take_gradients(void *result, const mct_tile *tile) {
+    const mct_gradients *to = result;
+    const mct_v64 seen = to->writer->addend != NULL ? mct_gradient_tile(to, tile, 1)
+                                                    : mct_gradient_tile(to, tile, 0);
     uint64_t all = 0;
     for (uint32_t l = 0; l < MCT_LANES / 2; l++) {
         all |= (uint64_t)seen[l];
