@@ -14,7 +14,7 @@ void mct_threads_set(int32_t threads);
 
 /* Into how many parts work of so many products is worth splitting; what computes an element alone
  * takes as long as MCT_PRODUCTS_OF_AN_ELEMENT. */
-#define MCT_PRODUCTS_OF_AN_ELEMENT 16
+#define MCT_PRODUCTS_OF_AN_ELEMENT 32
 int32_t mct_threads_for(int64_t products);
 
 /* All parts, this thread among those that compute; returns when all are done. Not to be called by two

@@ -4,6 +4,7 @@
 #include "mct_layer_norm_lanes.h"
 
 #define MCT_NORM_CHANNELS 256
+#define MCT_BACK_PRODUCTS 64 /* that take as long as an element */
 
 /* A row, and what its channels share. */
 typedef struct {
@@ -62,6 +63,36 @@ static inline mct_v32 mct_norm_sums(const mct_norm_back *of, int32_t c, int32_t 
     return mct_v_narrow(mct_v_shifted(scaled, p->shift + of->row.half));
 }
 
+static void mct_norm_back_row(const mct_layer_norm_grad_input_s8_params *p, int32_t r,
+                              const int8_t *dy, const int8_t *x, const mct_gradients *result) {
+    const int32_t first = r * p->channels;
+    mct_norm_back of = {.p = p, .dy = dy + first, .x = x + first};
+    of.row = mct_layer_norm_begin(of.x, p->channels, p->epsilon, p->epsilon_shift, p->channels - 1);
+    mct_norm_means(&of);
+    for (int32_t c = 0; c < p->channels; c += MCT_NORM_CHANNELS) {
+        int32_t sums[MCT_NORM_CHANNELS];
+        const int32_t count = mct_min(p->channels - c, MCT_NORM_CHANNELS);
+        for (int32_t i = 0; i < count; i += MCT_LANES) {
+            mct_v_store(sums + i, mct_norm_sums(&of, c + i, mct_min(count - i, MCT_LANES)));
+        }
+        mct_take_run(result, r, c, count, sums);
+    }
+}
+
+typedef struct {
+    const mct_layer_norm_grad_input_s8_params *p;
+    const mct_gradients *result;
+    const int8_t *dy, *x;
+} mct_norm_back_job;
+
+static void mct_norm_back_part(const void *job_, int32_t part, int32_t parts) {
+    const mct_norm_back_job *job = job_;
+    const int32_t end = mct_part_begin(job->p->rows, part + 1, parts, 1);
+    for (int32_t r = mct_part_begin(job->p->rows, part, parts, 1); r < end; r++) {
+        mct_norm_back_row(job->p, r, job->dy, job->x, job->result);
+    }
+}
+
 void mct_layer_norm_grad_input_s8(const mct_layer_norm_grad_input_s8_params *p,
                                   const mct_step *step, const int8_t *dy,
                                   const mct_exponent *dy_exponent, const int8_t *x,
@@ -71,20 +102,8 @@ void mct_layer_norm_grad_input_s8(const mct_layer_norm_grad_input_s8_params *p,
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
     const mct_gradients result = {&writer, p->channels, dx};
-    for (int32_t r = 0; r < p->rows; r++) {
-        const int32_t first = r * p->channels;
-        mct_norm_back of = {.p = p, .dy = dy + first, .x = x + first};
-        of.row =
-            mct_layer_norm_begin(of.x, p->channels, p->epsilon, p->epsilon_shift, p->channels - 1);
-        mct_norm_means(&of);
-        for (int32_t c = 0; c < p->channels; c += MCT_NORM_CHANNELS) {
-            int32_t sums[MCT_NORM_CHANNELS];
-            const int32_t count = mct_min(p->channels - c, MCT_NORM_CHANNELS);
-            for (int32_t i = 0; i < count; i += MCT_LANES) {
-                mct_v_store(sums + i, mct_norm_sums(&of, c + i, mct_min(count - i, MCT_LANES)));
-            }
-            mct_take_run(&result, r, c, count, sums);
-        }
-    }
+    const mct_norm_back_job job = {p, &result, dy, x};
+    const int64_t elements = (int64_t)p->rows * p->channels;
+    mct_threads_run(mct_norm_back_part, &job, mct_threads_for(elements * MCT_BACK_PRODUCTS));
     mct_gradient_end(&writer, MCT_GRAD_BITS);
 }

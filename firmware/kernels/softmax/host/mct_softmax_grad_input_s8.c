@@ -3,6 +3,8 @@
 #include "mct_softmax.h"
 #include "mct_softmax_exps.h"
 
+#define MCT_BACK_PRODUCTS 64 /* that take as long as an element */
+
 /* (difference * q + 1/2) / 2^MCT_PROBABILITY_BITS, whose product takes more than 32 bits. */
 static inline mct_v32 mct_v_weighted(mct_v32 difference, mct_v32 q) {
     const int64_t half = 1 << (MCT_PROBABILITY_BITS - 1);
@@ -28,6 +30,26 @@ static inline void mct_softmax_sums(mct_softmax_exps *exps, const int8_t *dy, in
     }
 }
 
+typedef struct {
+    const mct_softmax_grad_input_s8_params *p;
+    const mct_gradients *result;
+    const int8_t *dy, *x;
+} mct_softmax_back;
+
+static void mct_softmax_back_part(const void *job_, int32_t part, int32_t parts) {
+    const mct_softmax_back *job = job_;
+    const mct_softmax_grad_input_s8_params *p = job->p;
+    const int32_t end = mct_part_begin(p->rows, part + 1, parts, 1);
+    mct_softmax_exps exps;
+    mct_exps_begin(&exps, p->mult_q31, p->left_shift, p->diff_min);
+    for (int32_t row = mct_part_begin(p->rows, part, parts, 1); row < end; row++) {
+        const int32_t first = row * p->classes;
+        mct_exps_row(&exps, job->x + first, p->classes);
+        mct_softmax_sums(&exps, job->dy + first, p->classes);
+        mct_take_run(job->result, row, 0, p->classes, exps.row);
+    }
+}
+
 void mct_softmax_grad_input_s8(const mct_softmax_grad_input_s8_params *p, const mct_step *step,
                                const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x,
                                const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
@@ -36,13 +58,8 @@ void mct_softmax_grad_input_s8(const mct_softmax_grad_input_s8_params *p, const 
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
     const mct_gradients result = {&writer, p->classes, dx};
-    mct_softmax_exps exps;
-    mct_exps_begin(&exps, p->mult_q31, p->left_shift, p->diff_min);
-    for (int32_t row = 0; row < p->rows; row++) {
-        const int32_t first = row * p->classes;
-        mct_exps_row(&exps, x + first, p->classes);
-        mct_softmax_sums(&exps, dy + first, p->classes);
-        mct_take_run(&result, row, 0, p->classes, exps.row);
-    }
+    const mct_softmax_back job = {p, &result, dy, x};
+    const int64_t elements = (int64_t)p->rows * p->classes;
+    mct_threads_run(mct_softmax_back_part, &job, mct_threads_for(elements * MCT_BACK_PRODUCTS));
     mct_gradient_end(&writer, MCT_GRAD_BITS);
 }
