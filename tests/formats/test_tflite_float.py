@@ -131,6 +131,33 @@ def transposed_convolutions(m):
     return upsampled(m, x, (1, 66, 54, 2), (5, 3), 2, stride=1)
 
 
+def normalized(m, x, shape, axes=(-1,), gamma=True, factor=None):
+    """As Keras' LayerNormalization is converted: x * g + (beta - mean * g)."""
+    inner = tuple(1 if i - len(shape) in axes else d for i, d in enumerate(shape))
+    lengths = tuple(shape[axis] if axis in axes else 1 for axis in range(axes[0], 0))
+    mean = m.op("MEAN", [x, m.integers(*axes)], inner, "ReducerOptions", KeepDims=True)
+    squared = m.op("SQUARED_DIFFERENCE", [x, mean], shape, "SquaredDifferenceOptions")
+    of = [squared, m.integers(*axes)]
+    variance = m.op("MEAN", of, inner, "ReducerOptions", KeepDims=True)
+    epsilon = m.builder.constant(f"epsilon_{m.count}", np.float32(1e-3))
+    g = m.op("RSQRT", [m.op("ADD", [variance, epsilon], inner, "AddOptions")], inner)
+    if gamma:
+        g = m.op("MUL", [g, m.real(*lengths, scale=1.0)], (*inner[:-1], shape[-1]), "MulOptions")
+    moved = m.op("MUL", [mean if factor is None else factor, g], inner, "MulOptions")
+    shift = m.op("SUB", [m.real(*lengths), moved], shape, "SubOptions")
+    return m.op("ADD", [m.op("MUL", [x, g], shape, "MulOptions"), shift], shape, "AddOptions")
+
+
+def layer_normalizations(m):
+    """Of channels, of a sequence without gamma, and of all but the batch."""
+    x = normalized(m, m.conv(m.x, SHAPE), SHAPE)
+    x = m.op("RESHAPE", [m.conv(x, SHAPE), m.integers(1, 56, 4)], (1, 56, 4), "ReshapeOptions")
+    x = normalized(m, x, (1, 56, 4), gamma=False)
+    x = m.op("RESHAPE", [x, m.integers(*SHAPE)], SHAPE, "ReshapeOptions")
+    x = m.op("ADD", [m.conv(x, SHAPE), m.x], SHAPE, "AddOptions")
+    return m.conv(normalized(m, x, SHAPE, (-3, -2, -1), gamma=False), SHAPE)
+
+
 def means_over_axes(m):
     rows = m.op("MEAN", [m.x, m.integers(1)], (1, 7, 4), "ReducerOptions")
     columns = m.op("MEAN", [m.x, m.integers(-2)], (1, 8, 4), "ReducerOptions")
@@ -277,6 +304,7 @@ MAKERS = [
     convolutions,
     residual_and_classifier,
     pools_and_concatenation,
+    layer_normalizations,
     means_over_axes,
     transposed_convolutions,
     squeeze_and_excitation,
@@ -334,6 +362,26 @@ def test_shift_and_activation_behind_a_transposed_convolution_go_into_it(tmp_pat
     graph = read_float(path).quantize(samples).graph
     found = [type(n.op).__name__ for n in graph.nodes]
     assert found == ["Conv2D", "Reshape", "Transpose", "Reshape", "Slice"]
+
+
+def test_layer_normalizations_in_parts_become_one_operator_each(tmp_path):
+    m = FloatModel()
+    network = read_float(m.save(tmp_path / "m.tflite", layer_normalizations(m))).network
+    found = [type(node.op).__name__ for node in network.nodes]
+    assert found.count("FloatLayerNorm") == 3
+    assert not {"FloatMean", "FloatMul"} & set(found)
+
+
+@pytest.mark.parametrize("axes", [(-2,), (-3, -1)])
+def test_what_only_resembles_a_layer_normalization_stays_in_parts(tmp_path, axes):
+    m = FloatModel()
+    path = m.save(tmp_path / "m.tflite", normalized(m, m.x, SHAPE, factor=m.x))
+    with pytest.raises(McutrainError, match="SQUARED_DIFFERENCE"):
+        read_float(path)
+    m = FloatModel()
+    made = normalized(m, m.x, SHAPE, axes, gamma=False)
+    with pytest.raises(McutrainError, match=r"over the axes \[.*\]; supported are the last ones"):
+        read_float(m.save(tmp_path / "n.tflite", made))
 
 
 def cut(m, begin, sizes):

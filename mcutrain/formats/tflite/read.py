@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcutrain.errors import UnsupportedError
+from mcutrain.formats.tflite import normalizing
 from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
@@ -46,7 +47,9 @@ def read_tflite(path: Path) -> FloatGraph:
     Weights may be int8 with scales (a dynamic-range quantized file): they are read as real numbers.
     """
     with naming(path):
-        return Importer(read_file(path), FLOAT_RULES, VIEWS).graph(path.stem)
+        model = normalizing.with_layer_norms(read_file(path))
+        rules = {**FLOAT_RULES, normalizing.NAME: normalizing.layer_norm}
+        return Importer(model, rules, VIEWS).graph(path.stem)
 
 
 def is_hybrid(path: Path) -> bool:

@@ -1,0 +1,212 @@
+"""Layer normalization as exporters write it in parts, told by how the parts hang together.
+
+    d = x - mean(x);  y = d / sqrt(mean(d * d) + epsilon) * gamma + beta
+
+and as TensorFlow has it, x * g + (beta - mean(x) * g) with g = gamma / sqrt(...).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Constants = Callable[[str], Array | None]
+"""The numbers of a tensor, if they are known."""
+
+MOST_EPSILON = 1.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """An operator of a file. kind: its name in ONNX, another for what is no part of any.
+
+    axes: of a ReduceMean that keeps them, with a length of 1; empty where they are not known.
+    """
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    axes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Of a sqrt(mean((x - mean)**2) + epsilon): its name, and those of x and of x - mean."""
+
+    name: str
+    x: str
+    differences: frozenset[str]
+    means: frozenset[str]
+    axes: tuple[int, ...]
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """What is a layer normalization. gamma, beta: constants, "" for none."""
+
+    output: str
+    of: Deviation
+    gamma: str = ""
+    beta: str = ""
+
+
+def normalized(
+    parts: Sequence[Part], constant: Constants, outputs: Collection[str]
+) -> dict[str, Normalized]:
+    """By its last tensor: each layer normalization. outputs: of the model."""
+    return {one.output: one for one in _Parts(parts, constant, outputs).found()}
+
+
+class _Parts:
+    """The parts of a graph by what they compute and read."""
+
+    def __init__(
+        self, parts: Sequence[Part], constant: Constants, outputs: Collection[str]
+    ) -> None:
+        self.producers = {name: part for part in parts for name in part.outputs}
+        self.readers: dict[str, list[Part]] = defaultdict(list)
+        for part in parts:
+            for name in dict.fromkeys(part.inputs):
+                self.readers[name].append(part)
+        self.constant, self.outputs = constant, outputs
+
+    def found(self) -> Iterator[Normalized]:
+        """All of them."""
+        for node in self.producers.values():
+            deviation = self._deviation(node) if node.kind == "Sqrt" else None
+            for one in self._normalized(deviation) if deviation else ():
+                yield self._shifted(self._scaled(one))
+
+    # ------------------------------------------------------------------ what nodes are
+
+    def _with_constant(self, node: Part, other: str) -> str:
+        """The input beside `other`, if it is constant; else nothing."""
+        rest = [name for name in node.inputs if name != other]
+        return rest[0] if len(rest) == 1 and self.constant(rest[0]) is not None else ""
+
+    def _number(self, name: str) -> float | None:
+        value = self.constant(name)
+        return float(value.ravel()[0]) if value is not None and value.size == 1 else None
+
+    def _mean(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        """What a mean is of, and its axes."""
+        node = self.producers.get(name)
+        if node is None or node.kind != "ReduceMean":
+            return None
+        return (node.inputs[0], node.axes) if node.axes else None
+
+    def _squared(self, name: str) -> str:
+        """What the tensor is the square of; nothing if it is none."""
+        node = self.producers.get(name)
+        if node is None:
+            return ""
+        is_square = node.kind == "Mul" and len(set(node.inputs)) == 1
+        is_power = node.kind == "Pow" and self._number(node.inputs[1]) == 2.0
+        return node.inputs[0] if is_square or is_power else ""
+
+    def _deviation(self, root: Part) -> Deviation | None:
+        """What a Sqrt is the deviation of."""
+        added = self.producers.get(root.inputs[0])
+        if added is None or added.kind != "Add":
+            return None
+        for name in added.inputs:
+            epsilon, mean = self._number(self._with_constant(added, name)), self._mean(name)
+            if epsilon is None or mean is None or not 0 <= epsilon <= MOST_EPSILON:
+                continue
+            difference = self.producers.get(self._squared(mean[0]))
+            if difference is None or difference.kind != "Sub":
+                continue
+            x, its_mean = difference.inputs
+            if self._mean(its_mean) == (x, mean[1]):
+                means = {
+                    n.outputs[0]
+                    for n in self.readers[x]
+                    if self._mean(n.outputs[0]) == (x, mean[1])
+                }
+                alike = {
+                    n.outputs[0]
+                    for n in self.readers[x]
+                    if n.kind == "Sub" and n.inputs[0] == x and n.inputs[1] in means
+                }
+                return Deviation(
+                    root.outputs[0], x, frozenset(alike), frozenset(means), mean[1], epsilon
+                )
+        return None
+
+    # ------------------------------------------------------------------ what they make together
+
+    def _normalized(self, of: Deviation) -> Iterator[Normalized]:
+        """Differences by the deviation, or times its reciprocal and perhaps gamma."""
+        for node in self.readers[of.name]:
+            if node.kind == "Div" and node.inputs[1] == of.name:
+                if node.inputs[0] in of.differences:
+                    yield Normalized(node.outputs[0], of)
+                elif self._number(node.inputs[0]) == 1.0:
+                    yield from self._times(of, node.outputs[0])
+            elif node.kind == "Reciprocal":
+                yield from self._times(of, node.outputs[0])
+
+    def _times(self, of: Deviation, factor: str, gamma: str = "") -> Iterator[Normalized]:
+        """What is multiplied by 1 / deviation, or by gamma / deviation."""
+        for node in self.readers[factor]:
+            if node.kind != "Mul":
+                continue
+            (other,) = [name for name in node.inputs if name != factor] or [factor]
+            if other in of.differences:
+                yield Normalized(node.outputs[0], of, gamma)
+            elif other == of.x:
+                yield from self._completed(of, factor, node.outputs[0], gamma)
+            elif not gamma and self._fits(of, other):
+                yield from self._times(of, node.outputs[0], other)
+
+    def _completed(
+        self, of: Deviation, factor: str, product: str, gamma: str
+    ) -> Iterator[Normalized]:
+        """x * factor + (beta - mean * factor)."""
+        for node in self.readers[product]:
+            (rest,) = [name for name in node.inputs if name != product] or [""]
+            shift = self.producers.get(rest)
+            if node.kind != "Add" or shift is None or shift.kind != "Sub":
+                continue
+            beta, moved = shift.inputs[0], self.producers.get(shift.inputs[1])
+            if moved is None or moved.kind != "Mul" or not self._fits(of, beta):
+                continue
+            if any({*moved.inputs} == {mean, factor} for mean in of.means):
+                yield Normalized(node.outputs[0], of, gamma, beta)
+
+    def _fits(self, of: Deviation, name: str) -> bool:
+        """Whether it is a constant with at most a number for each that is normalized."""
+        value = self.constant(name)
+        if value is None:
+            return False
+        longer = [i - value.ndim for i, length in enumerate(value.shape) if length > 1]
+        if all(axis < 0 for axis in of.axes):
+            return set(longer) <= set(of.axes)
+        return len(longer) <= len(of.axes)
+
+    def _sole_reader(self, name: str, kind: str) -> Part | None:
+        readers = self.readers[name]
+        alone = len(readers) == 1 and name not in self.outputs
+        return readers[0] if alone and readers[0].kind == kind else None
+
+    def _scaled(self, one: Normalized) -> Normalized:
+        """With the gamma that follows."""
+        node = self._sole_reader(one.output, "Mul")
+        gamma = self._with_constant(node, one.output) if node else ""
+        if node is None or one.gamma or one.beta or not self._fits(one.of, gamma):
+            return one
+        return Normalized(node.outputs[0], one.of, gamma)
+
+    def _shifted(self, one: Normalized) -> Normalized:
+        """With the beta that follows."""
+        node = self._sole_reader(one.output, "Add")
+        beta = self._with_constant(node, one.output) if node else ""
+        if node is None or one.beta or not self._fits(one.of, beta):
+            return one
+        return Normalized(node.outputs[0], one.of, one.gamma, beta)
