@@ -3,7 +3,7 @@
 from mcutrain.data._folders import Progress
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
-from mcutrain.data.dataset import Dataset, Split, as_names, drawn, order, stratified
+from mcutrain.data.dataset import IGNORED, Dataset, Split, as_names, drawn, order, stratified
 from mcutrain.data.episodes import Episodes, episode
 from mcutrain.data.layout import arranged, is_same_shape
 from mcutrain.data.load import load
@@ -13,6 +13,7 @@ from mcutrain.data.ranges import ModelInput, input_notes
 from mcutrain.data.transform import Transform
 
 __all__ = [
+    "IGNORED",
     "Data",
     "Dataset",
     "Episodes",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain.errors import DataError
 
 Samples: TypeAlias = npt.NDArray[Any]
-Labels: TypeAlias = npt.NDArray[np.int64]
+Labels: TypeAlias = npt.NDArray[Any]
 Indices: TypeAlias = npt.NDArray[np.int64]
 
 SAMPLE_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.float32))
@@ -22,19 +22,22 @@ SPLIT_WORDS = {"train": 0, "test": 1, "val": 2, "validation": 2}
 """What a sample is for, and the part of a Split."""
 MAX_CLASSES = 65_536
 """A label above this is taken for a mistake, not for a class."""
+IGNORED = 255
+"""The label of a position that nothing is learnt from, where samples have one for each."""
 MOST_NAMES = 16
 """That an error lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Samples with one label each, and the names of the classes.
+    """Samples with one label each, or one for each position, and the names of the classes.
 
     x: uint8, int8 or float32, (n, height, width, channels), or (n, features) for no images;
        (n, height, width) gets a channel axis, and so do windows (n, time, channels), which get
        the shape of the model's input later. uint8 are pixels, int8 is already in the
        model's input format, float32 are real values.
-    y: int64 (n,), each label an index into `names`.
+    y: int64 (n,), each label an index into `names`; or uint8 (n, …), labels of positions, of which
+       those that are IGNORED are none.
     is_labelled: False where y is 0 throughout and means nothing.
     Both are kept as read-only views. Raises DataError for anything else.
     """
@@ -45,15 +48,16 @@ class Dataset:
     is_labelled: bool = True
 
     def __post_init__(self) -> None:
-        x, y = as_samples(self.x, "x"), as_labels(self.y, "y")
+        x, y = as_samples(self.x, "x"), _labels_of_any_kind(self.y)
         names = as_names(self.names)
         if len(x) != len(y):
             raise DataError(
                 f"x has {len(x)} samples but y has {len(y)} labels: save one label each"
             )
-        if y.max() >= len(names):
+        top = highest(y)
+        if top >= len(names):
             raise DataError(
-                f"y has label {y.max()} but there are {len(names)} class names: "
+                f"y has label {top} but there are {len(names)} class names: "
                 "number the classes from 0 in the order of the names"
             )
         for field, value in (("x", _read_only(x)), ("y", _read_only(y)), ("names", names)):
@@ -61,6 +65,15 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The shape of a sample's labels; empty where it has one."""
+        return self.y.shape[1:]
+
+    def label(self, index: int) -> int | bytes:
+        """Of a sample; labels of positions are bytes."""
+        return self.y[index].tobytes() if self.positions else int(self.y[index])
 
     @property
     def classes(self) -> int:
@@ -101,6 +114,10 @@ class Split:
     validation: Dataset | None = None
 
     def __post_init__(self) -> None:
+        if any(part.positions != self.train.positions for part in self._parts):
+            raise DataError(
+                "the training and test parts have labels of different shapes: save them alike"
+            )
         if any(part.names != self.train.names for part in self._parts):
             raise DataError("the training and test parts name different classes: name them alike")
 
@@ -113,6 +130,16 @@ class Split:
     def is_labelled(self) -> bool:
         """Whether classes can be learnt from it."""
         return self.train.is_labelled
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The shape of a sample's labels; empty where it has one."""
+        return self.train.positions
+
+    @property
+    def has_numbers_for_names(self) -> bool:
+        """Whether nobody named the classes."""
+        return self.names == tuple(map(str, range(len(self.names))))
 
     @property
     def _parts(self) -> tuple[Dataset, ...]:
@@ -148,6 +175,11 @@ class Split:
         old: how many others there must be. Raises DataError where the names do not fit.
         """
         names = self.names
+        if self.positions:
+            raise DataError(
+                "classes are added to a classifier with one label for each sample, but the data "
+                f"has labels of {self.positions} for each: take --classes N, a new head"
+            )
         missing = [name for name in added if name not in names]
         if missing or len(names) - len(added) != old:
             raise DataError(
@@ -184,6 +216,7 @@ def stratified(y: Labels, test_share: float, seed: int) -> tuple[Indices, Indice
     k >= 2, and never all. Which ones depends on (seed, class, k) alone. Raises DataError for a
     share outside 0..1 and where no class has two samples.
     """
+    y = _strata(y)
     if not 0.0 < test_share < 1.0:
         raise DataError(f"the test share is {test_share}: give a share between 0 and 1, as 0.2")
     is_test = np.zeros(len(y), dtype=np.bool_)
@@ -207,6 +240,7 @@ def drawn(y: Labels, count: int, seed: int) -> Indices:
     matter. Raises DataError for another count.
     """
     check_count(count, len(y))
+    y = _strata(y)
     place = np.empty(len(y), np.float64)
     turn = np.empty(len(y), np.uint64)
     for label in np.unique(y).tolist():
@@ -217,6 +251,16 @@ def drawn(y: Labels, count: int, seed: int) -> Indices:
         place[members] = np.where(rank == 0, 0.0, (2 * rank + 1) / (2 * len(members)))
         turn[members] = draws
     return np.sort(np.lexsort((y, turn, place))[:count]).astype(np.int64)
+
+
+def _strata(y: Labels) -> Labels:
+    """What samples are shared out by: their class; samples with many labels are all alike."""
+    return y if y.ndim == 1 else np.zeros(len(y), np.int64)
+
+
+def highest(y: Labels) -> int:
+    """The largest class number; of labels of positions without those that are ignored."""
+    return int(y.max() if y.ndim == 1 else y.max(where=y != IGNORED, initial=0))
 
 
 def check_count(count: int, available: int) -> None:
@@ -249,21 +293,62 @@ def class_numbers(
 ) -> tuple[dict[str, Labels], tuple[str, ...]]:
     """Labels as users have them, by their key, as numbers; and the names of the classes.
 
-    Numbers of classes (n,); class names (n,) as text; or one-hot rows (n, classes). names: the
-    saved ones; else texts sorted, or numbers as names, of which none may then be left out. The
-    first array is the training part's. Raises DataError for anything else.
+    Numbers of classes (n,); class names (n,) as text; one-hot rows (n, classes); or numbers of
+    classes for each position of a sample (n, …), where two axes are taken for one-hot rows if all
+    of them are. names: the saved ones; else texts sorted, or numbers as names, of which none may
+    then be left out, but of positions. The first array is the training part's. Raises DataError for
+    anything else.
     """
     first = next(iter(given))
     if given[first].dtype.kind in "US":
         texts = {key: _texts(y, key) for key, y in given.items()}
         known = as_names(sorted(set(texts[first]))) if names is None else names
         return {key: _numbers_of(text, key, known) for key, text in texts.items()}, known
+    if _has_positions(given[first]):
+        labels = {key: as_position_labels(y, key) for key, y in given.items()}
+        top = max(highest(y) for y in labels.values())
+        return labels, names or tuple(map(str, range(top + 1)))
     if given[first].ndim == 2 and given[first].shape[1] > 1:
         width = given[first].shape[1]
         found = {key: _hot(y, key, width) for key, y in given.items()}
         return found, names or tuple(map(str, range(width)))
     found = {key: as_labels(y[:, 0] if y.shape[1:] == (1,) else y, key) for key, y in given.items()}
     return found, names or _numbers_as_names(np.concatenate(list(found.values())))
+
+
+def _has_positions(y: npt.NDArray[Any]) -> bool:
+    """Whether these are labels of positions, and no one-hot rows."""
+    if y.ndim < 2 or y[:1].size <= 1:
+        return False
+    if y.ndim > 2:
+        return True
+    is_hot = ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()
+    return y.dtype.kind in "iu" and not is_hot
+
+
+def as_position_labels(y: npt.NDArray[Any], key: str) -> Labels:
+    """`y` as uint8 (n, …), each label below IGNORED, or that; else DataError."""
+    if y.dtype.kind not in "iu":
+        raise DataError(
+            f"{key} is {y.dtype} of shape {y.shape}: save the class numbers of the positions as "
+            "integers, as uint8"
+        )
+    if y.size == 0 or y.ndim < 2:
+        raise DataError(
+            f"{key} has the shape {y.shape}: save the class numbers of all positions of each "
+            "sample, as the training part has them"
+        )
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high > IGNORED:
+        raise DataError(
+            f"{key} has labels from {low} to {high}: number the classes from 0, below {IGNORED}, "
+            f"and give {IGNORED} to positions that are to be ignored"
+        )
+    return y.astype(np.uint8, copy=False)
+
+
+def _labels_of_any_kind(y: npt.NDArray[Any]) -> Labels:
+    return as_position_labels(y, "y") if y.ndim > 1 and y[:1].size > 1 else as_labels(y, "y")
 
 
 def _texts(y: npt.NDArray[Any], key: str) -> list[str]:

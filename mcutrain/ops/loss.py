@@ -62,14 +62,19 @@ class LossOp(Op):
     """A loss of the last layer's sums, and its gradient by them.
 
     Inputs: step, sums int32, target, exponent. Outputs: gradient, exponent, loss as Q16 int32 [1],
-    prediction int32 [1]. The target is the label, int32 [1], unless `target_is_input`. A loss that
-    the outputs follow has one exponent more, of the outputs, as its last input and output.
+    prediction int32 [1]. The target is the label, of `label_type`, unless `target_is_input`. A loss
+    that the outputs follow has one exponent more, of the outputs, as its last input and output.
     """
 
     @property
     def gradient_scale(self) -> float:
         """The constant in derivative = gradient * 2**exponent * gradient_scale."""
         raise NotImplementedError
+
+    @property
+    def label_type(self) -> TensorType:
+        """Of a sample: a class number; bytes are one of each position, and lie in the arena."""
+        return TensorType((1,), "int32")
 
     @property
     def target_is_input(self) -> bool:

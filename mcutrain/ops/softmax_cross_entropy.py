@@ -82,8 +82,7 @@ class SoftmaxCrossEntropy(LossOp):
         if sums.shape[-1] != sums.elements:
             raise ValueError(
                 f"cross-entropy takes one number per class, but this layer has {sums.shape[-1]} at "
-                f"each of {sums.elements // sums.shape[-1]:,} positions; put the mean over the "
-                "positions before it"
+                f"each of {sums.elements // sums.shape[-1]:,} positions"
             )
         if len(self.scale) not in (1, sums.elements):
             raise ValueError(f"logits {sums.shape} with {len(self.scale)} scales")
@@ -94,30 +93,40 @@ class SoftmaxCrossEntropy(LossOp):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Softmax in Q30, then the gradient in the chosen format."""
         step, sums, label, _, *followed = inputs
-        mult, shift = self._logit_multipliers()
-        logits = fixedpoint.scale_to_fraction(sums.ravel(), mult, shift)
-        logits = np.clip(logits, -(2**31), 2**31 - 1)
-        below = logits.max() - logits
-        exponentials = exp2_negative_q30(below)
-        total = int(exponentials.sum())
-        error = (exponentials << 30) // total
-        error[int(label[0])] -= 1 << 30
-        nats = log2_q16(total) - (30 << 16) + int(below[int(label[0])])
-        loss = min(max((nats * LN2_Q16) >> 16, 0), 2**31 - 1)  # rounding may go below 0
+        logits = self._logits(sums.ravel())
+        error, loss = self._error(logits, int(label[0]))
         gradient, exponent = self._quantize(error, step)
         return (
             gradient.reshape(sums.shape),
             exponent,
             np.array([loss], np.int32),
             np.array([logits.argmax()], np.int32),
-            *(self._followed(exponent, logits, step) for exponent in followed),
+            *(self._followed(state, logits[np.newaxis], step) for state in followed),
         )
 
+    def _logits(self, sums: Array) -> Array:
+        """Sums [..., classes] as logits * log2(e), Q16."""
+        mult, shift = self._logit_multipliers()
+        logits = fixedpoint.scale_to_fraction(sums, mult, shift)
+        found: Array = np.clip(logits, -(2**31), 2**31 - 1)
+        return found
+
+    def _error(self, logits: Array, label: int) -> tuple[Array, int]:
+        """softmax - onehot of one position in Q30, and its loss in nats as Q16."""
+        below = logits.max() - logits
+        exponentials = exp2_negative_q30(below)
+        total = int(exponentials.sum())
+        error: Array = (exponentials << 30) // total
+        error[label] -= 1 << 30
+        nats = log2_q16(total) - (30 << 16) + int(below[label])
+        return error, min(max((nats * LN2_Q16) >> 16, 0), 2**31 - 1)  # rounding may go below 0
+
     def _followed(self, exponent: Array, logits: Array, step: Array) -> Array:
-        """The outputs' exponent after this sample: [now, recent, older]."""
+        """The outputs' exponent [now, recent, older] after positions' logits [n, classes]."""
         assert self.outputs is not None
-        top = int(logits.max())
-        bottom = max(int(logits.min()), top - NEAR_Q16)
+        tops = logits.max(axis=1)
+        top = int(tops.max())
+        bottom = int(np.maximum(logits.min(axis=1), tops - NEAR_Q16).min())
         high, low, needed = self.outputs.high_q16, self.outputs.low_q16, 0
         while needed < self.outputs.exponent_limit and (
             top > high << needed or -bottom > low << needed
@@ -130,14 +139,15 @@ class SoftmaxCrossEntropy(LossOp):
         return np.array([max(recent, older), recent, older], np.int8)
 
     def _quantize(self, error: Array, step: Array) -> tuple[Array, Array]:
-        """Q30 errors times their relative scale, stochastically rounded."""
+        """Q30 errors [..., classes] times their relative scale, stochastically rounded."""
         mult, shift = self._error_multipliers()
         bits = GRADIENT_BITS[self.dtype]
         largest = np.abs(error).max() if self.exact else 1 << 30
         now = int(largest).bit_length() - 30 - bits
         fraction = fixedpoint.scale_to_fraction(error, mult, shift - 30 - now)
         key = fixedpoint.node_key(int(step[0]) & 0xFFFFFFFF, self.salt)
-        rounded = fixedpoint.round_stochastic(fraction, key, np.arange(error.size))
+        index = np.arange(error.size).reshape(error.shape)
+        rounded = fixedpoint.round_stochastic(fraction, key, index)
         limit = 2**bits - 1
         gradient = np.clip(rounded, -limit, limit).astype(self.dtype)
         return gradient, np.array([now, now, now], np.int8)
@@ -155,10 +165,14 @@ class SoftmaxCrossEntropy(LossOp):
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_softmax_cross_entropy_<gradient>: scratch holds the logits and the exponentials."""
+        return self._call("mct_softmax_cross_entropy", types, self._params(types))
+
+    def _params(self, types: Sequence[TensorType]) -> tuple[Param, ...]:
+        """Of mct_softmax_cross_entropy_<gradient>."""
         logit_mult, logit_shift = self._logit_multipliers()
         error_mult, error_shift = self._error_multipliers()
-        params = (
-            Param("classes", types[1].elements),
+        return (
+            Param("classes", types[1].shape[-1]),
             Param("logit_mult_q31", tuple(logit_mult.tolist()), "const int32_t *"),
             Param("logit_shift", tuple(logit_shift.tolist()), "const int8_t *"),
             Param("error_mult_q31", tuple(error_mult.tolist()), "const int32_t *"),
@@ -168,10 +182,15 @@ class SoftmaxCrossEntropy(LossOp):
             Param("salt", self.salt),
             *(self.outputs or OutputRange(0, 0, 0)).params(),
         )
+
+    def _call(
+        self, function: str, types: Sequence[TensorType], params: tuple[Param, ...]
+    ) -> KernelCall:
         followed = inputs(4) if self.is_followed else (NULL,)
         operands = (*inputs(0, 1, 2, 3), *outputs(0, 2, 3), *followed, SCRATCH)
-        name = f"mct_softmax_cross_entropy_{SUFFIX[self.dtype]}"
-        return KernelCall("softmax_cross_entropy", name, params, operands, 4 * types[1].elements)
+        name = f"{function}_{SUFFIX[self.dtype]}"
+        scratch_bytes = 4 * types[1].shape[-1]
+        return KernelCall("softmax_cross_entropy", name, params, operands, scratch_bytes)
 
     @property
     def gradient_scale(self) -> float:

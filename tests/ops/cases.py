@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
+from mcutrain.data import IGNORED
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.add import Add, Scaled
@@ -49,6 +50,7 @@ from mcutrain.ops.pooling import (
     MaxPool2DGradInput,
     Mean,
 )
+from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
@@ -711,6 +713,22 @@ def softmax_cross_entropy(s: Source) -> Sample:
     return Sample.of(op.followed_by(reach), *read, output_exponent(s, reach.exponent_limit))
 
 
+def position_cross_entropy(s: Source) -> Sample:
+    """Images and sequences; some positions ignored, sometimes all or none."""
+    classes, positions = s.integer(2, 7), (1, s.integer(1, 4), s.integer(1, 4))
+    scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, classes))))
+    made = PositionCrossEntropy.of(positions)
+    op = made(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, (*positions, classes), "int32", 2 ** s.integer(4, 22))
+    labels = s.array(positions, "uint8", 0, classes - 1)
+    labels[s.array(positions, "uint8", 0, 3) == 0] = IGNORED
+    read = (step(s), sums, (op.label_type, labels), exponent(s))
+    if s.boolean():
+        return Sample.of(op, *read)
+    reach = OutputRange(s.integer(1, 2**22), s.integer(0, 2**22), s.integer(1, 15))
+    return Sample.of(op.followed_by(reach), *read, output_exponent(s, reach.exponent_limit))
+
+
 def mean_squared_error(s: Source) -> Sample:
     """Errors from below a step of the input to far beyond its range; maps and flat outputs."""
     c = s.integer(1, 9)
@@ -912,6 +930,7 @@ CASES = (
     Case("scale_sums", scale_sums),
     Case("softmax", softmax),
     Case("softmax_cross_entropy", softmax_cross_entropy),
+    Case("position_cross_entropy", position_cross_entropy),
     Case("mean_squared_error", mean_squared_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
     Case("gradient_add", lambda s: gradient_sum(s, 2)),

@@ -50,6 +50,32 @@ void mct_softmax_cross_entropy_s16(const mct_softmax_cross_entropy_s16_params *p
                                    int32_t *prediction, mct_exponent *output_exponent,
                                    int32_t *scratch);
 
+/* The same at each of many positions: the pixels of an image, the steps of a sequence.
+ *
+ * labels: [positions], of which MCT_IGNORED ones have no loss and a gradient of 0. loss_q16: the mean
+ * over the others, 0 if there are none; right: how many of these have their largest logit at the
+ * label. dy: of each position as above, with one exponent for all, which is that of the largest error
+ * anywhere if position.exact. output_exponent: as if each position were a sample, ignored ones too.
+ * sums, dy: [positions][classes]   scratch: classes int32   0 <= label < classes <= MCT_IGNORED
+ * positions * classes < 2^31 */
+#define MCT_IGNORED 255
+
+typedef struct {
+    mct_softmax_cross_entropy_s8_params position;
+    int32_t positions;
+} mct_position_cross_entropy_s8_params;
+typedef mct_position_cross_entropy_s8_params mct_position_cross_entropy_s16_params;
+
+void mct_position_cross_entropy_s8(const mct_position_cross_entropy_s8_params *p,
+                                   const mct_step *step, const int32_t *sums, const uint8_t *labels,
+                                   mct_exponent *exponent, int8_t *dy, int32_t *loss_q16,
+                                   int32_t *right, mct_exponent *output_exponent, int32_t *scratch);
+void mct_position_cross_entropy_s16(const mct_position_cross_entropy_s16_params *p,
+                                    const mct_step *step, const int32_t *sums,
+                                    const uint8_t *labels, mct_exponent *exponent, int16_t *dy,
+                                    int32_t *loss_q16, int32_t *right,
+                                    mct_exponent *output_exponent, int32_t *scratch);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,95 +1,14 @@
 /* Body of mct_softmax_cross_entropy_<type>. */
-#include "mct_fixedpoint.h"
+#include "mct_softmax_errors_body.h"
 
-#define MCT_LN2_Q16 45426
-#define MCT_EXP2_CUTOFF_Q16 (INT64_C(30) << 16)
-#define MCT_NEAR_Q16 (INT64_C(16) << 16)
-#define MCT_OUTPUT_WINDOW 1024u
-
-/* 2^-x in Q30 for x >= 0 in Q16: a polynomial of degree 5 for the fraction, error below 2^-24. */
-static int32_t mct_exp2_negative_q30(int64_t x_q16) {
-    static const int32_t coefficients[] = {-1017428,  9890102,    -59377501,
-                                           257890763, -744256846, 1073741765};
-    if (x_q16 >= MCT_EXP2_CUTOFF_Q16) {
-        return 0;
-    }
-    int64_t result = coefficients[0];
-    for (int32_t i = 1; i < 6; i++) {
-        result = coefficients[i] + ((result * (x_q16 & 0xFFFF)) >> 16);
-    }
-    return (int32_t)(result >> (x_q16 >> 16));
-}
-
-/* log2(x) in Q16 for x >= 1, rounded down: squares the mantissa and counts what overflows. */
-static int64_t mct_log2_q16(uint64_t x) {
-    const int32_t whole = mct_bit_length64(x) - 1;
-    uint64_t mantissa = whole <= 31 ? x << (31 - whole) : x >> (whole - 31);
-    int64_t result = whole;
-    for (int32_t i = 0; i < 16; i++) {
-        mantissa = (mantissa * mantissa) >> 31;
-        const uint64_t overflow = mantissa >> 32;
-        result = result * 2 + (int64_t)overflow;
-        mantissa >>= overflow;
-    }
-    return result;
-}
-
-/* sums → logits * log2(e) in Q16, into `logits`; returns the index of the first largest. */
-static int32_t mct_scaled_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
-                                 const int32_t *sums, int32_t *logits) {
-    int32_t best = 0;
-    for (int32_t c = 0; c < p->classes; c++) {
-        const int32_t m = p->per_class ? c : 0;
-        const int32_t right = mct_shift_right(p->logit_shift[m]);
-        const int64_t scaled = mct_scale_to_fraction(sums[c], p->logit_mult_q31[m], right);
-        logits[c] = (int32_t)mct_clamp64(scaled, INT32_MIN, INT32_MAX);
-        best = logits[c] > logits[best] ? c : best;
-    }
-    return best;
-}
-
-/* The outputs' exponent after this sample. */
-static void mct_follow_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p, const mct_step *step,
-                              const int32_t *logits, int32_t best, mct_exponent *exponent) {
-    const int64_t top = logits[best];
-    int64_t bottom = top;
-    for (int32_t c = 0; c < p->classes; c++) {
-        bottom = logits[c] < bottom ? logits[c] : bottom;
-    }
-    bottom = bottom < top - MCT_NEAR_Q16 ? top - MCT_NEAR_Q16 : bottom;
-    const int64_t high = p->output.high_q16;
-    const int64_t low = p->output.low_q16;
-    int32_t needed = 0;
-    while (needed < p->output.exponent_limit &&
-           (top > (high << needed) || -bottom > (low << needed))) {
-        needed++;
-    }
-    if (step->sample == 0 && step->update % MCT_OUTPUT_WINDOW == 0) {
-        exponent->older = exponent->recent;
-        exponent->recent = 0;
-    }
-    exponent->recent = (int8_t)mct_max(exponent->recent, needed);
-    exponent->now = (int8_t)mct_max(exponent->recent, exponent->older);
-}
-
-/* Errors in Q30 → gradient. Returns its exponent. */
-static int32_t mct_write_errors(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
-                                const mct_step *step, const int32_t *errors, MCT_GRAD *dy) {
+/* The size of the largest error that the exponent is for. */
+static int32_t mct_largest_error(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
+                                 const int32_t *errors) {
     int32_t largest = p->exact ? 0 : 1 << 30;
     for (int32_t c = 0; p->exact && c < p->classes; c++) {
         largest = mct_max(largest, errors[c] < 0 ? -errors[c] : errors[c]);
     }
-    const int32_t exponent = mct_bit_length64((uint64_t)largest) - 30 - MCT_GRAD_BITS;
-    const int64_t limit = (INT64_C(1) << MCT_GRAD_BITS) - 1;
-    const uint32_t key = mct_node_key(step->key, p->salt);
-    for (int32_t c = 0; c < p->classes; c++) {
-        const int32_t m = p->per_class ? c : 0;
-        const int32_t right = mct_shift_right(p->error_shift[m] - 30 - exponent);
-        const int64_t fraction = mct_scale_to_fraction(errors[c], p->error_mult_q31[m], right);
-        const int64_t rounded = (fraction + mct_random16(key, (uint32_t)c)) >> MCT_FRACTION_BITS;
-        dy[c] = (MCT_GRAD)mct_clamp64(rounded, -limit, limit);
-    }
-    return exponent;
+    return largest;
 }
 
 void MCT_NAME(mct_softmax_cross_entropy)(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
@@ -99,22 +18,13 @@ void MCT_NAME(mct_softmax_cross_entropy)(const MCT_PARAMS(mct_softmax_cross_entr
                                          mct_exponent *output_exponent, int32_t *scratch) {
     const int32_t best = mct_scaled_logits(p, sums, scratch);
     if (output_exponent != NULL) {
-        mct_follow_logits(p, step, scratch, best, output_exponent);
+        mct_reach reach = MCT_NO_REACH;
+        mct_widen_reach(&reach, p->classes, scratch, best);
+        mct_follow_logits(p, step, reach, output_exponent);
     }
-    const int64_t largest = scratch[best];
-    const int64_t label_below = largest - scratch[*label];
-    uint64_t total = 0;
-    for (int32_t c = 0; c < p->classes; c++) {
-        scratch[c] = mct_exp2_negative_q30(largest - scratch[c]);
-        total += (uint64_t)scratch[c];
-    }
-    for (int32_t c = 0; c < p->classes; c++) {
-        scratch[c] = (int32_t)(((uint64_t)scratch[c] << 30) / total);
-    }
-    scratch[*label] -= 1 << 30;
-    const int64_t bits_q16 = mct_log2_q16(total) - (INT64_C(30) << 16) + label_below;
-    *loss_q16 = (int32_t)mct_clamp64((bits_q16 * MCT_LN2_Q16) >> 16, 0, INT32_MAX);
+    *loss_q16 = mct_label_errors(p->classes, best, *label, scratch);
     *prediction = best;
-    const int8_t chosen = (int8_t)mct_write_errors(p, step, scratch, dy);
+    const int8_t chosen = (int8_t)mct_error_exponent(mct_largest_error(p, scratch));
+    mct_write_errors(p, step, scratch, chosen, 0, dy);
     *exponent = (mct_exponent){.now = chosen, .recent = chosen, .older = chosen};
 }

@@ -1,0 +1,6 @@
+#include <string.h>
+
+#include "mct_grad_s16.h"
+#include "mct_softmax_cross_entropy.h"
+
+#include "mct_position_cross_entropy_body.h"
