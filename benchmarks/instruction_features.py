@@ -102,6 +102,8 @@ BOTH = {
     "mct_softmax_s8": ("1", "rows", "rows*classes"),
     "mct_softmax_cross_entropy_s8": ("1", "classes"),
     "mct_softmax_cross_entropy_s16": ("1", "classes"),
+    "mct_position_cross_entropy_s8": ("1", "positions", "positions*position.classes"),
+    "mct_position_cross_entropy_s16": ("1", "positions", "positions*position.classes"),
     "mct_mean_squared_error_s8": ("1", "positions", "positions*channels"),
     "mct_mean_squared_error_s16": ("1", "positions", "positions*channels"),
     "mct_gradient_rescale_s8": ("1", "channels_out", *RESCALED),

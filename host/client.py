@@ -130,12 +130,25 @@ class Device:
             raise ValueError(f"a latent has {size} bytes, not {len(latent)}")
         self._send(Command.LATENT, latent, None)
 
+    def send_labels(self, labels: bytes) -> None:
+        """Those of the sample's positions: after the sample, before `train` with the label 0."""
+        size = self.identity.label_bytes
+        if len(labels) != size:
+            raise ValueError(f"a sample has {size} labels, not {len(labels)}")
+        self._send(Command.LABELS, labels, None)
+
     def infer(self) -> Inference:
         """Run the network on the sample."""
         return self._ask(Command.INFER, b"", Inference.parse)
 
-    def train(self, label: int, position: int, rate: Rate | None = None) -> Step:
-        """One step of training on the sample. rate: None uses that of `set_rate`."""
+    def train(self, label: int | bytes, position: int, rate: Rate | None = None) -> Step:
+        """One step of training on the sample. rate: None uses that of `set_rate`.
+
+        label: of the sample; bytes: of its positions, which are sent first.
+        """
+        if isinstance(label, bytes):
+            self.send_labels(label)
+            label = 0
         body = label.to_bytes(4, "little", signed=True) + position.to_bytes(4, "little")
         step = self._ask(Command.TRAIN, body + (rate.pack() if rate else b""), Step.parse)
         self._check(Command.TRAIN, "position", step.position, position + 1)

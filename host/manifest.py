@@ -257,7 +257,8 @@ class Manifest:
     """What is known of a generated project. board: None for a library.
 
     model_hash: 16 hexadecimal digits, of model, scheme and layout of the state; a device says it,
-    too. begins_with: the tensor of the model that is the input of a tail, whose front somebody else
+    too. positions: the shape of a sample's labels where it has a byte for each of many; else empty.
+    begins_with: the tensor of the model that is the input of a tail, whose front somebody else
     computes; empty where samples are. shelf_bytes: of weights whose trained columns change, behind
     the state_bytes of a saved state. recipe: how the step was made from the model file
     (mcutrain.pipeline.recipe).
@@ -279,6 +280,7 @@ class Manifest:
     state: tuple[StateTensor, ...]
     parameters: tuple[str, ...]
     loss: str = CROSS_ENTROPY
+    positions: tuple[int, ...] = ()
     prefix: str = "mct"
     class_names: tuple[str, ...] = ()
     latent: LatentTensor | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from enum import IntEnum, IntFlag
 from typing import Any, ClassVar, TypeVar
 
@@ -46,6 +46,7 @@ class Command(IntEnum):
     SELECT = 0x10
     TIMES = 0x11
     SWAP = 0x12
+    LABELS = 0x13
 
 
 LONG_COMMANDS = frozenset(
@@ -142,6 +143,7 @@ class IdentityFlags(IntFlag):
     SELECTS = 32
     TIMES = 64
     SWAPS = 128
+    HAS_POSITIONS = 256
 
 
 @dataclass(frozen=True)
@@ -339,7 +341,8 @@ class Identity:
     """Of IDENTIFY: what the board is and holds.
 
     latent_bytes: 0 where it takes samples only. remember: latents that its ring has room for.
-    offered: samples that were offered to the ring.
+    offered: samples that were offered to the ring. label_bytes: of a sample with a label for each
+    position; 0 of others.
     """
 
     max_body: int
@@ -363,10 +366,13 @@ class Identity:
     latent_bytes: int = 0
     remember: int = 0
     offered: int = 0
+    label_bytes: int = 0
 
     layout: ClassVar[struct.Struct] = struct.Struct("<HHQ12I")
     latents: ClassVar[struct.Struct] = struct.Struct("<3I")
     """Behind it, if the flags say TAKES_LATENTS."""
+    labels: ClassVar[struct.Struct] = struct.Struct("<I")
+    """Behind these, if the flags say HAS_POSITIONS."""
 
     @property
     def firmware(self) -> Firmware:
@@ -410,24 +416,30 @@ class Identity:
 
     def pack(self) -> bytes:
         """The body of IDENTIFY's response."""
-        *numbers, board, model, scheme, _, _, _ = astuple(self)
+        *numbers, board, model, scheme, _, _, _, _ = astuple(self)
         ring = (self.latent_bytes, self.remember, self.offered)
         more = self.latents.pack(*ring) if self.flags & IdentityFlags.TAKES_LATENTS else b""
+        if self.flags & IdentityFlags.HAS_POSITIONS:
+            more += self.labels.pack(self.label_bytes)
         return self.layout.pack(*numbers) + more + f"{board}\0{model}\0{scheme}\0".encode()
 
     @staticmethod
     def parse(body: bytes) -> Identity:
         """The fields of a body. Raises MalformedResponseError."""
         size = Identity.layout.size
-        takes_latents = len(body) >= size and bool(body[2] & IdentityFlags.TAKES_LATENTS)
-        end = size + (Identity.latents.size if takes_latents else 0)
+        flags = int.from_bytes(body[2:4], "little") if len(body) >= size else 0
+        takes_latents = bool(flags & IdentityFlags.TAKES_LATENTS)
+        has_positions = bool(flags & IdentityFlags.HAS_POSITIONS)
+        behind = size + (Identity.latents.size if takes_latents else 0)
+        end = behind + (Identity.labels.size if has_positions else 0)
         texts = body[end:].split(b"\0")
         if len(body) < end or len(texts) != 4 or texts[3]:
             raise MalformedResponseError(f"{len(body)} bytes that are no identity")
         names = (printable(text.decode("utf-8", "replace")) for text in texts[:3])
         ring = Identity.latents.unpack_from(body, size) if takes_latents else ()
         values: list[Any] = [*Identity.layout.unpack_from(body), *names, *ring]
-        identity = Identity(*values)
+        label_bytes = Identity.labels.unpack_from(body, behind)[0] if has_positions else 0
+        identity = replace(Identity(*values), label_bytes=label_bytes)
         identity.check()
         return identity
 

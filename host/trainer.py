@@ -41,6 +41,8 @@ from mcutrain_host.pull import check_firmware, read_state
 from mcutrain_host.saved import SavedState, selected_tensors, skipped_samples
 
 ACCURACY = "accuracy"
+IGNORED = 255
+"""The label of a position that nothing is learnt from."""
 RETRY_SECONDS = 0.5
 """Between two attempts to find an unplugged board again."""
 RESTARTS_IN_PLACE = 5
@@ -51,22 +53,24 @@ RESTARTS_WITHOUT_GAIN = 100
 
 @dataclass(frozen=True)
 class Scores:
-    """How a network without classes is tested: by its output.
+    """How a network is tested whose output is more than the scores of a sample's class.
 
-    loss_of: how far the output is from what was wanted, of a test sample's input and output bytes.
-    of_all: what the losses of all test samples say, by name: loss, and auc if there are labels.
+    of: what there is to say of a test sample's input and output bytes, by its index: how far the
+    output is from the input, or which positions are taken for what. of_all: what that is of all
+    test samples, by name: loss, and auc if there are labels; or accuracy, iou and class_iou.
     """
 
-    loss_of: Callable[[bytes, bytes], float]
-    of_all: Callable[[Sequence[float]], Mapping[str, float]]
+    of: Callable[[bytes, bytes, int], Any]
+    of_all: Callable[[Sequence[Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Lessons:
     """What a board is to learn, and what it is tested on, by position and by index.
 
-    sample_at, test_at: the input's bytes and the label. total: steps of the whole run. scores: of a
-    network without classes, whose labels are all 0. replay: remembered samples that the board
+    sample_at, test_at: the input's bytes and the label; or the labels of positions, as bytes.
+    total: steps of the whole run. scores: of a network without classes, whose labels are all 0, or
+    with a class for each position. replay: remembered samples that the board
     trains on after each new one, out of at most `remember`. latents: the bytes are of latents in
     the place of samples. selecting: when the board chooses which tensors it trains; None: it trains
     those that it did. first: the position that the run begins at, where the board has learnt
@@ -75,10 +79,10 @@ class Lessons:
     """
 
     total: int
-    sample_at: Callable[[int], tuple[bytes, int]]
+    sample_at: Callable[[int], tuple[bytes, int | bytes]]
     rate_at: Callable[[int], Rate]
     tests: int
-    test_at: Callable[[int], tuple[bytes, int]]
+    test_at: Callable[[int], tuple[bytes, int | bytes]]
     scores: Scores | None = None
     replay: int = 0
     remember: int = 0
@@ -135,7 +139,7 @@ class Watch(Protocol):
     def tested(self, done: int, of: int) -> None:
         """Test samples done."""
 
-    def trained(self, step: Step, label: int) -> None:
+    def trained(self, step: Step, label: int | bytes) -> None:
         """A step is done."""
 
     def transferred(self, what: str, done: int, of: int) -> None:
@@ -149,7 +153,7 @@ class Watch(Protocol):
 class Outcome:
     """What a run did. before, accuracy: shares of the test samples; None if not tested.
 
-    scores_before, scores: what Scores.of_all said of a network without classes.
+    scores_before, scores: what Scores.of_all said, if there are such.
     first: the position at the begin. steps: done in this run, those that were lost by a restart
     included. train_cycles: on average. saved: on the board, None if it cannot.
     """
@@ -168,8 +172,8 @@ class Outcome:
     saved: Saved | None
     statistics: Statistics
     interrupted: bool
-    scores_before: Mapping[str, float] | None = None
-    scores: Mapping[str, float] | None = None
+    scores_before: Mapping[str, Any] | None = None
+    scores: Mapping[str, Any] | None = None
 
 
 class Training:
@@ -465,7 +469,7 @@ class Training:
 
     # ---- testing ----
 
-    def _test(self) -> Mapping[str, float] | None:
+    def _test(self) -> Mapping[str, Any] | None:
         """What the test samples say, by name; None if there are none, or at `stop`."""
         while self.lessons.tests > 0:
             try:
@@ -474,24 +478,25 @@ class Training:
                 self._recover(error)
         return None
 
-    def _test_once(self) -> Mapping[str, float] | None:
-        correct, losses = 0, []
+    def _test_once(self) -> Mapping[str, Any] | None:
+        correct, judged = 0, []
         for index in range(self.lessons.tests):
             if self.stop():
                 return None
             sample, label = self.lessons.test_at(index)
             self._send(sample)
             if self.lessons.scores is None:
+                assert isinstance(label, int), "labels of positions have scores"
                 correct = self.device.evaluate(label, index).correct
             else:
                 self.device.infer()
-                losses.append(self.lessons.scores.loss_of(sample, self.device.read_output()))
+                judged.append(self.lessons.scores.of(sample, self.device.read_output(), index))
             self.watch.tested(index + 1, self.lessons.tests)
         if self.lessons.scores is None:
-            found: Mapping[str, float] = {ACCURACY: correct / self.lessons.tests}
+            found: Mapping[str, Any] = {ACCURACY: correct / self.lessons.tests}
             facts = {**found, "correct": correct, "evaluated": self.lessons.tests}
         else:
-            found = self.lessons.scores.of_all(losses)
+            found = self.lessons.scores.of_all(judged)
             facts = {**found, "evaluated": self.lessons.tests}
         self._write_log("evaluated", facts)
         return found
@@ -555,7 +560,7 @@ class Training:
         is_over = self.position >= self.lessons.total
         return selecting is not None and not is_over and selecting.is_looking(self.position)
 
-    def _step(self) -> tuple[Step, int, Rate]:
+    def _step(self) -> tuple[Step, int | bytes, Rate]:
         rate = self.lessons.rate_at(self.position)
         if self.lessons.is_replay(self.position):
             replayed = self.device.replay(self.position, rate)
@@ -570,7 +575,7 @@ class Training:
         else:
             self.device.send_sample(sample)
 
-    def _take(self, step: Step, label: int, rate: Rate) -> None:
+    def _take(self, step: Step, label: int | bytes, rate: Rate) -> None:
         replay = {"is_replay": True} if self.lessons.is_replay(self.position) else {}
         self.position = step.position
         self._restarts_here = 0
@@ -579,17 +584,12 @@ class Training:
         self._steps += 1
         self._cycles += step.cycles
         self.watch.trained(step, label)
-        classes = {
-            "label": label,
-            "prediction": step.prediction,
-            "is_right": step.prediction == label,
-        }
         self._write_log(
             "step",
             {
                 "loss": round(step.loss, 6),
                 "loss_q16": step.loss_q16,
-                **(classes if self.lessons.scores is None else {}),
+                **self._learnt(step, label),
                 "rate": rate.value,
                 "mult_q31": rate.mult_q31,
                 "shift": rate.shift,
@@ -598,6 +598,15 @@ class Training:
                 **replay,
             },
         )
+
+    def _learnt(self, step: Step, label: int | bytes) -> dict[str, Any]:
+        """What the log says of a step's label."""
+        if isinstance(label, bytes):
+            return position_facts(step.prediction, label)
+        if self.lessons.scores is not None:
+            return {}
+        right = step.prediction == label
+        return {"label": label, "prediction": step.prediction, "is_right": right}
 
     # ---- keeping what was learnt ----
 
@@ -663,6 +672,11 @@ class Training:
                 **ring_facts(outcome.statistics),
             },
         )
+
+
+def position_facts(right: int, labels: bytes) -> dict[str, int]:
+    """Of a step with labels of positions: how many there are that count, and of these are right."""
+    return {"right": right, "labelled": len(labels) - labels.count(IGNORED)}
 
 
 def ring_facts(statistics: Statistics) -> dict[str, int]:

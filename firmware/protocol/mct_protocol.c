@@ -66,6 +66,9 @@ static void mct_protocol_send_working(const mct_protocol *p) {
 static void mct_forget_sample(mct_protocol *p) {
     p->sample_bytes = 0;
     p->output = NULL;
+#ifdef MCT_LABEL_BYTES
+    p->label_bytes = 0;
+#endif
 }
 
 /* After the state was replaced as a whole. */
@@ -124,6 +127,12 @@ static uint32_t mct_put_text(uint8_t *to, const char *text) {
 #define MCT_SWAPS_FLAG 0u
 #endif
 
+#ifdef MCT_LABEL_BYTES
+#define MCT_POSITIONS_FLAG 256u
+#else
+#define MCT_POSITIONS_FLAG 0u
+#endif
+
 /* Slots of the ring, and samples that were offered to it. */
 #ifdef MCT_REMEMBER
 #define MCT_RING(p) MCT_REMEMBER, (p)->store.seen
@@ -140,13 +149,17 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
     }
     const uint32_t flags = p->restored | (p->incomplete ? 0u : 2u) |
                            (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u) |
-                           MCT_LATENT_FLAG | MCT_SELECTS_FLAG | MCT_TIMES_FLAG | MCT_SWAPS_FLAG;
+                           MCT_LATENT_FLAG | MCT_SELECTS_FLAG | MCT_TIMES_FLAG | MCT_SWAPS_FLAG |
+                           MCT_POSITIONS_FLAG;
     const uint32_t numbers[] = {
         mct_position(),         MCT_INPUT_BYTES, MCT_OUTPUT_BYTES,     MCT_CLASSES,
         MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES, MCT_STATE_BYTES,      MCT_SAVED_BYTES,
         MCT_STACK_BYTES,        MCT_SRAM_BYTES,  mct_board_clock_hz(), p->store.number,
 #ifdef MCT_LATENT_BYTES
         MCT_LATENT_BYTES,       MCT_RING(p),
+#endif
+#ifdef MCT_LABEL_BYTES
+        MCT_LABEL_BYTES,
 #endif
     };
     uint8_t *at = body.bytes;
@@ -184,6 +197,9 @@ static mct_outcome mct_latent_piece(mct_protocol *p, mct_body body) {
     }
     p->output = NULL; /* it may lie where the scores were */
     p->feed_cycles = 0;
+#ifdef MCT_LABEL_BYTES
+    p->label_bytes = offset == 0 ? 0 : p->label_bytes;
+#endif
     memcpy(mct_latent() + offset, body.bytes + 4, count);
     p->sample_bytes = offset + count;
     mct_put32(body.bytes, p->sample_bytes);
@@ -207,6 +223,9 @@ static mct_outcome mct_sample(mct_protocol *p, mct_body body) {
         return mct_refuse_at(MCT_ANSWER_OFFSET, body, p->sample_bytes);
     }
     p->output = NULL; /* the input may lie where the scores were */
+#ifdef MCT_LABEL_BYTES
+    p->label_bytes = offset == 0 ? 0 : p->label_bytes;
+#endif
     const uint64_t before = mct_board_cycles();
     (void)mct_feed(offset, (const int8_t *)body.bytes + 4, count); /* they are the next ones */
     p->feed_cycles = (offset == 0 ? 0 : p->feed_cycles) + mct_board_cycles() - before;
@@ -214,6 +233,25 @@ static mct_outcome mct_sample(mct_protocol *p, mct_body body) {
     mct_put32(body.bytes, p->sample_bytes);
     return mct_done(4);
 }
+
+#ifdef MCT_LABEL_BYTES
+/* Labels come behind the sample: what is there of them belongs to none that begins later. */
+static mct_outcome mct_labels_piece(mct_protocol *p, mct_body body) {
+    if (body.count < 5) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    const uint32_t offset = mct_get32(body.bytes);
+    const uint32_t count = body.count - 4;
+    if ((offset != 0 && offset != p->label_bytes) || count > MCT_LABEL_BYTES - offset) {
+        return mct_refuse_at(MCT_ANSWER_OFFSET, body, p->label_bytes);
+    }
+    p->output = NULL; /* they may lie where the scores were */
+    memcpy(mct_labels() + offset, body.bytes + 4, count);
+    p->label_bytes = offset + count;
+    mct_put32(body.bytes, p->label_bytes);
+    return mct_done(4);
+}
+#endif
 
 static void mct_run_inference(mct_protocol *p) {
     const uint64_t before = mct_board_cycles();
@@ -296,9 +334,18 @@ static mct_outcome mct_train_sample_now(mct_protocol *p, mct_body body) {
     if (ready == MCT_ANSWER_OK) {
         ready = mct_ready(p);
     }
+#ifdef MCT_LABEL_BYTES
+    if (ready == MCT_ANSWER_OK && p->label_bytes != MCT_LABEL_BYTES) {
+        ready = MCT_ANSWER_SAMPLE_INCOMPLETE;
+    }
+    if (ready == MCT_ANSWER_OK && (label != 0 || !mct_labels_are_known())) {
+        ready = MCT_ANSWER_LABEL;
+    }
+#else
     if (ready == MCT_ANSWER_OK && (label < 0 || label >= MCT_CLASSES)) {
         ready = MCT_ANSWER_LABEL;
     }
+#endif
     if (ready != MCT_ANSWER_OK) {
         return mct_refuse(ready);
     }
@@ -359,6 +406,7 @@ static mct_outcome mct_replay_now(mct_protocol *p, mct_body body) {
 }
 #endif
 
+#ifndef MCT_LABEL_BYTES
 static mct_outcome mct_evaluate(mct_protocol *p, mct_body body) {
     if (body.count != 8) {
         return mct_refuse(MCT_ANSWER_LENGTH);
@@ -389,6 +437,8 @@ static mct_outcome mct_evaluate(mct_protocol *p, mct_body body) {
     mct_put64(body.bytes + 12, p->infer_cycles);
     return mct_done(20);
 }
+
+#endif
 
 static mct_outcome mct_set_rate(mct_protocol *p, mct_body body) {
     if (body.count != 8) {
@@ -736,12 +786,18 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
         return mct_identify(p, body);
     case MCT_COMMAND_SAMPLE:
         return mct_sample(p, body);
+#ifdef MCT_LABEL_BYTES
+    case MCT_COMMAND_LABELS:
+        return mct_labels_piece(p, body);
+#endif
     case MCT_COMMAND_INFER:
         return mct_infer_sample(p, body);
     case MCT_COMMAND_TRAIN:
         return mct_train_sample_now(p, body);
+#ifndef MCT_LABEL_BYTES /* the host judges the output */
     case MCT_COMMAND_EVALUATE:
         return mct_evaluate(p, body);
+#endif
     case MCT_COMMAND_SET_RATE:
         return mct_set_rate(p, body);
     case MCT_COMMAND_STATISTICS:

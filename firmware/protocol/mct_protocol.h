@@ -35,6 +35,7 @@ typedef enum {
     MCT_COMMAND_SELECT = 0x10,
     MCT_COMMAND_TIMES = 0x11,
     MCT_COMMAND_SWAP = 0x12,
+    MCT_COMMAND_LABELS = 0x13,
     MCT_RESPONSE = 0x80,
 } mct_command;
 
@@ -91,7 +92,12 @@ typedef struct {
     uint32_t sample_bytes;  /* of the next sample, received so far */
     uint32_t written_bytes; /* of the state that is being written, 0: none is */
     uint8_t written_header[MCT_STATE_HEADER_BYTES];
+#ifdef MCT_LABEL_BYTES
+    uint32_t label_bytes; /* of the next sample, received so far */
+    uint32_t reserved;    /* in the place of a count: firmware of all networks takes the same RAM */
+#else
     uint32_t evaluated, correct;
+#endif
     int32_t loss_q16, prediction;
     uint32_t saturations;
     uint32_t frames, damaged, repeated;

@@ -13,11 +13,21 @@ uint32_t mct_ticks(void) {
 }
 #endif
 
-int32_t mct_host_train(int32_t samples, const int8_t *x, const int32_t *labels,
+/* Puts labels of positions where the network reads them. Returns what mct_train takes. */
+static int32_t mct_host_labelled(const mct_host_label *labels, int32_t n) {
+#ifdef MCT_LABEL_BYTES
+    memcpy(mct_labels(), labels + (size_t)n * MCT_LABEL_BYTES, MCT_LABEL_BYTES);
+    return 0;
+#else
+    return labels[n];
+#endif
+}
+
+int32_t mct_host_train(int32_t samples, const int8_t *x, const mct_host_label *labels,
                        const mct_learning_rate *rates, mct_result *results) {
     for (int32_t n = 0; n < samples; n++) {
         (void)mct_feed(0, x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
-        const mct_status status = mct_train(labels[n], rates[n], &results[n]);
+        const mct_status status = mct_train(mct_host_labelled(labels, n), rates[n], &results[n]);
         if (status != MCT_OK) {
             return (int32_t)status;
         }
@@ -41,11 +51,12 @@ void mct_host_front(int32_t samples, const int8_t *x, int8_t *latents) {
     }
 }
 
-int32_t mct_host_train_latents(int32_t samples, const int8_t *latents, const int32_t *labels,
+int32_t mct_host_train_latents(int32_t samples, const int8_t *latents, const mct_host_label *labels,
                                const mct_learning_rate *rates, mct_result *results) {
     for (int32_t n = 0; n < samples; n++) {
         const int8_t *latent = latents + (size_t)n * MCT_LATENT_BYTES;
-        const mct_status status = mct_train_latent(latent, labels[n], rates[n], &results[n]);
+        const mct_status status =
+            mct_train_latent(latent, mct_host_labelled(labels, n), rates[n], &results[n]);
         if (status != MCT_OK) {
             return (int32_t)status;
         }

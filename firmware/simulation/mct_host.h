@@ -4,9 +4,16 @@
 
 #include "mct_model.h"
 
+/* Of a sample; of one with a label for each position there are MCT_LABEL_BYTES. */
+#ifdef MCT_LABEL_BYTES
+typedef uint8_t mct_host_label;
+#else
+typedef int32_t mct_host_label;
+#endif
+
 /* Trains on `samples` samples in order; stops at the first error and returns its mct_status.
  * x: [samples][MCT_INPUT_BYTES]   labels, rates, results: [samples] */
-int32_t mct_host_train(int32_t samples, const int8_t *x, const int32_t *labels,
+int32_t mct_host_train(int32_t samples, const int8_t *x, const mct_host_label *labels,
                        const mct_learning_rate *rates, mct_result *results);
 
 /* x: [samples][MCT_INPUT_BYTES]   y: [samples][MCT_OUTPUT_BYTES] */
@@ -15,7 +22,7 @@ void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y);
 #ifdef MCT_LATENT_BYTES
 /* The same in two parts. latents: [samples][MCT_LATENT_BYTES] */
 void mct_host_front(int32_t samples, const int8_t *x, int8_t *latents);
-int32_t mct_host_train_latents(int32_t samples, const int8_t *latents, const int32_t *labels,
+int32_t mct_host_train_latents(int32_t samples, const int8_t *latents, const mct_host_label *labels,
                                const mct_learning_rate *rates, mct_result *results);
 void mct_host_infer_latents(int32_t samples, const int8_t *latents, int8_t *y);
 #endif

@@ -13,8 +13,8 @@ from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.memplan import TrainingPlan, plan_training
-from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.pipeline import ALIGN_BYTES
+from mcutrain.pipeline.losses import CROSS_ENTROPY, loss_of
 from mcutrain.sparse import UpdateScheme, arrange, find_head
 from mcutrain.sparse.leaving_out import trained_modules_only
 
@@ -64,7 +64,8 @@ class CutStep:
         graph = self.packed.graph()
         head = find_head(graph).name
         options = TrainOptions(gradient_dtype, accumulate)
-        training = differentiate(graph, head, dict(self.updates), SoftmaxCrossEntropy, options)
+        loss = loss_of(graph, CROSS_ENTROPY)
+        training = differentiate(graph, head, dict(self.updates), loss, options)
         return plan_training(training, ALIGN_BYTES[gradient_dtype], search=False, stream="off")
 
 

@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from mcutrain import data
 from mcutrain.analysis.front import trunk
+from mcutrain.data.dataset import highest
 from mcutrain.errors import DataError
 from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
+from mcutrain.pipeline.losses import positions_of
 from mcutrain.quant import replace_head
 from mcutrain.runs.training import input_type, prepare_samples
 from mcutrain.simulation import RunSettings
@@ -98,6 +100,7 @@ class Problem:
             scale=x.scale,
             zero_point=x.zero_point,
             classes=classes or outputs,
+            positions=positions_of(model),
             normalization=normalization,
             note=note,
         )
@@ -106,7 +109,7 @@ class Problem:
             if len(np.unique(part.y)) < 2:
                 raise DataError(
                     f"all {len(part)} {name} samples are of the class "
-                    f"{part.names[int(part.y[0])]!r}: what training contributes shows only with "
+                    f"{part.names[highest(part.y)]!r}: what training contributes shows only with "
                     "two classes or more"
                 )
         return Problem(

@@ -227,6 +227,7 @@ class _Builder:
         if reach is not None:
             op = op.followed_by(reach)
         exponent = self._add_exponent("loss")
+        self.tensors[self.label] = Tensor(self.label, op.label_type)
         target = self.source.inputs[0] if op.target_is_input else self.label
         inputs: tuple[str, ...] = (self.step, self.logits, target, exponent)
         wanted = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
@@ -332,7 +333,7 @@ class _Builder:
             elastic=tuple(self.elastic) if self.options.elastic else (),
             swapped=self._swapped(),
             shelf=self._initial_shelf(),
-            classes=self.tensors[self.logits].type.elements if self.has_labels else 1,
+            classes=self.tensors[self.logits].type.shape[-1] if self.has_labels else 1,
             has_labels=self.has_labels,
             output_exponent=self.following.exponent if self.following else None,
         )

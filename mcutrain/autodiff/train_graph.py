@@ -44,7 +44,8 @@ class TrainGraph:
     """Forward, loss, backward and updates of one sample, in execution order.
 
     graph: reads the inputs `x`, `label`, `step` and the state; its outputs are `loss` (Q16, in the
-        loss operator's unit), `prediction` (class of the largest logit) and the updated state.
+        loss operator's unit), `prediction` (class of the largest logit; of a head over positions
+        how many are right) and the updated state.
     apply: nodes that run after the last sample of a group; empty unless samples are accumulated.
     forward: the network with the same state, for inference.
     state: initial value of everything that outlives a step, by tensor name, in storage order.
@@ -98,6 +99,16 @@ class TrainGraph:
     def input_type(self) -> TensorType:
         """Of x: a sample, or a tail's latent."""
         return self.forward.tensors[self.x].type
+
+    @property
+    def label_type(self) -> TensorType:
+        """Of what a sample is labelled with: a number, or a byte for each position."""
+        return self.graph.tensors[self.label].type
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The shape of the labels of a head over positions, without the batch; else empty."""
+        return self.label_type.shape[1:]
 
     @property
     def loss_step(self) -> int:

@@ -96,6 +96,8 @@ class _Taking:
         self._connect(first)
         self._tests()
         self._selections()
+        from mcutrain_host.trainer import position_facts
+
         losses, labels = progress.steps.losses_q16.tolist(), progress.steps.labels.tolist()
         predictions = progress.steps.predictions.tolist()
         for i, rate in enumerate(progress.steps.rates):
@@ -103,7 +105,9 @@ class _Taking:
                 "loss": round(losses[i] / 65536, 6),
                 "loss_q16": losses[i],
             }
-            if self.run.reconstruction is None:
+            if self.run.samples.split.positions:
+                facts |= position_facts(predictions[i], progress.steps.labels[i].tobytes())
+            elif self.run.reconstruction is None:
                 facts |= {
                     "label": labels[i],
                     "prediction": predictions[i],

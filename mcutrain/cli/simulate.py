@@ -380,7 +380,10 @@ def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
     """Before, after, and of every epoch: what there is of accuracy, loss and AUC."""
     epochs = [_known(asdict(epoch)) for epoch in result.epochs]
     if step.plan.training.has_labels:
-        scores = {"accuracy_before": result.before, "accuracy": result.accuracy}
+        scores: dict[str, Any] = {"accuracy_before": result.before, "accuracy": result.accuracy}
+        if step.plan.training.positions:
+            scores |= {"iou_before": result.iou_before, "iou": result.iou}
+            scores["class_iou"] = list(result.class_iou)
         return {**scores, "epochs": epochs}
     for epoch in epochs:
         del epoch["train_accuracy"]
@@ -407,12 +410,17 @@ def _memory_line(result: SimulationResult) -> str:
 
 
 def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
-    if run.reconstruction is None:
+    if run.samples.split.positions:
+        before = {"accuracy": result.before, "iou": result.iou_before}
+        after = {"accuracy": result.accuracy, "iou": result.iou, "class_iou": result.class_iou}
+        for line in score_lines(before, after):
+            show(line)
+    elif run.reconstruction is None:
         show(f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after")
     else:
-        before = {"loss": result.loss_before, "auc": result.auc_before}
-        after = {"loss": result.loss, "auc": result.auc}
-        for line in score_lines(_known(before), _known(after)):
+        losses = {"loss": result.loss_before, "auc": result.auc_before}
+        learnt = {"loss": result.loss, "auc": result.auc}
+        for line in score_lines(_known(losses), _known(learnt)):
             show(line)
     show(_memory_line(result))
     show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")

@@ -274,6 +274,7 @@ def _course(
         scale=scale,
         zero_point=zero_point,
         classes=manifest.classes if has_labels else None,
+        positions=manifest.positions,
         normalization=source.normalization,
     )
     if front is not None:
@@ -543,7 +544,7 @@ class _Screen:
         """Show how far the test is."""
         self._show(f"testing {done:,} of {of:,}")
 
-    def trained(self, step: Step, label: int) -> None:
+    def trained(self, step: Step, label: int | bytes) -> None:
         """Show running means of loss and accuracy, and the speed."""
         from mcutrain.simulation import Progress
 
@@ -551,7 +552,7 @@ class _Screen:
         if not self._since:
             self._since, self._first = now, step.position - 1
         speed = (step.position - self._first) / max(now - self._since, 1e-9)
-        right = float(step.prediction == label) if self.lessons.scores is None else math.nan
+        right = _right(step, label, has_classes=self.lessons.scores is None)
         progress = Progress(step.position, self.lessons.total, step.loss, right, speed)
         self._smoothed.add(progress)
         self.bar.update(self.task, completed=step.position)
@@ -572,6 +573,16 @@ class _Screen:
         self.bar.update(self.task, facts=facts)
         if not self.quiet:
             self._lines.tell(facts)
+
+
+def _right(step: Step, label: int | bytes, *, has_classes: bool) -> float:
+    """The share of a step's predictions that are right; NaN where nothing is predicted."""
+    from mcutrain_host.trainer import position_facts
+
+    if isinstance(label, bytes):
+        facts = position_facts(step.prediction, label)
+        return facts["right"] / max(facts["labelled"], 1)
+    return float(step.prediction == label) if has_classes else math.nan
 
 
 # ---- the end ----
@@ -634,7 +645,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
     }
 
 
-def _scores(outcome: Outcome) -> dict[str, float | None]:
+def _scores(outcome: Outcome) -> dict[str, Any]:
     """What the test said before and after, by name."""
     if outcome.scores_before is None and outcome.scores is None:
         return {"accuracy_before": outcome.before, "accuracy": outcome.accuracy}

@@ -154,8 +154,23 @@ def decision_facts(decision: Decision, tensors: Sequence[ElasticTensor]) -> dict
     }
 
 
-def score_lines(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[str]:
-    """What a test said of a network that reproduces its input: its loss, and AUC if known."""
+def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """What a test said of a network that reproduces its input: its loss, and AUC if known.
+
+    Of one that gives a class for each position: the share of these, and intersections over unions.
+    """
+    if "accuracy" in before:
+        yield (
+            f"test accuracy   {percent(before['accuracy'])} before, {percent(after['accuracy'])} "
+            "after: of the labelled positions"
+        )
+        if before["iou"] is not None and after["iou"] is not None:
+            of_each = " ".join("-" if s is None else percent(s) for s in after["class_iou"])
+            yield (
+                f"mean IoU        {percent(before['iou'])} before, {percent(after['iou'])} after; "
+                f"of each class {of_each}"
+            )
+        return
     yield (
         f"test loss       {before['loss']:,.3f} before, {after['loss']:,.3f} after: mean squared "
         "error in squared steps of the input"
@@ -189,6 +204,8 @@ def _test(epoch: EpochResult) -> str:
         said += f", test {epoch.test_loss:.3f}"
     elif epoch.test_accuracy is not None:
         said += f", test {percent(epoch.test_accuracy)}"
+    if epoch.test_iou is not None:
+        said += f", mean IoU {percent(epoch.test_iou)}"
     if epoch.skipped is not None:
         said += f", {epoch.skipped:,} skipped"
     return said if epoch.test_auc is None else f"{said}, AUC {epoch.test_auc:.4f}"

@@ -154,10 +154,11 @@ class Program:
         """The C pointer to a tensor."""
         special = {
             self.training.step: "step",
-            self.training.label: "&label",
             self.training.loss: "&result->loss_q16",
             self.training.prediction: "&result->prediction",
         }
+        if not self.training.positions:
+            special[self.training.label] = "&label"
         if name in special:
             return special[name]
         tensor = graph.tensors[name]

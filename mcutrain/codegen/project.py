@@ -149,6 +149,11 @@ def generate(
         )
     if plan.training.is_tail:
         _check_tail(interface)
+    if plan.training.positions and interface.remember:
+        raise McutrainError(
+            "remembered samples have one label each, but this network learns a label for each "
+            f"of {plan.training.label_type.elements:,} positions: leave out --remember"
+        )
     if target is not None:
         target = firmware.with_latents(target, plan, interface)
     wanted = interface.wanted_latent
@@ -303,6 +308,7 @@ def template_values(
         "input_zero_point": x.zero_point,
         "classes": training.classes,
         "has_labels": training.has_labels,
+        "labels": _labels(program),
         "output_bytes": y.size_bytes,
         "output_scale": f"{y.scale:.9g}",
         "output_zero_point": y.zero_point,
@@ -368,6 +374,18 @@ def _output_exponent(program: Program) -> str | None:
     if name not in forward.inputs or forward.gives_probabilities:
         return None
     return program.expression(forward, name)
+
+
+def _labels(program: Program) -> dict[str, Any] | None:
+    """Where the labels of a head over positions lie; None for a number that is an argument."""
+    training = program.training
+    if not training.positions:
+        return None
+    return {
+        "count": training.label_type.elements,
+        "shape": " x ".join(map(str, training.positions)),
+        "place": program.expression(training.graph, training.label),
+    }
 
 
 def _latent_facts(program: Program) -> LatentTensor | None:
@@ -580,6 +598,7 @@ def manifest(
         parameters=tuple(training.parameters),
         loss=CROSS_ENTROPY if training.has_labels else "mse",
         prefix=interface.prefix,
+        positions=training.positions,
         class_names=tuple(interface.class_names or ()),
         latent=_latent_facts(program),
         begins_with=training.x if training.is_tail else "",

@@ -85,7 +85,11 @@ def _noise(training: TrainGraph) -> tuple[Array, Array]:
     """Eight samples without meaning."""
     random = np.random.default_rng(0)
     shape = (8, *training.graph.tensors[training.x].type.shape[1:])
-    return random.integers(-128, 128, shape).astype(np.int8), np.arange(8) % training.classes
+    x = random.integers(-128, 128, shape).astype(np.int8)
+    if not training.positions:
+        return x, np.arange(8) % training.classes
+    labels = random.integers(0, training.classes, (8, *training.positions))
+    return x, labels.astype(np.uint8)
 
 
 def _counts(
@@ -106,7 +110,8 @@ def _counts(
         if i == settling:
             machine.cpu.counter.clear()
         device.send_sample(x[i % len(x)].tobytes())
-        device.train(int(labels[i % len(x)]), i, RATE)
+        label = labels[i % len(x)]
+        device.train(label.tobytes() if training.positions else int(label), i, RATE)
         report("counting instructions", i + 1, settling + counted)
     return _by_node(plan, machine.operators(), counted)
 

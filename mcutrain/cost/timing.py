@@ -59,7 +59,8 @@ def time_on_board(
         if position == settling:
             device.forget_times()
         device.send_sample(random.bytes(identity.input_bytes))
-        device.train(position % max(identity.classes, 1), position, RATE)
+        label = bytes(identity.label_bytes) or position % max(identity.classes, 1)
+        device.train(label, position, RATE)
         report("timing nodes", position + 1, steps)
     ticks = device.read_times(len(timing.nodes))
     device.restart()

@@ -69,6 +69,11 @@ class Episodes:
             raise DataError(
                 "episodes are of classes, but the data has no labels: save y beside the samples"
             )
+        if split.positions:
+            raise DataError(
+                "episodes are of classes, and each sample of one, but the data has labels of "
+                f"{split.positions} for each sample: train without --ways and --shots"
+            )
         if self.ways > len(split.names):
             raise DataError(
                 f"an episode of {self.ways} classes is asked for, but the data has "

@@ -146,7 +146,7 @@ class _CuttingWatch:
         when = "before" if self._is_before else "after"
         self.report(f"testing on the board {when} training", done, of)
 
-    def trained(self, step: Step, label: int) -> None:
+    def trained(self, step: Step, label: int | bytes) -> None:
         self._is_before = False
         if self.cut_at is None and self.went_on_from < 0:
             self.went_on_from = step.position - 1

@@ -28,12 +28,12 @@ def lifetimes(
     graph: Graph,
     nodes: Sequence[Node],
     persistent: frozenset[str],
-    x: str,
+    given: Sequence[str],
     segments: Sequence[Segment] = (),
 ) -> Lifetimes:
     """Buffers of all tensors that are neither constant nor persistent (state, arguments).
 
-    nodes: the schedule; graph gives the types. x: the input, which lives from step 0. A view shares
+    nodes: the schedule; graph gives the types. given: inputs, which live from step 0. A view shares
     its source's buffer; an operator that may overwrite an input of equal size does so if nothing
     reads that input afterwards. All that a segment computes lives from its first step on, what it
     reads until its last.
@@ -41,8 +41,8 @@ def lifetimes(
     in_segment = {step: s for s in segments for step in range(s.first, s.last + 1)}
     outside = persistent | {n for n, t in graph.tensors.items() if t.is_constant}
     last_use = _last_uses(nodes)
-    buffer_of = {x: x}
-    spans = {x: (graph.tensors[x].type.size_bytes, 0, 0)}
+    buffer_of = {name: name for name in given}
+    spans = {name: (graph.tensors[name].type.size_bytes, 0, 0) for name in given}
     for step, node in enumerate(nodes):
         segment = in_segment.get(step)
         if segment is None:

@@ -57,6 +57,8 @@ def replay(plan: TrainingPlan) -> None:
     training = plan.training
     step = _Replay(plan, training.graph)
     step.start(training.x)
+    if training.positions:
+        step.write(training.label)
     step.run((*training.graph.nodes, *training.apply))
     step.end()
     inference = _Replay(plan, training.forward)

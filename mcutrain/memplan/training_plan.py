@@ -174,7 +174,7 @@ def least_front_bytes(graph: Graph, align_bytes: int) -> int:
     """The smallest peak of an inference, row by row: no training step before its loss has less."""
     (x,) = graph.inputs
     known = frozenset(name for name, t in graph.tensors.items() if t.is_constant)
-    found = lifetimes(graph, graph.nodes, known, x)
+    found = lifetimes(graph, graph.nodes, known, (x,))
     buffers = [Buffer(name, *span) for name, span in found.spans.items()]
     steps = len(graph.nodes)
     loads = _loads(buffers, steps, align_bytes)
@@ -234,7 +234,9 @@ def _loads(buffers: Sequence[Buffer], steps: int, align_bytes: int) -> list[int]
 
 def _outside(training: TrainGraph) -> frozenset[str]:
     """Tensors that do not lie in the arena."""
-    arguments = (training.label, training.step, training.loss, training.prediction)
+    arguments = [training.step, training.loss, training.prediction]
+    if not training.positions:
+        arguments.append(training.label)
     constants = (n for n, t in training.graph.tensors.items() if t.is_constant)
     kept = (*training.state, *training.shelf, *training.updated.values())
     return frozenset([*kept, *arguments, *constants])
@@ -243,7 +245,8 @@ def _outside(training: TrainGraph) -> frozenset[str]:
 def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> Layout:
     nodes = (*scheduled.graph.nodes, *scheduled.apply)
     graph = _with_apply(scheduled)
-    found = lifetimes(graph, nodes, _outside(scheduled), scheduled.x, segments)
+    given = (scheduled.label,) if scheduled.positions else ()
+    found = lifetimes(graph, nodes, _outside(scheduled), (scheduled.x, *given), segments)
     tail = _tail(scheduled)
     tail_buffers = _tail_buffers(scheduled, tail, found.buffer_of)
     head_step = _head_step(scheduled, tail)

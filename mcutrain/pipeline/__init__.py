@@ -29,8 +29,7 @@ from mcutrain.memplan import (
     plan_training,
     tail,
 )
-from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.pipeline.losses import choose_loss, loss_of
+from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
 from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.shown import Record, Shown
@@ -237,9 +236,13 @@ def differentiated(
     graph: Graph,
     scheme: UpdateScheme,
     options: TrainOptions,
-    loss: LossFactory = SoftmaxCrossEntropy,
+    loss: LossFactory | None = None,
 ) -> tuple[ChannelOrder, TrainGraph]:
-    """The graph with the trained channels in front, and its training step."""
+    """The graph with the trained channels in front, and its training step.
+
+    loss: None is the cross-entropy that the head takes.
+    """
+    loss = loss_of(graph, CROSS_ENTROPY) if loss is None else loss
     order, updates = arrange(scheme, graph)
     head = find_head(graph).name
     return order, differentiate(order.graph, head, updates, loss, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from mcutrain.autodiff import LossFactory
@@ -9,6 +10,7 @@ from mcutrain.data import Split
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
+from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.sparse import find_head
 
@@ -35,12 +37,17 @@ def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
     return MEAN_SQUARED_ERROR if is_mse else CROSS_ENTROPY
 
 
-def choose_loss_for_data(graph: Graph, name: str, classes: int | None) -> LossName:
+def choose_loss_for_data(
+    graph: Graph, name: str, classes: int | None, has_positions: bool = False
+) -> LossName:
     """The same for a data set. classes: how many its labels tell apart; None if it has no labels.
 
-    auto is mse for a network that reproduces its input, unless it has an output for each class.
-    Raises DataError if the labels are missing that the loss needs.
+    has_positions: whether samples have a label for each position, which is cross-entropy. auto is
+    mse for a network that reproduces its input, unless it has an output for each class. Raises
+    DataError if the labels are missing that the loss needs.
     """
+    if classes is not None and has_positions:
+        return choose_loss(graph, CROSS_ENTROPY if name == AUTO else name)
     if classes is not None:
         outputs = graph.tensors[find_head(graph).node.outputs[0]].type.elements
         return CROSS_ENTROPY if name == AUTO and outputs == classes else choose_loss(graph, name)
@@ -54,10 +61,31 @@ def choose_loss_for_data(graph: Graph, name: str, classes: int | None) -> LossNa
     return choose_loss(graph, name)
 
 
+def positions_of(graph: Graph) -> tuple[int, ...]:
+    """Where a network gives a class for each position, their shape; empty where it gives one.
+
+    Raises SchemeError where something behind the head takes positions and classes apart.
+    """
+    head = find_head(graph).node
+    sums = graph.tensors[head.outputs[0]].type.shape
+    if math.prod(sums[:-1]) == 1:
+        return ()
+    outputs = graph.tensors[graph.outputs[0]].type.shape
+    if outputs[-1] != sums[-1]:
+        raise SchemeError(
+            f"the head {head.name!r} of {graph.name!r} gives {sums[-1]} numbers at each of "
+            f"{math.prod(sums[:-1]):,} positions, but the outputs {outputs} do not end in these: "
+            "cross-entropy at each position needs the classes last, or one position, by a mean "
+            "before the head"
+        )
+    return sums[1:-1]
+
+
 def loss_of(graph: Graph, name: str) -> LossFactory:
     """What makes the loss operator for `differentiate`. Raises SchemeError as choose_loss does."""
     if choose_loss(graph, name) == CROSS_ENTROPY:
-        return SoftmaxCrossEntropy
+        positions = positions_of(graph)
+        return PositionCrossEntropy.of((1, *positions)) if positions else SoftmaxCrossEntropy
     return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
 
 
@@ -79,7 +107,8 @@ def fit_to_data(
     if isinstance(classes, int):
         loss = "cross-entropy" if loss == "auto" else loss
     else:
-        loss = choose_loss_for_data(graph, loss, len(split.names) if split.is_labelled else None)
+        names = len(split.names) if split.is_labelled else None
+        loss = choose_loss_for_data(graph, loss, names, bool(split.positions))
     if loss == "mse":
         return (classes if isinstance(classes, int) else None), loss, split.without_labels()
     return classes_for(graph, split, classes), loss, split
@@ -95,6 +124,8 @@ def classes_for(graph: Graph, split: Split, classes: int | str) -> int | None:
     if isinstance(classes, int):
         return classes
     outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+    if split.positions and split.has_numbers_for_names and len(split.names) <= outputs:
+        return None  # the last classes may be in none of the images
     return None if classes == "keep" or len(split.names) == outputs else len(split.names)
 
 

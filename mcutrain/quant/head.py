@@ -29,7 +29,10 @@ FIRST_LOGIT = 8.0
 
 @dataclass(frozen=True)
 class _Head:
-    """A fully connected layer: int8 w [classes, 1, 1, features], int32 b, and how sums become y."""
+    """int8 w [classes, height, width, features], int32 b, and how sums become y.
+
+    A fully connected layer, or a convolution with classes at each position.
+    """
 
     op: Conv2D
     x: TensorType
@@ -41,12 +44,22 @@ class _Head:
     def of(graph: Graph, node: Node) -> _Head:
         """Raises SchemeError if the node is no such layer."""
         op, (x, w, b) = node.op, (graph.tensors[n] for n in node.inputs)
-        is_dense = isinstance(op, Conv2D) and w.type.shape[1:3] == x.type.shape[1:3] == (1, 1)
-        if not isinstance(op, Conv2D) or op.requantize is None or not is_dense:
+        if not isinstance(op, Conv2D) or op.requantize is None:
             raise SchemeError(
-                f"the head {node.name!r} is no fully connected layer, it cannot change"
+                f"the head {node.name!r} is no fully connected layer or convolution of all "
+                "channels, it cannot change"
             )
         return _Head(op, x.type, w, b, graph.tensors[node.outputs[0]].type)
+
+    @staticmethod
+    def of_dense(graph: Graph, node: Node) -> _Head:
+        """Of a fully connected layer. Raises SchemeError for any other."""
+        found = _Head.of(graph, node)
+        if not found.w.type.shape[1:3] == found.x.shape[1:3] == (1, 1):
+            raise SchemeError(
+                f"the head {node.name!r} is no fully connected layer, it cannot get more classes"
+            )
+        return found
 
     @property
     def requantize(self) -> Requantize:
@@ -72,17 +85,19 @@ class _Head:
 def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph:
     """The graph with a classifier of `classes` outputs, randomly initialised, and no softmax.
 
-    The weights are uniform in ±1/sqrt(features), the biases 0. All classes share one weight scale,
-    the largest of the old classifier's, which fits the features, as they stay the same. The output
-    scale is a power of two of the old one; it grows with the logits (see autodiff.TrainGraph).
+    The weights are uniform in ±1/sqrt(features of a window), the biases 0. All classes share one
+    weight scale, the largest of the old classifier's, which fits the features, as they stay the
+    same. The output scale is a power of two of the old one; it grows with the logits (see
+    autodiff.TrainGraph).
     """
     _check_count(classes)
     old = _Head.of(graph, head)
-    features = old.w.type.shape[3]
+    shape = old.w.type.shape[1:]
+    features = math.prod(shape)
     weight_scale = max(old.w.type.scales)
     sum_scale = old.x.scale * weight_scale
     limit = 1 / np.sqrt(features)
-    drawn = np.random.default_rng(seed).uniform(-limit, limit, (classes, 1, 1, features))
+    drawn = np.random.default_rng(seed).uniform(-limit, limit, (classes, *shape))
     w = np.clip(np.rint(drawn / weight_scale), -127, 127).astype(np.int8)
     b = np.zeros(classes, np.int32)
     y_scale = _first_output_scale(old.y.scale, sum_scale)
@@ -114,7 +129,7 @@ def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
     """
     if count < 1:
         raise SchemeError(f"{count} classes cannot be added: give at least one name")
-    old = _Head.of(graph, head)
+    old = _Head.of_dense(graph, head)
     w, b = old.w.data, old.b.data
     assert w is not None
     assert b is not None

@@ -51,6 +51,7 @@ from mcutrain.simulation import (
     rate_of_checkpoint,
     warning,
 )
+from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.sparse.elastic import ElasticTimes
 
 Array = npt.NDArray[Any]
@@ -81,8 +82,9 @@ class SimulationResult(Shown):
     elastic run selected. output_exponent: by which power of two the outputs' scale is now larger.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
-    as mcutrain.simulation.Tested has them. recipe: how the step was made, as
-    JSON, for `export`.
+    as mcutrain.simulation.Tested has them, and so are iou_before, iou and class_iou of a network
+    that gives a class for each position, whose accuracy is of positions. recipe: how the step was
+    made, as JSON, for `export`.
     """
 
     before: float
@@ -97,6 +99,9 @@ class SimulationResult(Shown):
     loss: float | None = None
     auc_before: float | None = None
     auc: float | None = None
+    iou_before: float | None = None
+    iou: float | None = None
+    class_iou: tuple[float | None, ...] = ()
     learning_rate: float | None = None
     recipe: str = ""
     saturated_biases: int = 0
@@ -109,6 +114,8 @@ class SimulationResult(Shown):
         """In a line."""
         if self.loss is None or self.loss_before is None:
             scores = f"accuracy {100 * self.before:.1f} → {100 * self.accuracy:.1f} %"
+            if self.iou is not None and self.iou_before is not None:
+                scores += f", mean IoU {100 * self.iou_before:.1f} → {100 * self.iou:.1f} %"
         else:
             scores = f"loss {self.loss_before:.3f} → {self.loss:.3f}"
         return f"{scores} in {self.steps:,} steps, {self.sram_bytes:,} bytes of SRAM"
@@ -333,6 +340,7 @@ def prepare_run(
         scale=x.scale,
         zero_point=x.zero_point,
         classes=step.plan.training.classes if has_labels else None,
+        positions=step.plan.training.positions,
         normalization=normalization,
         note=note,
     )
@@ -518,27 +526,54 @@ def prepare_samples(
     scale: float,
     zero_point: int,
     classes: int | None,
+    positions: tuple[int, ...] = (),
     normalization: datasets.Normalization | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Samples:
     """A split made to fit a model's input. Raises DataError if it does not fit the model.
 
     input_shape: without the batch; scale, zero_point: the input's. classes: that are told apart;
-    None for a network that learns without labels. normalization: see prepare_run. note: called with
+    None for a network that learns without labels. positions: see mcutrain.data.check.
+    normalization: see prepare_run. note: called with
     what is to be said of values that the input clips, or hardly tells apart.
     """
     for dataset in (split.train, split.test, split.validation):
         if dataset is not None and len(dataset) == 0:
             raise DataError("the data set has no training, no test or no validation sample")
+    if classes is not None and split.positions:
+        _check_labels_stay(split, settings, input_shape)
     samples = Samples.prepare(
         split, input_shape, scale, zero_point, settings, normalization or "auto"
     )
-    datasets.check(samples.split, input_shape=input_shape, classes=classes)
+    datasets.check(samples.split, input_shape=input_shape, classes=classes, positions=positions)
     model = datasets.ModelInput(input_shape, scale, zero_point)
     for said in datasets.input_notes(samples.split, model, normalization or "auto"):
         note(said)
     samples.test(0, 1)  # the normalization fits, or a sentence
     return samples
+
+
+def _check_labels_stay(
+    split: datasets.Split, settings: RunSettings, input_shape: tuple[int, ...]
+) -> None:
+    """Raise DataError for what would move samples away from the labels of their positions."""
+    moves = [kind for kind in ("crop", "flip", "shift") if kind in settings.augment]
+    if settings.flip or settings.crop_pixels or moves:
+        raise DataError(
+            "the data has a label for each position, and augmentation that moves samples (crop, "
+            "flip, shift) does not move these: leave it out; colour, gain and noise can stay"
+        )
+    if settings.replay:
+        raise DataError(
+            "remembered samples have one label each, but the data has a label for each position: "
+            "train without --replay"
+        )
+    x = datasets.arranged(split.train.x, input_shape)
+    if not datasets.is_same_shape(x.shape[1:], input_shape):
+        raise DataError(
+            f"the samples have the shape {x.shape[1:]} but the model takes {input_shape}, and the "
+            "labels of their positions cannot be resized with them: save both as the model has them"
+        )
 
 
 def board_lessons(
@@ -558,7 +593,7 @@ def board_lessons(
     test = course.samples.split.test
     has_classes = reconstruction is None
 
-    def sample_at(position: int) -> tuple[bytes, int]:
+    def sample_at(position: int) -> tuple[bytes, int | bytes]:
         x, label = course.at(position - after)
         return x.tobytes(), label
 
@@ -566,21 +601,35 @@ def board_lessons(
         rate = course.rates.at(position - after)
         return Rate(rate.mult_q31, rate.shift)
 
-    def test_at(index: int) -> tuple[bytes, int]:
-        label = int(test.y[index]) if has_classes else 0
+    def test_at(index: int) -> tuple[bytes, int | bytes]:
+        label = test.label(index) if has_classes else 0
         return course.samples.test(index, index + 1)[0].tobytes(), label
 
     scores = None if reconstruction is None else _scores(reconstruction, test)
+    if has_classes and test.positions:
+        scores = _position_scores(test)
     settings = course.settings
     ring = (settings.replay, settings.remember if settings.replay else 0)
     facts = (course.total + after, sample_at, rate_at, tests, test_at, scores, *ring)
     return Lessons(*facts, latents=latents, selecting=selecting, first=after)
 
 
+def _position_scores(test: datasets.Dataset) -> Scores:
+    """The same of a network with a class for each position."""
+
+    def counts(x: bytes, y: bytes, index: int) -> Array:
+        return counts_of(np.frombuffer(y, np.int8)[np.newaxis], test.y[index : index + 1])
+
+    def of_all(found: Sequence[Array]) -> dict[str, Any]:
+        return scores_of(np.sum(found, axis=0)).of_positions
+
+    return Scores(counts, of_all)
+
+
 def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:
     """How a board's outputs are judged, as a simulation's are."""
 
-    def loss_of(x: bytes, y: bytes) -> float:
+    def loss_of(x: bytes, y: bytes, index: int) -> float:
         pair = (np.frombuffer(part, np.int8)[np.newaxis] for part in (x, y))
         return float(reconstruction.losses(*pair)[0])
 
@@ -655,6 +704,9 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
         auc_before=state.auc_before,
         auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
+        iou_before=state.iou_before,
+        iou=state.epochs[-1].test_iou if state.epochs else state.iou_before,
+        class_iou=state.class_iou,
         learning_rate=run.settings.learning_rate,
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
+from mcutrain.data import IGNORED
 from mcutrain.errors import DataError, StateError
 from mcutrain.memplan import TrainingPlan
 from mcutrain.simulation.build import Compiler, build_library
@@ -37,7 +38,8 @@ STATUS_TEXT = {
 class Sizes:
     """What a library takes and gives: bytes of a sample, of its output, of the state; classes.
 
-    kept_bytes: of the state, and the shelf. tensors: of an elastic step, 0 of others.
+    kept_bytes: of the state, and the shelf. tensors: of an elastic step, 0 of others. label_bytes:
+    of a sample with a label for each position, 0 of others.
     """
 
     input_bytes: int
@@ -45,6 +47,21 @@ class Sizes:
     kept_bytes: int
     classes: int
     tensors: int = 0
+    label_bytes: int = 0
+
+    def labels(self, given: Sequence[int] | Array) -> Array:
+        """Labels of samples as the library takes them. Raises DataError for one that is none."""
+        y = np.asarray(given)
+        is_wrong = (y < 0) | (y >= self.classes)
+        if self.label_bytes:
+            is_wrong &= y != IGNORED
+        if is_wrong.any():
+            raise DataError(f"label {y[is_wrong][0]} is not one of {self.classes} classes")
+        if not self.label_bytes:
+            return np.ascontiguousarray(y, np.int32)
+        if y.size != len(y) * self.label_bytes:
+            raise DataError(f"a sample has {y[0].size} labels, the model takes {self.label_bytes}")
+        return np.ascontiguousarray(y, np.uint8)
 
 
 class LibrarySimulator:
@@ -70,7 +87,7 @@ class LibrarySimulator:
     ) -> tuple[Array, Array]:
         """Train on samples in order. x: int8 [n, …]. Returns losses (Q16 nats), predictions."""
         samples = self._samples(x)
-        y = np.ascontiguousarray(labels, np.int32)
+        y = self.sizes.labels(labels)
         packed = np.array([(r.mult_q31, r.shift) for r in rates], np.int32).reshape(-1, 2)
         if not len(samples) == len(y) == len(packed):
             raise ValueError(f"{len(samples)} samples, {len(y)} labels, {len(packed)} rates")
@@ -78,9 +95,7 @@ class LibrarySimulator:
         status = self._train(
             len(y), pointer(samples), pointer(y), pointer(packed), pointer(results)
         )
-        if status != 0:
-            bad = next(v for v in y.tolist() if not 0 <= v < self.sizes.classes)
-            raise DataError(f"label {bad} is not one of {self.sizes.classes} classes")
+        assert status == 0, "labels are checked"
         return results[:, 0].copy(), results[:, 1].copy()
 
     def infer(self, x: Array) -> Array:
@@ -169,6 +184,7 @@ class CompiledSimulator(LibrarySimulator):
             plan.kept_bytes,
             training.classes,
             len(training.elastic),
+            training.label_type.elements if training.positions else 0,
         )
         super().__init__(build_library(self.project, compiler, portable, extra_flags), sizes, seed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from mcutrain_host.manifest import Manifest
@@ -34,6 +35,7 @@ def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibraryS
         manifest.state_bytes + manifest.shelf_bytes,
         manifest.classes,
         0 if manifest.elastic is None else len(manifest.elastic.tensors),
+        math.prod(manifest.positions) if manifest.positions else 0,
     )
     try:
         library = build_library(Project(portable_files(folder)))

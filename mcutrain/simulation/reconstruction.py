@@ -20,12 +20,21 @@ class Tested:
 
     accuracy: the share of which the largest output is their class; NaN where there are no classes,
     but then loss: the mean over the samples of mean((output - input)**2), in squared steps of the
-    input; and auc: the area under the ROC curve of that as a score, None without labels.
+    input; and auc: the area under the ROC curve of that as a score, None without labels. Of a
+    network that gives a class for each position the accuracy is of positions, and there are iou,
+    the mean intersection over union, and class_iou, of each class; None: it is nowhere.
     """
 
     accuracy: float
     loss: float | None = None
     auc: float | None = None
+    iou: float | None = None
+    class_iou: tuple[float | None, ...] = ()
+
+    @property
+    def of_positions(self) -> dict[str, Any]:
+        """By name, as boards and `--json` say it."""
+        return {"accuracy": self.accuracy, "iou": self.iou, "class_iou": list(self.class_iou)}
 
 
 @dataclass(frozen=True)

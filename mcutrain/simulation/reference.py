@@ -121,7 +121,7 @@ class ReferenceSimulator:
     ) -> tuple[Array, Array]:
         """Train on samples in order. x: int8 [n, …]. Returns losses (Q16 nats), predictions."""
         results = [
-            self._step(sample, int(label), rate)
+            self._step(sample, label, rate)
             for sample, label, rate in zip(x, labels, rates, strict=True)
         ]
         losses, predictions = zip(*results, strict=True) if results else ((), ())
@@ -139,12 +139,12 @@ class ReferenceSimulator:
         ]
         return np.concatenate([o[forward.outputs[0]].reshape(1, -1) for o in outputs])
 
-    def _step(self, x: Array, label: int, rate: LearningRate) -> tuple[int, int]:
-        training = self.training
+    def _step(self, x: Array, label: int | Array, rate: LearningRate) -> tuple[int, int]:
+        training, kind = self.training, self.training.label_type
         self.key = fixedpoint.xorshift32(self.key)
         inputs: dict[str, Array] = {
             training.x: x.reshape(training.graph.tensors[training.x].type.shape),
-            training.label: np.array([label], np.int32),
+            training.label: np.array(label).astype(kind.dtype).reshape(kind.shape),
             **self.state,
         }
         if training.gate is None:

@@ -29,6 +29,7 @@ from mcutrain.simulation.elastic import (
     TensorSelector,
     periods_of,
 )
+from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
 from mcutrain.simulation.replay import NOTHING, Earlier, remembered, with_replays
@@ -158,7 +159,10 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Steps:
-    """Training steps in order. losses_q16: times 65536. labels: of no meaning without classes."""
+    """Training steps in order. losses_q16: times 65536. labels: of no meaning without classes.
+
+    predictions: classes; of samples with labels of positions how many of these are right.
+    """
 
     losses_q16: Array
     predictions: Array
@@ -188,8 +192,9 @@ class EpochResult:
 
     test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
     seconds: in training steps, without the preparation of samples and evaluation. Of a network that
-    reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested.
-    skipped: samples from which a gate let it learn nothing; None without a gate.
+    reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
+    with a class for each position it says iou. skipped: samples from which a gate let it learn
+    nothing; None without a gate.
     """
 
     epoch: int
@@ -200,14 +205,16 @@ class EpochResult:
     test_loss: float | None = None
     test_auc: float | None = None
     skipped: int | None = None
+    test_iou: float | None = None
 
 
 @dataclass(frozen=True)
 class RunState:
     """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
 
-    before, loss_before, auc_before: of the test before the first step. looks: states that the next
-    selection of tensors compares, so far. decisions: the selections that were made.
+    before, loss_before, auc_before, iou_before: of the test before the first step. class_iou: of
+    the last test. looks: states that the next selection of tensors compares, so far. decisions: the
+    selections that were made.
     """
 
     saved: bytes
@@ -218,6 +225,8 @@ class RunState:
     before: float | None = None
     loss_before: float | None = None
     auc_before: float | None = None
+    iou_before: float | None = None
+    class_iou: tuple[float | None, ...] = ()
     epochs: tuple[EpochResult, ...] = ()
     looks: tuple[bytes, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -389,11 +398,11 @@ class Course:
     def _all_new(self) -> Array:
         return np.concatenate([self._new(epoch) for epoch in range(self.settings.epochs)])
 
-    def at(self, step: int) -> tuple[Array, int]:
-        """The sample of a step as the model's int8 input, and its label."""
+    def at(self, step: int) -> tuple[Array, int | bytes]:
+        """The sample of a step as the model's int8 input, and its label; bytes: of positions."""
         index, epoch = self.indices(step, 1)
         x = self.samples.train(index, epoch, self.settings.seed)
-        return x[0], int(self.samples.split.train.y[index[0]])
+        return x[0], self.samples.split.train.label(int(index[0]))
 
     @cached_property
     def digest(self) -> str:
@@ -550,7 +559,12 @@ class Run:
         if self.state.before is None:
             found = self.test(evaluating)
             self.state = replace(
-                self.state, before=found.accuracy, loss_before=found.loss, auc_before=found.auc
+                self.state,
+                before=found.accuracy,
+                loss_before=found.loss,
+                auc_before=found.auc,
+                iou_before=found.iou,
+                class_iou=found.class_iou,
             )
         busy_seconds, first = 0.0, self.state.trained
         for index, epoch in self._chunks():
@@ -567,26 +581,35 @@ class Run:
                 seconds=self.state.seconds + seconds,
             )
             busy_seconds += max(time.monotonic() - started, 1e-9)
-            report(self._progress(steps, right, first, busy_seconds))
+            judged = self._judged(index)
+            report(self._progress(steps, right / max(judged, 1), first, busy_seconds))
             self._end_epoch(evaluating)
         return self.state
 
     def evaluate(self, report: Callable[[int], None] = lambda _: None) -> float:
-        """The share of test samples whose largest output is their class. report: samples done."""
+        """The share of test samples (positions) whose largest output is their class.
+
+        report: samples done.
+        """
         return self.test(report).accuracy
 
     def test(self, report: Callable[[int], None] = lambda _: None) -> Tested:
         """What the network does with the test samples. report: samples done."""
         test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
-        right, losses = 0, []
+        right, losses, counts = 0, [], None
         for first in range(0, len(test), chunk):
             x = self.samples.test(first, first + chunk)
             y = self.simulator.infer(x)
-            if self.reconstruction is None:
+            if test.positions and self.reconstruction is None:
+                found = counts_of(y, test.y[first : first + chunk])
+                counts = found if counts is None else counts + found
+            elif self.reconstruction is None:
                 right += int((y.argmax(axis=1) == test.y[first : first + chunk]).sum())
             else:
                 losses.append(self.reconstruction.losses(x, y))
             report(min(first + chunk, len(test)))
+        if counts is not None:
+            return scores_of(counts)
         if self.reconstruction is None:
             return Tested(right / max(len(test), 1))
         is_anomaly = test.y if test.is_labelled else None
@@ -603,6 +626,8 @@ class Run:
             "before": self.state.before,
             "loss_before": self.state.loss_before,
             "auc_before": self.state.auc_before,
+            "iou_before": self.state.iou_before,
+            "class_iou": self.state.class_iou,
             "epochs": [asdict(e) for e in self.state.epochs],
             "decisions": [asdict(d) for d in self.state.decisions],
             "identity": self._identity,
@@ -642,6 +667,7 @@ class Run:
             identity = counts.pop("identity")
             counts.pop("learning_rate", None)
             counts.pop("left", None)
+            counts["class_iou"] = tuple(counts.get("class_iou", ()))
             decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
             state = RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
         except Exception as error:
@@ -699,18 +725,33 @@ class Run:
         losses, predictions = self.simulator.train(x, labels, rates)
         return Steps(losses, predictions, labels, rates), time.monotonic() - started
 
-    def _progress(self, steps: Steps, right: int, first: int, busy_seconds: float) -> Progress:
+    def _progress(self, steps: Steps, right: float, first: int, busy_seconds: float) -> Progress:
+        """right: the share of the predictions."""
         speed = (self.state.trained - first) / busy_seconds
         loss = float(steps.losses_q16.mean()) / 65536
-        accuracy = self._accuracy(right, len(steps.losses_q16))
+        accuracy = right if self.reconstruction is None else math.nan
         return Progress(self.state.trained, self.total, loss, accuracy, speed, steps)
 
     def _right(self, predictions: Array, index: Array) -> int:
-        """How many predictions of training samples are their labels."""
+        """How many predictions of training samples (positions) are their labels."""
+        if self.samples.split.positions:
+            return int(predictions.sum())
         return int((predictions == self.samples.split.train.y[index]).sum())
 
-    def _accuracy(self, right: int, count: int) -> float:
-        return right / count if self.reconstruction is None else math.nan
+    def _judged(self, index: Array) -> int:
+        """How many labels of training samples a prediction may be."""
+        if not self.samples.split.positions:
+            return len(index)
+        return int((self.samples.split.train.y[index] != data.IGNORED).sum())
+
+    def _train_accuracy(self, epoch: int) -> float:
+        """Of an epoch, counted from 1, that is over."""
+        if self.reconstruction is not None:
+            return math.nan
+        index, _ = self.course.indices(
+            (epoch - 1) * self.course.epoch_steps, self.course.epoch_steps
+        )
+        return self.state.correct / max(self._judged(index), 1)
 
     def _end_epoch(self, evaluating: Callable[[int], None]) -> None:
         """Add an epoch's result if all its samples are trained."""
@@ -722,13 +763,16 @@ class Run:
         result = EpochResult(
             epoch,
             self.state.loss_q16 / 65536 / count,
-            self._accuracy(self.state.correct, count),
+            self._train_accuracy(epoch),
             None if found is None else found.accuracy,
             self.state.seconds - sum(e.seconds for e in self.state.epochs),
             None if found is None else found.loss,
             None if found is None else found.auc,
             self._skipped(),
+            None if found is None else found.iou,
         )
+        if found is not None:
+            self.state = replace(self.state, class_iou=found.class_iou)
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 
     def _skipped(self) -> int | None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.data import IGNORED
 from mcutrain.fixedpoint import multiplier_value
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
@@ -253,12 +254,14 @@ def moved(function: Callable[[Array], Array], at: Array, dy: Array, move: float)
 def derivatives(
     graph: Graph,
     x: npt.NDArray[Any],
-    label: int,
+    label: int | Array,
     head: str,
     scales: Array,
     dropped: Collection[tuple[str, int]] = (),
 ) -> dict[str, Array]:
     """dL/dq of every tensor: L the cross-entropy of the head's sums times scales, q the integers.
+
+    label: or labels of all positions, over which L is the mean, 0 where they are to be ignored.
 
     graph: ends in the head without requantization. dropped: (node, input) whose contribution is
     left out, as a faulty implementation would.
@@ -268,10 +271,14 @@ def derivatives(
     values.update({n: t.data for n, t in graph.tensors.items() if t.data is not None})
     values[graph.inputs[0]] = x
     sums = next(n for n in graph.nodes if n.name == head).outputs[0]
-    logits = values[sums].ravel() * scales
-    probability = np.exp(logits - logits.max())
-    probability /= probability.sum()
-    probability[label] -= 1
+    logits = values[sums].reshape(-1, values[sums].shape[-1]) * scales
+    probability = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probability /= probability.sum(axis=1, keepdims=True)
+    labels = np.ravel(label)
+    counted = labels != IGNORED
+    probability[counted, labels[counted]] -= 1
+    probability[~counted] = 0
+    probability /= len(labels)
     found: dict[str, Array] = {sums: (probability * scales).reshape(values[sums].shape)}
     for node in reversed(graph.nodes):
         if node.outputs[0] not in found:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
 from mcutrain.ir.graph import Graph
-from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
+from mcutrain.pipeline.losses import loss_of
 from mcutrain.simulation import ReferenceSimulator
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
@@ -31,10 +31,11 @@ def raw_training(graph: Graph, dtype: str) -> TrainGraph:
     """All weights and biases, accumulated, at rate 1: the gradients stay visible in the state."""
     head = find_head(graph).name
     options = TrainOptions(dtype, accumulate=2)
-    return differentiate(graph, head, raw_updates(graph), SoftmaxCrossEntropy, options)
+    loss = loss_of(graph, "cross-entropy")
+    return differentiate(graph, head, raw_updates(graph), loss, options)
 
 
-def integer_derivatives(training: TrainGraph, x: Array, label: int) -> dict[str, Array]:
+def integer_derivatives(training: TrainGraph, x: Array, label: int | Array) -> dict[str, Array]:
     """dL/dq by parameter: the mean over MEASURED_UPDATES, once all exponents have settled."""
     simulator = ReferenceSimulator(training)
     still = [LearningRate(0, 0)]
@@ -64,7 +65,7 @@ def _sums(training: TrainGraph, state: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def float_derivatives(
-    graph: Graph, x: Array, label: int, dropped: tuple[tuple[str, int], ...] = ()
+    graph: Graph, x: Array, label: int | Array, dropped: tuple[tuple[str, int], ...] = ()
 ) -> dict[str, Array]:
     """dL/dq of all constants, by the float model."""
     head = find_head(graph)

@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mcutrain.autodiff import TrainOptions, differentiate
+from mcutrain.data import IGNORED
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
@@ -133,6 +135,19 @@ def assert_close(graph: Graph, dtype: str, seed: int = 0) -> None:
 @pytest.mark.parametrize("name", MIDDLES)
 def test_gradients_through_an_operator_agree_with_the_float_model(name: str, dtype: str) -> None:
     assert_close(through(MIDDLES[name]), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int8"])
+def test_gradients_of_a_head_over_positions_agree_with_the_float_model(dtype: str) -> None:
+    net = Network((5, 6, 2), seed=3)
+    graph = net.graph(net.conv(net.conv(net.x, 4, same(3), relu=True), CLASSES))
+    x, _ = samples(graph, 1, CLASSES)
+    labels = np.random.default_rng(1).integers(0, CLASSES, (5, 6)).astype(np.uint8)
+    labels[0] = IGNORED
+    expected = float_derivatives(graph, x, labels)
+    for name, value in integer_derivatives(raw_training(graph, dtype), x, labels).items():
+        assert cosine(value, expected[name]) > LEAST_COSINE[dtype], name
+        assert abs(size_ratio(value, expected[name]) - 1) < SIZE_TOLERANCE, name
 
 
 def test_columns_of_a_grouped_layer_get_the_gradients_of_the_whole() -> None:

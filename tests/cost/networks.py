@@ -63,6 +63,13 @@ def reproducing(seed: int) -> Graph:
     return replace(graph, name=f"reproducing-{seed}")
 
 
+def segmenting(seed: int) -> Graph:
+    """A class for each pixel, by a 1x1 convolution."""
+    classes, side = (2, 21, 5, 3, 9, 32)[seed], (8, 6, 16, 24, 10, 5)[seed]
+    net = Network((side, side + 2, 3), seed)
+    return net.graph(net.conv(net.conv(net.x, 6), classes), f"segmenting-{seed}")
+
+
 def resizing(seed: int) -> Graph:
     """Images with more and fewer pixels, of any number."""
     net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)
