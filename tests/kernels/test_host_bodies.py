@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import platform
+import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -530,3 +532,49 @@ def test_host_bodies_compile_for_neon(c_compilers: list[tuple[str, ...]], tmp_pa
     objects = sorted(tmp_path.glob("*.o"))
     assert {path.stem for path in objects} >= HOST_BODIES.keys()
     assert all(path.read_bytes()[18] == 183 for path in objects)  # ELF's e_machine: AArch64
+
+
+A53 = ("-mcpu=cortex-a53", "-static")
+ARM = {
+    "gcc": (("aarch64-linux-gnu-gcc",), ("-O1", *A53)),
+    "zig": (ZIG, ("-O2", "-target", "aarch64-linux-musl", "-mcpu=cortex_a53", "-static")),
+}
+SDOT = (0xFFC0F400, 0x4F80E000)
+"""Which bits of an instruction say that it multiplies by one lane, and what they are."""
+
+
+def products() -> list[Sample]:
+    """All that mct_product computes, of the kinds of factors that there are."""
+    names = ("mct_conv_2d_", "mct_grouped_conv_2d_", "mct_batch_matmul_")
+    return [s for s in samples() if kernel_call(s).function.startswith(names)]
+
+
+def ran_sdot(log: Path) -> bool:
+    """Whether QEMU's list of what it translated has the instruction."""
+    mask, bits = SDOT
+    words = re.findall(r"^0x[0-9a-f]+:  ([0-9a-f]{8}) ", log.read_text(), re.MULTILINE)
+    assert words
+    return any(int(word, 16) & mask == bits for word in words)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("compiler", ARM)
+def test_a_program_for_all_arm_processors_multiplies_by_what_each_has(
+    compiler: str,
+    portable: Toolchain,
+    c_compilers: list[tuple[str, ...]],
+    tmp_path: Path,
+) -> None:
+    """One program: by pairs of int16 on a Cortex-A72, by sdot on one that has it."""
+    command, flags = ARM[compiler]
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64: apt install qemu-user")
+    if command not in c_compilers and shutil.which(command[0]) is None:
+        pytest.skip(f"no {compiler} for aarch64: apt install gcc-aarch64-linux-gnu")
+    made = compiled(command, (*flags, "-pthread"), tmp_path, host=True)
+    for cpu, has_sdot in (("cortex-a72", False), ("max", True)):
+        log = tmp_path / f"{cpu}.log"
+        emulator = ("qemu-aarch64", "-cpu", cpu, "-d", "in_asm", "-D", str(log))
+        assert_same_bits(replace(made, emulator=emulator), portable, products())
+        assert ran_sdot(log) == has_sdot

@@ -94,11 +94,12 @@ def _place(facts: tuple[object, ...]) -> Path:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler with its flags, and the kernels it has compiled."""
+    """A compiler with its flags, and the kernels it has compiled. emulator: what runs them."""
 
     command: tuple[str, ...]
     flags: tuple[str, ...]
     folder: Path
+    emulator: tuple[str, ...] = ()
 
     @staticmethod
     def make(
@@ -162,7 +163,7 @@ class Toolchain:
         (folder / "runs").write_bytes(
             np.int32(len(blocks)).tobytes() + b"".join(b.encoded() for b in blocks)
         )
-        command = ["./harness", "runs", "results"]
+        command = [*self.emulator, "./harness", "runs", "results"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[:4000]
         raw = (folder / "results").read_bytes()

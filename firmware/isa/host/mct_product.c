@@ -1,5 +1,6 @@
 #include "mct_product.h"
 
+#include "mct_dot.h"
 #include "mct_threads.h"
 
 /* Accumulators stay in registers: 8 rows of two vectors where there are 32 registers of 512 bits,
@@ -50,15 +51,42 @@ __attribute__((always_inline)) static inline void mct_multiply(int vectors, cons
 }
 
 /* Factors of a block of rows and MCT_TILE_COLUMNS columns, and the sums of MCT_BLOCK_COLUMNS;
- * stride: the depth, made even. */
+ * stride: the depth, made even. dot: the factors once more, if it is used. */
 typedef struct {
     int32_t rows, columns, depth, stride;
     int16_t a[MCT_BLOCK_ROWS * MCT_BLOCK_DEPTH + MCT_LANES];
     int16_t b[MCT_BLOCK_DEPTH * MCT_TILE_COLUMNS];
     int32_t sums[MCT_BLOCK_ROWS * MCT_BLOCK_COLUMNS];
+#if MCT_MAY_HAVE_DOT
+    int uses_dot;
+    mct_dot dot;
+#endif
 } mct_block;
 
+#if MCT_MAY_HAVE_DOT
+_Static_assert(MCT_BLOCK_ROWS == MCT_DOT_ROWS && MCT_BLOCK_DEPTH == MCT_DOT_DEPTH &&
+                   MCT_TILE_COLUMNS == MCT_DOT_COLUMNS,
+               "a block is a block of int8, too");
+#endif
+
+static void mct_block_begin(const mct_product *p, mct_block *block) {
+#if MCT_MAY_HAVE_DOT
+    block->uses_dot = mct_has_dot();
+    block->dot.a_zero_point = p->a_zero_point;
+    block->dot.b_zero_point = p->b_zero_point;
+#else
+    (void)p;
+    (void)block;
+#endif
+}
+
 static void mct_multiply_block(mct_block *block, int add, int32_t *sums) {
+#if MCT_MAY_HAVE_DOT
+    if (block->uses_dot) {
+        mct_dot_multiply(&block->dot, block->rows, add, sums, MCT_BLOCK_COLUMNS);
+        return;
+    }
+#endif
     for (int32_t r = 0; r < block->rows; r += MCT_TILE_ROWS) {
         const int16_t *a = block->a + r * block->stride;
         int32_t *tile = sums + r * MCT_BLOCK_COLUMNS;
@@ -77,6 +105,12 @@ static void mct_fill_a(const mct_product *p, int32_t row, int32_t k, mct_block *
     for (int32_t r = 0; r < block->rows && stride > block->depth; r++) {
         block->a[r * stride + block->depth] = 0;
     }
+#if MCT_MAY_HAVE_DOT
+    if (block->uses_dot) {
+        mct_dot_take_a(&block->dot, block->a, block->rows, stride);
+        return;
+    }
+#endif
     const int32_t missing = mct_round_up(block->rows, MCT_TILE_ROWS) - block->rows;
     memset(block->a + block->rows * stride, 0, (size_t)(missing * stride) * sizeof *block->a);
 }
@@ -86,6 +120,11 @@ static void mct_fill_b(const mct_product *p, int32_t k, int32_t column, mct_bloc
         memset(block->b, 0, (size_t)(block->stride * MCT_TILE_COLUMNS) * sizeof *block->b);
     }
     p->fill_b(p->job, k, block->depth, column, block->columns, block->b);
+#if MCT_MAY_HAVE_DOT
+    if (block->uses_dot) {
+        mct_dot_take_b(&block->dot, block->b, block->stride);
+    }
+#endif
 }
 
 /* Some of the depth, k … k + block->depth - 1, of the columns `first` … end - 1, at most
@@ -112,6 +151,7 @@ typedef struct {
 
 static void mct_product_range(const mct_product *p, const mct_range *range) {
     mct_block block;
+    mct_block_begin(p, &block);
     for (int32_t row = range->row; row < range->row_end; row += MCT_BLOCK_ROWS) {
         int32_t filled = -1; /* the k that block.a begins with */
         block.rows = mct_smaller(range->row_end - row, MCT_BLOCK_ROWS);

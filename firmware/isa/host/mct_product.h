@@ -15,6 +15,7 @@ typedef struct {
     int32_t rows, columns, depth;
     int32_t first; /* which number of its tensor the result's first one is: bits share bytes */
     const void *job;
+    int32_t a_zero_point, b_zero_point; /* the factors are int8, less these */
 
     /* a[r * stride + d] = factor at (row + r, k + d) for r < rows, d < depth; row by row, each may
      * overwrite MCT_LANES - 1 elements after it */
@@ -32,7 +33,7 @@ typedef struct {
     void *result;
 } mct_product;
 
-/* Needs 230 KB of stack. A factor that is filled and a result are of one thread alone. */
+/* Needs 300 KB of stack. A factor that is filled and a result are of one thread alone. */
 void mct_product_run(const mct_product *product);
 
 /* The same by this thread alone, which may be one of several. */

@@ -104,6 +104,8 @@ static inline void mct_matrices_part(const void *all, int32_t part, int32_t part
         .columns = m->columns,
         .depth = m->depth,
         .job = &job,
+        .a_zero_point = job.left.zero_point,
+        .b_zero_point = job.right.zero_point,
         .fill_a = mct_matrix_fill_a,
         .fill_b = mct_matrix_fill_b,
         .take = mct_matrix_take,

@@ -139,6 +139,7 @@ static inline void mct_conv_run(const mct_conv_job *job, mct_take *take, void *r
         .columns = job->y_shape->c,
         .depth = mct_conv_depth(job),
         .job = job,
+        .a_zero_point = job->x_zero_point,
         .fill_a = mct_conv_fill_a,
         .fill_b = job->trained == NULL ? mct_conv_fill_b : mct_conv_fill_merged,
         .take = take,

@@ -48,6 +48,7 @@ static inline void mct_weight_run(const mct_weight_job *job, mct_take *take, voi
         .columns = job->x_shape->c,
         .depth = job->dy_shape->h * job->dy_shape->w,
         .job = job,
+        .b_zero_point = job->x_zero_point,
         .fill_a = mct_weight_fill_a,
         .fill_b = mct_weight_fill_b,
         .take = take,

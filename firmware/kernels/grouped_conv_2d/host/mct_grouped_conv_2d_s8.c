@@ -71,6 +71,7 @@ void mct_grouped_conv_2d_s8(const mct_grouped_conv_2d_s8_params *p, const int8_t
             .columns = outs,
             .depth = depth,
             .job = &job,
+            .a_zero_point = p->x_zero_point,
             .fill_a = mct_grouped_fill_a,
             .fill_b = mct_grouped_fill_b,
             .take = mct_grouped_take,
