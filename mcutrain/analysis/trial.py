@@ -100,7 +100,8 @@ def train(
 def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) -> dict[str, float]:
     """accuracy; probability: mean softmax of the right class; loss: mean, in nats.
 
-    The logits are the integers that the device computes, times the scale they have by now.
+    The logits are the integers that the device computes, times the scale they have by now. Where y
+    is of positions, all of this is of those that are not ignored.
     """
     forward = simulator.plan.training.forward
     scale = forward.tensors[forward.outputs[0]].type.scale
@@ -109,6 +110,9 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
         for first in range(0, len(x), 4 * CHUNK)
     ]
     outputs = np.concatenate(chunks)
+    if y.ndim > 1:
+        counted = y.ravel() != data.IGNORED
+        outputs, y = outputs.reshape(y.size, -1)[counted], y.ravel()[counted]
     logits = outputs.astype(np.float64) * scale * 2.0 ** output_exponent(simulator)
     logits -= logits.max(axis=1, keepdims=True)
     log_probability = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))

@@ -659,7 +659,8 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
     from mcutrain_host.trainer import ring_facts
 
     identity = outcome.identity
-    if outcome.accuracy is not None and outcome.before is not None:
+    has_one = outcome.scores is None and outcome.scores_before is None
+    if has_one and outcome.accuracy is not None and outcome.before is not None:
         show(f"test accuracy   {percent(outcome.before)} before, {percent(outcome.accuracy)} after")
     if outcome.scores_before is not None and outcome.scores is not None:
         for line in score_lines(outcome.scores_before, outcome.scores):
