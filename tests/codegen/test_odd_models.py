@@ -169,7 +169,6 @@ def test_an_odd_model_is_planned_and_generated_or_refused_with_a_sentence(
         return
     assert any(name.endswith("mct_model.c") for name in made.files)
     reference = step.reference()
-    reference.train(
-        np.full((1, *graph.tensors[graph.inputs[0]].type.shape[1:]), 127, np.int8), [0], RATE
-    )
+    x = np.full((1, *graph.tensors[graph.inputs[0]].type.shape[1:]), 127, np.int8)
+    reference.train(x, np.zeros((1, *step.plan.training.positions), np.uint8), RATE)
     reference.save()
