@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.ops.transpose import MOST_AXES
 from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_shapes import FloatMove, FloatReshape, FloatTranspose
 
@@ -181,11 +182,37 @@ class Split:
 
 
 def _moved(stored: Shape, order: Sequence[int]) -> tuple[FloatMove, ...]:
-    """Stored axes longer than 1 in another order; nothing if they are in that order."""
+    """Stored axes longer than 1 in another order; nothing if they are in that order.
+
+    Of more neighbours than one Transpose moves, those that stay together are brought to their place
+    one after another.
+    """
     if list(order) == sorted(order):
         return ()
     rest = [a for a in range(len(stored)) if a not in order]
-    return FloatReshape(stored), FloatTranspose((*rest, *order))
+    if len(_runs(order, sorted(order))) <= MOST_AXES:
+        return FloatReshape(stored), FloatTranspose((*rest, *order))
+    steps: list[FloatMove] = []
+    now = sorted(order)
+    for run in _runs(order, now):
+        done = order[: order.index(run[0])]
+        then = [*done, *run, *(a for a in now if a not in (*done, *run))]
+        if then != now:
+            perm = (0, *(1 + now.index(axis) for axis in then))
+            steps += [FloatReshape((1, *(stored[a] for a in now))), FloatTranspose(perm)]
+        now = then
+    return tuple(steps)
+
+
+def _runs(order: Sequence[int], given: Sequence[int]) -> list[list[int]]:
+    """The axes of an order in parts that are neighbours in the one that is given."""
+    runs: list[list[int]] = []
+    for axis in order:
+        if runs and given.index(axis) == given.index(runs[-1][-1]) + 1:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    return runs
 
 
 class Mover(ABC):
