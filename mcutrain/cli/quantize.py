@@ -111,7 +111,7 @@ def quantize(
     from mcutrain.formats import format_of_quantized, read_float, write
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
-    from mcutrain.quant import QuantizeSettings, layer_errors
+    from mcutrain.quant import QuantizeSettings, compared_samples, layer_errors
 
     if output is not None and output.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"{output} must end with .tflite or .onnx", param_hint="--output")
@@ -143,6 +143,8 @@ def quantize(
     if poor:
         say(f"mcutrain: warning: {poor}")
     facts = {**_facts(found, result, path, len(x), compared), "note": note, "warning": poor}
+    if layers:
+        facts["compared_samples"] = compared_samples(result, len(x))
     if json:
         show_json({**facts, "layers": [asdict(layer) for layer in layers]})
     else:
@@ -188,6 +190,8 @@ def _facts(
 def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:
     if layers:
         _print_layers(layers)
+        count = facts["compared_samples"]
+        show(f"of              the first {count} sample{'s' if count > 1 else ''}")
     chosen = facts["chosen"]
     steps = [
         f"ranges by {chosen['ranges']}",

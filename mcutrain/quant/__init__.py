@@ -3,7 +3,7 @@
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import add_classes, replace_head, scale_outputs
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
-from mcutrain.quant.report import LayerError, layer_errors
+from mcutrain.quant.report import LayerError, compared_samples, layer_errors
 
 __all__ = [
     "LayerError",
@@ -11,6 +11,7 @@ __all__ = [
     "QuantizeSettings",
     "Quantized",
     "add_classes",
+    "compared_samples",
     "layer_errors",
     "replace_head",
     "scale_outputs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,13 @@ from mcutrain.quant.quantizer import Quantized, as_input
 
 Array = npt.NDArray[Any]
 
-SAMPLES = 16
+MOST_SAMPLES = 16
+PASSES = 12
+"""In float that take as long as quantizing takes for each sample, in MobileNetV2."""
+INT8_PASSES = 9
+"""And those that a pass of its int8 graph takes in numpy."""
+ACTIVATION_BYTES = 1 << 28
+"""Of the float activations that are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,12 @@ class LayerError:
 def layer_errors(
     quantized: Quantized, samples: Array, report: Progress = lambda *_: None
 ) -> tuple[LayerError, ...]:
-    """Every layer with a rounding of its own, in execution order, the input first."""
+    """Every layer with a rounding of its own, in execution order, the input first.
+
+    Of the first compared_samples(quantized, len(samples)) samples.
+    """
     graph = quantized.reference
-    x = as_input(graph, samples)[:SAMPLES]
+    x = as_input(graph, samples)[: compared_samples(quantized, len(samples))]
     nodes = [n for n in graph.nodes if not n.op.keeps_values]
     kept = {graph.input, *(n.output for n in nodes)} & set(quantized.graph.tensors)
     measured = _int8_errors(quantized, x, kept, report)
@@ -61,6 +71,15 @@ def layer_errors(
             )
         )
     return tuple(rows)
+
+
+def compared_samples(quantized: Quantized, samples: int) -> int:
+    """With how many samples layers are compared: such that it takes at most twice the quantizing.
+
+    One layer at a time, the layers after it run once more: half the network in the mean.
+    """
+    layers = len(quantized.reference.nodes)
+    return max(1, min(MOST_SAMPLES, 2 * PASSES * samples // (layers // 2 + INT8_PASSES)))
 
 
 def _int8_errors(
@@ -93,27 +112,44 @@ def codes(quantized: Quantized, x: Array) -> Array:
 def _alone(quantized: Quantized, x: Array, report: Progress) -> dict[str, float]:
     """Signal to noise of the outputs when only one layer is quantized, by its output tensor."""
     graph = judged_graph(quantized.reference)
-    exact = graph.values(x)
-    results = {}
     tensors = [graph.input, *(n.output for n in graph.nodes if not n.op.keeps_values)]
-    for i, tensor in enumerate(tensors):
-        report("one layer at a time", i + 1, len(tensors))
-        changed = {tensor: _rounded(graph, quantized.quantizations, exact, tensor)}
-        for node in graph.nodes:
-            if node.output != tensor and changed.keys() & set(node.inputs):
-                inputs = (changed.get(n, exact[n]) for n in node.inputs)
-                with np.errstate(all="ignore"):
-                    changed[node.output] = node.op.run(*inputs)
-        reached = [name for name in graph.outputs if name in changed]
-        if reached:
-            results[tensor] = min(
-                snr_db(
-                    Judge.centred(quantized.reference, exact[n]),
-                    Judge.centred(quantized.reference, changed[n]),
-                )
-                for n in reached
+    sample_bytes = 4 * sum(math.prod(graph.shapes[name][1:]) for name in tensors)
+    batch = max(1, ACTIVATION_BYTES // sample_bytes)
+    exact: list[dict[str, Array]] = []
+    changed: list[dict[str, dict[str, Array]]] = []
+    for first in range(0, len(x), batch):
+        values = graph.values(x[first : first + batch])
+        exact.append({name: values[name] for name in graph.outputs})
+        changed.append({})
+        for i, tensor in enumerate(tensors):
+            report("one layer at a time", first * len(tensors) + i + 1, len(x) * len(tensors))
+            changed[-1][tensor] = _outputs(graph, quantized.quantizations, values, tensor)
+
+    def worst(tensor: str) -> float:
+        return min(
+            snr_db(
+                Judge.centred(quantized.reference, np.concatenate([e[name] for e in exact])),
+                Judge.centred(
+                    quantized.reference, np.concatenate([c[tensor][name] for c in changed])
+                ),
             )
-    return results
+            for name in changed[0][tensor]
+        )
+
+    return {tensor: worst(tensor) for tensor in tensors if changed[0][tensor]}
+
+
+def _outputs(
+    graph: FloatGraph, q: dict[str, Quantization], exact: dict[str, Array], tensor: str
+) -> dict[str, Array]:
+    """Those outputs that a layer reaches, if only it is quantized. tensor: its output."""
+    changed = {tensor: _rounded(graph, q, exact, tensor)}
+    for node in graph.nodes:
+        if node.output != tensor and changed.keys() & set(node.inputs):
+            inputs = (changed.get(n, exact[n]) for n in node.inputs)
+            with np.errstate(all="ignore"):
+                changed[node.output] = node.op.run(*inputs)
+    return {name: changed[name] for name in graph.outputs if name in changed}
 
 
 def _rounded(

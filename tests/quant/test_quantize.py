@@ -1,6 +1,7 @@
 """The int8 graphs: their error, their constraints, and what the passes leave as it was."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,13 @@ from mcutrain.errors import DataError
 from mcutrain.formats import load, read_float
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.interpret import interpret
-from mcutrain.quant import Quantization, QuantizeSettings, layer_errors
+from mcutrain.quant import (
+    Quantization,
+    QuantizeSettings,
+    compared_samples,
+    layer_errors,
+    report,
+)
 from mcutrain.quant.calibrate import calibrate
 from mcutrain.quant.correct import correct_biases
 from mcutrain.quant.equalize import equalize
@@ -193,6 +200,24 @@ def test_the_report_names_the_layer_that_hurts(tmp_path):
     ranked = sorted(layers, key=lambda layer: layer.alone_db)
     assert {layer.tensor for layer in ranked[:2]} == {wide, bad}
     assert ranked[1].alone_db < ranked[3].alone_db - 10
+
+
+def test_layers_are_compared_with_the_same_result_whatever_fits_memory(tmp_path, monkeypatch):
+    samples = np.random.default_rng(0).normal(0, 1, (12, 32, 32, 3))
+    result = read_float(resnet8(tmp_path / "m.onnx")).quantize(samples)
+    together = [layer.alone_db for layer in layer_errors(result, samples)]
+    monkeypatch.setattr(report, "ACTIVATION_BYTES", 1)
+    one_by_one = [layer.alone_db for layer in layer_errors(result, samples)]
+    assert one_by_one == pytest.approx(together, abs=0.05)  # sums in other order
+
+
+@pytest.mark.parametrize(
+    ("layers", "samples", "compared"),
+    [(10, 200, 16), (10, 4, 6), (128, 200, 16), (128, 16, 5), (400, 200, 16), (400, 8, 1)],
+)
+def test_layers_are_compared_with_fewer_samples_in_networks_of_many(layers, samples, compared):
+    quantized = SimpleNamespace(reference=SimpleNamespace(nodes=[None] * layers))
+    assert compared_samples(quantized, samples) == compared
 
 
 def test_samples_may_be_channels_first_as_the_file_has_them(tmp_path):
