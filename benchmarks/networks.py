@@ -1,12 +1,15 @@
-"""What quantize, verify and plan make of float model files: one line for each.
+"""What all commands make of float model files, from the file to the trained export: a line each.
 
     .venv/bin/python benchmarks/networks.py nets/*.onnx
 
 Files of benchmarks/export_networks.py, or any others. Calibrated with noise (--samples), which
 tells whether a network is read and how long it takes, not how well it would do. snr: of the int8
-outputs, in dB. differing: outputs other than onnxruntime's, not optimized, of --verify inputs, and
-the largest difference in steps; 0 where a .tflite is verified. KB of arena + trainable state by
-scheme; s and MB of quantize, of plan with the last scheme.
+outputs, in dB. Written as .tflite; with * as .onnx, where the other has no such operators.
+differing: outputs other than those of TFLite's reference kernels, or of onnxruntime, of --verify
+inputs, and the largest difference in steps. KB of arena + trainable state by scheme. Ten steps of
+--scheme (full where there are fewer layers) are simulated and exported; trained: outputs of that
+file that differ. s and MB of quantize, of plan with the last scheme, of simulate with building and
+testing.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from mcutrain.sparse import find_head
 from mcutrain.sparse.layers import layers_of
 
 SCHEMES = ("head", "bias:8", "last:4", "full")
+STEPS = 10
+RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -72,46 +77,86 @@ def main() -> None:
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--verify", type=int, default=1)
+    parser.add_argument("--scheme", default="last:4")
+    parser.add_argument("--keep", type=Path, help="a folder for the int8 models")
     options = parser.parse_args()
-    table = Table("network", "layers", "parameters", "snr", "differing", *SCHEMES, "quantize",
-                  "plan")  # fmt: skip
+    table = Table("network", "layers", "parameters", "snr", "differing", *SCHEMES, "trained",
+                  "quantize", "plan", "simulate")  # fmt: skip
     refused = []
-    with tempfile.TemporaryDirectory() as folder:
-        for i, path in enumerate(options.models):
-            print(f"{i + 1} of {len(options.models)}: {path.name}", file=sys.stderr)
+    for i, path in enumerate(options.models):
+        print(f"{i + 1} of {len(options.models)}: {path.name}", file=sys.stderr)
+        with tempfile.TemporaryDirectory() as folder:
             try:
-                table.add_row(path.stem, *row(path, Path(folder), options.samples, options.verify))
+                cells = row(options, path, Path(folder))
             except McutrainError as error:
                 refused.append(f"{path.name}: {error}")
-    Console(width=150).print(table)
+            else:
+                print(*cells, sep=" | ", file=sys.stderr)
+                table.add_row(*cells)
+    Console(width=200).print(table)
     print(*refused, sep="\n")
 
 
-def row(path: Path, folder: Path, samples: int, verified: int) -> Sequence[str]:
-    """The cells behind the name. Raises McutrainError where the model is refused."""
-    data, int8 = folder / "noise.npz", folder / f"{path.stem}.int8.onnx"
+def row(options: argparse.Namespace, path: Path, folder: Path) -> Sequence[str]:
+    """The cells of a network. Raises McutrainError where a command refuses the model."""
+    data = folder / "noise.npz"
     network = read_float(path).network
-    x = np.random.default_rng(0).normal(0, 1, (samples, *network.input_shape[1:]))
-    np.savez(data, x=x.astype(np.float32), y=np.zeros(samples, np.int64))
-    quantized = run("quantize", path, "--calibration", data, "--samples", samples, "-o", int8)
-    if quantized.status:
-        raise McutrainError(quantized.error.splitlines()[-1])
+    x = np.random.default_rng(0).normal(0, 1, (options.samples, *network.input_shape[1:]))
+    np.savez(data, x=x.astype(np.float32), y=np.arange(options.samples))
+    quantized, int8 = quantize(options, path, data, folder)
     graph = load(int8)
+    classes = graph.tensors[graph.outputs[0]].type.shape[-1]
     weights = [t for t in graph.tensors.values() if t.is_constant]
-    found = run("verify", int8, "--samples", verified).json()
-    (ours,) = [
-        c for c in found["comparisons"] if (c["of"], c["against"]) == ("host C", "onnxruntime")
-    ]
     plans = [run("plan", int8, "--scheme", scheme) for scheme in SCHEMES]
     sizes = [f"{p.json()['sram_bytes'] / 1000:,.0f}" if not p.status else "—" for p in plans]
+    x = np.random.default_rng(1).normal(0, 1, (STEPS + 1, *network.input_shape[1:]))
+    course, state = folder / "course.npz", folder / "state.mcts"
+    parts = np.array(["train"] * STEPS + ["test"])
+    np.savez(course, x=x.astype(np.float32), y=np.arange(STEPS + 1) % classes, split=parts)
+    scheme = "full" if run("plan", int8, "--scheme", options.scheme).status else options.scheme
+    flags = ("--scheme", scheme, "--classes", "keep", "--epochs", 1)
+    rate = ("--lr", RATE, "--save-state", state)
+    simulated = accepted("simulate", int8, "--data", course, *flags, *rate)
+    trained = folder / f"trained{int8.suffix}"
+    exported = accepted("export", int8, "--state", state, "--scheme", scheme, "-o", trained)
+    assert exported.json()["changed"], f"{path}: nothing was trained"
     return (
+        path.stem + "*" * (int8.suffix == ".onnx"),
         str(1 + len(layers_of(graph, find_head(graph)))),
         f"{sum(t.type.elements for t in weights):,}",
         f"{quantized.json()['chosen']['snr_db']:.1f}",
-        f"{ours['differing']:,} of {ours['outputs']:,}, {ours['largest']}",
+        differing(options, int8),
         *sizes,
-        *(f"{r.seconds:.1f} s {r.megabytes:,.0f} MB" for r in (quantized, plans[-1])),
+        differing(options, trained),
+        *(f"{r.seconds:.1f} s {r.megabytes:,.0f} MB" for r in (quantized, plans[-1], simulated)),
     )
+
+
+def quantize(options: argparse.Namespace, path: Path, data: Path, folder: Path) -> tuple[Run, Path]:
+    """The model in int8, as .tflite if that has its operators."""
+    folder = options.keep or folder
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = ("--calibration", data, "--samples", options.samples, "-o")
+    written = folder / f"{path.stem}.int8.tflite"
+    if not (found := run("quantize", path, *flags, written)).status:
+        return found, written
+    written = written.with_suffix(".onnx")
+    return accepted("quantize", path, *flags, written), written
+
+
+def differing(options: argparse.Namespace, model: Path) -> str:
+    """Outputs of the generated C that are not a runtime's."""
+    found = accepted("verify", model, "--samples", options.verify, "--reference-samples", 0).json()
+    ours = next(c for c in found["comparisons"] if c["of"] == "host C")
+    return f"{ours['differing']:,} of {ours['outputs']:,}, {ours['largest']}"
+
+
+def accepted(*arguments: object) -> Run:
+    """A command that ends well. Raises McutrainError with its sentence otherwise."""
+    found = run(*arguments)
+    if found.status not in (0, 1):  # verify: outputs differ
+        raise McutrainError(f"{arguments[0]}: {found.error[-400:].strip()}")
+    return found
 
 
 if __name__ == "__main__":
