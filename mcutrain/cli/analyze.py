@@ -15,6 +15,7 @@ from rich.progress import Progress as Bar
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.models import load_model
 from mcutrain.cli.output import (
     IN_PERCENT,
     INTERRUPTED,
@@ -186,11 +187,10 @@ def _load(model: Path, source: inputs.DataSource, classes: str) -> Problem:
     from dataclasses import replace
 
     from mcutrain.analysis.problem import Problem, held_out
-    from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
-    graph: Graph = load(model)
+    graph: Graph = load_model(model)
     find_head(graph)  # a sentence before the data is read
     everything = replace(source, samples=None, test_samples=None)
     whole = everything.read_labelled(model_input(graph))

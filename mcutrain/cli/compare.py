@@ -11,6 +11,7 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.models import load_model
 from mcutrain.cli.output import count_bar, err, say, show, show_json, show_table
 from mcutrain.cli.pet import calibrating
 from mcutrain.cli.training import placing
@@ -99,7 +100,6 @@ def compare(
 
     Example: `mcutrain compare model.tflite --data images/ --board nucleo-f446re -o comparison`
     """
-    from mcutrain.pipeline import load
     from mcutrain.report.compare import (
         Budget,
         Planner,
@@ -126,7 +126,7 @@ def compare(
     source = reading.source(data, samples, test_samples, seed=0)
     settings = learning.settings(seed=0)
     elastic, swapping = selecting.elastic_of, selecting.swapping_of
-    graph = load(model)
+    graph = load_model(model)
     contributions = None if analysis is None else _analysis(analysis, graph)
     split = _read(graph, source)
     wanted = runs.classes(graph, split, options.as_classes(classes))

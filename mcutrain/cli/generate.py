@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcutrain.cli import options
+from mcutrain.cli.models import load_model
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
 from mcutrain.cli.pet import SaveModel, wanted_modules, with_modules
 from mcutrain.cli.plan import FORGETS
@@ -238,10 +239,9 @@ def _graph(
     seed: int,
 ) -> Graph:
     """The model, with modules of --pet, from samples as `augment` and `simulate` read them."""
-    from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
 
-    graph, wanted = load(model), wanted_modules(model, pet, save_model)
+    graph, wanted = load_model(model), wanted_modules(model, pet, save_model)
     if wanted is None or not wanted.specs:
         if data is not None:
             raise typer.BadParameter("is what modules of --pet are made of", param_hint="--data")
@@ -278,11 +278,10 @@ def _write_front(
     """The model file of --part front."""
     from mcutrain.formats import format_of
     from mcutrain.functions.planning import write_front
-    from mcutrain.pipeline import load
 
     format_of(output)
     check_writable(output)
-    step = flags.prepare(load(model), classes)
+    step = flags.prepare(load_model(model), classes)
     found = write_front(step, latent or options.AUTO, output)
     if json:
         show_json(found.to_dict())

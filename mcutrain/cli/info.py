@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcutrain.cli.models import load_model
 from mcutrain.cli.options import Json, Model, StepOptions
 from mcutrain.cli.output import show, show_json, show_table
 
@@ -31,11 +32,10 @@ def info(
     Example: `mcutrain info model.tflite`
     """
     from mcutrain.ir.text import dump as text
-    from mcutrain.pipeline import load
 
     if scheme is not None and not dump:
         raise typer.BadParameter("a scheme changes only what --dump prints", param_hint="--scheme")
-    graph = load(model)
+    graph = load_model(model)
     if dump and scheme is not None:
         show(text(StepOptions(scheme).prepare(graph, None).plan.training.graph).rstrip())
     elif dump:

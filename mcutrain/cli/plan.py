@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli import options
+from mcutrain.cli.models import load_model
 from mcutrain.cli.output import replace_file, show, show_json, show_table
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ def plan(
     from mcutrain.memplan import picture as drawing
     from mcutrain.memplan import rows_kept, to_csv
     from mcutrain.modules import parse_pet
-    from mcutrain.pipeline import load
     from mcutrain.target import target_of
 
     target = target_of(board, slots)
@@ -70,7 +70,7 @@ def plan(
     flags = replace(
         step_flags.options(scheme), part=part, latent=latent, elastic=elastic, swap=swap or ""
     )
-    graph, flags = load(model), replace(flags, pet=pet)
+    graph, flags = load_model(model), replace(flags, pet=pet)
     if pet is not None:
         graph = parse_pet(pet).outline(graph)
     step = flags.prepare(graph, options.new_classes(classes))

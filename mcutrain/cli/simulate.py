@@ -12,6 +12,7 @@ from mcutrain.cli import logs, options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.episodes import Learnt, check_flags, episodes_facts, learn_all, print_episodes
 from mcutrain.cli.logs import both, logged
+from mcutrain.cli.models import load_model
 from mcutrain.cli.output import (
     INTERRUPTED,
     check_writable,
@@ -196,11 +197,10 @@ def _read(
     model: Path, source: inputs.DataSource, modules: Pet | None, save_model: Path | None
 ) -> tuple[Graph, Split]:
     """The model, with modules if they are wanted, and its data."""
-    from mcutrain.pipeline import load
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
-    graph = load(model)
+    graph = load_model(model)
     find_head(graph)  # a sentence before the data is read
     if modules is not None:
         modules.outline(graph)  # the same

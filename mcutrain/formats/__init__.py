@@ -56,6 +56,11 @@ def load(path: str | Path) -> Graph:
     raise not_a_model(path)
 
 
+def rounding_of(path: Path) -> str:
+    """What `load` had to change of a file's weights, as a clause; nothing for most files."""
+    return rounding_of_uint8(path) if is_tflite(path) else ""
+
+
 def format_of(path: Path) -> str:
     """The format that a name says, as its suffix. Raises ModelError for another name."""
     suffix = path.suffix.lower()
@@ -109,7 +114,7 @@ def patch(source: Path, original: Graph, trained: Graph, path: Path) -> str:
     written then.
     """
     load_content, patched = _patcher(source)
-    if load_content is load_tflite and (told := rounding_of_uint8(source)):
+    if told := rounding_of(source):
         return told
     try:
         content = patched(source, original, trained)

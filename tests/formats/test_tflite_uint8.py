@@ -6,6 +6,7 @@ import tflite
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from mcutrain.cli.models import load_model
 from mcutrain.errors import ModelError
 from mcutrain.formats import load, patch
 from mcutrain.formats.tflite.flatbuffer import read_model
@@ -130,6 +131,19 @@ def test_a_channel_that_does_not_fit_gets_a_larger_step_and_its_bias_with_it(tmp
         "the file is uint8; 1 of 2 channels of its weights do not fit int8 and were rounded, at "
         f"{ratio:.0f} dB signal to noise or more"
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (dense(np.array([[0, 255]]), 200, [0]), "1 of 1 channels of its weights do not fit int8"),
+        (dense(np.array([[100, 255]]), 128, [0]), "all weights fit int8"),
+    ],
+)
+def test_commands_say_how_the_weights_fit(tmp_path, capsys, content, said):
+    path = written(tmp_path, content)
+    assert load_model(path) == load(path)
+    assert f"mcutrain: note: {path}: the file is uint8; {said}" in capsys.readouterr().err
 
 
 @needs_interpreter
