@@ -21,10 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -34,6 +36,8 @@ from mcutrain.errors import McutrainError
 from mcutrain.formats import load, read_float
 from mcutrain.sparse import find_head
 from mcutrain.sparse.layers import layers_of
+
+T = TypeVar("T")
 
 SCHEMES = ("head", "bias:8", "last:4", "full")
 STEPS = 10
@@ -100,16 +104,14 @@ def main() -> None:
 def row(options: argparse.Namespace, path: Path, folder: Path) -> Sequence[str]:
     """The cells of a network. Raises McutrainError where a command refuses the model."""
     data = folder / "noise.npz"
-    network = read_float(path).network
-    x = np.random.default_rng(0).normal(0, 1, (options.samples, *network.input_shape[1:]))
+    shape = elsewhere(input_shape, path)
+    x = np.random.default_rng(0).normal(0, 1, (options.samples, *shape))
     np.savez(data, x=x.astype(np.float32), y=np.arange(options.samples))
     quantized, int8 = quantize(options, path, data, folder)
-    graph = load(int8)
-    classes = graph.tensors[graph.outputs[0]].type.shape[-1]
-    weights = [t for t in graph.tensors.values() if t.is_constant]
+    layers, parameters, classes = elsewhere(counts, int8)
     plans = [run("plan", int8, "--scheme", scheme) for scheme in SCHEMES]
     sizes = [f"{p.json()['sram_bytes'] / 1000:,.0f}" if not p.status else "—" for p in plans]
-    x = np.random.default_rng(1).normal(0, 1, (STEPS + 1, *network.input_shape[1:]))
+    x = np.random.default_rng(1).normal(0, 1, (STEPS + 1, *shape))
     course, state = folder / "course.npz", folder / "state.mcts"
     parts = np.array(["train"] * STEPS + ["test"])
     np.savez(course, x=x.astype(np.float32), y=np.arange(STEPS + 1) % classes, split=parts)
@@ -122,14 +124,36 @@ def row(options: argparse.Namespace, path: Path, folder: Path) -> Sequence[str]:
     assert exported.json()["changed"], f"{path}: nothing was trained"
     return (
         path.stem + "*" * (int8.suffix == ".onnx"),
-        str(1 + len(layers_of(graph, find_head(graph)))),
-        f"{sum(t.type.elements for t in weights):,}",
+        str(layers),
+        f"{parameters:,}",
         f"{quantized.json()['chosen']['snr_db']:.1f}",
         differing(options, int8),
         *sizes,
         differing(options, trained),
         *(f"{r.seconds:.1f} s {r.megabytes:,.0f} MB" for r in (quantized, plans[-1], simulated)),
     )
+
+
+def elsewhere(function: Callable[[Path], T], path: Path) -> T:
+    """What a function returns, called in a process of its own.
+
+    What a process holds when it starts a command counts as the command's memory.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, path).result()
+
+
+def input_shape(path: Path) -> tuple[int, ...]:
+    """Of a sample of a float model."""
+    return read_float(path).network.input_shape[1:]
+
+
+def counts(int8: Path) -> tuple[int, int, int]:
+    """Layers, parameters and classes of an int8 model."""
+    graph = load(int8)
+    parameters = sum(t.type.elements for t in graph.tensors.values() if t.is_constant)
+    classes = graph.tensors[graph.outputs[0]].type.shape[-1]
+    return 1 + len(layers_of(graph, find_head(graph))), parameters, classes
 
 
 def quantize(options: argparse.Namespace, path: Path, data: Path, folder: Path) -> tuple[Run, Path]:
