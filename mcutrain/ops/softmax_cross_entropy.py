@@ -82,7 +82,8 @@ class SoftmaxCrossEntropy(LossOp):
         if sums.shape[-1] != sums.elements:
             raise ValueError(
                 f"cross-entropy takes one number per class, but this layer has {sums.shape[-1]} at "
-                f"each of {sums.elements // sums.shape[-1]:,} positions"
+                f"each of {sums.elements // sums.shape[-1]:,} positions; put the mean over the "
+                "positions before it, or learn a class at each by PositionCrossEntropy"
             )
         if len(self.scale) not in (1, sums.elements):
             raise ValueError(f"logits {sums.shape} with {len(self.scale)} scales")

@@ -28,11 +28,21 @@ from tests.cost.networks import (
     modern,
     normalizing,
     resizing,
+    segmenting,
 )
 from tests.simulation.networks import Network
 
 ISAS = ("dsp", "portable")
-MADE = ("made", "modern", "resizing", "cutting", "normalizing", "grouped", "attending")
+MADE = (
+    "made",
+    "modern",
+    "resizing",
+    "cutting",
+    "normalizing",
+    "grouped",
+    "attending",
+    "segmenting",
+)
 STEP_ERROR = 0.05  # of a whole step; benchmarks/instruction_model.py finds at most 0.045
 NODE_ERROR = 0.5  # of any node: its data may take rare paths
 NEGLIGIBLE = 1e-3  # of the step: a copy of bytes or words, as the memory plan has it
@@ -97,7 +107,7 @@ def test_no_coefficient_is_negative_and_every_feature_is_known(isa):
 
 def _known() -> Iterator[str]:
     """All quantities that calls of any operator have."""
-    kinds = (modern, resizing, cutting, normalizing, grouped, attending)
+    kinds = (modern, resizing, cutting, normalizing, grouped, attending, segmenting)
     modern_ones = ((make(0), {}) for make in kinds)
     accumulated = (made(1), {"accumulate": 2})
     for graph, options in ((made(0), {}), accumulated, *modern_ones, (demo.network(), {})):
