@@ -21,6 +21,7 @@ import numpy as np
 from mcutrain_host.build import build
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.link import SerialLink
+from mcutrain_host.protocol import Rate
 from rich.console import Console
 from rich.table import Table
 
@@ -96,7 +97,7 @@ def trained(
                 device.reset(SEED)
                 for position, (sample, label) in enumerate(zip(x, y, strict=True)):
                     device.send_sample(sample.tobytes())
-                    device.train(int(label), position, rate)
+                    device.train(int(label), position, Rate(rate.mult_q31, rate.shift))
                 return device.read_state()
         finally:
             program.kill()
