@@ -69,6 +69,19 @@ static uint16_t send_sample(uint16_t sequence) {
     return sequence;
 }
 
+#ifdef MCT_LABEL_BYTES
+/* A label for each position, all but the first 0. */
+static uint16_t send_labels(uint16_t sequence, uint8_t first) {
+    uint8_t request[MCT_HEADER_BYTES + 4 + MCT_LABEL_BYTES] = {MCT_PROTOCOL_VERSION,
+                                                               MCT_COMMAND_LABELS};
+    mct_put16(request + 2, 7);
+    mct_put16(request + 4, ++sequence);
+    request[MCT_HEADER_BYTES + 4] = first;
+    send_request(request, sizeof request);
+    return sequence;
+}
+#endif
+
 /* What SELECT may do: choose where its period ends its windows, from a share that there is. */
 static void expect_due(const uint8_t *body, uint32_t position) {
     const uint32_t share_q16 = mct_get32(body), every = mct_get32(body + 4);
@@ -89,6 +102,11 @@ static void requests(const uint8_t *data, size_t size) {
         count = count < MCT_MAX_BODY + 16 ? count : MCT_MAX_BODY + 16;
         if (request[1] == MCT_COMMAND_TRAIN && (twist & 8)) {
             sequence = send_sample(sequence);
+#ifdef MCT_LABEL_BYTES
+            if (twist & 16) { /* 1, 5, 9, ignored, or none that there is */
+                sequence = send_labels(sequence, (uint8_t)(twist & 32 ? 255 : twist >> 4));
+            }
+#endif
         }
         mct_put16(request + 2, twist & 1 ? (uint16_t)twist : 7); /* mostly session 7 */
         mct_put16(request + 4, twist & 2 ? sequence : ++sequence);

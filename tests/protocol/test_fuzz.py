@@ -1,7 +1,7 @@
 """The frame parser and the commands under libFuzzer with ASan and UBSan, from a kept corpus.
 
 corpus.zip holds one input a file; their names mean nothing. `make stress` fuzzes for ten minutes;
-MCUTRAIN_FUZZ_SECONDS chooses another time, for both devices together.
+MCUTRAIN_FUZZ_SECONDS chooses another time, for all three devices together.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ ALL_COMMANDS = ("-DMCT_FORWARD_TIME=1u", "-DMCT_TIMED_NODES=200")
 """The device that chooses what it trains, and times its nodes: more than a body holds."""
 SWAPPING = ("-DMCT_FORWARD_TIME=1u", "-DMCT_SHELF_BYTES=0u")
 """The device that trains other columns, and knows no WRITE_STATE."""
-SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "10")) // 2
+POSITIONS = ("-DMCT_FORWARD_TIME=1u", "-DMCT_LABEL_BYTES=9u")
+"""The device that learns a class for each position."""
+SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "12")) // 3
 """Of each device."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 300)
-@pytest.mark.parametrize("commands", [ALL_COMMANDS, SWAPPING], ids=["all", "swapping"])
+@pytest.mark.parametrize(
+    "commands", [ALL_COMMANDS, SWAPPING, POSITIONS], ids=["all", "swapping", "positions"]
+)
 def test_no_input_makes_the_device_misbehave(tmp_path, commands):
     if shutil.which("clang") is None:
         pytest.skip("no clang with libFuzzer: apt install clang libclang-rt-dev")

@@ -40,7 +40,29 @@ static void learn(const int8_t *x, uint32_t count, int32_t label, mct_learning_r
     result->prediction = 0;
 }
 
+#ifdef MCT_LABEL_BYTES
+static uint8_t labels[MCT_LABEL_BYTES];
+
+uint8_t *mct_labels(void) {
+    return labels;
+}
+
+int32_t mct_labels_are_known(void) {
+    for (uint32_t n = 0; n < MCT_LABEL_BYTES; n++) {
+        if (labels[n] >= MCT_CLASSES && labels[n] != MCT_IGNORED) {
+            return 0;
+        }
+    }
+    return 1;
+}
+#endif
+
 mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result) {
+#ifdef MCT_LABEL_BYTES
+    if (!mct_labels_are_known()) {
+        abort();
+    }
+#endif
     learn(input, MCT_INPUT_BYTES, label, rate, result);
     return MCT_OK;
 }

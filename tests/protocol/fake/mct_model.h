@@ -28,6 +28,12 @@ uint8_t *mct_state_bytes(void);
 uint32_t mct_position(void);
 uint32_t mct_saturations(void);
 
+#ifdef MCT_LABEL_BYTES
+#define MCT_IGNORED 255
+uint8_t *mct_labels(void);
+int32_t mct_labels_are_known(void);
+#endif
+
 #ifdef MCT_REMEMBER
 #ifndef MCT_LATENT_BYTES
 #define MCT_LATENT_BYTES 300
