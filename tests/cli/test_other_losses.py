@@ -35,6 +35,7 @@ def _models(monkeypatch: pytest.MonkeyPatch) -> None:
         return graphs[str(path)]
 
     monkeypatch.setattr(formats, "load", load)
+    monkeypatch.setattr(formats, "rounding_of", lambda path: "")
 
 
 @pytest.fixture
