@@ -1,5 +1,6 @@
 """Where every buffer of a training step lies in the arena: solved, validated, printed."""
 
+from mcutrain.memplan.ladder import Ladder
 from mcutrain.memplan.latent import Latent, find_latent, front, latents, saves_much, tail
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.plan import Buffer, MemoryPlan
@@ -21,6 +22,7 @@ from mcutrain.memplan.validate import validate
 
 __all__ = [
     "Buffer",
+    "Ladder",
     "Latent",
     "Layout",
     "MemoryPlan",
