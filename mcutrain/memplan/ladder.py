@@ -30,8 +30,8 @@ class Ladder:
         scores = _only(self.policy, self.policy.outputs, "the policy's output")
         if scores.dtype != "int8" or scores.shape != (1, self.levels):
             raise PlanError(
-                f"the policy gives {scores.dtype} {list(scores.shape)}, but there are {self.levels} "
-                f"levels: it has to give int8 [1, {self.levels}]"
+                f"the policy gives {scores.dtype} {list(scores.shape)}, but has to give int8 "
+                f"[1, {self.levels}]: a score for each level"
             )
         for graph in self.proxies:
             sample = _only(graph, graph.inputs, "a proxy's input")
