@@ -1,0 +1,17 @@
+"""Cheaper fronts for easy samples: pruned, fitted to a network's own latent, and kept in a folder.
+
+After PieBridge (SenSys 2024). The channels that only a front's own layers see can go; what is left
+is fitted to what the whole front makes, so that one tail serves all of them.
+"""
+
+from mcutrain.proxies.folder import LADDER_FILE, read_ladder, write_ladder
+from mcutrain.proxies.inner import Inner, inner_channels, keep_channels
+
+__all__ = [
+    "LADDER_FILE",
+    "Inner",
+    "inner_channels",
+    "keep_channels",
+    "read_ladder",
+    "write_ladder",
+]
