@@ -32,6 +32,8 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  *
  * mct_v_load_s8(from, count)     the first `count` > 0 of int8; the lanes after them are 0
  * mct_v_store_s8(to, v, count)   the lowest byte of each of the first `count` > 0 lanes
+ * mct_v_load_u4(from, count)     the first `count`, even, of 4 bits, the lower half of a byte first
+ * mct_v_store_u4(to, v, count)   the same of lanes from 0 to 15
  * mct_v_store_s16(to, v)         int16 of all lanes, whose values fit
  * mct_v_dot(sums, a, b)          sums + the dot products of int16 pairs, one pair in each lane; not
  *                                for pairs that are -32768 four times

@@ -26,6 +26,31 @@ static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
     }
 }
 
+static inline mct_v32 mct_v_load_u4(const uint8_t *from, int32_t count) {
+    int32_t eight = 0;
+    if (count >= MCT_LANES) {
+        memcpy(&eight, from, sizeof eight);
+    } else {
+        memcpy(&eight, from, (size_t)count / 2);
+    }
+    const __m256i place = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+    return (mct_v32)_mm256_srlv_epi32(_mm256_set1_epi32(eight), place) & 15;
+}
+
+static inline void mct_v_store_u4(uint8_t *to, mct_v32 v, int32_t count) {
+    const __m256i pairs = (__m256i)(v | (mct_v32)((mct_vu64)v >> 28));
+    const __m256i lowest = _mm256_set1_epi64x(0x0800); /* byte 0 of each pair, in each half */
+    const __m256i halves = _mm256_shuffle_epi8(pairs, lowest);
+    const __m128i bytes =
+        _mm_unpacklo_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+    const int32_t eight = _mm_cvtsi128_si32(bytes);
+    if (count >= MCT_LANES) {
+        memcpy(to, &eight, sizeof eight);
+    } else {
+        memcpy(to, &eight, (size_t)count / 2);
+    }
+}
+
 static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
     const __m128i low = _mm256_castsi256_si128((__m256i)v);
     const __m128i high = _mm256_extracti128_si256((__m256i)v, 1);

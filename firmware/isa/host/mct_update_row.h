@@ -22,14 +22,7 @@ static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int
         }
         return mct_v_load(lanes);
     }
-    mct_half_vu8 bytes = {0};
-    if (count >= MCT_LANES) { /* a size that compilers know is one load */
-        memcpy(&bytes, residual + first / 2, sizeof bytes);
-    } else {
-        memcpy(&bytes, residual + first / 2, (size_t)count / 2);
-    }
-    const mct_vu64 packed = __builtin_convertvector(bytes, mct_vu64);
-    return (mct_v32)((packed & 15) | ((packed >> 4) << 32));
+    return mct_v_load_u4(residual + first / 2, count);
 }
 
 static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t first,
@@ -37,13 +30,7 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
     if (bits == 8) {
         mct_v_store_s8((int8_t *)residual + first, r, count);
     } else if (bits == 4) {
-        const mct_vu64 packed = (mct_vu64)mct_v_even(r) | ((mct_vu64)mct_v_odd(r) << 4);
-        const mct_half_vu8 bytes = __builtin_convertvector(packed, mct_half_vu8);
-        if (count >= MCT_LANES) {
-            memcpy(residual + first / 2, &bytes, sizeof bytes);
-        } else {
-            memcpy(residual + first / 2, &bytes, (size_t)count / 2);
-        }
+        mct_v_store_u4(residual + first / 2, r, count);
     } else if (bits == 2) {
         int32_t lanes[MCT_LANES];
         mct_v_store(lanes, r);
