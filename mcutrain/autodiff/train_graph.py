@@ -65,6 +65,8 @@ class TrainGraph:
     shelf: these weights and their residual bits as they are at first, by name, which no step
         changes; the weights are inputs of the graph. A swap puts the trained columns there, and
         takes others from it.
+    levels: how many fronts there are whose samples the state counts; 0 where the step has but its
+        own.
     """
 
     graph: Graph
@@ -88,6 +90,7 @@ class TrainGraph:
     elastic: tuple[ElasticTensor, ...] = ()
     swapped: tuple[SwappedColumns, ...] = ()
     shelf: Mapping[str, Array] = field(default_factory=dict)
+    levels: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))

@@ -1,8 +1,10 @@
 """Where every buffer of a training step lies in the arena: solved, validated, printed."""
 
+from mcutrain.memplan.fronts import front_constant_bytes, plan_with_ladder
 from mcutrain.memplan.ladder import Ladder
-from mcutrain.memplan.latent import Latent, find_latent, front, latents, saves_much, tail
+from mcutrain.memplan.latent import DEEPEST, Latent, find_latent, front, latents, saves_much, tail
 from mcutrain.memplan.picture import picture
+from mcutrain.memplan.placed import Placed, PlannedFront, PlannedLadder
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.solver import solve
@@ -21,21 +23,27 @@ from mcutrain.memplan.training_plan import (
 from mcutrain.memplan.validate import validate
 
 __all__ = [
+    "DEEPEST",
     "Buffer",
     "Ladder",
     "Latent",
     "Layout",
     "MemoryPlan",
+    "Placed",
+    "PlannedFront",
+    "PlannedLadder",
     "Stream",
     "TrainingPlan",
     "check_board",
     "check_budget",
     "find_latent",
     "front",
+    "front_constant_bytes",
     "latents",
     "lay_out",
     "picture",
     "plan_training",
+    "plan_with_ladder",
     "read_csv",
     "replay",
     "rows_kept",

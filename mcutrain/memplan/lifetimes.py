@@ -30,17 +30,18 @@ def lifetimes(
     persistent: frozenset[str],
     given: Sequence[str],
     segments: Sequence[Segment] = (),
+    kept: Sequence[str] = (),
 ) -> Lifetimes:
     """Buffers of all tensors that are neither constant nor persistent (state, arguments).
 
     nodes: the schedule; graph gives the types. given: inputs, which live from step 0. A view shares
     its source's buffer; an operator that may overwrite an input of equal size does so if nothing
     reads that input afterwards. All that a segment computes lives from its first step on, what it
-    reads until its last.
+    reads until its last. kept: what is there to the end, and behind it.
     """
     in_segment = {step: s for s in segments for step in range(s.first, s.last + 1)}
     outside = persistent | {n for n, t in graph.tensors.items() if t.is_constant}
-    last_use = _last_uses(nodes)
+    last_use = _last_uses(nodes, kept)
     buffer_of = {name: name for name in given}
     spans = {name: (graph.tensors[name].type.size_bytes, 0, 0) for name in given}
     for step, node in enumerate(nodes):
@@ -49,8 +50,12 @@ def lifetimes(
             _add_outputs(graph, node, step, outside, last_use, buffer_of, spans)
         elif step == segment.first:
             _add_segment(spans, buffer_of, segment)
+    end = max(len(nodes) - 1, 0)
     if any(s.is_fed for s in segments):
-        spans[FED] = (FED_BYTES, 0, max(len(nodes) - 1, 0))
+        spans[FED] = (FED_BYTES, 0, end)
+    for buffer in {buffer_of[name] for name in kept}:
+        size_bytes, first, _ = spans[buffer]
+        spans[buffer] = (size_bytes, first, end)
     return Lifetimes(buffer_of, spans)
 
 
@@ -111,9 +116,10 @@ def _scratch_bytes(graph: Graph, node: Node, overwrites: bool) -> int:
     return max(call.scratch_bytes, call.overwriting_bytes if overwrites else 0)
 
 
-def _last_uses(nodes: Sequence[Node]) -> dict[str, int]:
-    """Tensor → the last step that reads it or a view of it."""
+def _last_uses(nodes: Sequence[Node], kept: Sequence[str]) -> dict[str, int]:
+    """Tensor → the last step that reads it or a view of it; beyond all steps for what is kept."""
     last = {name: step for step, node in enumerate(nodes) for name in node.inputs}
+    last.update(dict.fromkeys(kept, len(nodes)))
     for node in reversed(nodes):
         if node.op.is_view:
             source, view = node.inputs[0], node.outputs[0]

@@ -20,6 +20,7 @@ from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.stream import RowTensor, Segment
 
 if TYPE_CHECKING:
+    from mcutrain.memplan.placed import Placed
     from mcutrain.memplan.training_plan import TrainingPlan
 
 Array = npt.NDArray[Any]
@@ -53,28 +54,33 @@ def replay(plan: TrainingPlan) -> None:
     what it is a view of; outputs lie over inputs only where the operator says that it may, and byte
     upon byte; outputs and scratch lie in the arena and over nothing else of the node; a view lies
     where its source is; whatever has no place in the arena is constant, an argument or state.
+    With a ladder all that once for each of its fronts.
     """
     training = plan.training
-    step = _Replay(plan, training.graph)
-    step.start(training.x)
-    if training.positions:
-        step.write(training.label)
-    step.run((*training.graph.nodes, *training.apply))
-    step.end()
-    inference = _Replay(plan, training.forward)
-    inference.start(training.x)
-    inference.run(training.forward.nodes)
-    inference.end()
-    inference.read(training.forward.outputs[0], "what asks for the outputs")
+    for level in range(1 if plan.ladder is None else plan.ladder.levels):
+        step = _Replay(plan, training.graph)
+        step.start(training.x)
+        if training.positions:
+            step.write(training.label)
+        position = step.begin(level)
+        step.run((*training.graph.nodes[position:], *training.apply))
+        step.end()
+        inference = _Replay(plan, training.forward)
+        inference.start(training.x)
+        position = inference.begin(level)
+        inference.run(training.forward.nodes[position:])
+        inference.end()
+        inference.read(training.forward.outputs[0], "what asks for the outputs")
 
 
 @dataclass
 class _Replay:
     """owners: of each byte of the arena, the number of the tensor whose value is in it. places:
-    which byte of that tensor it is."""
+    which byte of that tensor it is. where: whose nodes run now, of the graph."""
 
     plan: TrainingPlan
     graph: Graph
+    where: Placed = field(init=False)
     owners: Array = field(init=False)
     places: Array = field(init=False)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -82,12 +88,13 @@ class _Replay:
     """View → the tensor whose value it shows."""
 
     def __post_init__(self) -> None:
+        self.where = self.plan
         self.owners = np.full(self.plan.arena_bytes, NOBODY, np.int32)
         self.places = np.zeros(self.plan.arena_bytes, np.int32)
 
     def run(self, nodes: Iterable[Node]) -> None:
         """One after the other; a segment at the turn of the first of its nodes."""
-        segments = {name: s for s in self.plan.segments for name in s.nodes}
+        segments = {name: s for s in self.where.segments for name in s.nodes}
         done: set[str] = set()
         for node in nodes:
             segment = segments.get(node.name)
@@ -103,6 +110,40 @@ class _Replay:
                 self._view(node)
             else:
                 self._compute(node)
+
+    def begin(self, level: int) -> int:
+        """What a ladder computes first. Returns how many nodes of the step need not run then."""
+        ladder, graph, x = self.plan.ladder, self.graph, self.plan.training.x
+        if ladder is None:
+            return 0
+        policy = ladder.policy
+        self._hand_over(x, policy, policy.graph, policy.x)
+        self.run(policy.graph.nodes)
+        self.read(policy.y, "what chooses the front")
+        if level == 0:
+            self._hand_over(policy.x, self.plan, graph, x)
+            return 0
+        front = ladder.proxies[level - 1]
+        self._hand_over(policy.x, front, front.graph, front.x)
+        self.run(front.graph.nodes)
+        self._hand_over(front.y, self.plan, graph, ladder.latent)
+        return ladder.position
+
+    def _hand_over(self, given: str, to: Placed, graph: Graph, taken: str) -> None:
+        """A value goes to where others expect it, under their name; nothing else stays."""
+        self.read(given, "what hands over")
+        source = self._place(given)
+        self.where, self.graph = to, graph
+        target = self._place(taken)
+        assert source is not None, f"{given!r} is not in the arena"
+        assert target is not None, f"{taken!r} is not in the arena"
+        assert source.size_bytes == target.size_bytes, f"{given!r} has another size than {taken!r}"
+        self._check_within(target)
+        for bytes_ in (self.owners, self.places):
+            moved = bytes_[source.begin : source.end].copy()
+            bytes_[:] = NOBODY
+            bytes_[target.begin : target.end] = moved
+        self.sources[taken] = self.sources.get(given, given)
 
     def start(self, x: str) -> None:
         """The input is there, unless its rows come while a segment runs."""
@@ -207,7 +248,7 @@ class _Replay:
     def _progress(self, segment: Segment) -> Place:
         """The segment's own bytes, which nothing may change while it runs."""
         buffer = f"progress:{segment.name}"
-        place = Place(buffer, self.plan.arena.offsets[buffer], 4 * len(segment.tensors))
+        place = Place(buffer, self.where.arena.offsets[buffer], 4 * len(segment.tensors))
         self._write(buffer, place, 0)
         return place
 
@@ -255,7 +296,7 @@ class _Replay:
         oldest = min(needed)
         if done[name] - oldest + count > tensor.room:
             return False
-        begin = self.plan.offset_of(name)
+        begin = self.where.offset_of(name)
         old = begin + (oldest - first[name]) * tensor.row_bytes
         size_bytes = (done[name] - oldest) * tensor.row_bytes
         for bytes_ in (self.owners, self.places):
@@ -291,7 +332,7 @@ class _Replay:
 
     def _rows(self, tensor: RowTensor, begin: int, end: int, first: Mapping[str, int]) -> Place:
         """Where rows of a tensor lie now."""
-        at = self.plan.offset_of(tensor.name) + (begin - first[tensor.name]) * tensor.row_bytes
+        at = self.where.offset_of(tensor.name) + (begin - first[tensor.name]) * tensor.row_bytes
         return Place(tensor.name, at, (end - begin) * tensor.row_bytes)
 
     def _write_rows(
@@ -308,7 +349,7 @@ class _Replay:
         size_bytes = max(call.scratch_bytes, call.overwriting_bytes if overwrites else 0)
         if size_bytes == 0:
             return []
-        offset = self.plan.scratch_of(node.name)
+        offset = self.where.scratch_of(node.name)
         assert offset is not None, f"node {node.name!r} has no scratch"
         return [Place("scratch", offset, size_bytes)]
 
@@ -326,8 +367,8 @@ class _Replay:
 
     def _place(self, name: str) -> Place | None:
         """None for what does not lie in the arena."""
-        if name in self.plan.buffer_of:
-            return Place(name, self.plan.offset_of(name), self._type(name).size_bytes)
+        if name in self.where.buffer_of:
+            return Place(name, self.where.offset_of(name), self._type(name).size_bytes)
         is_known = name in self._outside or self.graph.tensors[name].is_constant
         assert is_known, f"{name!r} is computed but has no place"
         return None

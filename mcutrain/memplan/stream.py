@@ -244,7 +244,8 @@ class Front:
     """What segments are chosen of: the nodes of a schedule before its loss.
 
     nodes: all of the schedule. x: the input. known: tensors outside the arena. loads: bytes alive
-    at each step if nothing is computed row by row. end: steps that may be.
+    at each step if nothing is computed row by row. end: steps that may be. cut: of a step with a
+    ladder, nodes before the latent, which has to be in memory as a whole, as the sample; else None.
     """
 
     graph: Graph
@@ -254,6 +255,7 @@ class Front:
     loads: Sequence[int]
     end: int
     align_bytes: int
+    cut: int | None = None
 
     @cached_property
     def last_reader(self) -> Mapping[str, int]:
@@ -287,7 +289,8 @@ class Front:
         made: set[str] = set()
         for step in range(self.end + 1):
             stage = self.stage(self.nodes[step]) if step < self.end else None
-            if run and (stage is None or not made.isdisjoint(self._whole(stage))):
+            is_end = stage is None or step == self.cut
+            if run and (is_end or not made.isdisjoint(self._whole(stage) if stage else ())):
                 yield step - len(run), tuple(run)
                 run, made = [], set()
             if stage is not None:
@@ -353,7 +356,8 @@ class Front:
 
     def _is_fed(self, first: int, end: int, sources: Iterable[str]) -> bool:
         """Whether the steps [first, end) run first, and nobody else reads the input."""
-        return first == 0 and set(sources) == {self.x} and self.last(self.x) < end
+        is_first = self.cut is None and first == 0
+        return is_first and set(sources) == {self.x} and self.last(self.x) < end
 
     def _aligned(self, tensor: RowTensor, room: int) -> int:
         return align_up(room * tensor.row_bytes, self.align_bytes)
@@ -454,12 +458,14 @@ class Front:
             peaks.append(min(max(peaks[begin], size_bytes) for begin, size_bytes, _, _ in found))
         return peaks[-1]
 
-    def choose(self, least: bool = False) -> tuple[Segment, ...]:
+    def choose(self, least: bool = False, enough_bytes: int = 0) -> tuple[Segment, ...]:
         """The segments with which the arena is smallest, of these the ones with least overhead.
 
-        least: as small as the front can be, even if other steps need more.
+        least: as small as the front can be, even if other steps need more. enough_bytes: that the
+        arena has in any case.
         """
-        limit = self.least_bytes if least else max(self.least_bytes, *self.loads[self.end :])
+        others = (enough_bytes, *self.loads[self.end :])
+        limit = self.least_bytes if least else max(self.least_bytes, *others)
         chosen = _least_overhead(self._options, limit)
         runs = self.runs()
         stage_of = {first + i: s for first, stages in runs for i, s in enumerate(stages)}

@@ -18,7 +18,8 @@ from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
-from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile, peak
+from mcutrain.memplan.placed import Placed, PlannedLadder
+from mcutrain.memplan.plan import Buffer, align_up, load_profile, peak
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.solver import SEARCH_NODES, solve
@@ -33,32 +34,33 @@ Stream = Literal["auto", "off", "max"]
 """What is computed row by row: as much as makes the arena smaller, nothing, or what makes the steps
 before the loss smallest, even if others need more."""
 SWAP_BYTES = 4
+LEVEL_BYTES = 4
+"""Of the state for each front of a ladder: how many samples it was taken for."""
 POINTER_BYTES = 8
 """With what aligns what lies behind it."""
 STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current update
 
 
 @dataclass(frozen=True)
-class TrainingPlan:
+class TrainingPlan(Placed):
     """A scheduled training step with a place for every tensor.
 
     training: the scheduled graph. arena: where every buffer lies; its steps are the nodes of the
     graph, then those of `apply`. buffer_of: tensor → buffer. state_offsets: state tensor → first
     byte behind the header. tail: the nodes that only inference runs, from the head on; their
-    buffers are counted at the head's step. segments: nodes that are computed row by row. The last
-    words of the state are when columns were swapped (the position + 1, or 0), the selection of
+    buffers are counted at the head's step. segments: nodes that are computed row by row. ladder:
+    fronts that stand in for the step's own, in the same arena. The last words of the state are the
+    samples of each front, when columns were swapped (the position + 1, or 0), the selection of
     elastic tensors, and a gate's. Behind these state_bytes a saved state has the shelf, which is no
     SRAM; shelf_offsets are counted on.
     """
 
     training: TrainGraph
-    arena: MemoryPlan
-    buffer_of: Mapping[str, str]
     state_offsets: Mapping[str, int]
     state_bytes: int
     constant_bytes: int
     tail: tuple[Node, ...]
-    segments: tuple[Segment, ...] = ()
+    ladder: PlannedLadder | None = None
 
     @cached_property
     def shelf_offsets(self) -> Mapping[str, int]:
@@ -91,8 +93,9 @@ class TrainingPlan:
 
     @property
     def arena_bytes(self) -> int:
-        """Activations, gradients and scratch."""
-        return self.arena.arena_bytes
+        """Activations, gradients and scratch; of the step, or of a front if one needs more."""
+        fronts_bytes = 0 if self.ladder is None else self.ladder.arena_bytes
+        return max(self.arena.arena_bytes, fronts_bytes)
 
     @property
     def sram_bytes(self) -> int:
@@ -119,14 +122,14 @@ class TrainingPlan:
         behind = selection_bytes(self.training) + gate_bytes(self.training)
         return self.state_bytes - behind - SWAP_BYTES
 
-    def scratch_of(self, node: str) -> int | None:
-        """The offset of a node's scratch, if it has any."""
-        segment = next((s for s in self.segments if node in s.nodes), None)
-        return self.arena.offsets.get(SCRATCH_PREFIX + (segment.name if segment else node))
-
-    def offset_of(self, tensor: str) -> int:
-        """The first byte of a tensor in the arena."""
-        return self.arena.offsets[self.buffer_of[tensor]]
+    @property
+    def levels_offset(self) -> int | None:
+        """The first byte of the samples of each front; None if there is but the step's own."""
+        if not self.training.levels:
+            return None
+        behind = selection_bytes(self.training) + gate_bytes(self.training)
+        behind += SWAP_BYTES if self.training.swapped else 0
+        return self.state_bytes - behind - LEVEL_BYTES * self.training.levels
 
 
 @dataclass(frozen=True)
@@ -144,19 +147,25 @@ class Layout:
     segments: tuple[Segment, ...] = ()
 
 
-def lay_out(training: TrainGraph, align_bytes: int, stream: Stream = "auto") -> Layout:
-    """Schedule the step, choose what is computed row by row, and compute lifetimes."""
+def lay_out(
+    training: TrainGraph, align_bytes: int, stream: Stream = "auto", cut: int | None = None
+) -> Layout:
+    """Schedule the step, choose what is computed row by row, and compute lifetimes.
+
+    cut: nodes before the latent of a ladder, which no segment then crosses; and the sample is in
+    memory as a whole, since a policy sees it first.
+    """
     plain = _laid_out(replace(training, graph=schedule(training.graph)), ())
     if stream == "off":
         return plain
-    segments = _front(plain, align_bytes).choose(least=stream == "max")
+    segments = _front(plain, align_bytes, cut).choose(least=stream == "max")
     streamed = _laid_out(plain.training, segments)
     peaks = [peak(layout.buffers, align_bytes)[1] for layout in (streamed, plain)]
     return streamed if peaks[0] < peaks[1] or stream == "max" else plain
 
 
-def _front(plain: Layout, align_bytes: int) -> Front:
-    """plain: without segments."""
+def _front(plain: Layout, align_bytes: int, cut: int | None = None) -> Front:
+    """plain: without segments. cut: see lay_out."""
     training = plain.training
     steps = len(training.graph.nodes) + len(training.apply)
     return Front(
@@ -167,6 +176,7 @@ def _front(plain: Layout, align_bytes: int) -> Front:
         loads=_loads(plain.buffers, steps, align_bytes),
         end=training.loss_step,
         align_bytes=align_bytes,
+        cut=cut,
     )
 
 
@@ -273,24 +283,29 @@ def plan_training(
     """
     align_bytes = max(align_bytes, needed_alignment(training))
     layout = lay_out(training, align_bytes, stream)
-    scheduled = layout.training
-    nodes = SEARCH_NODES if search else 0
-    arena = solve(layout.buffers, align_bytes, nodes, report=report)
-    validate(arena)
-    offsets, state_bytes = state_layout(scheduled)
-    constant_bytes = sum(constant_sizes(scheduled).values())
-    plan = TrainingPlan(
-        scheduled,
-        arena,
-        layout.buffer_of,
-        offsets,
-        state_bytes,
-        constant_bytes,
-        layout.tail,
-        layout.segments,
-    )
+    plan = place(layout, align_bytes, SEARCH_NODES if search else 0, report)
     replay(plan)
     return plan
+
+
+def place(
+    layout: Layout, align_bytes: int, search_nodes: int, report: Report = silent
+) -> TrainingPlan:
+    """A layout with offsets, which are validated but not replayed."""
+    scheduled = layout.training
+    arena = solve(layout.buffers, align_bytes, search_nodes, report=report)
+    validate(arena)
+    offsets, state_bytes = state_layout(scheduled)
+    return TrainingPlan(
+        arena,
+        layout.buffer_of,
+        layout.segments,
+        training=scheduled,
+        state_offsets=offsets,
+        state_bytes=state_bytes,
+        constant_bytes=sum(constant_sizes(scheduled).values()),
+        tail=layout.tail,
+    )
 
 
 def needed_alignment(training: TrainGraph) -> int:
@@ -350,11 +365,16 @@ def check_board(plan: TrainingPlan, target: Target) -> None:
 
 
 def _too_large(plan: TrainingPlan, needs: int, parts: str, limit: int, of: str) -> PlanError:
+    more = f"the plan needs {needs} bytes of SRAM ({parts}), {needs - limit} more than the {limit}"
+    if plan.arena_bytes > plan.arena.arena_bytes:
+        return PlanError(
+            f"{more} {of}; most of them a front of the ladder needs, {plan.arena.arena_bytes} the "
+            "step itself: leave out the ladder, or use a smaller input"
+        )
     step = plan.arena.peak_step
     return PlanError(
-        f"the plan needs {needs} bytes of SRAM ({parts}), {needs - limit} more than the {limit} "
-        f"{of}; most is alive at step {step}, {plan.nodes[step].name!r}: train fewer layers, "
-        "smaller shares, or use a smaller input"
+        f"{more} {of}; most is alive at step {step}, {plan.nodes[step].name!r}: train fewer "
+        "layers, smaller shares, or use a smaller input"
     )
 
 
@@ -399,7 +419,8 @@ def _tail_buffers(
 def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     """Offsets of the state tensors behind the header, four-byte values first, no gaps; all bytes.
 
-    When columns were swapped follows, what is selected of elastic tensors, and what a gate keeps.
+    The samples of each front follow, when columns were swapped, what is selected of elastic
+    tensors, and what a gate keeps.
     """
     offsets: dict[str, int] = {}
     position = STATE_HEADER_BYTES
@@ -409,6 +430,7 @@ def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
         position += int(np.asarray(value).nbytes)
     words_bytes = selection_bytes(training) + gate_bytes(training)
     words_bytes += SWAP_BYTES if training.swapped else 0
+    words_bytes += LEVEL_BYTES * training.levels
     return offsets, align_up(position, 4) + words_bytes
 
 

@@ -156,7 +156,7 @@ def test_each_kind_of_wrong_sharing_is_found(
 
 def test_a_planner_that_shares_too_much_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lifetimes that look at the next reader only."""
-    monkeypatch.setattr(lifetimes, "_last_uses", lambda nodes: {})
+    monkeypatch.setattr(lifetimes, "_last_uses", lambda nodes, kept: {})
     graph = networks.shortcuts_network()
     with pytest.raises(AssertionError, match="reads"):
         networks.planned(networks.training_graph(graph))

@@ -1,0 +1,86 @@
+"""Where the tensors of some nodes lie in the arena: of a step, or of a front of a ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
+from mcutrain.memplan.plan import MemoryPlan
+from mcutrain.memplan.stream import Segment
+
+
+@dataclass(frozen=True)
+class Placed:
+    """arena: where every buffer lies; its steps are nodes. buffer_of: tensor → buffer. segments:
+    nodes that are computed row by row."""
+
+    arena: MemoryPlan
+    buffer_of: Mapping[str, str]
+    segments: tuple[Segment, ...]
+
+    def scratch_of(self, node: str) -> int | None:
+        """The offset of a node's scratch, if it has any."""
+        segment = next((s for s in self.segments if node in s.nodes), None)
+        return self.arena.offsets.get(SCRATCH_PREFIX + (segment.name if segment else node))
+
+    def offset_of(self, tensor: str) -> int:
+        """The first byte of a tensor in the arena."""
+        return self.arena.offsets[self.buffer_of[tensor]]
+
+
+@dataclass(frozen=True)
+class PlannedFront(Placed):
+    """A proxy of a ladder, or its policy, while nothing else is in the arena.
+
+    graph: an int8 network; its names are no other's.
+    """
+
+    graph: Graph
+
+    @property
+    def x(self) -> str:
+        """The sample."""
+        return self.graph.inputs[0]
+
+    @property
+    def y(self) -> str:
+        """What it makes of it."""
+        return self.graph.outputs[0]
+
+
+@dataclass(frozen=True)
+class PlannedLadder:
+    """The fronts of a step in its arena, one after the other, each of the whole arena.
+
+    latent: what they make, a tensor of the step. position: how many nodes of it come before that,
+    the whole front's. The policy leaves the sample as it is; it and what a front makes are moved
+    to where the next ones find them.
+    """
+
+    latent: str
+    position: int
+    policy: PlannedFront
+    proxies: tuple[PlannedFront, ...]
+
+    @property
+    def fronts(self) -> tuple[PlannedFront, ...]:
+        """The policy, and the proxies."""
+        return (self.policy, *self.proxies)
+
+    @property
+    def levels(self) -> int:
+        """How many there are to choose from, the whole front among them."""
+        return 1 + len(self.proxies)
+
+    @property
+    def arena_bytes(self) -> int:
+        """The most of one of them."""
+        return max(front.arena.arena_bytes for front in self.fronts)
+
+    @cached_property
+    def score_type(self) -> TensorType:
+        """Of what the policy gives."""
+        return self.policy.graph.tensors[self.policy.y].type
