@@ -15,7 +15,7 @@ from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
-from mcutrain.memplan import Latent, TrainingPlan
+from mcutrain.memplan import Latent, Placed, PlannedLadder, TrainingPlan
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
@@ -60,6 +60,36 @@ class SegmentCode:
     is_fed: bool
 
 
+@dataclass(frozen=True)
+class FrontCode:
+    """A front of a ladder, or its policy: a function.
+
+    takes: moves the sample to where it reads it; gives: what it made to where others read it; both
+    in C, or empty where it lies there already.
+    """
+
+    name: str
+    comment: str
+    takes: str
+    calls: tuple[Call, ...]
+    gives: str
+
+
+@dataclass(frozen=True)
+class LadderCode:
+    """The fronts of a program, and what chooses of them.
+
+    whole: moves the sample to where the step's own front reads it. scores: the C pointer to what
+    the policy gives. counts: to the samples of each front.
+    """
+
+    policy: FrontCode
+    proxies: tuple[FrontCode, ...]
+    whole: str
+    scores: str
+    counts: str
+
+
 class Program:
     """The statements of inference, of a training step and of an update, and all they refer to.
 
@@ -83,13 +113,14 @@ class Program:
         self.kernels: dict[str, set[str]] = {}
         self._declarations = Declarations()
         self._names: set[str] = set()
+        self._contents: dict[tuple[str, bytes], str] = {}
 
         nodes = self.training.graph.nodes
         loss = self.training.loss_step
         self._always = {i for i, t in enumerate(self.training.elastic) if t.is_always_trained}
-        self.segments = tuple(
-            self._segment(segment, number) for number, segment in enumerate(plan.segments)
-        )
+        self.segments: tuple[SegmentCode, ...] = ()
+        self._segments: dict[str, SegmentCode] = {}
+        self._add_segments(self.training.graph, plan)
         begin = 0 if latent is None else latent.position
         self.front = self._steps_calls(nodes[:begin])
         self.infer = self._calls(self.training.forward, self.training.forward.nodes[begin:])
@@ -97,6 +128,7 @@ class Program:
         self.loss = self._steps_calls(nodes[loss : loss + 1])
         self.backward = self._steps_calls(nodes[loss + 1 :])
         self.apply = self._steps_calls(self.training.apply)
+        self.ladder = None if plan.ladder is None else self._ladder(plan.ladder)
         self.initial = self._initial_state()
         self.shelf = self._initial_shelf()
 
@@ -143,6 +175,8 @@ class Program:
             digest.update(repr(self.training.elastic).encode())
         if self.training.swapped:
             digest.update(repr(self.training.swapped).encode())
+        if self.training.levels:
+            digest.update(f"levels {self.training.levels}".encode())
         for name, value in self.training.shelf.items():
             digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
         for name, tensor in sorted(self.training.graph.tensors.items()):
@@ -150,8 +184,8 @@ class Program:
                 digest.update(name.encode() + np.ascontiguousarray(tensor.data).tobytes())
         return digest.hexdigest()[:16]
 
-    def expression(self, graph: Graph, name: str) -> str:
-        """The C pointer to a tensor."""
+    def expression(self, graph: Graph, name: str, where: Placed | None = None) -> str:
+        """The C pointer to a tensor. where: of a front; None: of the step, or inference."""
         special = {
             self.training.step: "step",
             self.training.loss: "&result->loss_q16",
@@ -169,8 +203,8 @@ class Program:
         if name in self.plan.shelf_offsets:
             return f"shelf + {self.shelf_place(name)}"
         if tensor.is_constant:
-            return self._constant(tensor)
-        return f"ARENA({ctype}, {self.plan.offset_of(name)})"
+            return self._constant(tensor, where is not None)
+        return f"ARENA({ctype}, {(where or self.plan).offset_of(name)})"
 
     def shelf_place(self, name: str) -> int:
         """Where a weight begins on the shelf."""
@@ -181,10 +215,16 @@ class Program:
             return name
         return next((s for s, new in self.training.updated.items() if new == name), None)
 
-    def _constant(self, tensor: Tensor) -> str:
+    def _constant(self, tensor: Tensor, is_shared: bool) -> str:
+        """is_shared: one of the same numbers does as well."""
+        assert tensor.data is not None
+        content = (str(tensor.data.dtype), tensor.data.tobytes())
+        if is_shared and content in self._contents:
+            return self._contents[content]
         if tensor.name not in self.constants:
             name = self._unique(f"{self.prefix}_constant_{tensor.name}")
             self.constants[tensor.name] = (name, tensor)
+            self._contents.setdefault(content, name)
         return self.constants[tensor.name][0]
 
     def _unique(self, name: str) -> str:
@@ -211,36 +251,71 @@ class Program:
         calls = self._calls(self.training.graph, nodes)
         return tuple(replace(call, code=self.timed(call.node, call.code)) for call in calls)
 
-    def _calls(self, graph: Graph, nodes: Iterable[Node]) -> tuple[Call, ...]:
+    def _ladder(self, ladder: PlannedLadder) -> LadderCode:
+        """Fronts, which begin with the sample where the policy leaves it."""
+        policy, training, whole = ladder.policy, self.training, self.plan
+        latent = whole.offset_of(ladder.latent)
+        sample, x = policy.offset_of(policy.x), whole.offset_of(training.x)
+        codes = []
+        for level, front in enumerate(ladder.fronts):
+            self._add_segments(front.graph, front)
+            size_bytes = [front.graph.tensors[name].type.size_bytes for name in (front.x, front.y)]
+            begin, end = front.offset_of(front.x), front.offset_of(front.y)
+            name = f"level_{level}" if level else "policy"
+            what = f"The front of level {level}" if level else "What chooses the front"
+            macs = f"{front.graph.macs():,} multiply-accumulates"
+            takes = _move(sample if level else x, begin, size_bytes[0])
+            calls = self._calls(front.graph, front.graph.nodes, front)
+            gives = _move(end, latent, size_bytes[1]) if level else ""
+            codes.append(FrontCode(name, f"{what}: {macs}", takes, calls, gives))
+        return LadderCode(
+            policy=codes[0],
+            proxies=tuple(codes[1:]),
+            whole=_move(sample, x, training.input_type.size_bytes),
+            scores=self.expression(policy.graph, policy.y, policy),
+            counts=f"STATE(uint32_t, {whole.levels_offset})",
+        )
+
+    def _calls(
+        self, graph: Graph, nodes: Iterable[Node], where: Placed | None = None
+    ) -> tuple[Call, ...]:
         """A segment is one call, in the place of the first of its nodes; a fed one is none."""
-        streamed = {name: i for i, s in enumerate(self.plan.segments) for name in s.nodes}
-        calls: dict[str | int, Call] = {}
+        streamed = {name: s.name for s in (where or self.plan).segments for name in s.nodes}
+        calls: dict[str, Call] = {}
         for node in nodes:
-            number = streamed.get(node.name)
-            if number is None and not node.op.is_view:
-                calls[node.name] = self._call(graph, node)
-            elif number is not None and not self.segments[number].is_fed:
-                segment = self.segments[number]
+            first = streamed.get(node.name)
+            if first is None and not node.op.is_view:
+                calls[node.name] = self._call(graph, node, where)
+            elif first is not None and not self._segments[first].is_fed:
+                segment = self._segments[first]
                 code = f"mct_segment_compute(&{segment.name}, arena.bytes);"
-                calls[number] = Call(segment.comment, code, node.name)
+                calls[first] = Call(segment.comment, code, node.name)
         return tuple(calls.values())
 
-    def _segment(self, segment: Segment, number: int) -> SegmentCode:
+    def _add_segments(self, graph: Graph, where: Placed) -> None:
+        """Those of a step, or of a front, behind those that there are."""
+        for segment in where.segments:
+            code = self._segment(segment, len(self.segments), graph, where)
+            self._segments[segment.name] = code
+            self.segments += (code,)
+
+    def _segment(self, segment: Segment, number: int, graph: Graph, where: Placed) -> SegmentCode:
         name = segment_name(number)
         links: list[int] = []
         tensors = []
         for tensor, readers in zip(segment.tensors, segment.course.readers, strict=True):
-            numbers = (self.plan.offset_of(tensor.name), tensor.row_bytes, tensor.rows, tensor.room)
+            numbers = (where.offset_of(tensor.name), tensor.row_bytes, tensor.rows, tensor.room)
             row = (*numbers, len(links), len(readers))
             tensors.append((", ".join(map(str, row)), comment(tensor.name)))
             links += readers
         stages = []
         for i, inputs in enumerate(segment.course.inputs):
-            stages.append(self._stage(segment, i, stage_function(number, i), len(links)))
+            function = stage_function(number, i)
+            stages.append(self._stage(segment, i, function, len(links), graph, where))
             links += inputs
         first, last = segment.stages[0].node.name, segment.stages[-1].node.name
         text = comment(f"{first} to {last}, row by row")
-        progress = self.plan.arena.offsets[PROGRESS_PREFIX + segment.name]
+        progress = where.arena.offsets[PROGRESS_PREFIX + segment.name]
         return SegmentCode(
             name,
             text,
@@ -252,9 +327,17 @@ class Program:
             segment.is_fed,
         )
 
-    def _stage(self, segment: Segment, place: int, name: str, first: int) -> StageFunction:
+    def _stage(
+        self,
+        segment: Segment,
+        place: int,
+        name: str,
+        first: int,
+        graph: Graph,
+        where: Placed,
+    ) -> StageFunction:
         stage = segment.stages[place]
-        node, rows, graph = stage.node, stage.rows, self.training.graph
+        node, rows = stage.node, stage.rows
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
         self.kernels.setdefault(call.kernel, set()).add(call.source)
         sets = [f"{rows.x} = strip->x_rows"] if rows.x else []
@@ -266,12 +349,14 @@ class Program:
             each = all_rows // graph.tensors[node.outputs[0]].type.shape[1]
             sets.append(f"{rows.counted} = {each} * strip->y_rows")
 
+        front = None if where is self.plan else where
+
         def operand(operand: Operand) -> str:
             if operand.kind == "output":
                 return "strip->y"
             if operand.kind == "input" and operand.index in rows.inputs:
                 return f"strip->x[{stage.reads.index(node.inputs[operand.index])}]"
-            return self._operand(graph, node, operand)
+            return self._operand(graph, node, front, operand)
 
         *copies, statement = self._declarations.rows(call, operand, node.name, sets)
         code = (*copies, self.timed(node.name, statement))
@@ -280,10 +365,10 @@ class Program:
         row = ", ".join(map(str, (name, *numbers, len(stage.reads))))
         return StageFunction(name, text, code, row)
 
-    def _call(self, graph: Graph, node: Node) -> Call:
+    def _call(self, graph: Graph, node: Node, where: Placed | None = None) -> Call:
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
         self.kernels.setdefault(call.kernel, set()).add(call.source)
-        code = self._declarations.call(call, partial(self._operand, graph, node), node.name)
+        code = self._declarations.call(call, partial(self._operand, graph, node, where), node.name)
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
         text = comment(f"{node.name}: {outputs}")
         return Call(text, code, node.name, self._condition(node))
@@ -298,15 +383,15 @@ class Program:
         masks = enumerate(words(tensors, len(self.training.elastic)))
         return " || ".join(f"SELECTED({i}, 0x{mask:08x}u)" for i, mask in masks if mask)
 
-    def _operand(self, graph: Graph, node: Node, operand: Operand) -> str:
+    def _operand(self, graph: Graph, node: Node, where: Placed | None, operand: Operand) -> str:
         if operand.kind == "scratch":
-            offset = self.plan.scratch_of(node.name)
+            offset = (where or self.plan).scratch_of(node.name)
             if offset is None:
                 assert node_call(graph, node).scratch_bytes == 0, node.name
                 return "NULL"  # needed only to overwrite an input
             return f"(void *)(arena.bytes + {offset})"
         names = node.inputs if operand.kind == "input" else node.outputs
-        return self.expression(graph, names[operand.index])
+        return self.expression(graph, names[operand.index], where)
 
     @property
     def feed(self) -> str:
@@ -355,6 +440,13 @@ def by_condition(calls: Iterable[Call]) -> tuple[tuple[str, tuple[Call, ...]], .
     """Calls in order, those together that follow one another on the same condition."""
     groups = groupby(calls, key=lambda call: call.condition)
     return tuple((condition, tuple(group)) for condition, group in groups)
+
+
+def _move(begin: int, to: int, size_bytes: int) -> str:
+    """The statement that moves bytes of the arena; empty if they are there."""
+    if begin == to:
+        return ""
+    return f"memmove(arena.bytes + {to}, arena.bytes + {begin}, {size_bytes});"
 
 
 def segment_name(number: int) -> str:

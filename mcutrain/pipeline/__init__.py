@@ -19,6 +19,7 @@ from mcutrain.errors import ArgumentError, SchemeError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.ir.verify import verify
 from mcutrain.memplan import (
+    Ladder,
     Latent,
     Stream,
     TrainingPlan,
@@ -27,13 +28,20 @@ from mcutrain.memplan import (
     front,
     lay_out,
     plan_training,
+    plan_with_ladder,
     tail,
 )
 from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
 from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.shown import Record, Shown
-from mcutrain.simulation import CompiledSimulator, Compiler, LatentSimulator, PlannedReference
+from mcutrain.simulation import (
+    CompiledSimulator,
+    Compiler,
+    LatentSimulator,
+    PlannedReference,
+    reference_of,
+)
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head
 from mcutrain.sparse.columns import RULES
 from mcutrain.sparse.leaving_out import left_out, trained_modules_only
@@ -126,7 +134,7 @@ class TrainingStep(Shown):
 
     def reference(self, seed: int = 1) -> PlannedReference:
         """The same step as numpy computes it, and the same saved state."""
-        return PlannedReference(self.plan, seed)
+        return reference_of(self.plan, seed)
 
 
 @checked
@@ -158,6 +166,8 @@ def prepare(
     stream: Stream = "auto",
     part: Part = "whole",
     latent: str = "auto",
+    ladder: Ladder | None = None,
+    levels: int = 0,
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
@@ -175,9 +185,11 @@ def prepare(
     layers that it trains in part, other channels can be trained while it runs, drawn anew each time
     (drawn), or, when each has had its turn, those that moved most in it (fisher).
     part: tail leaves out what lies before the latent, and takes latents for samples, which somebody
-    else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. report: called
-    during a search for a smaller arena, which can take 20 seconds, with the nodes so far and the
-    most there can be.
+    else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. ladder: fronts
+    of which a policy takes one for each sample (see mcutrain.memplan.Ladder). levels: how many a
+    ladder has that is not at hand, for a step that is not to run but to read a state. report:
+    called during a search for a smaller arena, which can take 20 seconds, with the nodes so far and
+    the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
@@ -216,9 +228,24 @@ def prepare(
         whole = lay_out(training, align_bytes, stream)
         cut = find_latent(whole, latent)
         training, begin = tail(whole.training, cut), cut.tensor
-    plan = plan_training(training, align_bytes, stream=stream, report=report)
+    levels = levels if ladder is None else ladder.levels
+    training = replace(training, levels=levels)
+    if ladder is None:
+        plan = plan_training(training, align_bytes, stream=stream, report=report)
+    else:
+        plan = plan_with_ladder(training, ladder, align_bytes, stream, report)
     recipe = Recipe(
-        chosen, classes, gradient_dtype, accumulate, loss, tuple(added), begin, gate, elastic, swap
+        chosen,
+        classes,
+        gradient_dtype,
+        accumulate,
+        loss,
+        tuple(added),
+        begin,
+        gate,
+        elastic,
+        swap,
+        levels,
     )
     return TrainingStep(graph, chosen, plan, order, recipe, without)
 

@@ -12,6 +12,7 @@ from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.sparse.columns import RULES
 from mcutrain.sparse.scheme import UpdateScheme
 
+MOST_LEVELS = 16
 GRADIENT_DTYPES = ("int8", "int16")
 
 
@@ -22,7 +23,8 @@ class Recipe:
     classes: of a new head, None for the model's own. added: names of classes that the model's own
     head got in addition. latent: what a tail begins with; empty for a step of the whole network.
     gate: alpha of mcutrain.autodiff.Gate. elastic: tensors could be left out.
-    swap: by which rule other columns could be trained, or none.
+    swap: by which rule other columns could be trained, or none. levels: fronts of its ladder, 0
+    without one.
     """
 
     scheme: UpdateScheme
@@ -35,6 +37,7 @@ class Recipe:
     gate: float | None = None
     elastic: bool = False
     swap: str = ""
+    levels: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -43,7 +46,10 @@ class Recipe:
         scheme["layer_residual_bits"] = dict(self.scheme.layer_residual_bits)
         scheme["module_channels"] = dict(self.scheme.module_channels)
         scheme["importance"] = {k: list(v) for k, v in self.scheme.importance.items()}
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
+        found = {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
+        if not self.levels:
+            del found["levels"]
+        return found
 
     def to_json(self) -> str:
         """As `of_json` reads it."""
@@ -62,6 +68,7 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         is_sound = is_sound and isinstance(recipe.latent, str)
         is_sound = is_sound and isinstance(recipe.elastic, bool)
         is_sound = is_sound and recipe.swap in ("", *RULES)
+        is_sound = is_sound and isinstance(recipe.levels, int) and 0 <= recipe.levels <= MOST_LEVELS
         if recipe.gate is not None:
             Gate.of(recipe.gate)
         if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:

@@ -4,6 +4,7 @@ from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.elastic import Decision, TensorSelector, doubt
 from mcutrain.simulation.folder import latents_of_folder, simulator_of_folder
+from mcutrain.simulation.ladder import LadderReference, reference_of
 from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
 from mcutrain.simulation.range_test import (
     FEWEST_STEPS,
@@ -38,6 +39,7 @@ __all__ = [
     "EpochResult",
     "Finished",
     "FoundRate",
+    "LadderReference",
     "LatentReference",
     "LatentSamples",
     "LatentSimulator",
@@ -60,6 +62,7 @@ __all__ = [
     "latents_of_folder",
     "loss_sign",
     "rate_of_checkpoint",
+    "reference_of",
     "simulator_of_folder",
     "warning",
 ]

@@ -211,6 +211,11 @@ class CompiledSimulator(LibrarySimulator):
         """What a gate keeps: the mean loss as Q19, and the count of skipped samples."""
         return gate_words(self.plan, self._raw())
 
+    @property
+    def level_samples(self) -> tuple[int, ...]:
+        """How many samples were trained by way of each front of a ladder."""
+        return level_counts(self.plan, self._raw())
+
     def _raw(self) -> bytes:
         """The state without header: no checksum is computed."""
         return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
@@ -233,6 +238,14 @@ def gate_words(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, int]:
     mean_q19 = np.frombuffer(raw, "<i4", 1, plan.gate_offset)
     skipped = np.frombuffer(raw, "<u4", 1, plan.gate_offset + 4)
     return int(mean_q19[0]), int(skipped[0])
+
+
+def level_counts(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
+    """Of state bytes (without the saved header): samples of each front; none without a ladder."""
+    if plan.levels_offset is None:
+        return ()
+    counts = np.frombuffer(raw, "<u4", plan.training.levels, plan.levels_offset)
+    return tuple(counts.tolist())
 
 
 def selected_tensors(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:

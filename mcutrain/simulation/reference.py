@@ -25,6 +25,7 @@ from mcutrain.ops.training import pack_residual, unpack_residual
 from mcutrain.simulation.compiled import (
     STATUS_TEXT,
     gate_words,
+    level_counts,
     selected_tensors,
     unpack_state,
 )
@@ -40,7 +41,8 @@ class ReferenceSimulator:
 
     state: every state tensor by name. key, update, sample: the header of the state. mean_q19,
     skipped: what a gate keeps. selected: indices of the elastic tensors that are trained. swapped:
-    the position + 1 at which columns were swapped last, or 0.
+    the position + 1 at which columns were swapped last, or 0. level_samples: of each front of a
+    ladder, how many were trained by way of it.
     """
 
     def __init__(self, training: TrainGraph, seed: int = 1) -> None:
@@ -53,6 +55,7 @@ class ReferenceSimulator:
         self.update = 0
         self.sample = 0
         self.mean_q19 = self.skipped = self.swapped = 0
+        self.level_samples = [0] * self.training.levels
         self.selected: tuple[int, ...] = tuple(range(len(self.training.elastic)))
         kept = {**self.training.state, **self.training.shelf}
         self.state: dict[str, Array] = {k: np.array(v) for k, v in kept.items()}
@@ -239,6 +242,9 @@ class PlannedReference(ReferenceSimulator):
         if self.plan.gate_offset is not None:
             kept = np.array([self.mean_q19, self.skipped], "<u4").tobytes()
             raw[self.plan.gate_offset : self.plan.gate_offset + len(kept)] = kept
+        if self.plan.levels_offset is not None:
+            first, counts = self.plan.levels_offset, np.array(self.level_samples, "<u4")
+            raw[first : first + counts.nbytes] = counts.tobytes()
         if self.plan.selection_offset is not None:
             first = self.plan.selection_offset
             selected = np.array(words(self.selected, len(self.training.elastic)), "<u4")
@@ -271,6 +277,7 @@ class PlannedReference(ReferenceSimulator):
         self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
         if self.plan.gate_offset is not None:
             self.mean_q19, self.skipped = gate_words(self.plan, raw)
+        self.level_samples = list(level_counts(self.plan, raw))
         self.selected = selected_tensors(self.plan, raw)
         if self.plan.swap_offset is not None:
             first = self.plan.swap_offset

@@ -46,6 +46,7 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
             gate=recipe.gate,
             elastic=recipe.elastic,
             swap=recipe.swap,
+            levels=recipe.levels,
         )
     except PlanError as error:
         if not recipe.latent:
@@ -130,6 +131,7 @@ def _options(step: TrainingStep) -> str:
     gate = step.plan.training.gate
     training = step.plan.training
     more = (", elastic" if training.elastic else "") + (", --swap" if training.swapped else "")
+    more += f", a ladder of {training.levels} fronts" if training.levels else ""
     return (", no gate" if gate is None else f", gate {gate.alpha:g}") + more
 
 
