@@ -33,6 +33,7 @@ from mcutrain.cli import (
     plan,
     ports,
     profile,
+    proxies,
     pull,
     quantize,
     report,
@@ -79,6 +80,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         analyze.analyze,
         select.select,
         augment.augment,
+        proxies.proxies,
         report.report,
     ),
     "Onto a board": (

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.ir.graph import TensorType
+from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.ir.op import KernelCall, Op
 from mcutrain.memplan.calls import kernel_call
 from mcutrain.memplan.plan import align_up
@@ -71,6 +71,30 @@ def flash_parts(training: TrainGraph, code: CodeSizes | None = None) -> dict[Has
             parts["call", place] = _part(code.call)
             file = kernel_call(op, types, results).source
             parts["code", file] = _part(code.kernels[file])
+    return parts
+
+
+def network_bytes(graph: Graph, beside: Graph) -> int:
+    """Of constants, tables and parameters of an inference of a network that another one has not.
+
+    The code of kernels is not counted, nor that of the calls.
+    """
+    others = _network_parts(beside)
+    return sum(size for key, size in _network_parts(graph).items() if key not in others)
+
+
+def _network_parts(graph: Graph) -> dict[Hashable, int]:
+    """Bytes by content."""
+    parts: dict[Hashable, int] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            data = graph.tensors[name].data
+            if data is not None:
+                key = hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
+                parts["constant", key] = align_up(data.nbytes, ALIGN_BYTES)
+        if not node.op.is_view:
+            types, results = graph.types(node.inputs), graph.types(node.outputs)
+            parts.update({k: part.size_bytes for k, part in _params(node.op, types, results)})
     return parts
 
 

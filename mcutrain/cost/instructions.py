@@ -63,6 +63,19 @@ def estimate(training: TrainGraph, isa: str, segments: Sequence[Segment] = ()) -
     return MappingProxyType(found)
 
 
+def network_instructions(graph: Graph, isa: str) -> Mapping[str, int]:
+    """The same of an inference of a network, every node of which is one call."""
+    if not load_costs(isa):
+        return MappingProxyType({})
+    found = {
+        node.name: 0
+        if node.op.is_view
+        else _node_cost(node.op, graph.types(node.inputs), graph.types(node.outputs), isa)
+        for node in graph.nodes
+    }
+    return MappingProxyType(found)
+
+
 def nodes_of(training: TrainGraph) -> Mapping[str, str]:
     """Every node's kernel function, in execution order; "" for a view."""
     return {

@@ -1,0 +1,155 @@
+"""mcutrain proxies: cheaper fronts for easy samples, and the policy that chooses among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli import samples as inputs
+from mcutrain.cli.models import load_model
+from mcutrain.cli.output import count_bar, percent, show, show_json, show_table
+from mcutrain.cli.training import Lines
+
+if TYPE_CHECKING:
+    from mcutrain.proxies import MadeLadder
+
+SAMPLES = 400
+
+
+def proxies(
+    model: options.Model,
+    data: inputs.Data,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="The folder to write: a .tflite file for each level, one for the policy, and "
+            "ladder.json.",
+            show_default=False,
+        ),
+    ],
+    scheme: options.Scheme = "head",
+    *,
+    levels: Annotated[
+        int, typer.Option(metavar="N", help="Fronts, the network's own, level 0, among them.")
+    ] = 3,
+    delta: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="What each level costs less than the one before: a share of what the channels "
+            "cost that can go.",
+        ),
+    ] = 0.25,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="COSINE",
+            help="A level is near enough for a sample if its latent's cosine with the whole "
+            "front's is as large; by default the median of the cheapest level's.",
+            show_default=False,
+        ),
+    ] = None,
+    least_cosine: Annotated[
+        float | None,
+        typer.Option(
+            metavar="COSINE",
+            help="Write nothing unless every level reaches this in the mean.",
+            show_default=False,
+        ),
+    ] = None,
+    latent: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|TENSOR",
+            help="What the fronts make; as `mcutrain generate` is told, see `mcutrain plan`.",
+        ),
+    ] = "auto",
+    samples: Annotated[
+        int, typer.Option(min=1, metavar="N", help="So many training samples; labels do nothing.")
+    ] = SAMPLES,
+    seed: options.Seed = 0,
+    reading: inputs.ReadingFlags,
+    json: options.Json = False,
+) -> None:
+    """Make cheaper fronts of a network for the samples that are easy, and what chooses.
+
+    What a scheme does not train before the latent is pruned, fitted to the whole front's latents,
+    and quantized like these, so that one tail serves all levels.
+
+    Example: `mcutrain proxies model.tflite --scheme last:6 --data images/ -o ladder/`
+    """
+    from mcutrain.cost.instructions import USUAL_ISA
+    from mcutrain.memplan import find_latent
+    from mcutrain.pipeline import prepare
+    from mcutrain.proxies import LadderSettings, check_folder, make_ladder, write_ladder
+    from mcutrain.runs.training import model_input
+    from mcutrain.simulation import RunSettings, Samples, check_can_build
+
+    settings = LadderSettings(levels, delta, threshold, least_cosine)
+    settings.check()
+    check_folder(output)
+    check_can_build()  # a sentence before the data is read
+    graph = load_model(model)
+    step = prepare(graph, scheme)
+    found = find_latent(step.plan, latent)
+    source = reading.source(data, samples, 1, seed)
+    split = source.read(model_input(graph))
+    x_type = step.input_type
+    prepared = Samples.prepare(
+        split,
+        x_type.shape[1:],
+        x_type.scale,
+        x_type.zero_point,
+        RunSettings(),
+        source.normalization or "auto",
+    )
+    x = prepared.quantized(prepared.split.train.x)
+    with count_bar(json) as bar:
+        task, lines = bar.add_task(""), Lines("proxies")
+
+        def tell(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+            lines.tell(f"{what} {done} of {of}")
+
+        made = make_ladder(step, found, x, settings, tell)
+    facts = {"model": str(model), "scheme": step.scheme.name, "isa": USUAL_ISA, **made.facts()}
+    write_ladder(made.ladder, output, made.front, facts)
+    if json:
+        show_json({"folder": str(output), "latent": made.ladder.latent, **facts})
+        return
+    _print(made)
+    show(f"written         {output}: {levels - 1} fronts and the policy")
+
+
+def _print(made: MadeLadder) -> None:
+    columns = (
+        "level", "channels", "MACs", "instructions", "flash, bytes", "cosine", "error", "near",
+        "share",
+    )  # fmt: skip
+    first = made.levels[0]
+    rows = [
+        [
+            level.level,
+            f"{level.channels:,} of {level.of:,}",
+            percent(level.macs / first.macs),
+            percent(level.instructions / first.instructions),
+            level.flash_bytes,
+            f"{level.cosine:.4f}",
+            percent(level.error),
+            percent(level.near),
+            percent(level.share),
+        ]
+        for level in made.levels
+    ]
+    show_table(columns, rows)
+    show(f"latent          {made.ladder.latent}; near from a cosine of {made.threshold:.4f} on")
+    show(
+        f"policy          {made.policy_macs} multiply-accumulates behind the stem; the cheapest "
+        f"level that is near for {percent(made.right)} of the samples"
+    )

@@ -1,0 +1,162 @@
+"""Which front a sample gets: a linear layer on the means of the stem's channels.
+
+The stem is what all fronts begin with, so that it is computed once. After PieBridge's policy
+network, without its noise: the same sample always gets the same level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.interpret import interpret
+from mcutrain.ir.names import Names
+from mcutrain.ir.verify import proven
+from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.pooling import AveragePool2D
+from mcutrain.ops.reshape import Reshape
+from mcutrain.ops.spatial import Window
+from mcutrain.quant.multipliers import conv_requantize
+
+Array = npt.NDArray[Any]
+DECAY = 1e-3
+"""Of the squared weights: what keeps those finite that tell levels apart without an error."""
+MOST_STEPS = 500
+
+
+def stem_of(front: Graph) -> Graph:
+    """The first convolution, and what follows it element by element."""
+    nodes: list[Node] = []
+    for node in front.nodes:
+        is_convolution = isinstance(node.op, Conv2D | DepthwiseConv2D)
+        begun = any(isinstance(n.op, Conv2D) for n in nodes)
+        y = front.tensors[node.outputs[0]].type
+        if begun and (is_convolution or not _follows(front, nodes[-1], node)):
+            break
+        nodes.append(node)
+        if not begun and (is_convolution and len(y.shape) != 4):
+            break
+    return replace(front, outputs=nodes[-1].outputs).with_nodes(nodes)
+
+
+def _follows(front: Graph, before: Node, node: Node) -> bool:
+    """Whether it alone reads what comes before, and keeps its shape."""
+    (y,), (made,) = before.outputs, node.outputs
+    alone = front.consumers(y) == (node,)
+    same = front.tensors[y].type.shape == front.tensors[made].type.shape
+    computed = [name for name in node.inputs if front.tensors[name].data is None]
+    return alone and same and computed == [y]
+
+
+def features_of(stem: Graph, x: Array) -> Array:
+    """The int8 means of the stem's channels less their zero point, [n, channels], of samples."""
+    graph = _pooled(stem)
+    (name,), (mean,) = graph.inputs, graph.outputs
+    shape = graph.tensors[name].type.shape
+    found = [interpret(graph, {name: sample.reshape(shape)})[mean].ravel() for sample in x]
+    return np.array(found, np.float64) - graph.tensors[mean].type.zero_point
+
+
+def fit_policy(features: Array, levels: Array, count: int) -> tuple[Array, Array]:
+    """Multinomial logistic regression: weights [count, features] and biases of levels 0 … count-1.
+
+    The scores' mean is 0 for every sample, which changes no choice.
+    """
+    from scipy.optimize import minimize
+
+    mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-6
+    z = np.column_stack([(features - mean) / scale, np.ones(len(features))])
+    wanted = np.eye(count)[levels]
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        w = flat.reshape(count, -1)
+        scores = z @ w.T
+        scores -= scores.max(axis=1, keepdims=True)
+        odds = np.exp(scores)
+        odds /= odds.sum(axis=1, keepdims=True)
+        value = -np.mean(np.log((odds * wanted).sum(axis=1) + 1e-300)) + DECAY * np.sum(w * w)
+        return value, ((odds - wanted).T @ z / len(z) + 2 * DECAY * w).ravel()
+
+    found = minimize(
+        loss, np.zeros(count * z.shape[1]), jac=True, method="L-BFGS-B",
+        options={"maxiter": MOST_STEPS},
+    ).x.reshape(count, -1)  # fmt: skip
+    found -= found.mean(axis=0)
+    w = found[:, :-1] / scale
+    return w, found[:, -1] - w @ mean
+
+
+def policy_graph(stem: Graph, w: Array, b: Array, features: Array) -> Graph:
+    """The int8 network: stem, means, scores. features: of samples, whose scores fit into int8."""
+    graph = _pooled(stem)
+    (mean,) = graph.outputs
+    x = graph.tensors[mean].type
+    scores = features @ w.T + b
+    y_scale = _single(max(np.abs(scores).max(), 1e-6) / 127)
+    w_scale = _single(max(np.abs(w).max(), 1e-12) / 127 / x.scale)
+    step = w_scale * x.scale
+    codes = np.clip(np.rint(w / step), -127, 127).astype(np.int8)
+    bias = np.clip(np.rint(b / step), -(2**30), 2**30).astype(np.int32)
+    names = Names()
+    for name in (*graph.tensors, *(node.name for node in graph.nodes)):
+        names.take(name)
+    weight, offsets, dense, flat = (names.take(f"policy/{n}") for n in WORDS)
+    count = len(w)
+    kind = TensorType((1, 1, 1, count), "int8", (y_scale,))
+    tensors = {
+        **graph.tensors,
+        weight: Tensor(
+            weight,
+            TensorType((count, 1, 1, w.shape[1]), "int8", (w_scale,), 0, 0),
+            codes.reshape(count, 1, 1, -1),
+        ),
+        offsets: Tensor(offsets, TensorType((count,), "int32", (step,), 0, 0), bias),
+        dense: Tensor(dense, kind),
+        flat: Tensor(flat, replace(kind, shape=(1, count))),
+    }
+    op = Conv2D(Window((1, 1)), x.zero_point, conv_requantize(x.scale, (w_scale,), y_scale, 0))
+    nodes = (
+        *graph.nodes,
+        Node(dense, op, (mean, weight, offsets), (dense,)),
+        Node(flat, Reshape((1, count)), (dense,), (flat,)),
+    )
+    return proven(replace(graph, name="policy", tensors=tensors, nodes=nodes, outputs=(flat,)))
+
+
+WORDS = ("weight", "bias", "scores", "levels")
+
+
+def chosen_levels(policy: Graph, features: Array) -> Array:
+    """What the policy's last layer chooses, by the features of samples: the first largest."""
+    dense = policy.nodes[-2]
+    mean, w, b = (policy.tensors[name] for name in dense.inputs)
+    assert w.data is not None
+    assert b.data is not None
+    codes = (features + mean.type.zero_point).astype(np.int8)
+    scores = [dense.op.reference(c.reshape(mean.type.shape), w.data, b.data)[0] for c in codes]
+    return np.array([int(np.argmax(s)) for s in scores])
+
+
+def _pooled(stem: Graph) -> Graph:
+    """With the mean of each channel behind it."""
+    (y,) = stem.outputs
+    kind = stem.tensors[y].type
+    if len(kind.shape) != 4 or kind.shape[1:3] == (1, 1):
+        return stem
+    mean = f"{y}/mean"
+    while mean in stem.tensors:
+        mean += "_"
+    size = (kind.shape[1], kind.shape[2])
+    tensors = {**stem.tensors, mean: Tensor(mean, replace(kind, shape=(1, 1, 1, kind.shape[3])))}
+    node = Node(mean, AveragePool2D(Window(size, size)), (y,), (mean,))
+    return replace(stem, tensors=tensors, nodes=(*stem.nodes, node), outputs=(mean,))
+
+
+def _single(value: float) -> float:
+    """As a .tflite file holds it."""
+    return float(np.float32(value))

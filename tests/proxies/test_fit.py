@@ -1,0 +1,127 @@
+"""Which channels go, and that what is left is fitted to the whole network."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from mcutrain import demo
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.interpret import interpret
+from mcutrain.proxies import inner_channels, keep_channels
+from mcutrain.proxies.fit import fit, least_squares
+from mcutrain.proxies.making import Distances
+from mcutrain.proxies.rank import Ranking, allocate, rank, removal_order
+from mcutrain.simulation import RunSettings, Samples
+from tests.proxies.ladders import front_of, step
+
+EXACT = 1e-9
+"""Of sums of a few hundred numbers of about 1, in double precision."""
+
+
+@lru_cache(maxsize=1)
+def whole() -> Graph:
+    return front_of(step())[0]
+
+
+@lru_cache(maxsize=1)
+def samples() -> np.ndarray:
+    """Images of the demo."""
+    graph = whole()
+    kind = graph.tensors[graph.inputs[0]].type
+    split = demo.deployed(demo.upright(demo.Size(train=40, test=10)))
+    prepared = Samples.prepare(split, kind.shape[1:], kind.scale, kind.zero_point, RunSettings())
+    return prepared.train(np.arange(40), 0, 0)
+
+
+@lru_cache(maxsize=1)
+def rankings() -> tuple[Ranking, ...]:
+    graph = whole()
+    return rank(graph, inner_channels(graph), samples()[:16], lambda g: float(g.macs()))
+
+
+def latents(graph: Graph, x: np.ndarray) -> np.ndarray:
+    (name,), (y,) = graph.inputs, graph.outputs
+    shape = graph.tensors[name].type.shape
+    return np.array([interpret(graph, {name: sample.reshape(shape)})[y] for sample in x])
+
+
+def cosine(graph: Graph, x: np.ndarray) -> float:
+    zero_point = graph.tensors[graph.outputs[0]].type.zero_point
+    wanted, found = latents(whole(), x), latents(graph, x)
+    return float(Distances.of(wanted, found, zero_point).cosines.mean())
+
+
+def drawn(channels: int, samples_: int = 400) -> tuple[np.ndarray, np.random.Generator]:
+    random = np.random.default_rng(3)
+    return random.normal(size=(samples_, channels)), random
+
+
+@pytest.mark.parametrize("taps", [1, 4])
+def test_a_channel_that_others_can_stand_in_for_goes_first_and_without_error(taps: int) -> None:
+    x, random = drawn(6 * taps)
+    x = x.reshape(-1, taps, 6)
+    x[:, :, 4] = 0.5 * x[:, :, 1] - 2 * x[:, :, 3]
+    x = x.reshape(len(x), -1)
+    moments = np.cov(x, rowvar=False) + EXACT * np.eye(6 * taps)
+    order, errors = removal_order(moments, random.normal(size=(6 * taps, 5)), taps)
+    assert order[0] in (1, 3, 4)
+    assert errors[0] < 1e-6 < errors[1]
+    assert sorted(order) == list(range(6))
+
+
+def test_the_errors_are_those_of_the_best_weights_that_are_left() -> None:
+    x, random = drawn(7)
+    x = x @ random.normal(size=(7, 7))
+    x -= x.mean(axis=0)
+    w = random.normal(size=(7, 3))
+    order, errors = removal_order(x.T @ x / len(x), w)
+    for gone in range(1, 7):
+        left = sorted(order[gone:])
+        best = np.linalg.lstsq(x[:, left], x @ w, rcond=None)[0]
+        error = ((x[:, left] @ best - x @ w) ** 2).sum() / len(x)
+        assert sum(errors[:gone]) == pytest.approx(error, rel=1e-6)
+    dead = w.copy()
+    dead[2] = 0
+    assert removal_order(np.eye(7), dead)[0][0] == 2
+
+
+def test_least_squares_finds_the_weights_and_keeps_those_that_samples_do_not_tell() -> None:
+    x, random = drawn(5)
+    x[:, 2] = 1.0
+    w = random.normal(size=(3, 5))
+    start = w + random.normal(size=w.shape) * (np.arange(5) != 2)
+    found = least_squares(x, x @ w.T + 4.0, start)
+    assert np.abs(found - w).max() < 0.01
+    assert found[:, 2] == pytest.approx(w[:, 2], abs=EXACT)
+
+
+def test_shares_that_cost_less_keep_some_of_the_same_channels() -> None:
+    most, least = (allocate(rankings(), share) for share in (0.75, 0.4))
+    assert sum(len(c) for _, c in least) < sum(len(c) for _, c in most)
+    for (_, many), (_, few) in zip(most, least, strict=True):
+        assert set(few) <= set(many)
+        assert len(few) > 0
+    prunable = sum(r.cost * r.inner.channels for r in rankings())
+    saved = whole().macs() - keep_channels(whole(), most).macs()
+    assert saved >= 0.9 * 0.25 * prunable
+
+
+def test_all_channels_make_the_same_network() -> None:
+    kept = [(inner, np.arange(inner.channels)) for inner in inner_channels(whole())]
+    found = fit(whole(), kept, samples()[:4])
+    assert found.nodes == whole().nodes
+    assert np.array_equal(latents(found, samples()[:4]), latents(whole(), samples()[:4]))
+
+
+def test_fitting_brings_a_pruned_front_near_the_whole_one_on_other_samples() -> None:
+    kept, unseen = allocate(rankings(), 0.5), samples()[30:]
+    fitted = fit(whole(), kept, samples()[:16])
+    pruned = keep_channels(whole(), kept)
+    (y,) = fitted.outputs
+    assert fitted.tensors[y].type == whole().tensors[y].type
+    assert fitted.macs() == pruned.macs() < 0.8 * whole().macs()
+    assert cosine(pruned, unseen) < cosine(fitted, unseen)
+    assert cosine(fitted, unseen) > 0.85
