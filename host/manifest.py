@@ -58,6 +58,32 @@ class GateWords:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FrontCost:
+    """What a front takes. flash_bytes: besides the others; 0, as instructions, if nobody said."""
+
+    macs: int
+    instructions: int = 0
+    flash_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """That a policy chooses one of several fronts for each sample; fronts: the whole one first.
+
+    offset: in the state, of the samples of each (uint32).
+    """
+
+    offset: int
+    policy: FrontCost
+    fronts: tuple[FrontCost, ...]
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """Where the samples of each stand in the state, and how many numbers that are."""
+        return self.offset, len(self.fronts)
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateTensor:
     """A tensor of the trained state. offset: of its first byte."""
 
@@ -286,6 +312,7 @@ class Manifest:
     latent: LatentTensor | None = None
     begins_with: str = ""
     gate: GateWords | None = None
+    levels: Levels | None = None
     elastic: Selection | None = None
     timing: Timing | None = None
     shelf_bytes: int = 0

@@ -73,6 +73,14 @@ def skipped_samples(raw: bytes, gate_offset: int) -> int:
     return int(found)
 
 
+def level_samples(raw: bytes, offset: int, levels: int) -> tuple[int, ...]:
+    """How many samples were trained by way of each front of a ladder, the whole one first.
+
+    offset: Levels.offset.
+    """
+    return struct.unpack_from(f"<{levels}I", raw, HEADER_BYTES + offset)
+
+
 def selected_tensors(raw: bytes, selection: Selection) -> tuple[str, ...]:
     """Of an elastic step: the tensors that are trained. raw: a sound saved state."""
     words = raw[HEADER_BYTES + selection.offset :]

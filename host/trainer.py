@@ -26,7 +26,7 @@ from mcutrain_host.errors import (
     StateFileError,
 )
 from mcutrain_host.log import Log
-from mcutrain_host.manifest import GateWords, Selection
+from mcutrain_host.manifest import GateWords, Levels, Selection
 from mcutrain_host.protocol import (
     Firmware,
     Identity,
@@ -38,7 +38,12 @@ from mcutrain_host.protocol import (
     Step,
 )
 from mcutrain_host.pull import check_firmware, read_state
-from mcutrain_host.saved import SavedState, selected_tensors, skipped_samples
+from mcutrain_host.saved import (
+    SavedState,
+    level_samples,
+    selected_tensors,
+    skipped_samples,
+)
 
 ACCURACY = "accuracy"
 IGNORED = 255
@@ -115,7 +120,8 @@ class Settings:
     firmware: the project's. seed: of the rounding, for RESET. state: the file that the trained
     state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
-    that is gone. facts: about the run, for the log. gate, elastic: as the manifest has it.
+    that is gone. facts: about the run, for the log. gate, levels, elastic: as the manifest
+    has it.
     """
 
     firmware: Firmware
@@ -127,6 +133,7 @@ class Settings:
     reconnect_seconds: float = 0.0
     facts: Mapping[str, Any] | None = None
     gate: GateWords | None = None
+    levels: Levels | None = None
     elastic: Selection | None = None
 
 
@@ -652,6 +659,8 @@ class Training:
         facts: dict[str, Any] = {"file": str(self.settings.state)}
         if self.settings.gate is not None:
             facts["skipped"] = skipped_samples(state.raw, self.settings.gate.offset)
+        if self.settings.levels is not None:
+            facts["levels"] = level_samples(state.raw, *self.settings.levels.words)
         self._write_log("pulled", facts)
 
     # ---- the log ----

@@ -103,6 +103,7 @@ def generate(
         ),
     ] = False,
     remember: options.Remember = 0,
+    proxies: options.Proxies = None,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
@@ -143,6 +144,7 @@ def generate(
                 "--profile": profile is not None,
                 "--timed": timed,
                 "--pet": pet is not None,
+                "--proxies": proxies is not None,
             }
         )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
@@ -158,7 +160,7 @@ def generate(
         elastic=elastic or timed,
         swap=swap or "",
     )
-    flags = replace(flags, pet=pet)
+    flags = replace(flags, pet=pet, proxies=proxies)
     graph = _graph(model, pet, data, save_model, normalization(mean, std), seed)
     step = flags.prepare(graph, options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)

@@ -120,7 +120,7 @@ class _Taking:
 
     def end(self, event: str) -> None:
         """The last tests, and how the run ended."""
-        from mcutrain_host.saved import skipped_samples
+        from mcutrain_host.saved import level_samples, skipped_samples
 
         state = self.run.state
         self._connect(state.trained)
@@ -129,6 +129,8 @@ class _Taking:
         facts["seconds"] = round(state.seconds, 3)
         if self.run.gate_offset is not None:
             facts["skipped"] = skipped_samples(state.saved, self.run.gate_offset)
+        if self.run.levels is not None:
+            facts["levels"] = level_samples(state.saved, *self.run.levels)
         self.log.write(event, state.trained, facts)
 
     def _connect(self, position: int) -> None:

@@ -216,6 +216,15 @@ Part = Annotated[
         "latents for samples."
     ),
 ]
+Proxies = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Cheaper fronts, of which a policy takes one for each sample, as `mcutrain proxies` "
+        "wrote them for this model and scheme.",
+        show_default=False,
+    ),
+]
 Begin = Annotated[
     str,
     typer.Option(
@@ -297,10 +306,12 @@ class StepOptions:
     elastic: bool = False
     swap: str = ""
     pet: str | None = None
+    proxies: Path | None = None
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
         from mcutrain.pipeline import prepare
+        from mcutrain.proxies import kept_ladder
 
         if self.gradient_bits not in (8, 16):
             raise typer.BadParameter(
@@ -324,6 +335,7 @@ class StepOptions:
                 stream=self.stream,
                 part=self.part,
                 latent=self.latent,
+                ladder=None if self.proxies is None else kept_ladder(self.proxies),
                 report=report,
             )
         if step.left_out:

@@ -42,6 +42,7 @@ def plan(
     remember: options.Remember = 0,
     elastic: options.IsElastic = False,
     swap: options.IsSwap = None,
+    proxies: options.Proxies = None,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -70,7 +71,7 @@ def plan(
     flags = replace(
         step_flags.options(scheme), part=part, latent=latent, elastic=elastic, swap=swap or ""
     )
-    graph, flags = load_model(model), replace(flags, pet=pet)
+    graph, flags = load_model(model), replace(flags, pet=pet, proxies=proxies)
     if pet is not None:
         graph = parse_pet(pet).outline(graph)
     step = flags.prepare(graph, options.new_classes(classes))
@@ -132,6 +133,7 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
         show(
             f"  {'gate':16}learns from a sample if its loss > {found['gate']:g} · mean of late ones"
         )
+    _print_levels(found["levels"])
     if found["elastic"] is not None:
         count, least = len(found["elastic"]["tensors"]), found["elastic"]["least_share"]
         show(
@@ -160,6 +162,24 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
     )
     biggest = found["at_peak"][:BIGGEST]
     show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
+
+
+def _print_levels(levels: dict[str, Any] | None) -> None:
+    """What the policy and each front of a ladder take, if there is one."""
+    if levels is None:
+        return
+    count = len(levels["fronts"])
+    show(
+        f"  {'levels':16}{count:>10,}     fronts that make {levels['latent']}; a policy takes one "
+        "for each sample"
+    )
+    named = [("policy", levels["policy"]), *enumerate(levels["fronts"])]
+    head = ("level", "multiplications", "instructions", "flash", "arena")
+    rows = [
+        [name, f["macs"], f["instructions"], f["flash_bytes"], f.get("arena_bytes", "the step's")]
+        for name, f in named
+    ]
+    show_table(head, rows)
 
 
 def _input(step: TrainingStep) -> str:

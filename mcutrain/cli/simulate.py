@@ -25,6 +25,7 @@ from mcutrain.cli.output import (
 from mcutrain.cli.pet import SaveModel, wanted_modules, with_modules
 from mcutrain.cli.training import (
     decision_facts,
+    level_line,
     rate_hint,
     rate_line,
     score_lines,
@@ -108,6 +109,7 @@ def simulate(
         typer.Option("--portable", help="Only the portable C, without this CPU's instructions."),
     ] = False,
     latent: options.Latent = "auto",
+    proxies: options.Proxies = None,
     json: options.Json = False,
 ) -> None:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -129,7 +131,7 @@ def simulate(
     settings = selecting.of(settings)
     flags = step_flags.options(scheme, no_qas)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
-    flags = replace(flags, pet=pet)
+    flags = replace(flags, pet=pet, proxies=proxies)
     modules = wanted_modules(model, pet, save_model)
     source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log, save_model):
@@ -294,10 +296,12 @@ def _prepare(
 ) -> tuple[Run, FoundRate | None]:
     """The run, and its rate if it was searched."""
     from mcutrain.memplan import find_latent
-    from mcutrain.runs.training import fastest_simulator, prepare_run
+    from mcutrain.runs.training import check_ladder, fastest_simulator, prepare_run
     from mcutrain.simulation import LatentReference
 
     def simulator() -> Simulator:
+        if step.plan.ladder is not None:
+            check_ladder(settings, backend.latent)
         if backend.reference and backend.latent in ("auto", "off"):
             return step.reference(settings.seed + 1)
         if backend.reference:
@@ -358,6 +362,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "step_us": result.step_us,
         "latent": result.latent or None,
         "skipped": result.skipped,
+        "levels": result.levels,
         "selections": _selections(step, result),
         "arena_bytes": result.arena_bytes,
         "state_bytes": result.state_bytes,
@@ -428,5 +433,7 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
         show(f"                from {result.latent} on, which was computed once for each sample")
     if result.skipped is not None:
         show(skipped_line(result.skipped, result.steps))
+    if result.levels is not None:
+        show(level_line(result.levels))
     for line in selection_lines(result.decisions, step.plan.training.elastic):
         show(line)

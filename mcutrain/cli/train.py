@@ -32,6 +32,7 @@ from mcutrain.cli.output import (
 from mcutrain.cli.training import (
     Lines,
     Smoothed,
+    level_line,
     rate_hint,
     rate_line,
     score_lines,
@@ -210,6 +211,7 @@ def train(
         reconnect_seconds=reconnect,
         facts={"course": course.digest, "settings": asdict(course.settings)},
         gate=project.manifest.gate,
+        levels=project.manifest.levels,
         elastic=project.manifest.elastic,
     )
     outcome, loss = _run(where, lessons, how, tensorboard, json)
@@ -372,7 +374,7 @@ def _of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:
     from mcutrain.simulation import latents_of_folder
 
     manifest = project.manifest
-    if manifest.latent is None:
+    if manifest.latent is None or manifest.levels is not None:  # the board counts what it chooses
         return course, False
     try:
         latents = latents_of_folder(course.samples, project.folder, manifest)
@@ -636,6 +638,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "requests_resent": outcome.resent,
         "has_slots": outcome.identity.has_slots,
         "skipped": _skipped(how),
+        "levels": _levels(how),
         "save_number": outcome.saved.number if outcome.saved else None,
         **ring_facts(outcome.statistics),
         "state": str(how.state),
@@ -676,6 +679,9 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
     skipped = _skipped(how)
     if skipped is not None:
         show(skipped_line(skipped, outcome.position))
+    levels = _levels(how)
+    if levels is not None:
+        show(level_line(levels))
     ring = ring_facts(outcome.statistics)
     if ring:
         offered, erased = ring["samples_offered"], ring["slots_erased"]
@@ -694,6 +700,15 @@ def _skipped(how: Settings) -> int | None:
     from mcutrain_host.saved import skipped_samples
 
     return None if how.gate is None else skipped_samples(how.state.read_bytes(), how.gate.offset)
+
+
+def _levels(how: Settings) -> tuple[int, ...] | None:
+    """Samples of each front of a ladder, by the state in its file."""
+    from mcutrain_host.saved import level_samples
+
+    if how.levels is None:
+        return None
+    return level_samples(how.state.read_bytes(), *how.levels.words)
 
 
 def _cycles(outcome: Outcome) -> str:

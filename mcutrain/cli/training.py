@@ -116,6 +116,19 @@ def rate_line(
     return f"learning rate found on training samples{judged}: --lr {rate:g}{doubt}"
 
 
+def level_line(levels: Sequence[int]) -> str:
+    """How many samples each front of a ladder took."""
+    shares = [percent(count / max(sum(levels), 1)) for count in levels]
+    return (
+        f"levels          {_counts(levels)} samples of the whole front and each proxy, "
+        f"{', '.join(shares)}"
+    )
+
+
+def _counts(levels: Sequence[int]) -> str:
+    return " + ".join(f"{count:,}" for count in levels)
+
+
 def skipped_line(skipped: int, steps: int) -> str:
     """How many steps the gate cut short."""
     return (
@@ -208,6 +221,8 @@ def _test(epoch: EpochResult) -> str:
         said += f", mean IoU {percent(epoch.test_iou)}"
     if epoch.skipped is not None:
         said += f", {epoch.skipped:,} skipped"
+    if epoch.levels is not None:
+        said += f", levels {_counts(epoch.levels)}"
     return said if epoch.test_auc is None else f"{said}, AUC {epoch.test_auc:.4f}"
 
 

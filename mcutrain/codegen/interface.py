@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mcutrain_host.manifest import Timing
+from mcutrain_host.manifest import FrontCost, Timing
 
 from mcutrain import data
 from mcutrain.errors import McutrainError
@@ -25,8 +25,9 @@ class Interface:
     mcutrain.memplan.find_latent); None for the input alone. remember: latents in the ring of a
     library, or of a board's firmware, which trains on them again; 0: none; with some the latent is
     auto if it is not said. elastic: by which the program selects the tensors of an elastic step;
-    None: whoever calls it does. timing: of a program that times its nodes. Raises McutrainError for
-    a prefix that is no name, or that mct_ owns.
+    None: whoever calls it does. timing: of a program that times its nodes. fronts: of a ladder,
+    what the policy and each level take, for the manifest. Raises McutrainError for a prefix that is
+    no name, or that mct_ owns.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -36,6 +37,7 @@ class Interface:
     remember: int = 0
     elastic: ElasticTimes | None = None
     timing: Timing | None = None
+    fronts: tuple[FrontCost, ...] = ()
 
     def __post_init__(self) -> None:
         if self.remember < 0:

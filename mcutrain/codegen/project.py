@@ -24,8 +24,10 @@ from mcutrain_host.manifest import (
     FORMAT,
     BoardDescription,
     EdgeTensor,
+    FrontCost,
     GateWords,
     LatentTensor,
+    Levels,
     Manifest,
     Selection,
     StateTensor,
@@ -418,6 +420,17 @@ def _gate_facts(plan: TrainingPlan) -> GateWords | None:
     return None if gate is None or offset is None else GateWords(alpha=gate.alpha, offset=offset)
 
 
+def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> Levels | None:
+    """costs: of the policy and each level; multiply-accumulates alone if nobody said them."""
+    if plan.ladder is None or plan.levels_offset is None:
+        return None
+    if not costs:
+        policy, *proxies = (front.graph.macs() for front in plan.ladder.fronts)
+        whole = plan.training.forward.macs(0, plan.ladder.position)
+        costs = [FrontCost(macs=macs) for macs in (policy, whole, *proxies)]
+    return Levels(offset=plan.levels_offset, policy=costs[0], fronts=tuple(costs[1:]))
+
+
 def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> Selection | None:
     offset = plan.selection_offset
     if offset is None:
@@ -620,6 +633,7 @@ def manifest(
         latent=_latent_facts(program),
         begins_with=training.x if training.is_tail else "",
         gate=_gate_facts(plan),
+        levels=_level_facts(plan, interface.fronts),
         elastic=_selection_facts(plan, interface.elastic),
         timing=interface.timing,
         recipe=recipe,

@@ -66,11 +66,19 @@ def flash_parts(training: TrainGraph, code: CodeSizes | None = None) -> dict[Has
         if np.asarray(value).any():  # what is 0 is cleared, not copied
             parts["initial", name] = _part(int(np.asarray(value).nbytes))
     for place, op, types, results in _operators(training):
-        parts.update(_params(op, types, results))
-        if code is not None:
-            parts["call", place] = _part(code.call)
-            file = kernel_call(op, types, results).source
-            parts["code", file] = _part(code.kernels[file])
+        parts.update(node_parts(place, op, types, results, code))
+    return parts
+
+
+def node_parts(
+    place: Hashable, op: Op, types: Types, results: Types, code: CodeSizes | None
+) -> dict[Hashable, FlashPart]:
+    """Of a call: tables, parameters, and its code if it is known. place: where it stands."""
+    parts: dict[Hashable, FlashPart] = dict(_params(op, types, results))
+    if code is not None:
+        parts["call", place] = _part(code.call)
+        file = kernel_call(op, types, results).source
+        parts["code", file] = _part(code.kernels[file])
     return parts
 
 

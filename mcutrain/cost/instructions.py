@@ -63,16 +63,18 @@ def estimate(training: TrainGraph, isa: str, segments: Sequence[Segment] = ()) -
     return MappingProxyType(found)
 
 
-def network_instructions(graph: Graph, isa: str) -> Mapping[str, int]:
-    """The same of an inference of a network, every node of which is one call."""
+def network_instructions(
+    graph: Graph, isa: str, segments: Sequence[Segment] = ()
+) -> Mapping[str, int]:
+    """The same of an inference of a network. segments: nodes that compute row by row."""
     if not load_costs(isa):
         return MappingProxyType({})
-    found = {
-        node.name: 0
-        if node.op.is_view
-        else _node_cost(node.op, graph.types(node.inputs), graph.types(node.outputs), isa)
-        for node in graph.nodes
-    }
+    found: dict[str, int] = {}
+    for node in graph.nodes:
+        types, results = graph.types(node.inputs), graph.types(node.outputs)
+        found[node.name] = 0 if node.op.is_view else _node_cost(node.op, types, results, isa)
+    for segment in segments:
+        found.update(_segment_costs(graph, segment, isa))
     return MappingProxyType(found)
 
 

@@ -23,6 +23,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import load, prepare
 from mcutrain.pipeline.losses import classes_for, fit_to_data
+from mcutrain.proxies import kept_ladder
 from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
     Budget,
@@ -93,6 +94,7 @@ def simulate(
     checkpoint: PathLike | None = None,
     latent: str = "auto",
     pet: str | None = None,
+    proxies: PathLike | None = None,
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -111,7 +113,8 @@ def simulate(
     other columns are trained of the layers that the scheme trains in part, by this rule, as
     `prepare` has it. checkpoint: a file to continue from if it exists, and to save to. latent: as
     `train` takes it. pet: modules that are put in and trained besides the scheme, such as
-    "adapter:8"; to export what they learn, let `augment` write the model, and train that.
+    "adapter:8"; to export what they learn, let `augment` write the model, and train that. proxies:
+    a folder that `mcutrain proxies` wrote, of fronts of which a policy takes one for each sample.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -150,6 +153,7 @@ def simulate(
         gate=gate,
         elastic=elastic is not None,
         swap=swap,
+        ladder=None if proxies is None else kept_ladder(Path(proxies)),
     )
     return train(
         step,

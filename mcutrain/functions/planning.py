@@ -11,6 +11,7 @@ from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface, ring_bytes, with_latents
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.instructions import USUAL_ISA
+from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.cost.profile import times_of
 from mcutrain.data import Normalization, names_in_model
@@ -26,7 +27,8 @@ from mcutrain.memplan import (
     state_parts,
 )
 from mcutrain.modules import parse_pet
-from mcutrain.pipeline import Part, TrainingStep, front_of, load, prepare
+from mcutrain.pipeline import MakesLadder, Part, TrainingStep, front_of, load, prepare
+from mcutrain.proxies import kept_ladder
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme, as_scheme
 from mcutrain.sparse.elastic import ElasticTimes
@@ -144,6 +146,7 @@ def plan(
     slots: Slots = "on",
     remember: int = 0,
     pet: str | None = None,
+    proxies: PathLike | None = None,
 ) -> Planned:
     """What a training step of a model needs in SRAM, byte by byte.
 
@@ -151,7 +154,8 @@ def plan(
     scheme … latent: as `prepare` takes them. sram: bytes that arena and state may take. board: a
     board's name or folder, whose firmware and stack count, too. slots: "off" gives the flash that
     would keep the trained state to the program. remember: latents in a ring, as `generate` takes
-    it. pet: modules that are put in and trained, too, as `simulate` takes it.
+    it. pet: modules that are put in and trained, too, as `simulate` takes it. proxies: a folder of
+    fronts, of which the program takes one for each sample, as `mcutrain proxies` wrote it.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
     TargetError, ArgumentError; McutrainError if `remember` is negative.
@@ -180,6 +184,7 @@ def plan(
         stream=stream,
         part=part,
         latent=latent,
+        ladder=_ladder(proxies),
     )
     is_named = latent != "auto" and not step.plan.training.is_tail
     interface = Interface(remember=remember, latent=latent if is_named else None)
@@ -240,6 +245,7 @@ def generate(
     normalization: Normalization | None = None,
     latent: str | None = None,
     remember: int = 0,
+    proxies: PathLike | None = None,
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
@@ -251,7 +257,7 @@ def generate(
     of its pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what
     a tail begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a
     board's firmware keeps in its slots and trains on again; with some, the latent is auto if it is
-    not said.
+    not said. proxies: as `plan` takes them.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -276,6 +282,7 @@ def generate(
         stream=stream,
         part=part,
         latent=latent or "auto" if is_tail else "auto",
+        ladder=_ladder(proxies),
     )
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
     begin, times = None if is_tail else latent, elastic_times(step, target)
@@ -297,6 +304,8 @@ def on_board(target: Target | None, step: TrainingStep, interface: Interface) ->
         return None
     code = code_sizes(target.isa)
     program_bytes = 0 if code is None else flash_bytes(step.plan.training, code)
+    program_bytes += sum(front_flash_bytes(step.plan, code))
+    check_flash(step.plan, target)
     return with_latents(target, step.plan, interface, program_bytes)
 
 
@@ -346,6 +355,8 @@ def write_project(
     step: TrainingStep, target: Target | None, interface: Interface, folder: Path
 ) -> Generated:
     """The same of a step that is planned."""
+    costs = front_costs(step.plan, USUAL_ISA if target is None else target.isa)
+    interface = replace(interface, fronts=costs)
     project = step.library(interface) if target is None else step.firmware(target, interface)
     project.write(folder)
     sizes = {name: len(text.encode()) for name, text in project.files.items()}
@@ -417,6 +428,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
             for latent in latents(found)
         ],
         "gate": None if found.training.gate is None else found.training.gate.alpha,
+        "levels": level_facts(step),
         "elastic": _elastic_facts(step),
         "shelf": {
             "weights": [weight.shelf for weight in found.training.swapped],
@@ -447,6 +459,18 @@ def _elastic_facts(step: TrainingStep) -> dict[str, Any] | None:
     }
 
 
+def level_facts(step: TrainingStep, isa: str = USUAL_ISA) -> dict[str, Any] | None:
+    """What the fronts of a ladder take: the policy, and the levels, the whole front first."""
+    ladder = step.plan.ladder
+    if ladder is None:
+        return None
+    policy, whole, *proxies = (asdict(cost) for cost in front_costs(step.plan, isa))
+    arenas = [front.arena.arena_bytes for front in ladder.fronts]
+    for facts, arena_bytes in zip((policy, *proxies), arenas, strict=True):
+        facts["arena_bytes"] = arena_bytes
+    return {"latent": ladder.latent, "policy": policy, "fronts": [whole, *proxies]}
+
+
 def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
     """What a plan needs of a board's SRAM in all; a program under Linux has no such limit.
 
@@ -466,6 +490,11 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
         "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + found.kept_bytes),
         "erasures": target.erasures,
     }
+
+
+def _ladder(folder: PathLike | None) -> MakesLadder | None:
+    """What reads the ladder of a folder, if there is one."""
+    return None if folder is None else kept_ladder(Path(folder))
 
 
 def _step(model: Model, scheme: Scheme, **choices: Any) -> TrainingStep:

@@ -131,6 +131,12 @@ class TrainingPlan(Placed):
         behind += SWAP_BYTES if self.training.swapped else 0
         return self.state_bytes - behind - LEVEL_BYTES * self.training.levels
 
+    @property
+    def level_words(self) -> tuple[int, int] | None:
+        """The same, and how many fronts there are."""
+        offset = self.levels_offset
+        return None if offset is None else (offset, self.training.levels)
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,6 +50,8 @@ from mcutrain.target import Target
 
 Part = Literal["whole", "tail"]
 """Of a network's training step: all of it, or what lies behind the latent."""
+MakesLadder = Callable[[Callable[[str], Graph]], Ladder]
+"""Gets what gives a step's front, by the name of its latent."""
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
 
 
@@ -166,7 +168,7 @@ def prepare(
     stream: Stream = "auto",
     part: Part = "whole",
     latent: str = "auto",
-    ladder: Ladder | None = None,
+    ladder: Ladder | MakesLadder | None = None,
     levels: int = 0,
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
@@ -186,10 +188,10 @@ def prepare(
     (drawn), or, when each has had its turn, those that moved most in it (fisher).
     part: tail leaves out what lies before the latent, and takes latents for samples, which somebody
     else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. ladder: fronts
-    of which a policy takes one for each sample (see mcutrain.memplan.Ladder). levels: how many a
-    ladder has that is not at hand, for a step that is not to run but to read a state. report:
-    called during a search for a smaller arena, which can take 20 seconds, with the nodes so far and
-    the most there can be.
+    of which a policy takes one for each sample (see mcutrain.memplan.Ladder), or what makes or
+    reads them for this step's own front. levels: how many a ladder has that is not at hand, for a
+    step that is not to run but to read a state. report: called during a search for a smaller arena,
+    which can take 20 seconds, with the nodes so far and the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
@@ -224,16 +226,14 @@ def prepare(
             "give a share below 1 of a convolution or fully connected layer, as in 4:0.25"
         )
     align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
+    ladder = _made(ladder, partial(_front_of, training, align_bytes))
     if part == "tail":
         whole = lay_out(training, align_bytes, stream)
         cut = find_latent(whole, latent)
         training, begin = tail(whole.training, cut), cut.tensor
     levels = levels if ladder is None else ladder.levels
     training = replace(training, levels=levels)
-    if ladder is None:
-        plan = plan_training(training, align_bytes, stream=stream, report=report)
-    else:
-        plan = plan_with_ladder(training, ladder, align_bytes, stream, report)
+    plan = _planned(training, ladder, align_bytes, stream, report)
     recipe = Recipe(
         chosen,
         classes,
@@ -257,6 +257,30 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
     the order of the trained graph. latent: as `prepare` takes it for the tail. Raises PlanError.
     """
     return front(step.plan.training, find_latent(step.plan, latent))
+
+
+def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph]) -> Ladder | None:
+    """The ladder for a step's front, if there is one."""
+    return ladder if ladder is None or isinstance(ladder, Ladder) else ladder(front_of)
+
+
+def _planned(
+    training: TrainGraph,
+    ladder: Ladder | None,
+    align_bytes: int,
+    stream: Stream,
+    report: Callable[[int, int], None],
+) -> TrainingPlan:
+    """With a ladder or without."""
+    if ladder is None:
+        return plan_training(training, align_bytes, stream=stream, report=report)
+    return plan_with_ladder(training, ladder, align_bytes, stream, report)
+
+
+def _front_of(training: TrainGraph, align_bytes: int, latent: str) -> Graph:
+    """The same before the step is planned."""
+    whole = lay_out(training, align_bytes, "off")
+    return front(whole.training, find_latent(whole, latent))
 
 
 def differentiated(

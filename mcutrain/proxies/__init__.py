@@ -4,7 +4,13 @@ After PieBridge (SenSys 2024). The channels that only a front's own layers see c
 is fitted to what the whole front makes, so that one tail serves all of them.
 """
 
-from mcutrain.proxies.folder import LADDER_FILE, check_folder, read_ladder, write_ladder
+from mcutrain.proxies.folder import (
+    LADDER_FILE,
+    check_folder,
+    kept_ladder,
+    read_ladder,
+    write_ladder,
+)
 from mcutrain.proxies.inner import Inner, inner_channels, keep_channels
 from mcutrain.proxies.making import LadderSettings, Level, MadeLadder, make_ladder
 
@@ -17,6 +23,7 @@ __all__ = [
     "check_folder",
     "inner_channels",
     "keep_channels",
+    "kept_ladder",
     "make_ladder",
     "read_ladder",
     "write_ladder",

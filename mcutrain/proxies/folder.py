@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,23 @@ def read_ladder(folder: Path, front: Graph) -> Ladder:
     if ladder.latent_type != front.tensors[latent].type:
         raise PlanError(f"the fronts of {folder} make a latent of another type than the network")
     return ladder
+
+
+def kept_ladder(folder: Path) -> Callable[[Callable[[str], Graph]], Ladder]:
+    """What reads the ladder of a folder for a step, as mcutrain.prepare takes it.
+
+    It raises as read_ladder does, and PlanError if the step cannot begin with the latent.
+    """
+
+    def read(front_of: Callable[[str], Graph]) -> Ladder:
+        latent = read_facts(folder)["latent"]
+        try:
+            front = front_of(latent)
+        except PlanError as error:
+            raise PlanError(f"the ladder {folder} makes latents, and {error}") from error
+        return read_ladder(folder, front)
+
+    return read
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.protocol import Rate, Selecting
-from mcutrain_host.saved import saturated_biases, skipped_samples
+from mcutrain_host.saved import level_samples, saturated_biases, skipped_samples
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
@@ -80,6 +80,7 @@ class SimulationResult(Shown):
     bits of their difference to the model's, where the scheme keeps that (bias_bits = 16). skipped:
     steps whose samples the gate kept from being learnt; None without a gate. decisions: what an
     elastic run selected. output_exponent: by which power of two the outputs' scale is now larger.
+    levels: samples of each front of a ladder, the whole one first; None without one.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them, and so are iou_before, iou and class_iou of a network
@@ -109,6 +110,7 @@ class SimulationResult(Shown):
     skipped: int | None = None
     decisions: tuple[Decision, ...] = ()
     output_exponent: int = 0
+    levels: tuple[int, ...] | None = None
 
     def summary(self) -> str:
         """In a line."""
@@ -371,6 +373,7 @@ def prepare_run(
         selector=selector,
         swap_every=swap_every_of(step, settings, len(split.train)),
         earlier=earlier,
+        levels=step.plan.level_words,
     )
 
 
@@ -448,6 +451,20 @@ def _check_fixed(settings: RunSettings) -> None:
         )
 
 
+def check_ladder(settings: RunSettings, latent: str) -> None:
+    """Raise DataError for what a run with a ladder of fronts cannot have."""
+    if latent not in ("auto", "off"):
+        raise DataError(
+            "a ladder chooses a front for each sample in every step, so steps cannot begin with "
+            f"{latent!r}: leave out the latent, or the ladder"
+        )
+    if settings.replay:
+        raise DataError(
+            "what a board replays are latents, whose levels nobody counts again, and a simulation "
+            "with a ladder counts each step's: leave out the replay, or the ladder"
+        )
+
+
 def fastest_simulator(
     step: TrainingStep,
     split: datasets.Split,
@@ -464,6 +481,9 @@ def fastest_simulator(
     with varied samples.
     """
     seed = settings.seed + 1
+    if step.plan.ladder is not None:
+        check_ladder(settings, latent)
+        return step.simulator(seed, portable=portable)
     if latent not in ("auto", "off"):
         _check_fixed(settings)
     if latent == "off" or (
@@ -683,6 +703,14 @@ def _skipped(step: TrainingStep, saved: bytes, begin: bytes) -> int | None:
     return skipped_samples(saved, offset) - skipped_samples(begin, offset)
 
 
+def _levels(step: TrainingStep, saved: bytes, begin: bytes) -> tuple[int, ...] | None:
+    words = step.plan.level_words
+    if words is None:
+        return None
+    pairs = zip(level_samples(saved, *words), level_samples(begin, *words), strict=True)
+    return tuple(now - before for now, before in pairs)
+
+
 def _result(step: TrainingStep, run: Run) -> SimulationResult:
     from mcutrain.trained import output_exponent
 
@@ -714,4 +742,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         skipped=_skipped(step, state.saved, run.begin),
         output_exponent=output_exponent(step, state.saved),
         decisions=state.decisions,
+        levels=_levels(step, state.saved, run.begin),
     )

@@ -10,22 +10,24 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
-from mcutrain.memplan import TrainingPlan, find_latent
-from mcutrain.simulation.latent import LatentReference
+from mcutrain.memplan import TrainingPlan, find_latent, front, tail
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.simulation.reference import PlannedReference
 
 Array = npt.NDArray[Any]
 
 
-class LadderReference(LatentReference):
+class LadderReference(PlannedReference):
     """The policy chooses a front for each sample; the step begins with what that makes of it."""
 
     def __init__(self, plan: TrainingPlan, seed: int = 1) -> None:
         assert plan.ladder is not None, "the step has no ladder"
-        super().__init__(plan, find_latent(plan, plan.ladder.latent), seed)
+        super().__init__(plan, seed)
+        latent = find_latent(plan, plan.ladder.latent)
+        whole = front(self.training, latent)
         self.policy = plan.ladder.policy.graph
-        self.fronts = (self.network, *(proxy.graph for proxy in plan.ladder.proxies))
+        self.fronts = (whole, *(proxy.graph for proxy in plan.ladder.proxies))
+        self.training = tail(self.training, latent)
 
     def level(self, sample: Array) -> int:
         """Of the largest score, of equal ones the lowest."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.files import write_whole
-from mcutrain_host.saved import skipped_samples
+from mcutrain_host.saved import level_samples, skipped_samples
 
 from mcutrain import data
 from mcutrain.errors import ArgumentError, DataError, StateError
@@ -194,7 +194,7 @@ class EpochResult:
     seconds: in training steps, without the preparation of samples and evaluation. Of a network that
     reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
     with a class for each position it says iou. skipped: samples from which a gate let it learn
-    nothing; None without a gate.
+    nothing; None without a gate. levels: samples of each front; None without a ladder.
     """
 
     epoch: int
@@ -206,6 +206,7 @@ class EpochResult:
     test_auc: float | None = None
     skipped: int | None = None
     test_iou: float | None = None
+    levels: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -517,7 +518,8 @@ class Run:
     reconstruction: of a network that reproduces its input; None for a classifier. gate_offset: of
     what a gate keeps in the state; None without one. selector: of elastic tensors, which are all
     trained without one. swap_every: steps from one swap of columns to the next; 0: none. earlier:
-    what was before, whose state the simulator has.
+    what was before, whose state the simulator has. levels: where the state counts the samples of
+    each front, and how many fronts there are; None without a ladder.
     """
 
     simulator: Simulator
@@ -531,6 +533,7 @@ class Run:
     selector: TensorSelector | None = None
     swap_every: int = 0
     earlier: Earlier = NOTHING
+    levels: tuple[int, int] | None = None
     course: Course = field(init=False)
     begin: bytes = field(init=False)
     state: RunState = field(init=False)
@@ -663,7 +666,7 @@ class Run:
                 saved = file["saved"].astype(np.uint8).tobytes()
                 looks = file.get("looks", ())
                 kept = tuple(look.astype(np.uint8).tobytes() for look in looks)
-            epochs = tuple(EpochResult(**e) for e in counts["epochs"])
+            epochs = tuple(_epoch(e) for e in counts["epochs"])
             identity = counts.pop("identity")
             counts.pop("learning_rate", None)
             counts.pop("left", None)
@@ -770,6 +773,7 @@ class Run:
             None if found is None else found.auc,
             self._skipped(),
             None if found is None else found.iou,
+            self._levels(),
         )
         if found is not None:
             self.state = replace(self.state, class_iou=found.class_iou)
@@ -783,6 +787,16 @@ class Run:
         before += skipped_samples(self.begin, self.gate_offset)
         return skipped_samples(self.state.saved, self.gate_offset) - before
 
+    def _levels(self) -> tuple[int, ...] | None:
+        """Samples of each front since the last epoch's end."""
+        if self.levels is None:
+            return None
+        before = [level_samples(self.begin, *self.levels)]
+        before += [epoch.levels for epoch in self.state.epochs if epoch.levels is not None]
+        now = level_samples(self.state.saved, *self.levels)
+        sums = (sum(counts) for counts in zip(*before, strict=True))
+        return tuple(count - earlier for count, earlier in zip(now, sums, strict=True))
+
     @cached_property
     def _identity(self) -> str:
         """What a checkpoint must agree with."""
@@ -794,3 +808,9 @@ class Run:
             digest.update(self.begin)
         digest.update(content_of(self.samples.split.test))
         return digest.hexdigest()
+
+
+def _epoch(values: dict[str, Any]) -> EpochResult:
+    """Of a checkpoint."""
+    levels = values.pop("levels", None)
+    return EpochResult(**values, levels=None if levels is None else tuple(levels))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mcutrain import demo, pipeline
@@ -15,6 +17,8 @@ from mcutrain.pipeline import TrainingStep
 from mcutrain.proxies import inner_channels, keep_channels
 
 SCHEME = "fashion-sparse"
+BRIGHTNESS, SPREAD = -56, 20
+"""Of the demo's images: about what the mean is in the middle, and how far they are from it."""
 
 
 def step() -> TrainingStep:
@@ -62,6 +66,28 @@ def drawn_policy(whole: Graph, levels: int, seed: int = 0) -> Graph:
         Node("policy", Reshape((1, levels)), ("scores",), ("policy",)),
     )
     return Graph("policy", tensors, nodes, (x,), ("policy",))
+
+
+def policy_of_brightness(whole: Graph, levels: int) -> Graph:
+    """The brighter an image is, the higher its level: for tests that want all of them taken.
+
+    Scores a_k m + b_k of the mean m, as those of tangents to a parabola.
+    """
+    drawn = drawn_policy(whole, levels)
+    (x,) = whole.inputs
+    middle = BRIGHTNESS - whole.tensors[x].type.zero_point
+    places = np.arange(levels) - (levels - 1) // 2
+    slopes = 40 * places
+    weights = np.zeros(drawn.tensors["policy.weight"].type.shape, np.int8)
+    weights[:] = slopes.reshape(-1, 1, 1, 1)
+    channels = weights.shape[-1]
+    biases = (-slopes * (middle + SPREAD * places) * channels).astype(np.int32)
+    data = {"policy.weight": weights, "policy.bias": biases}
+    tensors = {
+        name: replace(tensor, data=data[name]) if name in data else tensor
+        for name, tensor in drawn.tensors.items()
+    }
+    return replace(drawn, tensors=tensors)
 
 
 def ladder(whole: Graph, shares: tuple[float, ...] = (0.75, 0.5)) -> Ladder:

@@ -1,0 +1,88 @@
+"""What each front of a ladder costs a board: multiply-accumulates, instructions, flash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mcutrain_host.manifest import FrontCost
+
+from mcutrain.cost.flash import CodeSizes, code_sizes, flash_parts, node_parts
+from mcutrain.cost.instructions import USUAL_ISA, estimate, load_costs, network_instructions
+from mcutrain.errors import PlanError
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import TrainingPlan, front_constant_bytes
+from mcutrain.target import Target
+
+
+def front_costs(plan: TrainingPlan, isa: str = USUAL_ISA) -> tuple[FrontCost, ...]:
+    """Of the policy, the whole front, level 1 and so on; none without a ladder.
+
+    Flash is what a front has besides the step and the fronts before it; the whole front's is a part
+    of the step's. isa: as a board has it; USUAL_ISA's instructions where it has no model.
+    """
+    ladder = plan.ladder
+    if ladder is None:
+        return ()
+    isa = isa if load_costs(isa) else USUAL_ISA
+    code = code_sizes(isa)
+    flash = front_flash_bytes(plan, code)
+    training = plan.training
+    instructions = estimate(training, isa, plan.segments)
+    own = training.graph.nodes[: ladder.position]
+    graph = training.forward.with_nodes(training.forward.nodes[: ladder.position])
+    whole = FrontCost(
+        macs=training.forward.macs(0, ladder.position),
+        instructions=sum(instructions[node.name] for node in own),
+        flash_bytes=_constant_bytes(graph) + sum(size for _, size in _code_parts(graph, code)),
+    )
+    others = [
+        FrontCost(
+            macs=front.graph.macs(),
+            instructions=sum(network_instructions(front.graph, isa, front.segments).values()),
+            flash_bytes=size_bytes,
+        )
+        for front, size_bytes in zip(ladder.fronts, flash, strict=True)
+    ]
+    return (others[0], whole, *others[1:])
+
+
+def front_flash_bytes(plan: TrainingPlan, code: CodeSizes | None) -> list[int]:
+    """Of the policy and the proxies, each besides the step's and that of those before it: weights,
+    tables, parameters, calls, and kernels that nobody else needs."""
+    if plan.ladder is None:
+        return []
+    known = set(flash_parts(plan.training, code))
+    sizes = front_constant_bytes(plan, plan.ladder.fronts)
+    for i, front in enumerate(plan.ladder.fronts):
+        for key, size_bytes in _code_parts(front.graph, code):
+            if key not in known:
+                known.add(key)
+                sizes[i] += size_bytes
+    return sizes
+
+
+def check_flash(plan: TrainingPlan, target: Target) -> None:
+    """Raise PlanError if the weights alone leave no room in a board's flash, with a ladder."""
+    if plan.ladder is None or target.flash is None:
+        return
+    sizes = front_constant_bytes(plan, plan.ladder.fronts)
+    if plan.constant_bytes > target.flash.size_bytes:
+        raise PlanError(
+            f"the frozen weights take {plan.constant_bytes:,} bytes of flash, {sum(sizes):,} of "
+            f"them those of the ladder ({', '.join(f'{size:,}' for size in sizes)} of the policy "
+            f"and of each level), and {target.name} has {target.flash.size_bytes:,} for the whole "
+            "program: make a ladder of fewer levels"
+        )
+
+
+def _code_parts(graph: Graph, code: CodeSizes | None) -> Iterator[tuple[object, int]]:
+    for node in graph.nodes:
+        if not node.op.is_view:
+            types, results = graph.types(node.inputs), graph.types(node.outputs)
+            for key, part in node_parts(node.name, node.op, types, results, code).items():
+                yield key, part.size_bytes
+
+
+def _constant_bytes(graph: Graph) -> int:
+    used = {name for node in graph.nodes for name in node.inputs}
+    return sum(graph.tensors[n].type.size_bytes for n in used if graph.tensors[n].is_constant)

@@ -1,0 +1,180 @@
+"""--proxies: commands with a ladder of fronts take the same ones, and say how many took each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mcutrain_host.manifest import Manifest
+from mcutrain_host.saved import level_samples
+
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import Ladder
+from mcutrain.pipeline import prepare
+from mcutrain.proxies import LADDER_FILE, kept_ladder, write_ladder
+from tests.cli.conftest import Board, Run, done
+from tests.cli.test_train import events
+from tests.proxies import ladders
+
+SCHEME = ("--scheme", ladders.SCHEME)
+FEW = ("--samples", 30, "--test-samples", 4, "--epochs", 2, "--lr", "0.03")
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def whole() -> Graph:
+    return ladders.front_of(ladders.step())[0]
+
+
+@pytest.fixture(scope="module")
+def made(whole: Graph) -> Ladder:
+    """With a policy that takes one front or another, by the mean of the image."""
+    ladder = ladders.ladder(whole)
+    return replace(ladder, policy=ladders.policy_of_brightness(whole, ladder.levels))
+
+
+@pytest.fixture(scope="module")
+def proxies(whole: Graph, made: Ladder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("proxies") / "ladder"
+    write_ladder(made, folder, whole)
+    return folder
+
+
+def test_ways_to_compute_take_the_same_fronts_and_say_how_often(
+    run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
+) -> None:
+    flags = ("simulate", model, *SCHEME, "--data", images, *FEW, "--proxies", proxies)
+    ways = (["--reference"], ["--portable"], ["--log", "log.jsonl"])
+    found = [run(*flags, *way, "--json").json for way in ways]
+    assert len({facts["state_sha256"] for facts in found}) == 1
+    levels = found[0]["levels"]
+    assert all(facts["levels"] == levels for facts in found)
+    assert (len(levels), sum(levels)) == (3, STEPS)
+    assert min(levels) > 3
+    each = [epoch["levels"] for epoch in found[0]["epochs"]]
+    assert [sum(counts) for counts in zip(*each, strict=True)] == levels
+    last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
+    assert (last["event"], last["levels"]) == ("finished", levels)
+    said = run(*flags, "--gate", 1)
+    assert "levels          " + " + ".join(map(str, levels)) in said.out
+    assert "skipped         " in said.out
+    assert "levels " + " + ".join(map(str, each[0])) in said.err
+
+
+def test_a_run_goes_on_from_a_checkpoint_with_its_counts(
+    run: Run, model: Path, images: Path, proxies: Path
+) -> None:
+    flags = ("simulate", model, *SCHEME, "--data", images, *FEW, "--proxies", proxies)
+    whole = run(*flags, "--checkpoint", "a.npz", "--json").json
+    again = run(*flags, "--checkpoint", "a.npz", "--json").json
+    assert again["levels"] == whole["levels"]
+    assert again["epochs"] == whole["epochs"]
+
+
+def test_without_a_ladder_nothing_is_said_of_levels(run: Run, model: Path, images: Path) -> None:
+    flags = ("simulate", model, "--data", images, *FEW)
+    facts = run(*flags, "--json").json
+    assert facts["levels"] is None
+    assert not any("levels" in epoch for epoch in facts["epochs"])
+    assert "level" not in run(*flags).out
+    assert "level" not in run("plan", model).out
+
+
+def test_a_plan_says_what_each_front_takes(run: Run, model: Path, proxies: Path) -> None:
+    plain = run("plan", model, *SCHEME, "--json").json
+    found = run("plan", model, *SCHEME, "--proxies", proxies, "--json").json
+    assert plain["levels"] is None
+    policy, fronts = found["levels"]["policy"], found["levels"]["fronts"]
+    for name in ("macs", "instructions"):
+        costs = [front[name] for front in fronts]
+        assert costs == sorted(costs, reverse=True)
+        assert 0 < policy[name] < costs[-1] / 50
+    assert found["state_bytes"] == plain["state_bytes"] + 12
+    more = found["constant_bytes"] - plain["constant_bytes"]
+    assert more < sum(front["flash_bytes"] for front in (policy, *fronts[1:]))
+    said = run("plan", model, *SCHEME, "--proxies", proxies).out
+    assert "3     fronts that make" in said
+    assert "policy" in said
+
+
+def test_a_project_keeps_its_levels_and_its_state_is_exported(
+    run: Run, model: Path, proxies: Path
+) -> None:
+    assert run("generate", model, *SCHEME, "--proxies", proxies, "-o", "project").code == 0
+    manifest = Manifest.read(Path("project/manifest.json"))
+    step = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies))
+    assert manifest.levels is not None
+    assert manifest.levels.words == step.plan.level_words
+    assert manifest.model_hash == step.project.model_hash
+    assert all(front.instructions and front.flash_bytes for front in manifest.levels.fronts)
+    reference = step.reference()
+    reference.level_samples = [5, 6, 7]
+    saved = reference.save()
+    assert level_samples(saved, *manifest.levels.words) == (5, 6, 7)
+    Path("project/trained.mcts").write_bytes(saved)
+    assert run("export", model, "--state", "project", "-o", "trained.tflite").code == 0
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate", "generate"])
+def test_a_ladder_that_does_not_fit_is_a_sentence(
+    run: Run, model: Path, images: Path, proxies: Path, command: str
+) -> None:
+    more = {"plan": [], "generate": ["-o", "project"]}.get(command, ["--data", images])
+    changed = Path("changed")
+    shutil.copytree(proxies, changed)
+    facts = json.loads((changed / LADDER_FILE).read_text())
+    (changed / LADDER_FILE).write_text(json.dumps({**facts, "front": "another"}))
+    other = run(command, model, *more, *SCHEME, "--proxies", changed)
+    assert "was made for another front" in other.sentence
+    full = run(command, model, *more, "--scheme", "full", "--proxies", proxies)
+    assert "makes latents, and no training step can begin behind the input" in full.sentence
+    none = run(command, model, *more, *SCHEME, "--proxies", "nowhere")
+    assert "`mcutrain proxies` makes such a folder" in none.sentence
+    assert not Path("project").exists()
+
+
+def test_what_goes_with_no_ladder_is_a_sentence(
+    run: Run, model: Path, images: Path, proxies: Path
+) -> None:
+    ladder = (*SCHEME, "--proxies", proxies)
+    simulated = ("simulate", model, "--data", images, *FEW, *ladder)
+    assert "leave out the replay" in run(*simulated, "--replay", 1).sentence
+    assert "leave out the latent" in run(*simulated, "--latent", "conv").sentence
+    assert "leave out the latent" in run(*simulated, "--latent", "conv", "--reference").sentence
+    tail = ("generate", model, *ladder, "--part", "tail", "-o", "project")
+    assert "a tail takes latents for samples" in run(*tail).sentence
+    latent = run("generate", model, *ladder, "--latent", "conv", "-o", "project")
+    assert "the fronts of the ladder make" in latent.sentence
+
+
+def test_a_board_with_too_little_memory_is_a_sentence(
+    run: Run, model: Path, proxies: Path, tmp_path: Path
+) -> None:
+    plan = ("plan", model, *SCHEME, "--proxies", proxies)
+    assert "more than the 1000 there are" in run(*plan, "--sram", 1000).sentence
+
+
+@pytest.mark.slow
+def test_a_board_takes_the_fronts_that_the_simulation_takes(
+    run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
+) -> None:
+    ladder = (*SCHEME, "--proxies", proxies, "--gate", 1)
+    simulated = ("simulate", model, *ladder, "--data", images, *FEW, "--save-state", "state")
+    expected = run(*simulated, "--json").json
+    folder = tmp_path / "project"
+    done("generate", model, *ladder, "--board", "native", "-o", folder)
+    done("build", folder, "-O", "1")
+    board = Board(folder, tmp_path)
+    try:
+        flags = ("train", folder, "--data", images, "--port", board.url, *FEW)
+        facts = run(*flags, "--json").json
+        said = run(*flags)
+    finally:
+        board.cut_power()
+    assert facts["levels"] == expected["levels"]
+    assert (folder / "trained.mcts").read_bytes() == (tmp_path / "state").read_bytes()
+    assert "levels          " in said.out
+    assert events(folder, "pulled")[-1]["levels"] == facts["levels"]
