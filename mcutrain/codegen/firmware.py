@@ -14,8 +14,8 @@ from mcutrain_host.manifest import BoardDescription, BoardMemory, Compilation, R
 
 from mcutrain.codegen.c_text import comment, string
 from mcutrain.codegen.interface import Interface
-from mcutrain.errors import TargetError
-from mcutrain.memplan import Latent, TrainingPlan, find_latent
+from mcutrain.errors import McutrainError, TargetError
+from mcutrain.memplan import DEEPEST, Latent, TrainingPlan, find_latent
 from mcutrain.target import FIRMWARE, PAGE_BYTES, Target
 
 LIBRARY_SOURCES = ("runtime/mct_augment.c", "runtime/mct_augment.h")
@@ -192,6 +192,19 @@ def compile_facts(target: Target, files: Iterable[str]) -> Compilation:
     )
 
 
+def wanted_latent(plan: TrainingPlan, interface: Interface) -> str | None:
+    """What steps may begin with; with a ladder what its fronts make. Raises McutrainError."""
+    wanted = interface.wanted_latent
+    if plan.ladder is None:
+        return wanted
+    if wanted not in (None, DEEPEST, plan.ladder.latent):
+        raise McutrainError(
+            f"the fronts of the ladder make {plan.ladder.latent!r}, so steps cannot begin with "
+            f"{wanted!r}: leave out one of them"
+        )
+    return plan.ladder.latent
+
+
 def with_latents(
     target: Target, plan: TrainingPlan, interface: Interface, program_bytes: int = 0
 ) -> Target:
@@ -203,7 +216,8 @@ def with_latents(
     program_bytes = max(program_bytes, plan.constant_bytes)
     if plan.shelf_bytes and not interface.remember:
         target = target.with_slots_for(saved_bytes, program_bytes)
-    if interface.wanted_latent is None:
+    wanted = wanted_latent(plan, interface)
+    if wanted is None:
         return target
     training = plan.training
     if training.is_tail and interface.remember and any(s.is_fed for s in plan.segments):
@@ -211,9 +225,7 @@ def with_latents(
             "a tail that takes its latents row by row remembers none: plan it with --stream off"
         )
     latent_bytes = (
-        training.input_type.size_bytes
-        if training.is_tail
-        else find_latent(plan, interface.wanted_latent).size_bytes
+        training.input_type.size_bytes if training.is_tail else find_latent(plan, wanted).size_bytes
     )
     return target.with_latents(latent_bytes, interface.remember, saved_bytes, program_bytes)
 

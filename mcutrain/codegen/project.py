@@ -51,7 +51,7 @@ from mcutrain.codegen.program import Program, by_condition, headers_of, sources_
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
-from mcutrain.memplan import DEEPEST, Latent, TrainingPlan, find_latent, to_csv
+from mcutrain.memplan import Latent, TrainingPlan, find_latent, to_csv
 from mcutrain.sparse.elastic import ElasticTimes, words
 from mcutrain.target import Target
 
@@ -159,7 +159,7 @@ def generate(
     if target is not None:
         target = firmware.with_latents(target, plan, interface)
     is_tail = plan.training.is_tail
-    wanted = _wanted_latent(plan, interface)
+    wanted = firmware.wanted_latent(plan, interface)
     latent = None if wanted is None or is_tail else find_latent(plan, wanted)
     timing = interface.timing
     timed = () if timing is None else tuple(node.name for node in timing.nodes)
@@ -195,24 +195,11 @@ def generate(
     return Project(dict(sorted(files.items())))
 
 
-def _wanted_latent(plan: TrainingPlan, interface: Interface) -> str | None:
-    """What steps may begin with; with a ladder what its fronts make. Raises McutrainError."""
-    wanted = interface.wanted_latent
-    if plan.ladder is None:
-        return wanted
-    if wanted not in (None, DEEPEST, plan.ladder.latent):
-        raise McutrainError(
-            f"the fronts of the ladder make {plan.ladder.latent!r}, so steps cannot begin with "
-            f"{wanted!r}: leave out one of them"
-        )
-    return plan.ladder.latent
-
-
 def ring_bytes(plan: TrainingPlan, interface: Interface) -> int:
     """Of the ring of latents in a library's memory; 0 if there is none."""
     if interface.remember == 0 or interface.wanted_latent is None:
         return 0
-    training, wanted = plan.training, _wanted_latent(plan, interface)
+    training, wanted = plan.training, firmware.wanted_latent(plan, interface)
     assert wanted is not None, "what is remembered is a latent"
     x = training.input_type
     latent = x if training.is_tail else find_latent(plan, wanted).type

@@ -36,6 +36,8 @@ before the loss smallest, even if others need more."""
 SWAP_BYTES = 4
 LEVEL_BYTES = 4
 """Of the state for each front of a ladder: how many samples it was taken for."""
+LADDER_BYTES = 8
+"""Which front made the latent, and whether it is still to be learnt from."""
 POINTER_BYTES = 8
 """With what aligns what lies behind it."""
 STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current update
@@ -78,8 +80,9 @@ class TrainingPlan(Placed):
 
     @property
     def resident_bytes(self) -> int:
-        """Of a chip's SRAM besides the arena: the state, and a pointer to the shelf."""
-        return self.state_bytes + (POINTER_BYTES if self.training.shelf else 0)
+        """Of a chip's SRAM besides the arena: state, pointer to the shelf, words of a ladder."""
+        pointer = POINTER_BYTES if self.training.shelf else 0
+        return self.state_bytes + pointer + (0 if self.ladder is None else LADDER_BYTES)
 
     @property
     def kept_bytes(self) -> int:

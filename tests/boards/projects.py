@@ -59,6 +59,7 @@ def built(
     step = step or training_step()
     kind = f"-{interface.latent}-{interface.remember}" if interface else ""
     kind += "-elastic" if interface and interface.elastic else ""
+    kind += "-ladder" if step.plan.ladder else ""
     kind += "-timed" if interface and interface.timing else ""
     folder = root / f"{board}-{compiler}{optimize}-{step.graph.name}-{step.scheme.name}{kind}"
     with (root / f"{folder.name}.lock").open("w") as lock:

@@ -36,6 +36,8 @@ from tests.boards.projects import (
     simulated_state,
 )
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
+from tests.memplan.ladders import ladder_of
+from tests.memplan.test_stream import mobile_network
 from tests.simulation.networks import modern_network, samples, threaded_network, transformer_network
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
@@ -252,6 +254,43 @@ def test_a_gate_skips_the_same_samples_on_a_board(projects_root, board):
     device.link.machine.power_on()
     assert device.identify().position == len(y)
     assert device.read_state() == simulator.save()
+
+
+# ---- a ladder of fronts ----
+
+
+def with_ladder() -> TrainingStep:
+    """Three levels, and a gate behind them."""
+    scheme = UpdateScheme("last", 1, {}, 1)
+    training = prepare(mobile_network(), scheme, gate=1).plan.training
+    return prepare(mobile_network(), scheme, gate=1, ladder=ladder_of(training))
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "stm32f746g-disco"])
+def test_a_board_chooses_the_same_fronts(projects_root, board):
+    """Saved on the board, too, and taken up again."""
+    step = with_ladder()
+    x, y, simulator = simulated(step, 30, step.plan.training.classes)
+    device = on_unicorn(built(projects_root, board, step=step))
+    assert trained(device, x, y) == simulator.save()
+    assert min(simulator.level_samples) > 0
+    assert 0 < simulator.gate[1] < len(y)
+    device.save()
+    device.link.machine.power_cut()
+    device.link.machine.power_on()
+    assert device.identify().position == len(y)
+    assert device.read_state() == simulator.save()
+
+
+@pytest.mark.timeout(SECONDS)
+def test_the_pi_chooses_the_same_fronts(projects_root):
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64: apt install qemu-user")
+    step = with_ladder()
+    x, y, simulator = simulated(step, 30, step.plan.training.classes)
+    with qemu_user(built(projects_root, "raspberry-pi", step=step)) as device:
+        assert trained(device, x, y) == simulator.save()
 
 
 # ---- MCUNet ----
