@@ -49,7 +49,9 @@ def main() -> None:
     console = Console(width=100)
     for path in options.models:
         try:
-            table.add_row(path.name.split(".")[0], options.scheme, *row(options, path))
+            cells = [path.name.split(".")[0], options.scheme, *row(options, path)]
+            console.print(", ".join(cells))  # networks take minutes each
+            table.add_row(*cells)
         except McutrainError as error:
             console.print(f"{path.name}: {error}")
     console.print(table)
