@@ -10,7 +10,7 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.models import load_model
-from mcutrain.cli.output import count_bar, percent, show, show_json, show_table
+from mcutrain.cli.output import count_bar, percent, say, show, show_json, show_table
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
@@ -124,7 +124,13 @@ def proxies(
         show_json({"folder": str(output), "latent": made.ladder.latent, **facts})
         return
     _print(made)
-    show(f"written         {output}: {levels - 1} fronts and the policy")
+    fronts = "a front" if levels == 2 else f"{levels - 1} fronts"
+    show(f"written         {output}: {fronts} and the policy")
+    if made.mean_instructions >= 1:
+        say(
+            "mcutrain: note: policy and fronts cost more than the whole front does for every "
+            "sample: a larger --delta or a lower --threshold makes cheaper ones, less near"
+        )
 
 
 def _print(made: MadeLadder) -> None:
@@ -152,4 +158,8 @@ def _print(made: MadeLadder) -> None:
     show(
         f"policy          {made.policy_macs} multiply-accumulates behind the stem; the cheapest "
         f"level that is near for {percent(made.right)} of the samples"
+    )
+    show(
+        f"in the mean     {percent(made.mean_instructions)} of the whole front's instructions, the "
+        f"policy's {percent(made.policy_instructions / first.instructions)} among them"
     )

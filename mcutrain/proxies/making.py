@@ -90,7 +90,8 @@ class MadeLadder(Shown):
     """A ladder, the front that it is of, and how good it is.
 
     right: for how many samples the policy chooses the cheapest level that is near enough.
-    policy_macs: of its own, behind the stem.
+    policy_macs: of its own, behind the stem. policy_instructions: of all that it computes, the stem
+    among them, which the chosen front computes again.
     """
 
     ladder: Ladder
@@ -100,7 +101,14 @@ class MadeLadder(Shown):
     levels: tuple[Level, ...]
     right: float
     policy_macs: int
+    policy_instructions: int
     samples: int
+
+    @property
+    def mean_instructions(self) -> float:
+        """Of policy and chosen front, for a sample: as a share of the whole front's alone."""
+        fronts = sum(level.share * level.instructions for level in self.levels)
+        return (self.policy_instructions + fronts) / self.levels[0].instructions
 
     def summary(self) -> str:
         """In a line."""
@@ -122,6 +130,8 @@ class MadeLadder(Shown):
             "threshold": self.threshold,
             "samples": self.samples,
             "policy_macs": self.policy_macs,
+            "policy_instructions": self.policy_instructions,
+            "mean_instructions": self.mean_instructions,
             "policy_right": self.right,
             "levels": self.records(),
         }
@@ -181,6 +191,7 @@ def make_ladder(
         levels,
         float((chosen == wanted).mean()),
         policy.macs() - stem.macs(),
+        round(_instructions(policy)),
         len(x),
     )
 

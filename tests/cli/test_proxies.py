@@ -20,7 +20,7 @@ def test_the_folder_is_of_the_scheme_and_the_table_says_what_is_in_it(
     said = run("proxies", model, "--data", images, *FLAGS)
     assert said.code == 0, said.err
     assert [line.split()[0] for line in said.out.splitlines()[2:4]] == ["0", "1"]
-    assert "written         ladder: 1 fronts and the policy" in said.out
+    assert "written         ladder: a front and the policy" in said.out
     plan = pipeline.prepare(model, "fashion-sparse").plan
     ladder = proxies.read_ladder(tmp_path / "ladder", front(plan.training, find_latent(plan)))
     assert ladder.levels == 2
@@ -29,6 +29,13 @@ def test_the_folder_is_of_the_scheme_and_the_table_says_what_is_in_it(
     assert facts["scheme"] == "fashion-sparse"
     assert facts["levels"] == kept["levels"]
     assert facts["levels"][1]["cosine"] < 1
+    fronts = sum(level["share"] * level["instructions"] for level in facts["levels"])
+    whole = facts["levels"][0]["instructions"]
+    assert 0 < facts["policy_instructions"] < whole
+    mean = (facts["policy_instructions"] + fronts) / whole
+    assert facts["mean_instructions"] == pytest.approx(mean)
+    assert f"in the mean     {100 * mean:.1f} % of the whole front's instructions" in said.out
+    assert ("cost more than the whole front" in said.err) == (mean >= 1)
 
 
 def test_what_was_asked_for_and_not_reached_leaves_no_folder(
