@@ -54,6 +54,30 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
 #include "mct_simd_128.h"
 #endif
 
+#if MCT_LANES != 8 /* AVX2 has one shift for all lanes */
+static inline mct_v32 mct_v_load_u4(const uint8_t *from, int32_t count) {
+    mct_half_vu8 bytes = {0};
+    if (count >= MCT_LANES) { /* a size that compilers know is one load */
+        memcpy(&bytes, from, sizeof bytes);
+    } else {
+        memcpy(&bytes, from, (size_t)count / 2);
+    }
+    const mct_vu64 packed = __builtin_convertvector(bytes, mct_vu64);
+    return (mct_v32)((packed & 15) | ((packed >> 4) << 32));
+}
+
+static inline void mct_v_store_u4(uint8_t *to, mct_v32 v, int32_t count) {
+    const mct_vu64 pairs = (mct_vu64)v;
+    const mct_vu64 packed = (pairs & 15) | (pairs >> 32 << 4);
+    const mct_half_vu8 bytes = __builtin_convertvector(packed, mct_half_vu8);
+    if (count >= MCT_LANES) {
+        memcpy(to, &bytes, sizeof bytes);
+    } else {
+        memcpy(to, &bytes, (size_t)count / 2);
+    }
+}
+#endif
+
 /* v, in a register: compilers otherwise load it again wherever it is used. */
 static inline mct_v32 mct_v_held(mct_v32 v) {
 #if defined(__x86_64__)

@@ -17,28 +17,6 @@ static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
     _mm512_mask_cvtepi32_storeu_epi8(to, mct_v_first(count), (__m512i)v);
 }
 
-static inline mct_v32 mct_v_load_u4(const uint8_t *from, int32_t count) {
-    mct_half_vu8 bytes = {0};
-    if (count >= MCT_LANES) { /* a size that compilers know is one load */
-        memcpy(&bytes, from, sizeof bytes);
-    } else {
-        memcpy(&bytes, from, (size_t)count / 2);
-    }
-    const mct_vu64 packed = __builtin_convertvector(bytes, mct_vu64);
-    return (mct_v32)((packed & 15) | ((packed >> 4) << 32));
-}
-
-static inline void mct_v_store_u4(uint8_t *to, mct_v32 v, int32_t count) {
-    const mct_vu64 pairs = (mct_vu64)v;
-    const mct_vu64 packed = (pairs & 15) | (pairs >> 32 << 4);
-    const mct_half_vu8 bytes = __builtin_convertvector(packed, mct_half_vu8);
-    if (count >= MCT_LANES) {
-        memcpy(to, &bytes, sizeof bytes);
-    } else {
-        memcpy(to, &bytes, (size_t)count / 2);
-    }
-}
-
 static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
     _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16((__m512i)v));
 }
