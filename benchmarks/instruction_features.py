@@ -72,6 +72,7 @@ BOTH = {
     "mct_max_pool_2d_grad_input_s16": POOLED_BACK,
     "mct_layer_norm_s8": ("1", "rows", "rows*channels", "rows*channels*operand.2"),
     "mct_mean_s8": ("1", "x.pixels*x.c", "x.c", "x.h*x.c"),
+    "mct_mean_s32": ("1", "x.pixels*x.c", "x.c"),
     "mct_pad_s8": PADDED,
     "mct_resize_nearest_s8": RESIZED,
     "mct_resize_bilinear_s8": RESIZED,

@@ -47,16 +47,15 @@ class Cut:
 
 def trunk(graph: Graph) -> Graph:
     """The network up to its head's logits: training and evaluation need nothing behind them."""
-    head = find_head(graph)
-    position = [n.name for n in graph.nodes].index(head.name)
-    logits = replace(graph, outputs=head.node.outputs[:1])
-    return logits.with_nodes(graph.nodes[: position + 1])
+    last = graph.logits_node(find_head(graph).node)
+    logits = replace(graph, outputs=last.outputs[:1])
+    return logits.with_nodes(graph.nodes[: graph.nodes.index(last) + 1])
 
 
 def all_cuts(graph: Graph) -> tuple[Cut, ...]:
-    """Every place where one tensor crosses, in execution order; the first is the input."""
+    """Every place up to the head where one tensor crosses, in order; the first is the input."""
     cuts = []
-    for position in range(len(graph.nodes)):
+    for position in range(graph.nodes.index(find_head(graph).node) + 1):
         before = {*graph.inputs, *(t for n in graph.nodes[:position] for t in n.outputs)}
         after = {t for n in graph.nodes[position:] for t in n.inputs}
         crossing = before & after

@@ -58,25 +58,26 @@ def differentiate(
 ) -> TrainGraph:
     """The training step that updates the parameters named in `updates`.
 
-    graph: an int8 network. head: the node whose sums the loss reads; what follows it (reshape,
-    softmax) belongs to inference only. loss: makes the loss operator from the scale of the sums,
-    the gradient type, whether exponents may differ between samples, and a salt.
+    graph: an int8 network. head: the last layer, whose sums the loss reads, or those of their mean
+    over positions; what follows (reshape, softmax) belongs to inference only. loss: makes the loss
+    operator from the scale of the sums, the gradient type, whether exponents may differ between
+    samples, and a salt.
     """
     unknown = [name for name in updates if name not in graph.tensors]
     if unknown:
         raise SchemeError(f"the model has no parameters named {sorted(unknown)}")
     builder = _Builder(graph, updates, options)
     builder.add_forward(head)
-    builder.add_loss(head, loss)
-    builder.add_backward(head)
+    builder.add_loss(loss)
+    builder.add_backward()
     return builder.finish()
 
 
 @dataclass(frozen=True)
 class _Following:
-    """Outputs whose scale follows the logits: of which head, by which state, up to which limit."""
+    """Outputs whose scale follows the logits: of which node, by which state, up to which limit."""
 
-    head: Node
+    node: Node
     exponent: str
     limit: int
 
@@ -205,22 +206,22 @@ class _Builder:
     # ------------------------------------------------------------------ the three parts of a step
 
     def add_forward(self, head: str) -> None:
-        """The network up to the head, whose sums are not requantized."""
-        for node in self.source.nodes:
-            if node.name == head:
-                self.current = node.name
-                with _named(node.name):
-                    op = node.op.as_sums()
-                (sums,) = self._add(op, node.inputs, "sums")
-                self.logits, self.head = sums, self.nodes[-1].name
-                return
-            self.nodes.append(node)
-        raise SchemeError(f"the model has no node {head!r} to take the logits from")
+        """The network up to the logits, which are sums that are not requantized."""
+        layer = next((n for n in self.source.nodes if n.name == head), None)
+        if layer is None:
+            raise SchemeError(f"the model has no node {head!r} to take the logits from")
+        self.last = self.source.logits_node(layer)
+        self.nodes += self.source.nodes[: self.source.nodes.index(self.last)]
+        self.current = self.last.name
+        with _named(self.last.name):
+            op = self.last.op.as_sums()
+        (self.logits,) = self._add(op, self.last.inputs, "sums")
+        self.head = self.nodes[-1].name if self.last is layer else head
 
-    def add_loss(self, head: str, loss: LossFactory) -> None:
+    def add_loss(self, loss: LossFactory) -> None:
         """The loss and the gradient of the sums."""
-        node = next(n for n in self.source.nodes if n.name == head)
-        scales = self.source.tensors[node.inputs[2]].type.scales
+        node = self.last
+        scales = node.op.sum_scales([self.source.tensors[n].type for n in node.inputs])
         uniform = scales[:1] if len(set(scales)) == 1 else scales
         op = loss(uniform, self.gradient_dtype, self.options.accumulate == 1, self.salt())
         reach = self._output_range(node)
@@ -244,16 +245,16 @@ class _Builder:
         self.has_labels = not op.target_is_input
         self.gradients[self.logits] = [Gradient(names[0], names[1], op.gradient_scale)]
 
-    def _output_range(self, head: Node) -> OutputRange | None:
-        """How far the head's int8 outputs reach, if they can have another scale."""
-        stage = head.op.requantize  # type: ignore[attr-defined]
-        behind = [node.op for node in self._behind(head) if not node.op.is_view]
+    def _output_range(self, last: Node) -> OutputRange | None:
+        """How far the int8 outputs reach of what gives the logits, if their scale can change."""
+        stage = last.op.requantize  # type: ignore[attr-defined]
+        behind = [node.op for node in self._behind(last) if not node.op.is_view]
         room = min([LARGEST_EXPONENT, *(op.exponent_room for op in behind)])
-        return OutputRange.of(self.source.tensors[head.outputs[0]].type, stage, room)
+        return OutputRange.of(self.source.tensors[last.outputs[0]].type, stage, room)
 
-    def _behind(self, head: Node) -> tuple[Node, ...]:
-        """What follows the head."""
-        return self.source.nodes[self.source.nodes.index(head) + 1 :]
+    def _behind(self, last: Node) -> tuple[Node, ...]:
+        """What follows the logits."""
+        return self.source.nodes[self.source.nodes.index(last) + 1 :]
 
     def _forward(self) -> Graph:
         """The network with the state as inputs."""
@@ -263,20 +264,20 @@ class _Builder:
         return forward if self.following is None else self._followed(forward, self.following)
 
     def _followed(self, forward: Graph, following: _Following) -> Graph:
-        """The network with the head's sums of their own, scaled by the outputs' exponent."""
-        head, exponent, limit = following.head, following.exponent, following.limit
-        y = head.outputs[0]
-        stage = head.op.requantize  # type: ignore[attr-defined]
-        scaling = _unused(f"{head.name}/scaled", self.node_names)
+        """The network with sums of their own for logits, scaled by the outputs' exponent."""
+        last, exponent, limit = following.node, following.exponent, following.limit
+        y = last.outputs[0]
+        stage = last.op.requantize  # type: ignore[attr-defined]
+        scaling = _unused(f"{last.name}/scaled", self.node_names)
         behind = [
             replace(n, op=n.op.with_input_exponent(limit), inputs=(*n.inputs, exponent))
             if n.op.is_probability
             else n
-            for n in self._behind(head)
+            for n in self._behind(last)
         ]
         nodes = (
-            *forward.nodes[: forward.nodes.index(head)],
-            Node(head.name, head.op.as_sums(), head.inputs, (self.logits,)),
+            *forward.nodes[: forward.nodes.index(last)],
+            Node(last.name, last.op.as_sums(), last.inputs, (self.logits,)),
             Node(scaling, ScaleSums(stage, limit), (self.logits, exponent), (y,)),
             *behind,
         )
@@ -288,7 +289,7 @@ class _Builder:
             inputs=(*forward.inputs, exponent),
         )
 
-    def add_backward(self, head: str) -> None:
+    def add_backward(self) -> None:
         """Every node's gradient rule, last node first."""
         for node in reversed(list(self.nodes)):
             if node.outputs[0] not in self.gradients:

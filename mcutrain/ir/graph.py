@@ -129,6 +129,11 @@ class Graph(Shown):
         nodes = self.nodes[first:last]
         return sum(n.op.macs(self.types(n.inputs), self.types(n.outputs)) for n in nodes)
 
+    def constants(self) -> set[str]:
+        """Names of those that nodes read."""
+        read = {name for node in self.nodes for name in node.inputs}
+        return {name for name in read if self.tensors[name].is_constant}
+
     def producer(self, tensor: str) -> Node | None:
         """The node that computes `tensor`; None for inputs and constants."""
         return next((n for n in self.nodes if tensor in n.outputs), None)
@@ -144,6 +149,11 @@ class Graph(Shown):
     def consumers(self, tensor: str) -> tuple[Node, ...]:
         """The nodes that read `tensor`, in execution order."""
         return tuple(n for n in self.nodes if tensor in n.inputs)
+
+    def logits_node(self, head: Node) -> Node:
+        """What gives the logits of the last layer: itself, or the mean over its positions."""
+        readers = self.consumers(head.outputs[0])
+        return readers[0] if len(readers) == 1 and readers[0].op.is_mean else head
 
     def with_nodes(self, nodes: Iterable[Node], keep: Iterable[str] = ()) -> Graph:
         """The same graph with other nodes; tensors that neither these nor `keep` name go."""

@@ -317,6 +317,15 @@ class Op(ABC):
             "convolution or a fully connected layer"
         )
 
+    def sum_scales(self, types: Sequence[TensorType]) -> tuple[float, ...]:
+        """The real number that each of these sums counts in: per channel, or one for all."""
+        raise ValueError(f"{type(self).__name__} has no sums")
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether y is the mean of x over its positions, in sums that a loss can read."""
+        return False
+
     @property
     def is_probability(self) -> bool:
         """Whether the output is a monotone function of logits that training leaves out."""
@@ -325,6 +334,10 @@ class Op(ABC):
     def scaled(self, exponent: int) -> Op:
         """The same function of real numbers, of an input whose scale is times 2**exponent."""
         raise ValueError(f"{type(self).__name__} belongs to the scale of its input")
+
+    def with_output_exponent(self, exponent: int) -> Op:
+        """The same function of real numbers, for an output whose scale is times 2**exponent."""
+        raise ValueError(f"{type(self).__name__} belongs to the scale of its output")
 
     @property
     def exponent_room(self) -> int:

@@ -176,6 +176,11 @@ class Convolution(Op):
         q = self.requantize
         return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
 
+    def with_output_exponent(self, exponent: int) -> Op:
+        """Of the requantization."""
+        assert self.requantize is not None
+        return replace(self, requantize=self.requantize.scaled(exponent))
+
     def with_border(self, border: Border) -> Op | None:
         """A border of zero points becomes part of the window's padding."""
         window = self.window.with_border(border, self.x_zero_point)
@@ -310,6 +315,10 @@ class Conv2D(Convolution):
     def as_sums(self) -> Op:
         """Without the requantization."""
         return replace(self, requantize=None)
+
+    def sum_scales(self, types: Sequence[TensorType]) -> tuple[float, ...]:
+        """Those of the bias."""
+        return types[2].scales
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:
         """One per output element and weight of its channel."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,11 @@ class Lookup(ChannelwiseOp):
     """y = table[x + 128]. x, y: the same shape, int8.
 
     function: what the table holds, a name of activation_functions.ACTIVATIONS, or another one if no
-    single function of TFLite is meant. slopes, slope_exp: dy/dx of the stored integers is
-    slopes[x + 128] * 2**slope_exp, 0 where y is clamped.
+    single function of TFLite is meant; nothing is computed with it. slopes, slope_exp: dy/dx of the
+    stored integers is slopes[x + 128] * 2**slope_exp, 0 where y is clamped.
     """
 
-    function: str
+    function: str = field(compare=False)
     table: tuple[int, ...]
     slopes: tuple[int, ...]
     slope_exp: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,21 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall, Param, Rows, inputs, outputs
+from mcutrain.ir.op import (
+    Bound,
+    ChannelwiseOp,
+    Emit,
+    Gradient,
+    KernelCall,
+    Op,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+)
 from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
@@ -43,6 +55,28 @@ def _pool_type(window: Window, x: TensorType) -> TensorType:
 
 def _pool_params(window: Window, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Param, ...]:
     return (*shape_params("x", x), *shape_params("y", y), *window.params())
+
+
+def _mean_type(x: TensorType) -> TensorType:
+    if len(x.shape) != 4:
+        raise ValueError(f"the mean needs an image [1, h, w, c], got {x.shape}")
+    return TensorType((1, 1, 1, x.shape[3]))
+
+
+def _spread(emit: Emit, dy: Gradient, x: Tensor) -> Gradient | None:
+    """dy at every pixel of x, the sum of which it is the derivative by."""
+    if not emit.wants(x):
+        return None
+    stage = OutputStage((dy.scale,), False, emit.gradient_dtype, emit.salt())
+    height, width = x.type.shape[1:3]
+    op = AveragePool2DGradInput(stage, x.type.shape, Window((height, width)), height * width)
+    return emit.gradient(op, dy)
+
+
+def _sum_bound(x: TensorType) -> Bound:
+    """Of all differences of a channel."""
+    positions = x.elements // x.shape[3]
+    return Bound(f"sums of {positions:,} positions", DIFFERENCE * positions, "use a smaller input")
 
 
 @dataclass(frozen=True)
@@ -247,9 +281,7 @@ class Mean(ClampingOp):
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """One pixel."""
-        if len(inputs[0].shape) != 4:
-            raise ValueError(f"the mean needs an image [1, h, w, c], got {inputs[0].shape}")
-        return clamped_types(TensorType((1, 1, 1, inputs[0].shape[3])), self.saves_mask)
+        return clamped_types(_mean_type(inputs[0]), self.saves_mask)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Sum exactly, requantize once."""
@@ -262,25 +294,38 @@ class Mean(ClampingOp):
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:
         """Every pixel gets dy, times the factor."""
-        x = inputs[0]
-        if not emit.wants(x):
+        if not emit.wants(inputs[0]):
             return (None,)
-        factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
-        dz = rescale(emit, dy, y.type.shape, (factor,), emit.mask(y))
-        stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
-        height, width = x.type.shape[1:3]
-        op = AveragePool2DGradInput(stage, x.type.shape, Window((height, width)), height * width)
-        return (emit.gradient(op, dz),)
+        dz = rescale(emit, dy, y.type.shape, self.requantize.factors, emit.mask(y))
+        return (_spread(emit, dz, inputs[0]),)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """All differences of a channel."""
-        positions = inputs[0].type.elements // inputs[0].type.shape[3]
-        what, advice = f"sums of {positions:,} positions", "use a smaller input"
-        largest = DIFFERENCE * positions
-        return (
-            Bound(what, largest, advice),
-            requantized(what, largest, self.mult_q31, self.shift, advice),
-        )
+        sums = _sum_bound(inputs[0].type)
+        stage = self.mult_q31, self.shift, sums.advice
+        return sums, requantized(sums.what, sums.largest, *stage)
+
+    @property
+    def is_mean(self) -> bool:
+        """Over height and width."""
+        return True
+
+    @property
+    def requantize(self) -> Requantize:
+        """How sums become y."""
+        return Requantize((self.mult_q31,), (self.shift,), self.y_zero_point, self.low, self.high)
+
+    def with_output_exponent(self, exponent: int) -> Mean:
+        """For an output whose scale is times 2**exponent."""
+        return replace(self, shift=self.requantize.scaled(exponent).shift[0])
+
+    def as_sums(self) -> Op:
+        """Without the division."""
+        return MeanSums(self.x_zero_point)
+
+    def sum_scales(self, types: Sequence[TensorType]) -> tuple[float, ...]:
+        """The division is in the scale."""
+        return (types[0].scale / math.prod(types[0].shape[1:3]),)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_mean_s8."""
@@ -295,3 +340,37 @@ class Mean(ClampingOp):
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", "mct_mean_s8", params, operands)
+
+
+@dataclass(frozen=True)
+class MeanSums(ChannelwiseOp):
+    """y[c] = sum over the image of (x - x_zero_point), int32: the mean for a loss to read.
+
+    x: [1, h, w, c]  y: [1, 1, 1, c]
+    """
+
+    x_zero_point: int
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """One pixel."""
+        return (replace(_mean_type(inputs[0]), dtype="int32"),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Sum exactly."""
+        x = inputs[0].astype(np.int64) - self.x_zero_point
+        return (x.sum(axis=(1, 2), keepdims=True).astype(np.int32),)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Every pixel gets dy."""
+        return (_spread(emit, dy, inputs[0]),)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """All differences of a channel."""
+        return (_sum_bound(inputs[0].type),)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_mean_s32."""
+        params = (*shape_params("x", types[0].shape), Param("x_zero_point", self.x_zero_point))
+        return KernelCall("pooling", "mct_mean_s32", params, (*inputs(0), *outputs(0)))

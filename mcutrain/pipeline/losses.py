@@ -8,7 +8,7 @@ from typing import Literal
 from mcutrain.autodiff import LossFactory
 from mcutrain.data import Split
 from mcutrain.errors import DataError, SchemeError
-from mcutrain.ir.graph import Graph
+from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
@@ -49,7 +49,7 @@ def choose_loss_for_data(
     if classes is not None and has_positions:
         return choose_loss(graph, CROSS_ENTROPY if name == AUTO else name)
     if classes is not None:
-        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.elements
+        outputs = _logits(graph).type.elements
         return CROSS_ENTROPY if name == AUTO and outputs == classes else choose_loss(graph, name)
     reason = _why_not(graph)
     if name == CROSS_ENTROPY or (name == AUTO and reason is not None):
@@ -66,14 +66,13 @@ def positions_of(graph: Graph) -> tuple[int, ...]:
 
     Raises SchemeError where something behind the head takes positions and classes apart.
     """
-    head = find_head(graph).node
-    sums = graph.tensors[head.outputs[0]].type.shape
+    head, sums = find_head(graph).name, _logits(graph).type.shape
     if math.prod(sums[:-1]) == 1:
         return ()
     outputs = graph.tensors[graph.outputs[0]].type.shape
     if outputs[-1] != sums[-1]:
         raise SchemeError(
-            f"the head {head.name!r} of {graph.name!r} gives {sums[-1]} numbers at each of "
+            f"the head {head!r} of {graph.name!r} gives {sums[-1]} numbers at each of "
             f"{math.prod(sums[:-1]):,} positions, but the outputs {outputs} do not end in these: "
             "cross-entropy at each position needs the classes last, or one position, by a mean "
             "before the head"
@@ -129,11 +128,15 @@ def classes_for(graph: Graph, split: Split, classes: int | str) -> int | None:
     return None if classes == "keep" or len(split.names) == outputs else len(split.names)
 
 
+def _logits(graph: Graph) -> Tensor:
+    """What the loss reads the sums of."""
+    return graph.tensors[graph.logits_node(find_head(graph).node).outputs[0]]
+
+
 def _why_not(graph: Graph) -> str | None:
     """Why outputs and inputs cannot be compared; None if they can."""
-    head = find_head(graph).node
     inputs = graph.tensors[graph.inputs[0]].type.elements
-    outputs = graph.tensors[head.outputs[0]].type.elements
+    outputs = _logits(graph).type.elements
     if inputs != outputs:
         return f"it has {outputs:,} outputs and {inputs:,} inputs"
     if graph.gives_probabilities:

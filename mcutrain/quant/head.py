@@ -14,7 +14,6 @@ from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D, Requantize
-from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 
 Array = npt.NDArray[Any]
 
@@ -28,10 +27,29 @@ FIRST_LOGIT = 8.0
 
 
 @dataclass(frozen=True)
+class _Mean:
+    """The mean over the positions of a head, and the type of its output."""
+
+    node: Node
+    y: TensorType
+
+    def scaled(self, exponent: int) -> _Mean:
+        """Where the scale of the head's outputs is times 2**exponent: the operator is the same."""
+        return replace(self, y=replace(self.y, scales=(math.ldexp(self.y.scale, exponent),)))
+
+    def of(self, head: Tensor) -> tuple[Node, Tensor]:
+        """The node and its output for another head's output."""
+        name = f"{self.node.outputs[0]}.{HEAD_SUFFIX}"
+        y = replace(self.y, shape=(*self.y.shape[:-1], head.type.shape[-1]))
+        return replace(self.node, inputs=(head.name,), outputs=(name,)), Tensor(name, y)
+
+
+@dataclass(frozen=True)
 class _Head:
     """int8 w [classes, height, width, features], int32 b, and how sums become y.
 
-    A fully connected layer, or a convolution with classes at each position.
+    A fully connected layer, or a convolution with classes at each position. mean: over
+    these positions, where that gives the logits.
     """
 
     op: Conv2D
@@ -39,6 +57,7 @@ class _Head:
     w: Tensor
     b: Tensor
     y: TensorType
+    mean: _Mean | None
 
     @staticmethod
     def of(graph: Graph, node: Node) -> _Head:
@@ -49,13 +68,16 @@ class _Head:
                 f"the head {node.name!r} is no fully connected layer or convolution of all "
                 "channels, it cannot change"
             )
-        return _Head(op, x.type, w, b, graph.tensors[node.outputs[0]].type)
+        last = graph.logits_node(node)
+        mean = None if last is node else _Mean(last, graph.tensors[last.outputs[0]].type)
+        return _Head(op, x.type, w, b, graph.tensors[node.outputs[0]].type, mean)
 
     @staticmethod
     def of_dense(graph: Graph, node: Node) -> _Head:
-        """Of a fully connected layer. Raises SchemeError for any other."""
+        """Of one that gives one class. Raises SchemeError for any other."""
         found = _Head.of(graph, node)
-        if not found.w.type.shape[1:3] == found.x.shape[1:3] == (1, 1):
+        is_dense = found.w.type.shape[1:3] == found.x.shape[1:3] == (1, 1)
+        if not is_dense and found.mean is None:
             raise SchemeError(
                 f"the head {node.name!r} is no fully connected layer, it cannot get more classes"
             )
@@ -76,10 +98,14 @@ class _Head:
             names[1]: replace(self.b, name=names[1]),
             names[2]: Tensor(names[2], self.y),
         }
-        head = Node(node.name, self.op, (node.inputs[0], *names[:2]), (names[2],))
+        nodes = [Node(node.name, self.op, (node.inputs[0], *names[:2]), (names[2],))]
+        if self.mean is not None:
+            mean, y = self.mean.of(tensors[names[2]])
+            tensors[y.name] = y
+            nodes.append(mean)
         before = graph.nodes[: [n.name for n in graph.nodes].index(node.name)]
-        changed = replace(graph, tensors=tensors, outputs=(names[2],))
-        return proven(changed.with_nodes((*before, head)))
+        changed = replace(graph, tensors=tensors, outputs=nodes[-1].outputs)
+        return proven(changed.with_nodes((*before, *nodes)))
 
 
 def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph:
@@ -88,7 +114,9 @@ def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph
     The weights are uniform in ±1/sqrt(features of a window), the biases 0. All classes share one
     weight scale, the largest of the old classifier's, which fits the features, as they stay the
     same. The output scale is a power of two of the old one; it grows with the logits (see
-    autodiff.TrainGraph).
+    autodiff.TrainGraph). Where the logits are the mean over positions of what an activation lets
+    pass, biases are such that all classes begin in the middle of it, which a softmax does not
+    notice: below a ReLU's 0 a class would have no gradient at any position.
     """
     _check_count(classes)
     old = _Head.of(graph, head)
@@ -99,25 +127,36 @@ def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph
     limit = 1 / np.sqrt(features)
     drawn = np.random.default_rng(seed).uniform(-limit, limit, (classes, *shape))
     w = np.clip(np.rint(drawn / weight_scale), -127, 127).astype(np.int8)
-    b = np.zeros(classes, np.int32)
-    y_scale = _first_output_scale(old.y.scale, sum_scale)
+    stage, begin = _first_stage(old)
+    exponent = _first_exponent(old.y.scale, sum_scale, stage.high - begin)
+    if stage.high < 127:
+        exponent = 0  # an activation's limit is a real number
+    y_scale = math.ldexp(old.y.scale, exponent)
     mult, shift = quantize_multiplier(sum_scale / y_scale)
-    rounds_once = old.requantize.rounds_once
-    stage = Requantize((mult,), (shift,), OUTPUT_ZERO_POINT, rounds_once=rounds_once)
+    b = np.full(classes, np.rint((begin - stage.zero_point) * y_scale / sum_scale), np.int32)
     new = _Head(
-        replace(old.op, requantize=stage),
+        replace(old.op, requantize=replace(stage, mult_q31=(mult,), shift=(shift,))),
         old.x,
         replace(old.w, type=TensorType(w.shape, "int8", (weight_scale,)), data=w),
         replace(old.b, type=TensorType(b.shape, "int32", (sum_scale,)), data=b),
-        TensorType((*old.y.shape[:-1], classes), "int8", (y_scale,), OUTPUT_ZERO_POINT),
+        TensorType((*old.y.shape[:-1], classes), "int8", (y_scale,), stage.zero_point),
+        None if old.mean is None else old.mean.scaled(exponent),
     )
     return new.in_place_of(head, graph)
 
 
-def _first_output_scale(old: float, sum_scale: float) -> float:
-    """The old scale times a power of two, with which FIRST_LOGIT does not clip."""
-    least = max(FIRST_LOGIT / (127 - OUTPUT_ZERO_POINT), sum_scale)
-    return math.ldexp(old, math.ceil(math.log2(least / old)))
+def _first_stage(old: _Head) -> tuple[Requantize, int]:
+    """Zero point and limits of a new head's outputs, and the int8 where they begin."""
+    if old.mean is None:
+        stage = replace(old.requantize, zero_point=OUTPUT_ZERO_POINT, low=-128, high=127)
+        return stage, OUTPUT_ZERO_POINT
+    return old.requantize, (old.requantize.low + old.requantize.high) // 2
+
+
+def _first_exponent(old: float, sum_scale: float, steps: int) -> int:
+    """The power of two times which the old scale reaches FIRST_LOGIT in so many steps."""
+    least = max(FIRST_LOGIT / steps, sum_scale)
+    return math.ceil(math.log2(least / old))
 
 
 def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
@@ -148,6 +187,7 @@ def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
         _appended(old.w, added_w, like),
         _appended(old.b, added_b, like),
         replace(old.y, shape=(*old.y.shape[:-1], classes)),
+        old.mean,
     )
     return new.in_place_of(head, graph)
 
@@ -159,12 +199,10 @@ def scale_outputs(graph: Graph, head: Node, exponent: int) -> Graph:
     """
     if exponent == 0:
         return graph
-    place, tensors = graph.nodes.index(head), dict(graph.tensors)
-    op = head.op
-    assert isinstance(op, Conv2D | DepthwiseConv2D)
-    assert op.requantize is not None
-    nodes = [replace(head, op=replace(op, requantize=op.requantize.scaled(exponent)))]
-    same = {head.outputs[0]}  # what holds the head's own integers
+    last = graph.logits_node(head)
+    place, tensors = graph.nodes.index(last), dict(graph.tensors)
+    nodes = [replace(last, op=last.op.with_output_exponent(exponent))]
+    same = {last.outputs[0]}  # what holds the logits' own integers
     for node in graph.nodes[place + 1 :]:
         is_reader = not same.isdisjoint(node.inputs)
         if is_reader and node.op.is_view:

@@ -34,21 +34,21 @@ class Layer:
 
 
 def find_head(graph: Graph) -> Layer:
-    """The layer whose sums are the logits: only views and a softmax may follow it."""
+    """The layer that gives the logits: only its mean over positions, views and a softmax follow."""
     producers = {name: node for node in graph.nodes for name in node.outputs}
-    name = graph.outputs[0]
-    while name in producers:
-        node = producers[name]
-        if _has_weights(graph, node):
-            index = sum(_has_weights(graph, n) for n in graph.nodes) - 1
-            return Layer(index, node, node.inputs[1], node.inputs[2])
-        if not (node.op.is_view or node.op.is_probability):
-            break
-        name = node.inputs[0]
-    raise UnsupportedError(
-        f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution or "
-        "fully connected layer (reshape and softmax may follow it), so there is no head to train"
-    )
+    node = producers.get(graph.outputs[0])
+    while node is not None and (node.op.is_view or node.op.is_probability):
+        node = producers.get(node.inputs[0])
+    if node is not None and node.op.is_mean:
+        node = producers.get(node.inputs[0])
+    if node is None or not _has_weights(graph, node):
+        raise UnsupportedError(
+            f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution "
+            "or fully connected layer (the mean over its positions, reshape and softmax may follow "
+            "it), so there is no head to train"
+        )
+    index = sum(_has_weights(graph, n) for n in graph.nodes) - 1
+    return Layer(index, node, node.inputs[1], node.inputs[2])
 
 
 def layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:

@@ -143,21 +143,23 @@ def with_original_tail(graph: Graph, original: Graph) -> Graph:
     new, old = find_head(graph), find_head(original)
     if new.weight == old.weight:
         return graph
-    names = dict(zip(_names(new.node), _names(old.node), strict=True))
+    names = dict(zip(_names(graph, new.node), _names(original, old.node), strict=True))
     tensors = {names.get(n, n): replace(t, name=names.get(n, n)) for n, t in graph.tensors.items()}
-    head = replace(
-        new.node,
-        inputs=tuple(names.get(n, n) for n in new.node.inputs),
-        outputs=old.node.outputs,
-    )
-    place = [n.name for n in original.nodes].index(old.name)
-    before = graph.nodes[: [n.name for n in graph.nodes].index(new.name)]
+    nodes = [
+        replace(
+            node,
+            inputs=tuple(names.get(n, n) for n in node.inputs),
+            outputs=tuple(names.get(n, n) for n in node.outputs),
+        )
+        for node in graph.nodes
+    ]
+    place = original.nodes.index(original.logits_node(old.node))
     tail: list[Node] = []
     for node in original.nodes[place + 1 :]:
         tail.append(_adapted(node, tensors, original))
     tensors.update({n: original.tensors[n] for n in _constants(original, tail) - tensors.keys()})
     joined = replace(graph, tensors=tensors, outputs=original.outputs)
-    return proven(joined.with_nodes((*before, head, *tail)))
+    return proven(joined.with_nodes((*nodes, *tail)))
 
 
 def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:
@@ -193,9 +195,9 @@ def _rescaled(node: Node, x: TensorType, old: TensorType) -> Op:
     return node.op.scaled(exponent - 1)
 
 
-def _names(head: Node) -> tuple[str, ...]:
-    """Weight, bias, output."""
-    return (*head.inputs[1:], *head.outputs)
+def _names(graph: Graph, head: Node) -> tuple[str, ...]:
+    """Weight, bias, output, and that of a mean over positions, or the output again."""
+    return (*head.inputs[1:], *head.outputs, *graph.logits_node(head).outputs)
 
 
 def _constants(graph: Graph, nodes: list[Node]) -> set[str]:

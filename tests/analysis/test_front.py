@@ -22,7 +22,7 @@ from mcutrain.analysis.front import (
 from mcutrain.analysis.problem import Problem
 from mcutrain.analysis.trial import compiled
 from mcutrain.ir.interpret import interpret
-from tests.simulation.networks import rates
+from tests.simulation.networks import Network, rates
 
 STEPS = 20
 LAYERS = 6
@@ -133,6 +133,14 @@ def test_an_interrupted_computation_leaves_no_file(residual: Problem, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         activations.at(cuts[1])
     assert [path.name for path in tmp_path.iterdir()] == [activations.path(cuts[0]).name]
+
+
+def test_a_trunk_ends_with_the_mean_of_a_head_and_is_cut_no_later_than_before_the_head() -> None:
+    net = Network((4, 4, 3), 5)
+    y = net.conv(net.conv(net.x, 4), 5, relu=True)
+    graph = trunk(net.graph(net.softmax(net.reshape(net.mean(y), (1, 5)))))
+    assert [type(node.op).__name__ for node in graph.nodes] == ["Conv2D", "Conv2D", "Mean"]
+    assert [cut.position for cut in all_cuts(graph)] == [0, 1]
 
 
 def test_a_trunk_ends_with_the_head(residual: Problem) -> None:

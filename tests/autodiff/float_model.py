@@ -31,7 +31,7 @@ from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean, MeanSums
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
@@ -132,6 +132,11 @@ def _(op: MaxPool2D, x: Array) -> Array:
 def _(op: Mean, x: Array) -> Array:
     total = (x - op.x_zero_point).sum(axis=(1, 2), keepdims=True)
     return total * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
+
+
+@real.register
+def _(op: MeanSums, x: Array) -> Array:
+    return (x - op.x_zero_point).sum(axis=(1, 2), keepdims=True)
 
 
 @real.register

@@ -69,11 +69,15 @@ def float_derivatives(
 ) -> dict[str, Array]:
     """dL/dq of all constants, by the float model."""
     head = find_head(graph)
-    nodes = graph.nodes[: graph.nodes.index(head.node)]
-    bare = replace(head.node, op=replace(head.node.op, requantize=None))  # type: ignore[type-var]
+    last = graph.logits_node(head.node)
+    nodes = graph.nodes[: graph.nodes.index(last)]
+    bare = replace(last, op=last.op.as_sums())
     cut = replace(graph, nodes=(*nodes, bare), outputs=bare.outputs)
     scales = np.array(graph.tensors[head.bias].type.scales)
-    found = derivatives(cut, x, label, head.name, scales, dropped)
+    if last is not head.node:
+        y = graph.tensors[head.node.outputs[0]].type
+        scales = np.array([y.scale / (y.shape[1] * y.shape[2])])
+    found = derivatives(cut, x, label, last.name, scales, dropped)
     return {n: found[n] for n, t in graph.tensors.items() if t.is_constant and n in found}
 
 

@@ -150,6 +150,17 @@ def test_gradients_of_a_head_over_positions_agree_with_the_float_model(dtype: st
         assert abs(size_ratio(value, expected[name]) - 1) < SIZE_TOLERANCE, name
 
 
+@pytest.mark.parametrize("dtype", ["int16", "int8"])
+@pytest.mark.parametrize("relu", [True, False])
+def test_gradients_of_a_head_that_is_averaged_agree_with_the_float_model(
+    relu: bool, dtype: str
+) -> None:
+    """Some positions are at the ReLU's 0 and pass nothing."""
+    net = Network((5, 6, 2), seed=3)
+    y = net.conv(net.conv(net.x, 4, same(3), relu=True), CLASSES, relu=relu)
+    assert_close(net.graph(net.reshape(net.mean(y), (1, CLASSES))), dtype)
+
+
 def test_columns_of_a_grouped_layer_get_the_gradients_of_the_whole() -> None:
     """A column is the same channel of each group."""
     graph = through(lambda net, x: net.grouped(net.conv(x, 6), 2, 4, same(3)))

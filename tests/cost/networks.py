@@ -70,6 +70,14 @@ def segmenting(seed: int) -> Graph:
     return net.graph(net.conv(net.conv(net.x, 6), classes), f"segmenting-{seed}")
 
 
+def averaging(seed: int) -> Graph:
+    """Classes that are means of what a convolution and its ReLU give at each position."""
+    classes, side = (2, 21, 5, 40)[seed], (8, 6, 16, 13)[seed]
+    net = Network((side, side + 2, 3), seed)
+    y = net.mean(net.conv(net.conv(net.x, 6), classes, relu=True))
+    return net.graph(net.reshape(y, (1, classes)), f"averaging-{seed}")
+
+
 def resizing(seed: int) -> Graph:
     """Images with more and fewer pixels, of any number."""
     net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)

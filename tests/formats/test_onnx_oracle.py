@@ -11,6 +11,7 @@ from onnx import helper
 
 from mcutrain.formats.onnx.read import load_onnx
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.conv_2d import Convolution
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from tests.formats.onnx_builder import QdqModel
 
@@ -51,7 +52,7 @@ def rounded_once(graph):
     """The graph with convolutions that round as float does; TFLite's round twice."""
 
     def once(op):
-        if not hasattr(op, "requantize"):
+        if not isinstance(op, Convolution):
             return op
         return replace(op, requantize=replace(op.requantize, rounds_once=True))
 

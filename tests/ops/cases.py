@@ -49,6 +49,7 @@ from mcutrain.ops.pooling import (
     MaxPool2D,
     MaxPool2DGradInput,
     Mean,
+    MeanSums,
 )
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.rescale import Rescale
@@ -375,6 +376,10 @@ def rescale(s: Source) -> Sample:
 
 def mean(s: Source) -> Sample:
     return Sample.of(Mean(*requantized_pixels(s)), image(s))
+
+
+def mean_sums(s: Source) -> Sample:
+    return Sample.of(MeanSums(s.integer(-128, 127)), image(s))
 
 
 def reshape(s: Source) -> Sample:
@@ -913,6 +918,7 @@ CASES = (
     Case("concatenation_grad_input", concatenation_grad_input),
     Case("transpose", transpose),
     Case("mean", mean),
+    Case("mean_sums", mean_sums),
     Case("reshape", reshape),
     Case("pad", pad),
     Case("pad_with_channels", pad_with_channels),

@@ -31,12 +31,21 @@ def per_tensor() -> Graph:
     return replace_head(graph, find_head(graph).node, CLASSES, seed=3)
 
 
-GRAPHS = {"per channel": per_channel(), "per tensor": per_tensor()}
+def averaged(high: int = 127) -> Graph:
+    """Classes that are means of what a ReLU lets pass, up to `high`."""
+    net = Network((4, 4, 3), 5)
+    y = net.conv(net.conv(net.x, 6), CLASSES, relu=True)
+    head = net.nodes[-1]
+    net.nodes[-1] = replace(head, op=head.op.with_channel_limits(-128, high))
+    return net.graph(net.reshape(net.mean(y), (1, CLASSES)))
+
+
+GRAPHS = {"per channel": per_channel(), "per tensor": per_tensor(), "averaged": averaged()}
 
 
 def logits(graph: Graph, x: np.ndarray) -> np.ndarray:
-    """int8 outputs of the head, [n, classes]."""
-    name = find_head(graph).node.outputs[0]
+    """int8 outputs of the head or their means, [n, classes]."""
+    name = graph.logits_node(find_head(graph).node).outputs[0]
     found = [interpret(graph, {graph.inputs[0]: sample[None]}, [name])[name] for sample in x]
     return np.concatenate([y.reshape(1, -1) for y in found])
 
@@ -99,6 +108,30 @@ def test_the_added_classes_are_learnt() -> None:
     labels = np.tile([CLASSES, CLASSES + 1], 150)
     simulator.train(np.concatenate([x] * 150), labels, rates(300, 0.05))
     assert simulator.infer(x).argmax(axis=1).tolist() == [CLASSES, CLASSES + 1]
+
+
+@pytest.mark.parametrize("high", [127, 30])
+def test_all_classes_of_a_new_averaged_head_begin_in_the_middle_of_its_activation(
+    high: int,
+) -> None:
+    graph = averaged(high)
+    new = replace_head(graph, find_head(graph).node, 3)
+    head = find_head(new)
+    kinds = [new.tensors[n].type for n in (*head.node.outputs, *new.outputs)]
+    old = [graph.tensors[n.outputs[0]].type for n in graph.nodes[-3:-1]]
+    assert [k.shape for k in kinds] == [(1, 4, 4, 3), (1, 1, 1, 3)]
+    assert kinds[0].scale / old[0].scale == kinds[1].scale / old[1].scale
+    assert new.nodes[-1].op == graph.nodes[-2].op
+    if high == 127:
+        assert 8 <= 127.5 * kinds[0].scale < 16.1
+    else:
+        assert kinds[0].scale == old[0].scale
+    x, _ = samples(graph, 8, 3)
+    positions = [
+        interpret(new, {new.inputs[0]: one[None]}, head.node.outputs)[head.node.outputs[0]]
+        for one in x
+    ]
+    assert abs(np.mean(positions) - (-128 + high) / 2) < 0.1 * (128 + high)
 
 
 def test_what_cannot_get_more_classes_is_refused() -> None:

@@ -17,7 +17,7 @@ from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of, parse_sch
 from mcutrain.sparse.channels import Wish
 from mcutrain.sparse.layers import channel_count, channel_norms
 from mcutrain.sparse.scheme import shipped_schemes
-from tests.simulation.networks import residual_network
+from tests.simulation.networks import Network, residual_network
 
 MODELS = {"mcunet-5fps": 42, "mbv2-w0.35": 51, "proxyless-w0.3": 60}
 """Convolutions before the head, as the issue counts them."""
@@ -298,10 +298,20 @@ def test_what_the_model_does_not_have_is_refused(graph: Graph, text: str, senten
 
 
 def test_a_network_whose_output_no_layer_computes_has_no_head(graph: Graph) -> None:
-    cut = next(i for i, n in enumerate(graph.nodes) if type(n.op).__name__ == "Mean")
+    cut = next(i for i, n in enumerate(graph.nodes) if type(n.op).__name__ == "Add")
     headless = replace(graph, nodes=graph.nodes[: cut + 1], outputs=graph.nodes[cut].outputs)
     with pytest.raises(UnsupportedError, match="so there is no head to train"):
         find_head(headless)
+
+
+def test_the_head_may_be_averaged_over_its_positions() -> None:
+    net = Network((4, 4, 3), 5)
+    graph = net.graph(net.softmax(net.reshape(net.mean(net.conv(net.x, 5)), (1, 5))))
+    head = find_head(graph)
+    assert head.node is graph.nodes[0]
+    assert graph.logits_node(head.node) is graph.nodes[1]
+    alone = replace(graph, nodes=graph.nodes[:1], outputs=graph.nodes[0].outputs)
+    assert alone.logits_node(head.node) is find_head(alone).node is head.node
 
 
 # --------------------------------------------------------------------------------------- channels

@@ -40,6 +40,14 @@ typedef struct {
 
 void mct_mean_s8(const mct_mean_s8_params *p, const int8_t *x, int8_t *y, uint8_t *mask);
 
+/* y[c] = sum over the image of (x - x_zero_point), for a loss. At most 2^23 positions. */
+typedef struct {
+    mct_shape x;
+    int32_t x_zero_point;
+} mct_mean_s32_params;
+
+void mct_mean_s32(const mct_mean_s32_params *p, const int8_t *x, int32_t *y);
+
 /* dx = stage(sum over the windows that hold the element of dy * common / count). common is a
  * multiple of every window's count of elements; the stage divides by it.
  * mask: a bit per element of dx, or NULL. scratch: c sums (int32 for s8, int64 for s16). */

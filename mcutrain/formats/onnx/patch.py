@@ -66,8 +66,9 @@ def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
         classes = [
             g.tensors[h.bias].type.elements for g, h in zip((original, trained), heads, strict=True)
         ]
-        kind = trained.tensors[heads[1].node.outputs[0]].type
-        resize_outputs(file.model, file.layers[heads[0].name], (classes[0], classes[1]), kind)
+        last = trained.logits_node(heads[1].node)
+        kinds = [trained.tensors[n.outputs[0]].type for n in dict.fromkeys((heads[1].node, last))]
+        resize_outputs(file.model, file.layers[heads[0].name], (classes[0], classes[1]), kinds)
     file.drop_unused()
     return bytes(file.model.SerializeToString(deterministic=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,24 +17,28 @@ Array = npt.NDArray[Any]
 UINT8_OFFSET = 128  # an uint8 activation is our int8 plus this
 VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+MEANS = ("GlobalAveragePool", "ReduceMean")
 LIMITS = ("Add", "Clip", "Relu")  # between a layer and its QuantizeLinear
 
 
 def resize_outputs(
-    model: ModelProto, head: NodeProto, classes: tuple[int, int], kind: TensorType
+    model: ModelProto, head: NodeProto, classes: tuple[int, int], kinds: Sequence[TensorType]
 ) -> None:
     """Change what follows the head: the quantization of its output, shapes, the model's outputs.
 
-    classes: before and now. kind: of the head's new output.
+    classes: before and now. kinds: of the head's new output, and of its mean over positions if that
+    gives the logits.
     """
     graph = model.graph
     behind = {head.output[0]}  # all that is computed from the head
-    same = {head.output[0]}  # of it, what holds the head's own numbers
+    kind_of = {head.output[0]: kinds[0]}  # of it, what holds the head's own numbers, or their mean
     for node in graph.node:
         if behind.intersection(node.input):
             behind.update(node.output)
-        if same.intersection(node.input) and node.op_type in (*QUANTIZERS, *VIEWS, *LIMITS):
-            same.update(node.output)
+        kind = next((kind_of[n] for n in node.input if n in kind_of), None)
+        if kind is not None and node.op_type in (*QUANTIZERS, *VIEWS, *LIMITS, *MEANS):
+            kind = kinds[-1] if node.op_type in MEANS else kind
+            kind_of.update(dict.fromkeys(node.output, kind))
             _adapt(graph, node, classes, kind)
     for info in [i for i in graph.value_info if i.name in behind]:
         graph.value_info.remove(info)

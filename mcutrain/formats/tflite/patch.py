@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,8 @@ def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
     content = path.read_bytes()
     in_place = _in_place(content, model, changes)
     if in_place is not None and is_rescaled(original, trained):
-        first = _operators(model, original)[find_head(original).name]
-        kind = trained.tensors[find_head(trained).node.outputs[0]].type
-        in_place = _with_scale(in_place, set(_same_integers(model, first)), kind.scale)
+        scales = {i: kind.scale for i, kind in _output_types(model, original, trained).items()}
+        in_place = _with_scales(in_place, scales)
     return in_place or _rewritten(content, model, changes, (original, trained))
 
 
@@ -124,18 +124,21 @@ def _in_place(content: bytes, model: FileModel, changes: list[Change]) -> bytes 
     return bytes(result)
 
 
-def _with_scale(content: bytes, tensors: set[int], scale: float) -> bytes | None:
-    """The same bytes but for the scale of the tensors; None if others may share it."""
+def _with_scales(content: bytes, scales: Mapping[int, float]) -> bytes | None:
+    """The same bytes but for the scales of tensors; None if others may share them."""
     graph = tflite.Model.GetRootAs(content, 0).Subgraphs(0)
     tables = [graph.Tensors(i).Quantization() for i in range(graph.TensorsLength())]
     places = [_scale_place(table) for table in tables]
     uses = Counter(places)
     result = bytearray(content)
-    for index in tensors:
+    for index, scale in scales.items():
         table, place = tables[index], places[index]
+        new = np.array(scale, "<f4").tobytes()
+        if place and result[place : place + 4] == new:
+            continue
         if table is None or table.ScaleLength() != 1 or uses[place] != 1 or table.MinLength():
             return None
-        result[place : place + 4] = np.array(scale, "<f4").tobytes()
+        result[place : place + 4] = new
     return bytes(result)
 
 
@@ -144,6 +147,27 @@ def _scale_place(table: Any) -> int:
     if table is None or not table.ScaleLength():
         return 0
     return int(table._tab.Vector(table._tab.Offset(SCALE_SLOT)))
+
+
+def _output_types(model: FileModel, original: Graph, trained: Graph) -> dict[int, TensorType]:
+    """By tensor of the file: the new type of the head's outputs, and of their mean's."""
+    old, new = find_head(original).node, find_head(trained).node
+    last = original.logits_node(old), trained.logits_node(new)
+    operators = [_operators(model, original)[old.name]]
+    if last[0] is not old:
+        operators.append(_mean_behind(model, operators[0]))
+    found = {}
+    for operator, node in zip(operators, dict.fromkeys((new, last[1])), strict=True):
+        kind = trained.tensors[node.outputs[0]].type
+        for index, added in _same_integers(model, operator).items():
+            found[index] = replace(kind, zero_point=kind.zero_point + added)
+    return found
+
+
+def _mean_behind(model: FileModel, head: int) -> int:
+    """The operator that takes the mean over positions of the head's outputs."""
+    names = [operator.name for operator in model.operators]
+    return names.index("MEAN", head)
 
 
 def _same_integers(model: FileModel, first: int) -> dict[int, int]:
@@ -204,7 +228,7 @@ def _rewritten(
             original.tensors[old.bias].type.elements,
             trained.tensors[new.bias].type.elements,
         )
-        editor.resize_outputs(first, classes, trained.tensors[new.node.outputs[0]].type)
+        editor.resize_outputs(first, classes, _output_types(model, original, trained))
     return root.file()
 
 
@@ -265,25 +289,25 @@ class _Editor:
         is_matrix = name == "FULLY_CONNECTED" and len(shape) == 4
         return (shape[0], shape[3]) if is_matrix else shape
 
-    def resize_outputs(self, first: int, classes: tuple[int, int], kind: TensorType) -> None:
+    def resize_outputs(
+        self, first: int, classes: tuple[int, int], kinds: Mapping[int, TensorType]
+    ) -> None:
         """Give the head's output, and what is computed from it, the new number of classes.
 
-        first: the head's operator. kind: of its new output.
+        first: the head's operator. kinds: of the tensors that have its integers, or their mean's.
         """
         reached = {int(i) for i in self.graph["Operators"][first]["Outputs"]}
-        same = _same_integers(self.model, first)
         for index in range(first, len(self.model.operators)):
             operator, table = self.model.operators[index], self.graph["Operators"][index]
             if index > first and not reached.intersection(operator.inputs):
                 continue
-            if index > first and operator.name in VIEWS and same.keys() & set(operator.inputs):
+            if index > first and operator.name in VIEWS and kinds.keys() & set(operator.inputs):
                 self._resize_view(table, classes)
             reached.update(operator.outputs)
             for output in operator.outputs:
                 self._resize(self.tensors[output], classes)
-                if output in same:
-                    moved = replace(kind, zero_point=kind.zero_point + same[output])
-                    self.tensors[output]["Quantization"] = quantization(moved)
+                if output in kinds:
+                    self.tensors[output]["Quantization"] = quantization(kinds[output])
 
     def _resize(self, tensor: Table, classes: tuple[int, int]) -> None:
         for field in ("Shape", "ShapeSignature"):
