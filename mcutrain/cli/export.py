@@ -122,7 +122,7 @@ def _print(model: Path, trained: Graph, result: Export) -> None:
     if result.merged:
         show(f"{result.merged}.")
     if result.other_bits:
-        show(f"Read back by mcutrain, single outputs may differ by a step: {result.other_bits}.")
+        show(f"Note: {result.other_bits}.")
     else:
         show("It was read back, and computes the same bits.")
     if count:
