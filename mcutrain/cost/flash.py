@@ -93,17 +93,21 @@ def network_bytes(graph: Graph, beside: Graph) -> int:
 
 def _network_parts(graph: Graph) -> dict[Hashable, int]:
     """Bytes by content."""
-    parts: dict[Hashable, int] = {}
+    parts = {key: part.size_bytes for key, part in inference_parts(graph, None)}
+    for name in graph.constants():
+        data = graph.tensors[name].data
+        assert data is not None
+        key = hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
+        parts["constant", key] = align_up(data.nbytes, ALIGN_BYTES)
+    return parts
+
+
+def inference_parts(graph: Graph, code: CodeSizes | None) -> Iterator[tuple[Hashable, FlashPart]]:
+    """Of all calls of an inference of a network, its constants left out."""
     for node in graph.nodes:
-        for name in node.inputs:
-            data = graph.tensors[name].data
-            if data is not None:
-                key = hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
-                parts["constant", key] = align_up(data.nbytes, ALIGN_BYTES)
         if not node.op.is_view:
             types, results = graph.types(node.inputs), graph.types(node.outputs)
-            parts.update({k: part.size_bytes for k, part in _params(node.op, types, results)})
-    return parts
+            yield from node_parts(node.name, node.op, types, results, code).items()
 
 
 def kernel_calls(training: TrainGraph) -> Iterator[KernelCall]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mcutrain_host.manifest import FrontCost
 
-from mcutrain.cost.flash import CodeSizes, code_sizes, flash_parts, node_parts
+from mcutrain.cost.flash import CodeSizes, code_sizes, flash_parts, inference_parts
 from mcutrain.cost.instructions import USUAL_ISA, estimate, load_costs, network_instructions
 from mcutrain.errors import PlanError
-from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, front_constant_bytes
 from mcutrain.target import Target
 
@@ -30,10 +27,12 @@ def front_costs(plan: TrainingPlan, isa: str = USUAL_ISA) -> tuple[FrontCost, ..
     instructions = estimate(training, isa, plan.segments)
     own = training.graph.nodes[: ladder.position]
     graph = training.forward.with_nodes(training.forward.nodes[: ladder.position])
+    parts = dict(inference_parts(graph, code))
+    constants = sum(graph.tensors[name].type.size_bytes for name in graph.constants())
     whole = FrontCost(
         macs=training.forward.macs(0, ladder.position),
         instructions=sum(instructions[node.name] for node in own),
-        flash_bytes=_constant_bytes(graph) + sum(size for _, size in _code_parts(graph, code)),
+        flash_bytes=constants + sum(part.size_bytes for part in parts.values()),
     )
     others = [
         FrontCost(
@@ -54,10 +53,10 @@ def front_flash_bytes(plan: TrainingPlan, code: CodeSizes | None) -> list[int]:
     known = set(flash_parts(plan.training, code))
     sizes = front_constant_bytes(plan, plan.ladder.fronts)
     for i, front in enumerate(plan.ladder.fronts):
-        for key, size_bytes in _code_parts(front.graph, code):
+        for key, part in inference_parts(front.graph, code):
             if key not in known:
                 known.add(key)
-                sizes[i] += size_bytes
+                sizes[i] += part.size_bytes
     return sizes
 
 
@@ -73,16 +72,3 @@ def check_flash(plan: TrainingPlan, target: Target) -> None:
             f"and of each level), and {target.name} has {target.flash.size_bytes:,} for the whole "
             "program: make a ladder of fewer levels"
         )
-
-
-def _code_parts(graph: Graph, code: CodeSizes | None) -> Iterator[tuple[object, int]]:
-    for node in graph.nodes:
-        if not node.op.is_view:
-            types, results = graph.types(node.inputs), graph.types(node.outputs)
-            for key, part in node_parts(node.name, node.op, types, results, code).items():
-                yield key, part.size_bytes
-
-
-def _constant_bytes(graph: Graph) -> int:
-    used = {name for node in graph.nodes for name in node.inputs}
-    return sum(graph.tensors[n].type.size_bytes for n in used if graph.tensors[n].is_constant)

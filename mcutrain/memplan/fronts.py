@@ -63,18 +63,13 @@ def front_constant_bytes(plan: TrainingPlan, fronts: Iterable[PlannedFront]) -> 
 
     What is equal is there once, such as the weights of a stem that they share.
     """
-    known = {_content(plan.training.graph, name) for name in _constants(plan.training.graph)}
+    known = {_content(plan.training.graph, name) for name in plan.training.graph.constants()}
     sizes = []
     for front in fronts:
-        own = {_content(front.graph, name) for name in _constants(front.graph)} - known
+        own = {_content(front.graph, name) for name in front.graph.constants()} - known
         sizes.append(sum(len(content) for _, content in own))
         known |= own
     return sizes
-
-
-def _constants(graph: Graph) -> set[str]:
-    used = {name for node in graph.nodes for name in node.inputs}
-    return {name for name in used if graph.tensors[name].is_constant}
 
 
 def _content(graph: Graph, name: str) -> tuple[str, bytes]:
