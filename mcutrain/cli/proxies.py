@@ -120,17 +120,17 @@ def proxies(
         made = make_ladder(step, found, x, settings, tell)
     facts = {"model": str(model), "scheme": step.scheme.name, "isa": USUAL_ISA, **made.facts()}
     write_ladder(made.ladder, output, made.front, facts)
+    if made.mean_instructions >= 1:
+        say(
+            "mcutrain: note: policy and fronts cost more than the whole front does for every "
+            "sample: a larger --delta or a lower --threshold makes cheaper ones, less near"
+        )
     if json:
         show_json({"folder": str(output), "latent": made.ladder.latent, **facts})
         return
     _print(made)
     fronts = "a front" if levels == 2 else f"{levels - 1} fronts"
     show(f"written         {output}: {fronts} and the policy")
-    if made.mean_instructions >= 1:
-        say(
-            "mcutrain: note: policy and fronts cost more than the whole front does for every "
-            "sample: a larger --delta or a lower --threshold makes cheaper ones, less near"
-        )
 
 
 def _print(made: MadeLadder) -> None:
@@ -157,7 +157,7 @@ def _print(made: MadeLadder) -> None:
     show(f"latent          {made.ladder.latent}; near from a cosine of {made.threshold:.4f} on")
     show(
         f"policy          {made.policy_macs} multiply-accumulates behind the stem; the cheapest "
-        f"level that is near for {percent(made.right)} of the samples"
+        f"level that is near for {percent(made.right)} of {made.samples} samples it never saw"
     )
     show(
         f"in the mean     {percent(made.mean_instructions)} of the whole front's instructions, the "

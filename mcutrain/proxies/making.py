@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +20,14 @@ from mcutrain.proxies.compiled import latents_of
 from mcutrain.proxies.fit import fit
 from mcutrain.proxies.folder import MOST_PROXIES
 from mcutrain.proxies.inner import Inner, inner_channels
-from mcutrain.proxies.policy import chosen_levels, features_of, fit_policy, policy_graph, stem_of
+from mcutrain.proxies.policy import (
+    features_of,
+    fit_policy,
+    levels_of,
+    on_grid,
+    policy_graph,
+    stem_of,
+)
 from mcutrain.proxies.rank import Ranking, allocate, rank
 from mcutrain.shown import Record, Shown
 
@@ -64,7 +71,7 @@ class LadderSettings:
 
 @dataclass(frozen=True)
 class Level:
-    """A front of the ladder, on samples that it was not fitted to.
+    """A front of the ladder, on samples that neither it nor the policy was fitted to.
 
     channels, of: of the groups that can be pruned. macs, instructions: of an inference of the
     front; instructions are estimated for a Cortex-M4 or M7. flash_bytes: of what it has that the
@@ -91,7 +98,7 @@ class MadeLadder(Shown):
 
     right: for how many samples the policy chooses the cheapest level that is near enough.
     policy_macs: of its own, behind the stem. policy_instructions: of all that it computes, the stem
-    among them, which the chosen front computes again.
+    at some positions among them. samples: of which the figures are.
     """
 
     ladder: Ladder
@@ -157,17 +164,15 @@ def make_ladder(
     groups = _groups(whole, stem, latent)
     fitted = min(FITTED_SAMPLES, len(x) // 2)
     kept, fronts = _fitted(whole, groups, x[:fitted], settings, report)
-    seen = x[fitted:]
-    made = [latents_of(graph, seen, partial(report, "comparing")) for graph in fronts]
-    distances = [Distances.of(made[0], found, latent.type.zero_point) for found in made]
-    _check(distances, settings)
+    told, judged = np.array_split(x[fitted:], 2)
+    known = _distances(fronts, told, latent, partial(report, "comparing"))
     threshold = settings.threshold
     if threshold is None:
-        threshold = float(np.median(distances[-1].cosines))
-    wanted = difficulties(np.array([d.cosines for d in distances]), threshold)
-    features = features_of(stem, seen)
-    policy = policy_graph(stem, *fit_policy(features, wanted, settings.levels), features)
-    chosen = chosen_levels(policy, features)
+        threshold = float(np.median(known[-1].cosines))
+    policy = _policy(on_grid(stem), told, difficulties(known, threshold), settings.levels)
+    distances = _distances(fronts, judged, latent, partial(report, "judging"))
+    _check(distances, settings)
+    chosen = levels_of(policy, judged)
     levels = tuple(
         Level(
             level=n,
@@ -189,10 +194,10 @@ def make_ladder(
         settings.delta,
         threshold,
         levels,
-        float((chosen == wanted).mean()),
-        policy.macs() - stem.macs(),
+        float((chosen == difficulties(distances, threshold)).mean()),
+        policy.macs() - on_grid(stem).macs(),
         round(_instructions(policy)),
-        len(x),
+        len(judged),
     )
 
 
@@ -213,14 +218,29 @@ class Distances:
         return Distances(cosines, float(((a - b) ** 2).sum() / max(variance, 1e-9)))
 
 
-def difficulties(cosines: Array, threshold: float) -> Array:
-    """The cheapest level that is near enough, of each sample. cosines: [levels, samples].
+def difficulties(distances: Sequence[Distances], threshold: float) -> Array:
+    """The cheapest level that is near enough, of each sample, by each level's distances.
 
     0, the whole front, where none is.
     """
+    cosines = np.array([d.cosines for d in distances])
     levels = np.arange(len(cosines))[:, None]
     found: Array = np.where(cosines >= threshold, levels, 0).max(axis=0)
     return found
+
+
+def _distances(
+    fronts: Sequence[Graph], x: Array, latent: Latent, report: Callable[[int, int], None]
+) -> list[Distances]:
+    """Of each front, the whole one first."""
+    made = [latents_of(graph, x, report) for graph in fronts]
+    return [Distances.of(made[0], found, latent.type.zero_point) for found in made]
+
+
+def _policy(stem: Graph, x: Array, wanted: Array, levels: int) -> Graph:
+    """What tells the wanted level of each sample."""
+    features = features_of(stem, x)
+    return policy_graph(stem, *fit_policy(features, wanted, levels), features)
 
 
 def _fitted(

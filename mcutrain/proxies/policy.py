@@ -1,7 +1,8 @@
 """Which front a sample gets: a linear layer on the means of the stem's channels.
 
-The stem is what all fronts begin with, so that it is computed once. After PieBridge's policy
-network, without its noise: the same sample always gets the same level.
+After PieBridge's policy network, without its noise: the same sample always gets the same level.
+The stem is what all fronts begin with. The policy computes it at some positions only: a mean needs
+no more, and its whole output would have to lie in memory beside the sample.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Array = npt.NDArray[Any]
 DECAY = 1e-3
 """Of the squared weights: what keeps those finite that tell levels apart without an error."""
 MOST_STEPS = 500
+GRID = 8
+"""Rows and columns of positions that the policy's means are of, if the stem has as many."""
 
 
 def stem_of(front: Graph) -> Graph:
@@ -48,9 +51,41 @@ def _follows(front: Graph, before: Node, node: Node) -> bool:
     """Whether it alone reads what comes before, and keeps its shape."""
     (y,), (made,) = before.outputs, node.outputs
     alone = front.consumers(y) == (node,)
+    channels = front.tensors[y].type.shape[-1]
+    constants = (front.tensors[name] for name in node.inputs)
+    by_channel = all(t.type.elements <= channels for t in constants if t.data is not None)
     same = front.tensors[y].type.shape == front.tensors[made].type.shape
     computed = [name for name in node.inputs if front.tensors[name].data is None]
-    return alone and same and computed == [y]
+    return alone and same and by_channel and computed == [y]
+
+
+def on_grid(stem: Graph, grid: int = GRID) -> Graph:
+    """The stem at every n-th position of both axes, so that as many are left, or hardly more.
+
+    Of the inner positions: no padding belongs to any. The stem itself if it has no more, or no
+    single convolution.
+    """
+    found = [i for i, node in enumerate(stem.nodes) if isinstance(node.op, Conv2D)]
+    shape = stem.tensors[stem.outputs[0]].type.shape
+    if len(found) != 1 or len(shape) != 4:
+        return stem
+    node = stem.nodes[found[0]]
+    assert isinstance(node.op, Conv2D)
+    down, right = node.op.window.stride
+    strides = (down * max(1, shape[1] // grid), right * max(1, shape[2] // grid))
+    if strides == node.op.window.stride:
+        return stem
+    window = replace(node.op.window, stride=strides, padding=(0, 0, 0, 0))
+    rows, columns = stem.tensors[node.inputs[0]].type.shape[1:3]
+    size = window.output_size(rows, columns)
+    tensors = dict(stem.tensors)
+    for follower in stem.nodes[found[0] :]:
+        y = tensors[follower.outputs[0]]
+        kind = replace(y.type, shape=(1, *size, y.type.shape[3]))
+        tensors[y.name] = replace(y, type=kind)
+    nodes = list(stem.nodes)
+    nodes[found[0]] = replace(node, op=replace(node.op, window=window))
+    return proven(replace(stem, tensors=tensors, nodes=tuple(nodes)))
 
 
 def features_of(stem: Graph, x: Array) -> Array:
@@ -131,15 +166,12 @@ def policy_graph(stem: Graph, w: Array, b: Array, features: Array) -> Graph:
 WORDS = ("weight", "bias", "scores", "levels")
 
 
-def chosen_levels(policy: Graph, features: Array) -> Array:
-    """What the policy's last layer chooses, by the features of samples: the first largest."""
-    dense = policy.nodes[-2]
-    mean, w, b = (policy.tensors[name] for name in dense.inputs)
-    assert w.data is not None
-    assert b.data is not None
-    codes = (features + mean.type.zero_point).astype(np.int8)
-    scores = [dense.op.reference(c.reshape(mean.type.shape), w.data, b.data)[0] for c in codes]
-    return np.array([int(np.argmax(s)) for s in scores])
+def levels_of(policy: Graph, x: Array) -> Array:
+    """What the policy chooses for samples: the first of the largest scores."""
+    (name,), (scores,) = policy.inputs, policy.outputs
+    shape = policy.tensors[name].type.shape
+    given = (interpret(policy, {name: sample.reshape(shape)})[scores] for sample in x)
+    return np.array([int(np.argmax(found)) for found in given])
 
 
 def _pooled(stem: Graph) -> Graph:

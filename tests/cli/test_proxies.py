@@ -38,6 +38,15 @@ def test_the_folder_is_of_the_scheme_and_the_table_says_what_is_in_it(
     assert ("cost more than the whole front" in said.err) == (mean >= 1)
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_ladder_that_saves_nothing_is_told(
+    run: Run, model: Path, images: Path, more: tuple[str, ...]
+) -> None:
+    said = run("proxies", model, "--data", images, *FLAGS, "--threshold", "1", *more)
+    assert said.code == 0
+    assert "cost more than the whole front" in said.err
+
+
 def test_what_was_asked_for_and_not_reached_leaves_no_folder(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:

@@ -16,8 +16,15 @@ from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import find_latent
 from mcutrain.proxies import LadderSettings, MadeLadder, make_ladder
 from mcutrain.proxies.compiled import latents_of
-from mcutrain.proxies.making import difficulties
-from mcutrain.proxies.policy import chosen_levels, features_of, fit_policy, policy_graph, stem_of
+from mcutrain.proxies.making import Distances, difficulties
+from mcutrain.proxies.policy import (
+    features_of,
+    fit_policy,
+    levels_of,
+    on_grid,
+    policy_graph,
+    stem_of,
+)
 from tests.proxies.ladders import step
 from tests.proxies.test_fit import latents, samples, whole
 
@@ -44,7 +51,7 @@ def test_levels_cost_less_and_are_less_near_from_one_to_the_next() -> None:
 
 
 def test_the_cheapest_level_serves_half_of_the_samples_unless_a_threshold_is_given() -> None:
-    assert made().levels[2].near == pytest.approx(0.5, abs=0.05)
+    assert made().levels[2].near == pytest.approx(0.5, abs=0.2)  # of samples that set no threshold
     planned = step()
     latent = find_latent(planned.plan)
     strict = make_ladder(planned, latent, samples(), LadderSettings(levels=2, threshold=1.0))
@@ -66,11 +73,43 @@ def test_the_same_samples_make_the_same_ladder() -> None:
 
 def test_all_fronts_begin_with_the_stem_of_the_policy() -> None:
     stem = stem_of(whole())
-    for graph in (whole(), *made().ladder.proxies, made().ladder.policy):
+    for graph in (whole(), *made().ladder.proxies):
         assert graph.nodes[: len(stem.nodes)] == stem.nodes
+    for graph in (*made().ladder.proxies, made().ladder.policy):
         for node in stem.nodes:
             for name in node.inputs:
                 assert np.array_equal(graph.tensors[name].data, whole().tensors[name].data)
+
+
+@pytest.mark.parametrize("grid", [1, 2, 3, 5])
+def test_on_a_grid_the_stem_is_computed_at_some_of_its_inner_positions(grid: int) -> None:
+    stem = stem_of(whole())
+    some = on_grid(stem, grid)
+    rows, columns = some.tensors[some.outputs[0]].type.shape[1:3]
+    assert grid <= min(rows, columns) <= max(rows, columns) < 2 * grid + 1
+    (top, _, left, _), (down, right) = (
+        node.op.window.padding if i == 0 else node.op.window.stride
+        for i, node in enumerate((stem.nodes[0], some.nodes[0]))
+    )
+    stride = stem.nodes[0].op.window.stride[0]
+    if top % stride == left % stride == 0:  # else no position of the stem has the same inputs
+        sample = samples()[0]
+        every, few = (_made_of(graph, sample) for graph in (stem, some))
+        first, steps = top // stride, (down // stride, right // stride)
+        same = every[:, first :: steps[0], first :: steps[1]][:, :rows, :columns]
+        assert np.array_equal(few, same)
+    assert some.macs() < stem.macs()
+
+
+def test_a_stem_of_few_positions_is_computed_at_all_of_them() -> None:
+    stem = stem_of(whole())
+    assert on_grid(stem, 1000) == stem
+
+
+def _made_of(graph: Graph, sample: np.ndarray) -> np.ndarray:
+    (x,), (y,) = graph.inputs, graph.outputs
+    found: np.ndarray = interpret(graph, {x: sample.reshape(graph.tensors[x].type.shape)})[y]
+    return found
 
 
 def test_fronts_in_c_make_the_bits_of_the_reference() -> None:
@@ -80,28 +119,25 @@ def test_fronts_in_c_make_the_bits_of_the_reference() -> None:
 
 def test_the_policy_chooses_the_first_of_the_largest_scores() -> None:
     policy: Graph = made().ladder.policy
-    stem = stem_of(whole())
-    (x,), (y,) = policy.inputs, policy.outputs
-    shape = policy.tensors[x].type.shape
-    scores = [interpret(policy, {x: s.reshape(shape)})[y] for s in samples()[:12]]
-    expected = [int(np.argmax(s)) for s in scores]
-    assert chosen_levels(policy, features_of(stem, samples()[:12])).tolist() == expected
+    expected = [int(np.argmax(_made_of(policy, sample))) for sample in samples()[:12]]
+    assert levels_of(policy, samples()[:12]).tolist() == expected
 
 
 def test_a_policy_learns_what_the_stem_tells() -> None:
-    stem = stem_of(whole())
+    stem = on_grid(stem_of(whole()))
     features = features_of(stem, samples())
     one = int(np.argmax(features.std(axis=0)))
     levels = np.digitize(features[:, one], np.quantile(features[:, one], [0.4, 0.7]))
     policy = policy_graph(stem, *fit_policy(features, levels, 3), features)
-    assert np.mean(chosen_levels(policy, features) == levels) > 0.8
+    assert np.mean(levels_of(policy, samples()) == levels) > 0.8
     alike = policy_graph(stem, *fit_policy(features, np.zeros(len(features), int), 3), features)
-    assert set(chosen_levels(alike, features)) == {0}
+    assert set(levels_of(alike, samples())) == {0}
 
 
 def test_difficulty_is_the_cheapest_level_that_is_near_enough() -> None:
     cosines = np.array([[1.0, 1, 1, 1], [0.9, 0.9, 0.5, 0.4], [0.5, 0.8, 0.9, 0.4]])
-    assert difficulties(cosines, 0.7).tolist() == [1, 2, 2, 0]
+    distances = [Distances(row, 0.0) for row in cosines]
+    assert difficulties(distances, 0.7).tolist() == [1, 2, 2, 0]
 
 
 @pytest.mark.parametrize(
