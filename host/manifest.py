@@ -17,6 +17,7 @@ from mcutrain_host.errors import ProjectError
 from mcutrain_host.files import restore_folder
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, table
 from mcutrain_host.protocol import Firmware
+from mcutrain_host.saved import LevelWords
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -70,17 +71,19 @@ class FrontCost:
 class Levels:
     """That a policy chooses one of several fronts for each sample; fronts: the whole one first.
 
-    offset: in the state, of the samples of each (uint32).
+    offset: in the state, of the samples of each (uint32). drifts: what samples taught corrects the
+    policy, by two words behind these, see mcutrain_host.saved.LevelWords.
     """
 
     offset: int
     policy: FrontCost
     fronts: tuple[FrontCost, ...]
+    drifts: bool = False
 
     @property
-    def words(self) -> tuple[int, int]:
-        """Where the samples of each stand in the state, and how many numbers that are."""
-        return self.offset, len(self.fronts)
+    def words(self) -> LevelWords:
+        """Where the state says how often each was taken."""
+        return LevelWords(self.offset, len(self.fronts), self.drifts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcutrain_host.errors import ModelMismatchError, StateFileError
 from mcutrain_host.files import write_whole
@@ -22,6 +22,8 @@ HEADER = struct.Struct("<4sB3xQI")  # magic, version, model hash, state bytes; t
 HEADER_BYTES = HEADER.size + 4
 INT16_END = 2**15 - 1
 """Where the difference of a bias saturates."""
+DRIFT_STEPS = 4
+"""Of the offset that corrects a policy, in one unit of its scores."""
 COUNTERS = struct.Struct("<III")  # random state, updates done, samples of the current update
 
 
@@ -73,12 +75,33 @@ def skipped_samples(raw: bytes, gate_offset: int) -> int:
     return int(found)
 
 
-def level_samples(raw: bytes, offset: int, levels: int) -> tuple[int, ...]:
-    """How many samples were trained by way of each front of a ladder, the whole one first.
+@dataclass(frozen=True)
+class LevelWords:
+    """Where a saved state says how many samples each of `count` fronts of a ladder took.
 
-    offset: Levels.offset.
+    offset: in the state. drifts: behind that it says what corrects their choice, which are a mean
+    loss and an offset, in quarters of a policy's score.
     """
-    return struct.unpack_from(f"<{levels}I", raw, HEADER_BYTES + offset)
+
+    offset: int
+    count: int
+    drifts: bool = False
+
+    def samples(self, raw: bytes) -> tuple[int, ...]:
+        """How many were trained by way of each front, the whole one first."""
+        return struct.unpack_from(f"<{self.count}I", raw, HEADER_BYTES + self.offset)
+
+    def drift(self, raw: bytes) -> float | None:
+        """By how many units of a score each level is preferred to the one before; None: by none."""
+        if not self.drifts:
+            return None
+        place = HEADER_BYTES + self.offset + 4 * self.count
+        return float(struct.unpack_from("<ii", raw, place)[1]) / DRIFT_STEPS
+
+    def facts(self, raw: bytes) -> dict[str, Any]:
+        """Both, by the names that logs have for them."""
+        drift = self.drift(raw)
+        return {"levels": self.samples(raw), **({} if drift is None else {"drift": drift})}
 
 
 def selected_tensors(raw: bytes, selection: Selection) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ from mcutrain_host.protocol import (
 from mcutrain_host.pull import check_firmware, read_state
 from mcutrain_host.saved import (
     SavedState,
-    level_samples,
     selected_tensors,
     skipped_samples,
 )
@@ -660,7 +659,7 @@ class Training:
         if self.settings.gate is not None:
             facts["skipped"] = skipped_samples(state.raw, self.settings.gate.offset)
         if self.settings.levels is not None:
-            facts["levels"] = level_samples(state.raw, *self.settings.levels.words)
+            facts |= self.settings.levels.words.facts(state.raw)
         self._write_log("pulled", facts)
 
     # ---- the log ----

@@ -42,6 +42,33 @@ void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y) {
     }
 }
 
+#ifdef MCT_LEVELS
+
+void mct_host_levels(int32_t samples, const int8_t *x, int32_t *levels) {
+    for (int32_t n = 0; n < samples; n++) {
+        (void)mct_feed(0, x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
+        (void)mct_front();
+        levels[n] = (int32_t)mct_level();
+    }
+}
+
+int32_t mct_host_replay(int32_t samples, const int8_t *x, const mct_host_label *labels,
+                        const mct_learning_rate *rates, mct_result *results) {
+    static int8_t latent[MCT_LATENT_BYTES];
+    for (int32_t n = 0; n < samples; n++) {
+        (void)mct_feed(0, x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
+        memcpy(latent, mct_front(), MCT_LATENT_BYTES);
+        const mct_status status =
+            mct_train_latent(latent, mct_host_labelled(labels, n), rates[n], &results[n]);
+        if (status != MCT_OK) {
+            return (int32_t)status;
+        }
+    }
+    return MCT_OK;
+}
+
+#endif
+
 #ifdef MCT_LATENT_BYTES
 
 void mct_host_front(int32_t samples, const int8_t *x, int8_t *latents) {

@@ -19,6 +19,15 @@ int32_t mct_host_train(int32_t samples, const int8_t *x, const mct_host_label *l
 /* x: [samples][MCT_INPUT_BYTES]   y: [samples][MCT_OUTPUT_BYTES] */
 void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y);
 
+#ifdef MCT_LEVELS
+/* The front that a step would take for each sample. x: [samples][MCT_INPUT_BYTES]   levels: [samples] */
+void mct_host_levels(int32_t samples, const int8_t *x, int32_t *levels);
+
+/* As mct_host_train, of samples whose latents were remembered: they count for no level. */
+int32_t mct_host_replay(int32_t samples, const int8_t *x, const mct_host_label *labels,
+                        const mct_learning_rate *rates, mct_result *results);
+#endif
+
 #ifdef MCT_LATENT_BYTES
 /* The same in two parts. latents: [samples][MCT_LATENT_BYTES] */
 void mct_host_front(int32_t samples, const int8_t *x, int8_t *latents);

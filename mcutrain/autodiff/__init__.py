@@ -3,10 +3,11 @@
 from mcutrain.autodiff.differentiate import LossFactory, TrainOptions, differentiate
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.gate import Gate
-from mcutrain.autodiff.train_graph import SwappedColumns, TrainGraph
+from mcutrain.autodiff.train_graph import Levels, SwappedColumns, TrainGraph
 
 __all__ = [
     "Gate",
+    "Levels",
     "LossFactory",
     "SwappedColumns",
     "TrainGraph",

@@ -44,14 +44,15 @@ class Gate:
 
     def learns(self, mean_q19: int, loss_q16: int) -> bool:
         """Whether a sample of this loss passes, after samples with this mean loss."""
-        return _held(loss_q16) << 16 > self.alpha_q16 * max(mean_q19, 0)
+        return held(loss_q16) << 16 > self.alpha_q16 * max(mean_q19, 0)
 
 
 def followed(mean_q19: int, loss_q16: int) -> int:
     """The mean after one more sample, which may have been skipped."""
     mean = max(mean_q19, 0)
-    return mean + (((_held(loss_q16) - mean) * MU_Q31 + (1 << 30)) >> 31)
+    return mean + (((held(loss_q16) - mean) * MU_Q31 + (1 << 30)) >> 31)
 
 
-def _held(loss_q16: int) -> int:
+def held(loss_q16: int) -> int:
+    """A loss as it counts in a mean, Q19."""
     return min(loss_q16, MOST_LOSS_Q16) << MEAN_BITS

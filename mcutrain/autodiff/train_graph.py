@@ -40,6 +40,19 @@ class SwappedColumns:
 
 
 @dataclass(frozen=True)
+class Levels:
+    """A ladder of fronts as a step's state knows it.
+
+    count: of fronts, whose samples are counted. digest: of what they compute. drifts: what samples
+    taught corrects which one is taken, see mcutrain.autodiff.drift.
+    """
+
+    count: int
+    digest: str
+    drifts: bool = False
+
+
+@dataclass(frozen=True)
 class TrainGraph:
     """Forward, loss, backward and updates of one sample, in execution order.
 
@@ -65,8 +78,7 @@ class TrainGraph:
     shelf: these weights and their residual bits as they are at first, by name, which no step
         changes; the weights are inputs of the graph. A swap puts the trained columns there, and
         takes others from it.
-    levels: how many fronts there are whose samples the state counts; 0 where the step has but its
-        own.
+    levels: of fronts that stand in for the step's own; None where it has but that.
     """
 
     graph: Graph
@@ -90,7 +102,7 @@ class TrainGraph:
     elastic: tuple[ElasticTensor, ...] = ()
     swapped: tuple[SwappedColumns, ...] = ()
     shelf: Mapping[str, Array] = field(default_factory=dict)
-    levels: int = 0
+    levels: Levels | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))

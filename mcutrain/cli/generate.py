@@ -104,6 +104,7 @@ def generate(
     ] = False,
     remember: options.Remember = 0,
     proxies: options.Proxies = None,
+    drift: options.Drift = False,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
@@ -145,6 +146,7 @@ def generate(
                 "--timed": timed,
                 "--pet": pet is not None,
                 "--proxies": proxies is not None,
+                "--drift": drift,
             }
         )
         _write_front(model, flags, options.new_classes(classes), latent, output, json)
@@ -160,7 +162,7 @@ def generate(
         elastic=elastic or timed,
         swap=swap or "",
     )
-    flags = replace(flags, pet=pet, proxies=proxies)
+    flags = replace(flags, pet=pet, proxies=proxies, drift=drift)
     graph = _graph(model, pet, data, save_model, normalization(mean, std), seed)
     step = flags.prepare(graph, options.new_classes(classes), seed)
     names = names_in_file(model, step) if class_names is None else read_names(class_names)

@@ -120,7 +120,7 @@ class _Taking:
 
     def end(self, event: str) -> None:
         """The last tests, and how the run ended."""
-        from mcutrain_host.saved import level_samples, skipped_samples
+        from mcutrain_host.saved import skipped_samples
 
         state = self.run.state
         self._connect(state.trained)
@@ -130,7 +130,7 @@ class _Taking:
         if self.run.gate_offset is not None:
             facts["skipped"] = skipped_samples(state.saved, self.run.gate_offset)
         if self.run.levels is not None:
-            facts["levels"] = level_samples(state.saved, *self.run.levels)
+            facts |= self.run.levels.facts(state.saved)
         self.log.write(event, state.trained, facts)
 
     def _connect(self, position: int) -> None:

@@ -225,6 +225,14 @@ Proxies = Annotated[
         show_default=False,
     ),
 ]
+Drift = Annotated[
+    bool,
+    typer.Option(
+        "--drift",
+        help="With --proxies: correct the policy by what samples taught, to cheaper fronts or to "
+        "dearer ones; each 16th sample then takes the whole front, to compare with.",
+    ),
+]
 Begin = Annotated[
     str,
     typer.Option(
@@ -307,6 +315,7 @@ class StepOptions:
     swap: str = ""
     pet: str | None = None
     proxies: Path | None = None
+    drift: bool = False
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -336,6 +345,7 @@ class StepOptions:
                 part=self.part,
                 latent=self.latent,
                 ladder=None if self.proxies is None else kept_ladder(self.proxies),
+                drift=self.drift,
                 report=report,
             )
         if step.left_out:

@@ -43,6 +43,7 @@ def plan(
     elastic: options.IsElastic = False,
     swap: options.IsSwap = None,
     proxies: options.Proxies = None,
+    drift: options.Drift = False,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -71,7 +72,7 @@ def plan(
     flags = replace(
         step_flags.options(scheme), part=part, latent=latent, elastic=elastic, swap=swap or ""
     )
-    graph, flags = load_model(model), replace(flags, pet=pet, proxies=proxies)
+    graph, flags = load_model(model), replace(flags, pet=pet, proxies=proxies, drift=drift)
     if pet is not None:
         graph = parse_pet(pet).outline(graph)
     step = flags.prepare(graph, options.new_classes(classes))
@@ -171,7 +172,7 @@ def _print_levels(levels: dict[str, Any] | None) -> None:
     count = len(levels["fronts"])
     show(
         f"  {'levels':16}{count:>10,}     fronts that make {levels['latent']}; a policy takes one "
-        "for each sample"
+        f"for each sample{', corrected by what it taught' if levels['drifts'] else ''}"
     )
     named = [("policy", levels["policy"]), *enumerate(levels["fronts"])]
     head = ("level", "multiplications", "instructions", "flash", "arena")

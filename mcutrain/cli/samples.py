@@ -226,6 +226,15 @@ EpisodeCount = Annotated[
 ]
 
 
+Batches = Annotated[
+    Literal["mixed", "level"],
+    typer.Option(
+        help="With --proxies and --accumulate: the samples of an update are mixed, as they come, "
+        "or those of one level are put together; what is left over ends each epoch.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class DataSource:
     """Where samples come from, and how many of them are used; `seed` draws them."""

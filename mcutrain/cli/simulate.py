@@ -24,8 +24,9 @@ from mcutrain.cli.output import (
 )
 from mcutrain.cli.pet import SaveModel, wanted_modules, with_modules
 from mcutrain.cli.training import (
+    batch_line,
     decision_facts,
-    level_line,
+    level_lines,
     rate_hint,
     rate_line,
     score_lines,
@@ -36,6 +37,8 @@ from mcutrain.cli.training import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcutrain.data import Episodes, Split
     from mcutrain.ir.graph import Graph
     from mcutrain.modules import Pet
@@ -110,6 +113,8 @@ def simulate(
     ] = False,
     latent: options.Latent = "auto",
     proxies: options.Proxies = None,
+    drift: options.Drift = False,
+    batches: inputs.Batches = "mixed",
     json: options.Json = False,
 ) -> None:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -128,10 +133,10 @@ def simulate(
     if tensorboard is not None:
         check_tensorboard(tensorboard)
     settings = replaying.of(replace(learning.settings(seed), test_every=test_every))
-    settings = selecting.of(settings)
+    settings = replace(selecting.of(settings), batches=batches)
     flags = step_flags.options(scheme, no_qas)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
-    flags = replace(flags, pet=pet, proxies=proxies)
+    flags = replace(flags, pet=pet, proxies=proxies, drift=drift)
     modules = wanted_modules(model, pet, save_model)
     source = reading.source(data, samples, test_samples, seed)
     for path in (save_state, checkpoint, log, save_model):
@@ -301,7 +306,7 @@ def _prepare(
 
     def simulator() -> Simulator:
         if step.plan.ladder is not None:
-            check_ladder(settings, backend.latent)
+            check_ladder(step.plan, settings, backend.latent)
         if backend.reference and backend.latent in ("auto", "off"):
             return step.reference(settings.seed + 1)
         if backend.reference:
@@ -363,6 +368,8 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "latent": result.latent or None,
         "skipped": result.skipped,
         "levels": result.levels,
+        "drift": result.drift,
+        "mixed_batches": result.mixed_batches,
         "selections": _selections(step, result),
         "arena_bytes": result.arena_bytes,
         "state_bytes": result.state_bytes,
@@ -414,6 +421,14 @@ def _memory_line(result: SimulationResult) -> str:
     )
 
 
+def _ladder_lines(step: TrainingStep, result: SimulationResult) -> Iterator[str]:
+    """What the fronts of a ladder did; none without one."""
+    if result.levels is not None:
+        yield from level_lines(result.levels, result.drift)
+    if result.mixed_batches is not None:
+        yield batch_line(result.mixed_batches, result.steps // step.plan.training.accumulate)
+
+
 def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
     if run.samples.split.positions:
         before = {"accuracy": result.before, "iou": result.iou_before}
@@ -433,7 +448,7 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
         show(f"                from {result.latent} on, which was computed once for each sample")
     if result.skipped is not None:
         show(skipped_line(result.skipped, result.steps))
-    if result.levels is not None:
-        show(level_line(result.levels))
+    for line in _ladder_lines(step, result):
+        show(line)
     for line in selection_lines(result.decisions, step.plan.training.elastic):
         show(line)

@@ -32,7 +32,7 @@ from mcutrain.cli.output import (
 from mcutrain.cli.training import (
     Lines,
     Smoothed,
-    level_line,
+    level_lines,
     rate_hint,
     rate_line,
     score_lines,
@@ -638,7 +638,9 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "requests_resent": outcome.resent,
         "has_slots": outcome.identity.has_slots,
         "skipped": _skipped(how),
-        "levels": _levels(how),
+        "levels": None,
+        "drift": None,
+        **_levels(how),
         "save_number": outcome.saved.number if outcome.saved else None,
         **ring_facts(outcome.statistics),
         "state": str(how.state),
@@ -680,8 +682,9 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
     if skipped is not None:
         show(skipped_line(skipped, outcome.position))
     levels = _levels(how)
-    if levels is not None:
-        show(level_line(levels))
+    if levels:
+        for line in level_lines(levels["levels"], levels.get("drift")):
+            show(line)
     ring = ring_facts(outcome.statistics)
     if ring:
         offered, erased = ring["samples_offered"], ring["slots_erased"]
@@ -702,13 +705,9 @@ def _skipped(how: Settings) -> int | None:
     return None if how.gate is None else skipped_samples(how.state.read_bytes(), how.gate.offset)
 
 
-def _levels(how: Settings) -> tuple[int, ...] | None:
-    """Samples of each front of a ladder, by the state in its file."""
-    from mcutrain_host.saved import level_samples
-
-    if how.levels is None:
-        return None
-    return level_samples(how.state.read_bytes(), *how.levels.words)
+def _levels(how: Settings) -> dict[str, Any]:
+    """Samples of each front of a ladder, if there is one, by the state in its file."""
+    return {} if how.levels is None else how.levels.words.facts(how.state.read_bytes())
 
 
 def _cycles(outcome: Outcome) -> str:

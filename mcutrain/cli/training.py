@@ -116,13 +116,30 @@ def rate_line(
     return f"learning rate found on training samples{judged}: --lr {rate:g}{doubt}"
 
 
-def level_line(levels: Sequence[int]) -> str:
-    """How many samples each front of a ladder took."""
+def level_lines(levels: Sequence[int], drift: float | None) -> Iterator[str]:
+    """How many samples each front of a ladder took, and what corrected the policy, if that did."""
     shares = [percent(count / max(sum(levels), 1)) for count in levels]
-    return (
+    yield (
         f"levels          {_counts(levels)} samples of the whole front and each proxy, "
         f"{', '.join(shares)}"
     )
+    if drift is not None:
+        yield f"drift           {_drift(drift)}"
+
+
+def batch_line(mixed: int, updates: int) -> str:
+    """How many updates had samples of several levels."""
+    return (
+        f"batches         {updates - mixed:,} updates from samples of one level, {mixed:,} from "
+        "those that were left over"
+    )
+
+
+def _drift(drift: float) -> str:
+    if drift == 0:
+        return "none: the fronts that the policy chooses"
+    kind = "cheaper" if drift > 0 else "dearer"
+    return f"{drift:+g} of a score for each level: {kind} fronts than the policy chooses"
 
 
 def _counts(levels: Sequence[int]) -> str:
@@ -223,6 +240,8 @@ def _test(epoch: EpochResult) -> str:
         said += f", {epoch.skipped:,} skipped"
     if epoch.levels is not None:
         said += f", levels {_counts(epoch.levels)}"
+    if epoch.drift is not None:
+        said += f", drift {epoch.drift:+g}"
     return said if epoch.test_auc is None else f"{said}, AUC {epoch.test_auc:.4f}"
 
 

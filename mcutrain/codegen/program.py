@@ -80,7 +80,8 @@ class LadderCode:
     """The fronts of a program, and what chooses of them.
 
     whole: moves the sample to where the step's own front reads it. scores: the C pointer to what
-    the policy gives. counts: to the samples of each front.
+    the policy gives. counts: to the samples of each front. drift: to what corrects the policy;
+    empty if nothing does.
     """
 
     policy: FrontCode
@@ -88,6 +89,7 @@ class LadderCode:
     whole: str
     scores: str
     counts: str
+    drift: str
 
 
 class Program:
@@ -175,8 +177,8 @@ class Program:
             digest.update(repr(self.training.elastic).encode())
         if self.training.swapped:
             digest.update(repr(self.training.swapped).encode())
-        if self.training.levels:
-            digest.update(f"levels {self.training.levels}".encode())
+        if self.training.levels is not None:
+            digest.update(repr(self.training.levels).encode())
         for name, value in self.training.shelf.items():
             digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
         for name, tensor in sorted(self.training.graph.tensors.items()):
@@ -274,6 +276,7 @@ class Program:
             whole=_move(sample, x, training.input_type.size_bytes),
             scores=self.expression(policy.graph, policy.y, policy),
             counts=f"STATE(uint32_t, {whole.levels_offset})",
+            drift=f"STATE(mct_drift, {drift})" if (drift := whole.drift_offset) else "",
         )
 
     def _calls(

@@ -270,7 +270,8 @@ def firmware_files(
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
     names += ["runtime/mct_stream.c"] if program.segments else []
     names += ["runtime/mct_gate.h"] if program.training.gate else []
-    names += ["runtime/mct_ladder.h"] if program.ladder else []
+    names += ["runtime/mct_ladder.h"] if program.ladder and not program.ladder.drift else []
+    names += ["runtime/mct_drift.h"] if program.ladder and program.ladder.drift else []
     names += SELECTION_SOURCES if selects else []
     names += COLUMN_SOURCES if program.training.swapped else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
@@ -333,7 +334,7 @@ def template_values(
         "latent": _latent(program),
         "front": program.front,
         "ladder": program.ladder,
-        "levels": training.levels,
+        "levels": 0 if training.levels is None else training.levels.count,
         "infer": program.infer,
         "forward": program.forward,
         "loss": program.loss,
@@ -415,7 +416,12 @@ def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> Levels | Non
         policy, *proxies = (front.graph.macs() for front in plan.ladder.fronts)
         whole = plan.training.forward.macs(0, plan.ladder.position)
         costs = [FrontCost(macs=macs) for macs in (policy, whole, *proxies)]
-    return Levels(offset=plan.levels_offset, policy=costs[0], fronts=tuple(costs[1:]))
+    return Levels(
+        offset=plan.levels_offset,
+        policy=costs[0],
+        fronts=tuple(costs[1:]),
+        drifts=plan.drift_offset is not None,
+    )
 
 
 def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> Selection | None:

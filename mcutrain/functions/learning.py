@@ -95,6 +95,8 @@ def simulate(
     latent: str = "auto",
     pet: str | None = None,
     proxies: PathLike | None = None,
+    drift: bool = False,
+    batches: Literal["mixed", "level"] = "mixed",
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -114,7 +116,9 @@ def simulate(
     `prepare` has it. checkpoint: a file to continue from if it exists, and to save to. latent: as
     `train` takes it. pet: modules that are put in and trained besides the scheme, such as
     "adapter:8"; to export what they learn, let `augment` write the model, and train that. proxies:
-    a folder that `mcutrain proxies` wrote, of fronts of which a policy takes one for each sample.
+    a folder that `mcutrain proxies` wrote, of fronts of which a policy takes one for each sample;
+    drift: as `prepare` takes it. batches: level puts together samples that take the same front, as
+    many as an update has.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit;
     ModelError, SchemeError, StateError, BuildError, ArgumentError.
@@ -124,6 +128,7 @@ def simulate(
     check_can_build()
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
     settings = replace(settings, elastic=elastic, every=every, importance=importance, swap=swap)
+    settings = replace(settings, batches=batches)
     graph = _graph(model)
     split = load_data(
         graph,
@@ -154,6 +159,7 @@ def simulate(
         elastic=elastic is not None,
         swap=swap,
         ladder=None if proxies is None else kept_ladder(Path(proxies)),
+        drift=drift,
     )
     return train(
         step,

@@ -147,6 +147,7 @@ def plan(
     remember: int = 0,
     pet: str | None = None,
     proxies: PathLike | None = None,
+    drift: bool = False,
 ) -> Planned:
     """What a training step of a model needs in SRAM, byte by byte.
 
@@ -155,7 +156,8 @@ def plan(
     board's name or folder, whose firmware and stack count, too. slots: "off" gives the flash that
     would keep the trained state to the program. remember: latents in a ring, as `generate` takes
     it. pet: modules that are put in and trained, too, as `simulate` takes it. proxies: a folder of
-    fronts, of which the program takes one for each sample, as `mcutrain proxies` wrote it.
+    fronts, of which the program takes one for each sample, as `mcutrain proxies` wrote it;
+    drift: as `prepare` takes it.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
     TargetError, ArgumentError; McutrainError if `remember` is negative.
@@ -185,6 +187,7 @@ def plan(
         part=part,
         latent=latent,
         ladder=_ladder(proxies),
+        drift=drift,
     )
     is_named = latent != "auto" and not step.plan.training.is_tail
     interface = Interface(remember=remember, latent=latent if is_named else None)
@@ -246,6 +249,7 @@ def generate(
     latent: str | None = None,
     remember: int = 0,
     proxies: PathLike | None = None,
+    drift: bool = False,
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
@@ -257,7 +261,7 @@ def generate(
     of its pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what
     a tail begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a
     board's firmware keeps in its slots and trains on again; with some, the latent is auto if it is
-    not said. proxies: as `plan` takes them.
+    not said. proxies, drift: as `plan` takes them.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -283,6 +287,7 @@ def generate(
         part=part,
         latent=latent or "auto" if is_tail else "auto",
         ladder=_ladder(proxies),
+        drift=drift,
     )
     names = names_in_file(model, step) if class_names is None else tuple(class_names)
     begin, times = None if is_tail else latent, elastic_times(step, target)
@@ -468,7 +473,12 @@ def level_facts(step: TrainingStep, isa: str = USUAL_ISA) -> dict[str, Any] | No
     arenas = [front.arena.arena_bytes for front in ladder.fronts]
     for facts, arena_bytes in zip((policy, *proxies), arenas, strict=True):
         facts["arena_bytes"] = arena_bytes
-    return {"latent": ladder.latent, "policy": policy, "fronts": [whole, *proxies]}
+    return {
+        "latent": ladder.latent,
+        "drifts": step.plan.drift_offset is not None,
+        "policy": policy,
+        "fronts": [whole, *proxies],
+    }
 
 
 def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcutrain.errors import PlanError
+from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, TensorType
 
 
@@ -44,6 +45,11 @@ class Ladder:
     def levels(self) -> int:
         """How many fronts there are, the whole one among them."""
         return 1 + len(self.proxies)
+
+    @property
+    def digest(self) -> str:
+        """Of what policy and proxies compute."""
+        return " ".join(map(graph_digest, (self.policy, *self.proxies)))
 
     @property
     def latent_type(self) -> TensorType:

@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.saved import LevelWords
 
+from mcutrain.autodiff.drift import STATE_BYTES as DRIFT_BYTES
 from mcutrain.autodiff.gate import STATE_BYTES as GATE_BYTES
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
@@ -38,6 +40,8 @@ LEVEL_BYTES = 4
 """Of the state for each front of a ladder: how many samples it was taken for."""
 LADDER_BYTES = 8
 """Which front made the latent, and whether it is still to be learnt from."""
+CHOICE_BYTES = 8
+"""Which front the policy wanted, and whether the sample was a probe."""
 POINTER_BYTES = 8
 """With what aligns what lies behind it."""
 STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current update
@@ -52,9 +56,9 @@ class TrainingPlan(Placed):
     byte behind the header. tail: the nodes that only inference runs, from the head on; their
     buffers are counted at the head's step. segments: nodes that are computed row by row. ladder:
     fronts that stand in for the step's own, in the same arena. The last words of the state are the
-    samples of each front, when columns were swapped (the position + 1, or 0), the selection of
-    elastic tensors, and a gate's. Behind these state_bytes a saved state has the shelf, which is no
-    SRAM; shelf_offsets are counted on.
+    samples of each front, their drift, when columns were swapped (the position + 1, or 0), the
+    selection of elastic tensors, and a gate's. Behind these state_bytes a saved state has the
+    shelf, which is no SRAM; shelf_offsets are counted on.
     """
 
     training: TrainGraph
@@ -82,7 +86,9 @@ class TrainingPlan(Placed):
     def resident_bytes(self) -> int:
         """Of a chip's SRAM besides the arena: state, pointer to the shelf, words of a ladder."""
         pointer = POINTER_BYTES if self.training.shelf else 0
-        return self.state_bytes + pointer + (0 if self.ladder is None else LADDER_BYTES)
+        words_bytes = 0 if self.ladder is None else LADDER_BYTES
+        words_bytes += CHOICE_BYTES if self.drift_offset is not None else 0
+        return self.state_bytes + pointer + words_bytes
 
     @property
     def kept_bytes(self) -> int:
@@ -128,17 +134,27 @@ class TrainingPlan(Placed):
     @property
     def levels_offset(self) -> int | None:
         """The first byte of the samples of each front; None if there is but the step's own."""
-        if not self.training.levels:
+        if self.training.levels is None:
             return None
         behind = selection_bytes(self.training) + gate_bytes(self.training)
         behind += SWAP_BYTES if self.training.swapped else 0
-        return self.state_bytes - behind - LEVEL_BYTES * self.training.levels
+        return self.state_bytes - behind - levels_bytes(self.training)
 
     @property
-    def level_words(self) -> tuple[int, int] | None:
-        """The same, and how many fronts there are."""
-        offset = self.levels_offset
-        return None if offset is None else (offset, self.training.levels)
+    def drift_offset(self) -> int | None:
+        """The first byte of what corrects the choice of fronts; None if nothing does."""
+        levels, offset = self.training.levels, self.levels_offset
+        if levels is None or offset is None or not levels.drifts:
+            return None
+        return offset + LEVEL_BYTES * levels.count
+
+    @property
+    def level_words(self) -> LevelWords | None:
+        """Where both stand, for whoever reads saved states."""
+        levels, offset = self.training.levels, self.levels_offset
+        if levels is None or offset is None:
+            return None
+        return LevelWords(offset, levels.count, levels.drifts)
 
 
 @dataclass(frozen=True)
@@ -428,8 +444,8 @@ def _tail_buffers(
 def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
     """Offsets of the state tensors behind the header, four-byte values first, no gaps; all bytes.
 
-    The samples of each front follow, when columns were swapped, what is selected of elastic
-    tensors, and what a gate keeps.
+    The samples of each front and their drift follow, when columns were swapped, what is selected
+    of elastic tensors, and what a gate keeps.
     """
     offsets: dict[str, int] = {}
     position = STATE_HEADER_BYTES
@@ -439,13 +455,21 @@ def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
         position += int(np.asarray(value).nbytes)
     words_bytes = selection_bytes(training) + gate_bytes(training)
     words_bytes += SWAP_BYTES if training.swapped else 0
-    words_bytes += LEVEL_BYTES * training.levels
+    words_bytes += levels_bytes(training)
     return offsets, align_up(position, 4) + words_bytes
 
 
 def selection_bytes(training: TrainGraph) -> int:
     """Of the words that select elastic tensors."""
     return 4 * len(words((), len(training.elastic)))
+
+
+def levels_bytes(training: TrainGraph) -> int:
+    """Of the words that count the samples of fronts, and correct their choice."""
+    levels = training.levels
+    if levels is None:
+        return 0
+    return LEVEL_BYTES * levels.count + (DRIFT_BYTES if levels.drifts else 0)
 
 
 def gate_bytes(training: TrainGraph) -> int:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from mcutrain import codegen, formats
 from mcutrain.arguments import Count, PathLike, Within, checked
-from mcutrain.autodiff import Gate, LossFactory, TrainGraph, TrainOptions, differentiate
+from mcutrain.autodiff import Gate, Levels, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError, SchemeError
 from mcutrain.ir.graph import Graph, TensorType
@@ -52,6 +52,10 @@ Part = Literal["whole", "tail"]
 """Of a network's training step: all of it, or what lies behind the latent."""
 MakesLadder = Callable[[Callable[[str], Graph]], Ladder]
 """Gets what gives a step's front, by the name of its latent."""
+NOTHING_TO_CORRECT = (
+    "drift corrects which front of a ladder a sample takes, and there is no ladder: give one "
+    "(--proxies), too, or leave out --drift"
+)
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
 
 
@@ -169,7 +173,8 @@ def prepare(
     part: Part = "whole",
     latent: str = "auto",
     ladder: Ladder | MakesLadder | None = None,
-    levels: int = 0,
+    drift: bool = False,
+    levels: Levels | None = None,
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
@@ -189,8 +194,9 @@ def prepare(
     part: tail leaves out what lies before the latent, and takes latents for samples, which somebody
     else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. ladder: fronts
     of which a policy takes one for each sample (see mcutrain.memplan.Ladder), or what makes or
-    reads them for this step's own front. levels: how many a ladder has that is not at hand, for a
-    step that is not to run but to read a state. report: called during a search for a smaller arena,
+    reads them for this step's own front. drift: what samples taught corrects the policy, so that
+    more or fewer take the cheaper ones. levels: of a ladder that is not at hand, for a step that is
+    not to run but to read a state. report: called during a search for a smaller arena,
     which can take 20 seconds, with the nodes so far and the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
@@ -231,7 +237,7 @@ def prepare(
         whole = lay_out(training, align_bytes, stream)
         cut = find_latent(whole, latent)
         training, begin = tail(whole.training, cut), cut.tensor
-    levels = levels if ladder is None else ladder.levels
+    levels = _levels(ladder, levels, drift)
     training = replace(training, levels=levels)
     plan = _planned(training, ladder, align_bytes, stream, report)
     recipe = Recipe(
@@ -262,6 +268,13 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
 def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph]) -> Ladder | None:
     """The ladder for a step's front, if there is one."""
     return ladder if ladder is None or isinstance(ladder, Ladder) else ladder(front_of)
+
+
+def _levels(ladder: Ladder | None, known: Levels | None, drift: bool) -> Levels | None:
+    """What the state knows of a ladder; known: of one that is not at hand."""
+    if drift and ladder is None:
+        raise ArgumentError(NOTHING_TO_CORRECT)
+    return known if ladder is None else Levels(ladder.levels, ladder.digest, drift)
 
 
 def _planned(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from mcutrain.autodiff import Gate
+from mcutrain.autodiff import Gate, Levels
 from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.sparse.columns import RULES
 from mcutrain.sparse.scheme import UpdateScheme
@@ -23,7 +23,7 @@ class Recipe:
     classes: of a new head, None for the model's own. added: names of classes that the model's own
     head got in addition. latent: what a tail begins with; empty for a step of the whole network.
     gate: alpha of mcutrain.autodiff.Gate. elastic: tensors could be left out.
-    swap: by which rule other columns could be trained, or none. levels: fronts of its ladder, 0
+    swap: by which rule other columns could be trained, or none. levels: of its ladder; None
     without one.
     """
 
@@ -37,7 +37,7 @@ class Recipe:
     gate: float | None = None
     elastic: bool = False
     swap: str = ""
-    levels: int = 0
+    levels: Levels | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -47,8 +47,10 @@ class Recipe:
         scheme["module_channels"] = dict(self.scheme.module_channels)
         scheme["importance"] = {k: list(v) for k, v in self.scheme.importance.items()}
         found = {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
-        if not self.levels:
+        if self.levels is None:
             del found["levels"]
+        else:
+            found["levels"] = asdict(self.levels)
         return found
 
     def to_json(self) -> str:
@@ -62,13 +64,15 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         given = dict(values)
         given["scheme"] = UpdateScheme(**given["scheme"])
         given["added"] = tuple(map(str, given.get("added", ())))
+        if "levels" in given:
+            given["levels"] = Levels(**given["levels"])
         recipe = Recipe(**given)
         numbers = [n for n in (recipe.classes, recipe.accumulate) if n is not None]
         is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
         is_sound = is_sound and isinstance(recipe.latent, str)
         is_sound = is_sound and isinstance(recipe.elastic, bool)
         is_sound = is_sound and recipe.swap in ("", *RULES)
-        is_sound = is_sound and isinstance(recipe.levels, int) and 0 <= recipe.levels <= MOST_LEVELS
+        is_sound = is_sound and _is_sound(recipe.levels)
         if recipe.gate is not None:
             Gate.of(recipe.gate)
         if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:
@@ -79,6 +83,13 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
             f"understands ({error}); give --scheme and the other flags of the training"
         ) from error
     return recipe
+
+
+def _is_sound(levels: Levels | None) -> bool:
+    if levels is None:
+        return True
+    kinds = (levels.count, int), (levels.digest, str), (levels.drifts, bool)
+    return all(isinstance(*kind) for kind in kinds) and 2 <= levels.count <= MOST_LEVELS
 
 
 def of_json(text: str, where: str) -> Recipe:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.protocol import Rate, Selecting
-from mcutrain_host.saved import level_samples, saturated_biases, skipped_samples
+from mcutrain_host.saved import saturated_biases, skipped_samples
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
@@ -22,12 +22,13 @@ from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.ir.graph import Graph, TensorType
-from mcutrain.memplan import find_latent, latents, saves_much
+from mcutrain.memplan import TrainingPlan, find_latent, latents, saves_much
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import (
     FEWEST_STEPS,
     CompiledSimulator,
+    CountsLevels,
     Course,
     Decision,
     Earlier,
@@ -51,6 +52,7 @@ from mcutrain.simulation import (
     rate_of_checkpoint,
     warning,
 )
+from mcutrain.simulation.batches import BY_LEVEL, MIXED, LevelBatches
 from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.sparse.elastic import ElasticTimes
 
@@ -80,7 +82,9 @@ class SimulationResult(Shown):
     bits of their difference to the model's, where the scheme keeps that (bias_bits = 16). skipped:
     steps whose samples the gate kept from being learnt; None without a gate. decisions: what an
     elastic run selected. output_exponent: by which power of two the outputs' scale is now larger.
-    levels: samples of each front of a ladder, the whole one first; None without one.
+    levels: samples of each front of a ladder, the whole one first; None without one. drift: by how
+    many units of a score each level is preferred to the one before, in the end; None if it is not.
+    mixed_batches: updates from samples of several levels; None where none are put together by it.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them, and so are iou_before, iou and class_iou of a network
@@ -111,6 +115,8 @@ class SimulationResult(Shown):
     decisions: tuple[Decision, ...] = ()
     output_exponent: int = 0
     levels: tuple[int, ...] | None = None
+    drift: float | None = None
+    mixed_batches: int | None = None
 
     def summary(self) -> str:
         """In a line."""
@@ -330,6 +336,8 @@ def prepare_run(
     """
     if after is not None:
         check_after(settings)
+    if settings.batches == BY_LEVEL:
+        check_batches(step.plan, settings)
     x = input_type(step)
     selector = selector_of(step, settings, len(split.train), times)
     if step.plan.training.is_tail:
@@ -362,7 +370,11 @@ def prepare_run(
     recipe = "" if step.recipe is None else step.recipe.to_json()
     y = step.graph.tensors[step.graph.outputs[0]].type
     compared = None if has_labels else Reconstruction.of(x, y)
-    return Run(
+    batches = None
+    if settings.batches == BY_LEVEL:
+        assert isinstance(made, CountsLevels), "fronts choose levels"
+        batches = LevelBatches(made.levels, step.plan.training.accumulate)
+    run = Run(
         made,
         samples,
         settings,
@@ -374,7 +386,10 @@ def prepare_run(
         swap_every=swap_every_of(step, settings, len(split.train)),
         earlier=earlier,
         levels=step.plan.level_words,
+        batches=batches,
     )
+    run.course.mixed_batches(0)  # all fronts of an epoch, while its preparation is said
+    return run
 
 
 def check_after(settings: RunSettings) -> None:
@@ -451,17 +466,41 @@ def _check_fixed(settings: RunSettings) -> None:
         )
 
 
-def check_ladder(settings: RunSettings, latent: str) -> None:
+def check_batches(plan: TrainingPlan, settings: RunSettings) -> None:
+    """Raise DataError for a step whose samples cannot be put together by level."""
+    training, wish = plan.training, "samples of one level in each update"
+    if plan.ladder is None:
+        raise DataError(f"{wish} are those of a ladder, and there is none: give --proxies, too")
+    if training.accumulate == 1:
+        raise DataError(f"{wish}, but each update has a single one: give --accumulate, too")
+    if plan.drift_offset is not None:
+        raise DataError(
+            f"{wish} have to be known before it, and --drift decides with each sample: leave it "
+            "out, or --batches level"
+        )
+    if settings.replay:
+        raise DataError(
+            f"{wish} are new ones, and what is replayed comes between them: leave out the replay, "
+            "or --batches level"
+        )
+    if training.gate is not None:
+        raise DataError(
+            f"{wish} have to be known before it, and --gate leaves out some while it trains: leave "
+            "it out, or --batches level"
+        )
+
+
+def check_ladder(plan: TrainingPlan, settings: RunSettings, latent: str) -> None:
     """Raise DataError for what a run with a ladder of fronts cannot have."""
     if latent not in ("auto", "off"):
         raise DataError(
             "a ladder chooses a front for each sample in every step, so steps cannot begin with "
             f"{latent!r}: leave out the latent, or the ladder"
         )
-    if settings.replay:
+    if settings.replay and plan.drift_offset is not None:
         raise DataError(
-            "what a board replays are latents, whose levels nobody counts again, and a simulation "
-            "with a ladder counts each step's: leave out the replay, or the ladder"
+            "a board replays the latents that its fronts made once, and with --drift a simulation "
+            "might take others when it makes them again: leave out the replay, or --drift"
         )
 
 
@@ -482,7 +521,7 @@ def fastest_simulator(
     """
     seed = settings.seed + 1
     if step.plan.ladder is not None:
-        check_ladder(settings, latent)
+        check_ladder(step.plan, settings, latent)
         return step.simulator(seed, portable=portable)
     if latent not in ("auto", "off"):
         _check_fixed(settings)
@@ -507,7 +546,7 @@ def _search(
 ) -> Search:
     return Search(
         samples,
-        settings,
+        replace(settings, batches=MIXED),
         step.project.model_hash,
         step.plan.training.accumulate,
         lambda: simulator or step.simulator(settings.seed + 1),
@@ -707,8 +746,13 @@ def _levels(step: TrainingStep, saved: bytes, begin: bytes) -> tuple[int, ...] |
     words = step.plan.level_words
     if words is None:
         return None
-    pairs = zip(level_samples(saved, *words), level_samples(begin, *words), strict=True)
+    pairs = zip(words.samples(saved), words.samples(begin), strict=True)
     return tuple(now - before for now, before in pairs)
+
+
+def _mixed_batches(epochs: Sequence[EpochResult]) -> int | None:
+    counts = [epoch.mixed_batches for epoch in epochs if epoch.mixed_batches is not None]
+    return sum(counts) if counts else None
 
 
 def _result(step: TrainingStep, run: Run) -> SimulationResult:
@@ -743,4 +787,6 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         output_exponent=output_exponent(step, state.saved),
         decisions=state.decisions,
         levels=_levels(step, state.saved, run.begin),
+        drift=None if run.levels is None else run.levels.drift(state.saved),
+        mixed_batches=_mixed_batches(state.epochs),
     )

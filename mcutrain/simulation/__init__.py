@@ -18,6 +18,7 @@ from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_unde
 from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.run import (
+    CountsLevels,
     Course,
     EpochResult,
     Finished,
@@ -33,6 +34,7 @@ __all__ = [
     "FEWEST_STEPS",
     "CompiledSimulator",
     "Compiler",
+    "CountsLevels",
     "Course",
     "Decision",
     "Earlier",

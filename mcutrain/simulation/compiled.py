@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.autodiff.drift import Drift
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.data import IGNORED
 from mcutrain.errors import DataError, StateError
@@ -86,15 +87,29 @@ class LibrarySimulator:
         self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
     ) -> tuple[Array, Array]:
         """Train on samples in order. x: int8 [n, …]. Returns losses (Q16 nats), predictions."""
+        return self._trained(self._train, x, labels, rates)
+
+    def replay(
+        self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
+    ) -> tuple[Array, Array]:
+        """The same of samples whose latents were remembered, so that no front counts."""
+        return self._trained(self._library.mct_host_replay, x, labels, rates)
+
+    def _trained(
+        self,
+        function: Callable[..., int],
+        x: Array,
+        labels: Sequence[int] | Array,
+        rates: Sequence[LearningRate],
+    ) -> tuple[Array, Array]:
+        """By a function of the library."""
         samples = self._samples(x)
         y = self.sizes.labels(labels)
         packed = np.array([(r.mult_q31, r.shift) for r in rates], np.int32).reshape(-1, 2)
         if not len(samples) == len(y) == len(packed):
             raise ValueError(f"{len(samples)} samples, {len(y)} labels, {len(packed)} rates")
         results = np.zeros((len(y), 2), np.int32)
-        status = self._train(
-            len(y), pointer(samples), pointer(y), pointer(packed), pointer(results)
-        )
+        status = function(len(y), pointer(samples), pointer(y), pointer(packed), pointer(results))
         assert status == 0, "labels are checked"
         return results[:, 0].copy(), results[:, 1].copy()
 
@@ -216,6 +231,17 @@ class CompiledSimulator(LibrarySimulator):
         """How many samples were trained by way of each front of a ladder."""
         return level_counts(self.plan, self._raw())
 
+    @property
+    def drift(self) -> Drift:
+        """What corrects the choice of fronts."""
+        return drift_words(self.plan, self._raw())
+
+    def levels(self, x: Array) -> Array:
+        """Of the front that a step would take now for each sample of int8 [n, …]."""
+        samples, found = self._samples(x), np.zeros(len(x), np.int32)
+        self._library.mct_host_levels(len(x), pointer(samples), pointer(found))
+        return found.astype(np.int64)
+
     def _raw(self) -> bytes:
         """The state without header: no checksum is computed."""
         return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
@@ -240,11 +266,18 @@ def gate_words(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, int]:
     return int(mean_q19[0]), int(skipped[0])
 
 
+def drift_words(plan: TrainingPlan, raw: bytes | bytearray) -> Drift:
+    """Of state bytes (without the saved header): what corrects the choice of fronts, if it does."""
+    if plan.drift_offset is None:
+        return Drift()
+    return Drift(*np.frombuffer(raw, "<i4", 2, plan.drift_offset).tolist())
+
+
 def level_counts(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
     """Of state bytes (without the saved header): samples of each front; none without a ladder."""
-    if plan.levels_offset is None:
+    if plan.training.levels is None:
         return ()
-    counts = np.frombuffer(raw, "<u4", plan.training.levels, plan.levels_offset)
+    counts = np.frombuffer(raw, "<u4", plan.training.levels.count, plan.levels_offset or 0)
     return tuple(counts.tolist())
 
 

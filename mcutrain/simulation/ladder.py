@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.autodiff.drift import is_probe
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan, find_latent, front, tail
@@ -28,26 +29,50 @@ class LadderReference(PlannedReference):
         self.policy = plan.ladder.policy.graph
         self.fronts = (whole, *(proxy.graph for proxy in plan.ladder.proxies))
         self.training = tail(self.training, latent)
+        self.drifts = plan.drift_offset is not None
 
     def level(self, sample: Array) -> int:
-        """Of the largest score, of equal ones the lowest."""
-        return int(np.argmax(_only_output(self.policy, sample)))
+        """Of the largest score, of equal ones the lowest; as inference takes it."""
+        return self.drift.level(_only_output(self.policy, sample).ravel().tolist())
 
     def front(self, x: Array) -> Array:
-        """The latents of samples, int8 [n, …], each by the front that is chosen for it."""
-        return np.concatenate([_only_output(self.fronts[self.level(s)], s) for s in x])
+        """The latents of samples, int8 [n, …], each by the front that a step would take for it."""
+        return self._latents(x, self.levels(x).tolist())
 
-    def train(
+    def levels(self, x: Array) -> Array:
+        """Of the front that a step would take now for each sample of int8 [n, …]."""
+        return np.array([0 if self.probes else self.level(sample) for sample in x], np.int64)
+
+    @property
+    def probes(self) -> bool:
+        """Whether a step now takes the whole front, whatever the sample."""
+        return self.drifts and is_probe(self.level_samples)
+
+    def replay(
         self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
     ) -> tuple[Array, Array]:
-        """As of any simulator, from samples."""
-        for sample in x:
-            self.level_samples[self.level(sample)] += 1
-        return super().train(self.front(x) if len(x) else x, labels, rates)
+        """As `train`, of samples whose latents were remembered, so that no front counts."""
+        steps = zip(self.front(x), labels, rates, strict=True)
+        results = [super(LadderReference, self)._step(*step) for step in steps]
+        losses, predictions = zip(*results, strict=True)
+        return np.array(losses, np.int32), np.array(predictions, np.int32)
+
+    def _step(self, x: Array, label: int | Array, rate: LearningRate) -> tuple[int, int]:
+        wanted, probes = self.level(x), self.probes
+        level = 0 if probes else wanted
+        self.level_samples[level] += 1
+        loss_q16, prediction = super()._step(_only_output(self.fronts[level], x), label, rate)
+        if self.drifts:
+            self.drift = self.drift.after(wanted, loss_q16, probes)
+        return loss_q16, prediction
 
     def infer(self, x: Array) -> Array:
         """The outputs for int8 samples [n, …]."""
-        return super().infer(self.front(x))
+        return super().infer(self._latents(x, [self.level(sample) for sample in x]))
+
+    def _latents(self, x: Array, levels: Sequence[int]) -> Array:
+        pairs = zip(levels, x, strict=True)
+        return np.concatenate([_only_output(self.fronts[level], sample) for level, sample in pairs])
 
 
 def reference_of(plan: TrainingPlan, seed: int = 1) -> PlannedReference:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff import Gate, SwappedColumns, TrainGraph
+from mcutrain.autodiff.drift import Drift
 from mcutrain.autodiff.gate import followed
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
@@ -24,6 +25,7 @@ from mcutrain.ops.merge_columns import merged
 from mcutrain.ops.training import pack_residual, unpack_residual
 from mcutrain.simulation.compiled import (
     STATUS_TEXT,
+    drift_words,
     gate_words,
     level_counts,
     selected_tensors,
@@ -42,7 +44,7 @@ class ReferenceSimulator:
     state: every state tensor by name. key, update, sample: the header of the state. mean_q19,
     skipped: what a gate keeps. selected: indices of the elastic tensors that are trained. swapped:
     the position + 1 at which columns were swapped last, or 0. level_samples: of each front of a
-    ladder, how many were trained by way of it.
+    ladder, how many were trained by way of it; drift: what corrects their choice.
     """
 
     def __init__(self, training: TrainGraph, seed: int = 1) -> None:
@@ -55,7 +57,9 @@ class ReferenceSimulator:
         self.update = 0
         self.sample = 0
         self.mean_q19 = self.skipped = self.swapped = 0
-        self.level_samples = [0] * self.training.levels
+        levels = self.training.levels
+        self.level_samples = [0] * (0 if levels is None else levels.count)
+        self.drift = Drift()
         self.selected: tuple[int, ...] = tuple(range(len(self.training.elastic)))
         kept = {**self.training.state, **self.training.shelf}
         self.state: dict[str, Array] = {k: np.array(v) for k, v in kept.items()}
@@ -245,6 +249,9 @@ class PlannedReference(ReferenceSimulator):
         if self.plan.levels_offset is not None:
             first, counts = self.plan.levels_offset, np.array(self.level_samples, "<u4")
             raw[first : first + counts.nbytes] = counts.tobytes()
+        if self.plan.drift_offset is not None:
+            kept = np.array([self.drift.mean_q19, self.drift.offset], "<i4").tobytes()
+            raw[self.plan.drift_offset : self.plan.drift_offset + len(kept)] = kept
         if self.plan.selection_offset is not None:
             first = self.plan.selection_offset
             selected = np.array(words(self.selected, len(self.training.elastic)), "<u4")
@@ -278,6 +285,7 @@ class PlannedReference(ReferenceSimulator):
         if self.plan.gate_offset is not None:
             self.mean_q19, self.skipped = gate_words(self.plan, raw)
         self.level_samples = list(level_counts(self.plan, raw))
+        self.drift = drift_words(self.plan, raw)
         self.selected = selected_tensors(self.plan, raw)
         if self.plan.swap_offset is not None:
             first = self.plan.swap_offset

@@ -10,17 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.files import write_whole
-from mcutrain_host.saved import level_samples, skipped_samples
+from mcutrain_host.saved import LevelWords, skipped_samples
 
 from mcutrain import data
 from mcutrain.errors import ArgumentError, DataError, StateError
 from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
+from mcutrain.simulation.batches import BATCHES, MIXED, LevelBatches, by_level, mixed_batches
 from mcutrain.simulation.elastic import (
     IMPORTANCES,
     MOVES,
@@ -51,6 +53,14 @@ class Simulator(Protocol):
     def load(self, saved: bytes) -> None: ...
 
 
+@runtime_checkable
+class CountsLevels(Simulator, Protocol):
+    """Of a ladder of fronts."""
+
+    def levels(self, x: Array) -> Array: ...
+    def replay(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]: ...
+
+
 @dataclass(frozen=True)
 class RunSettings:
     """All that determines a run besides model, scheme and data.
@@ -68,6 +78,7 @@ class RunSettings:
     trained. every: steps from one selection of tensors, or one swap, to the next; 0: an epoch.
     importance: by which they are selected, moves or squares. swap: by which of the RULES of
     mcutrain.sparse.columns other columns of partly trained layers are trained; empty: none are.
+    batches: whether those of an update are mixed, as they come, or of one level of a ladder.
     """
 
     epochs: int = 4
@@ -86,6 +97,7 @@ class RunSettings:
     every: int = 0
     importance: str = MOVES
     swap: str = ""
+    batches: str = MIXED
 
     @property
     def varies_samples(self) -> bool:
@@ -114,6 +126,8 @@ class RunSettings:
             )
         if self.importance not in IMPORTANCES:
             raise DataError(f"importance = {self.importance!r}: give {' or '.join(IMPORTANCES)}")
+        if self.batches not in BATCHES:
+            raise DataError(f"batches = {self.batches!r}: give {' or '.join(BATCHES)}")
         if self.elastic is None and self.importance != MOVES:
             raise DataError(
                 f"importance = {self.importance!r} is what tensors of an elastic run are selected "
@@ -194,7 +208,9 @@ class EpochResult:
     seconds: in training steps, without the preparation of samples and evaluation. Of a network that
     reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
     with a class for each position it says iou. skipped: samples from which a gate let it learn
-    nothing; None without a gate. levels: samples of each front; None without a ladder.
+    nothing; None without a gate. levels: samples of each front; None without a ladder. drift: what
+    corrects their choice then, see mcutrain_host.saved.LevelWords; None if nothing does.
+    mixed_batches: updates from samples of several levels; None where none are put together by it.
     """
 
     epoch: int
@@ -207,6 +223,8 @@ class EpochResult:
     skipped: int | None = None
     test_iou: float | None = None
     levels: tuple[int, ...] | None = None
+    drift: float | None = None
+    mixed_batches: int | None = None
 
 
 @dataclass(frozen=True)
@@ -324,11 +342,15 @@ def _fitted(part: data.Dataset, shape: tuple[int, ...], transform: data.Transfor
 
 @dataclass(frozen=True)
 class Course:
-    """What a run learns at every step: sample, label and learning rate follow from its number."""
+    """What a run learns at every step: sample, label and learning rate follow from its number.
+
+    batches: what puts samples together; None if they are mixed.
+    """
 
     samples: Samples
     settings: RunSettings
     earlier: Earlier = NOTHING
+    batches: LevelBatches | None = None
 
     def __post_init__(self) -> None:
         if self.new_samples <= 0:
@@ -378,7 +400,46 @@ class Course:
         return step % (1 + self.settings.replay) != 0
 
     def _new(self, epoch: int) -> Array:
-        return _order(self.new_samples, epoch, self.settings.seed)
+        order = _order(self.new_samples, epoch, self.settings.seed)
+        if self.batches is None:
+            return order
+        if epoch not in self._batched:
+            size, begun = self.batches.size, self._begun(epoch)
+            self._batched[epoch] = by_level(order, self._levels(epoch), size, begun)
+        return self._batched[epoch]
+
+    @cached_property
+    def _batched(self) -> dict[int, Array]:
+        """Orders of epochs, which cost many fronts."""
+        return {}
+
+    @cached_property
+    def _known_levels(self) -> dict[int, Array]:
+        return {}
+
+    def _begun(self, epoch: int) -> int:
+        """How many samples the epoch before has left in its last batch."""
+        assert self.batches is not None
+        return (self.earlier.steps + epoch * self.epoch_steps) % self.batches.size
+
+    def _levels(self, epoch: int) -> Array:
+        """Of each training sample as an epoch has it."""
+        assert self.batches is not None
+        versions = self.settings.kept_versions
+        version = epoch % versions if versions else epoch
+        if version not in self._known_levels:
+            parts = np.array_split(np.arange(self.new_samples), -(-self.new_samples // CHUNK))
+            samples = (self.samples.train(part, epoch, self.settings.seed) for part in parts)
+            found = np.concatenate([self.batches.levels_of(x) for x in samples])
+            self._known_levels[version] = found
+        return self._known_levels[version]
+
+    def mixed_batches(self, epoch: int) -> int | None:
+        """Updates that end in an epoch, from samples of several levels; None if all may be."""
+        if self.batches is None:
+            return None
+        levels = self._levels(epoch)[self._new(epoch)]
+        return mixed_batches(levels, self.batches.size, self._begun(epoch))
 
     @cached_property
     def _with_replays(self) -> Array:
@@ -424,6 +485,8 @@ class Course:
             del settings["every"]
         if not self.settings.swap:
             del settings["swap"]
+        if self.settings.batches == MIXED:
+            del settings["batches"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
         if self.earlier != NOTHING:
@@ -519,7 +582,7 @@ class Run:
     what a gate keeps in the state; None without one. selector: of elastic tensors, which are all
     trained without one. swap_every: steps from one swap of columns to the next; 0: none. earlier:
     what was before, whose state the simulator has. levels: where the state counts the samples of
-    each front, and how many fronts there are; None without a ladder.
+    each front; None without a ladder. batches: what puts samples together; None if they are mixed.
     """
 
     simulator: Simulator
@@ -533,13 +596,14 @@ class Run:
     selector: TensorSelector | None = None
     swap_every: int = 0
     earlier: Earlier = NOTHING
-    levels: tuple[int, int] | None = None
+    levels: LevelWords | None = None
+    batches: LevelBatches | None = None
     course: Course = field(init=False)
     begin: bytes = field(init=False)
     state: RunState = field(init=False)
 
     def __post_init__(self) -> None:
-        self.course = Course(self.samples, self.settings, self.earlier)
+        self.course = Course(self.samples, self.settings, self.earlier, self.batches)
         self.begin = self.simulator.save()
         self.state = RunState(self.begin)
 
@@ -725,8 +789,26 @@ class Run:
         rates = [self.course.rates.at(step) for step in range(first, first + len(index))]
         labels = self.samples.split.train.y[index]
         started = time.monotonic()
-        losses, predictions = self.simulator.train(x, labels, rates)
+        if self.levels is None or not self.settings.replay:
+            losses, predictions = self.simulator.train(x, labels, rates)
+        else:
+            losses, predictions = self._with_replays(x, labels, rates)
         return Steps(losses, predictions, labels, rates), time.monotonic() - started
+
+    def _with_replays(
+        self, x: Array, labels: Array, rates: list[LearningRate]
+    ) -> tuple[Array, Array]:
+        """The same where a ladder counts its samples: remembered ones are told from new ones."""
+        simulator, found = self.simulator, []
+        assert isinstance(simulator, CountsLevels), "fronts choose levels"
+        steps = range(self.state.trained, self.state.trained + len(x))
+        for is_replay, group in groupby(range(len(x)), lambda i: self.course.is_replay(steps[i])):
+            here = list(group)
+            own = slice(here[0], here[-1] + 1)
+            train = simulator.replay if is_replay else simulator.train
+            found.append(train(x[own], labels[own], rates[own]))
+        losses, predictions = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return losses, predictions
 
     def _progress(self, steps: Steps, right: float, first: int, busy_seconds: float) -> Progress:
         """right: the share of the predictions."""
@@ -774,6 +856,8 @@ class Run:
             self._skipped(),
             None if found is None else found.iou,
             self._levels(),
+            None if self.levels is None else self.levels.drift(self.state.saved),
+            self.course.mixed_batches(epoch - 1),
         )
         if found is not None:
             self.state = replace(self.state, class_iou=found.class_iou)
@@ -791,9 +875,9 @@ class Run:
         """Samples of each front since the last epoch's end."""
         if self.levels is None:
             return None
-        before = [level_samples(self.begin, *self.levels)]
+        before = [self.levels.samples(self.begin)]
         before += [epoch.levels for epoch in self.state.epochs if epoch.levels is not None]
-        now = level_samples(self.state.saved, *self.levels)
+        now = self.levels.samples(self.state.saved)
         sums = (sum(counts) for counts in zip(*before, strict=True))
         return tuple(count - earlier for count, earlier in zip(now, sums, strict=True))
 

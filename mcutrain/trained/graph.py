@@ -131,7 +131,9 @@ def _options(step: TrainingStep) -> str:
     gate = step.plan.training.gate
     training = step.plan.training
     more = (", elastic" if training.elastic else "") + (", --swap" if training.swapped else "")
-    more += f", a ladder of {training.levels} fronts" if training.levels else ""
+    if training.levels is not None:
+        more += f", a ladder of {training.levels.count} fronts"
+        more += ", --drift" if training.levels.drifts else ""
     return (", no gate" if gate is None else f", gate {gate.alpha:g}") + more
 
 

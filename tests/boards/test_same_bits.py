@@ -260,10 +260,10 @@ def test_a_gate_skips_the_same_samples_on_a_board(projects_root, board):
 
 
 def with_ladder() -> TrainingStep:
-    """Three levels, and a gate behind them."""
+    """Three levels, of which the choice drifts, and a gate behind them."""
     scheme = UpdateScheme("last", 1, {}, 1)
     training = prepare(mobile_network(), scheme, gate=1).plan.training
-    return prepare(mobile_network(), scheme, gate=1, ladder=ladder_of(training))
+    return prepare(mobile_network(), scheme, gate=1, ladder=ladder_of(training), drift=True)
 
 
 @pytest.mark.timeout(SECONDS)
@@ -271,11 +271,12 @@ def with_ladder() -> TrainingStep:
 def test_a_board_chooses_the_same_fronts(projects_root, board):
     """Saved on the board, too, and taken up again."""
     step = with_ladder()
-    x, y, simulator = simulated(step, 30, step.plan.training.classes)
+    x, y, simulator = simulated(step, 40, step.plan.training.classes)
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
     assert min(simulator.level_samples) > 0
     assert 0 < simulator.gate[1] < len(y)
+    assert simulator.drift.offset != 0
     device.save()
     device.link.machine.power_cut()
     device.link.machine.power_on()
@@ -288,7 +289,7 @@ def test_the_pi_chooses_the_same_fronts(projects_root):
     if shutil.which("qemu-aarch64") is None:
         pytest.skip("no qemu-aarch64: apt install qemu-user")
     step = with_ladder()
-    x, y, simulator = simulated(step, 30, step.plan.training.classes)
+    x, y, simulator = simulated(step, 40, step.plan.training.classes)
     with qemu_user(built(projects_root, "raspberry-pi", step=step)) as device:
         assert trained(device, x, y) == simulator.save()
 

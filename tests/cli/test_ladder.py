@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from mcutrain_host.manifest import Manifest
-from mcutrain_host.saved import level_samples
 
+from mcutrain.autodiff.drift import Drift
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder
 from mcutrain.pipeline import prepare
@@ -64,14 +64,80 @@ def test_ways_to_compute_take_the_same_fronts_and_say_how_often(
     assert "levels " + " + ".join(map(str, each[0])) in said.err
 
 
-def test_a_run_goes_on_from_a_checkpoint_with_its_counts(
-    run: Run, model: Path, images: Path, proxies: Path
+def test_a_choice_that_drifts_is_said_with_its_levels(
+    run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
 ) -> None:
     flags = ("simulate", model, *SCHEME, "--data", images, *FEW, "--proxies", proxies)
+    plain = run(*flags, "--json").json
+    ways = (["--reference"], ["--log", "log.jsonl"])
+    found = [run(*flags, "--drift", *way, "--json").json for way in ways]
+    assert len({facts["state_sha256"] for facts in found}) == 1
+    facts = found[0]
+    assert facts["state_bytes"] == plain["state_bytes"] + 8
+    assert facts["levels"] != plain["levels"]
+    assert facts["drift"] != 0
+    assert facts["epochs"][-1]["drift"] == facts["drift"]
+    assert plain["drift"] is None
+    assert not any("drift" in epoch for epoch in plain["epochs"])
+    last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
+    assert (last["levels"], last["drift"]) == (facts["levels"], facts["drift"])
+    said = run(*flags, "--drift")
+    kind = "cheaper" if facts["drift"] > 0 else "dearer"
+    assert f"drift           {facts['drift']:+g} of a score for each level: {kind}" in said.out
+    assert f", drift {facts['drift']:+g}" in said.err
+
+
+@pytest.mark.parametrize("drift", [[], ["--drift"]], ids=["policy", "drift"])
+def test_a_run_goes_on_from_a_checkpoint_with_its_counts(
+    run: Run, model: Path, images: Path, proxies: Path, drift: list[str]
+) -> None:
+    flags = ("simulate", model, *SCHEME, "--data", images, *FEW, "--proxies", proxies, *drift)
     whole = run(*flags, "--checkpoint", "a.npz", "--json").json
     again = run(*flags, "--checkpoint", "a.npz", "--json").json
     assert again["levels"] == whole["levels"]
     assert again["epochs"] == whole["epochs"]
+
+
+def test_samples_of_one_level_are_put_together(
+    run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
+) -> None:
+    """Each is learnt once in each epoch; levels, and what resumes, stay what they are."""
+    flags = ("simulate", model, *SCHEME, "--data", images, *FEW, "--proxies", proxies)
+    flags = (*flags, "--accumulate", 4)
+    mixed = run(*flags, "--json").json
+    level = (*flags, "--batches", "level")
+    ways = (["--reference"], ["--checkpoint", "run.npz"], ["--checkpoint", "run.npz"])
+    found = [run(*level, *way, "--log", "log.jsonl", "--json").json for way in ways]
+    assert len({facts["state_sha256"] for facts in found}) == 1
+    assert found[0]["state_sha256"] != mixed["state_sha256"]
+    assert found[0]["levels"] == mixed["levels"]
+    assert found[0]["epochs"][0]["levels"] == mixed["epochs"][0]["levels"]
+    assert mixed["mixed_batches"] is None
+    assert 0 < found[0]["mixed_batches"] < STEPS // 4
+    counts = [epoch["mixed_batches"] for epoch in found[0]["epochs"]]
+    assert sum(counts) == found[0]["mixed_batches"]
+    varied = [run(*level, "--flip", *way, "--json").json for way in ([], ["--reference"])]
+    assert varied[0]["state_sha256"] == varied[1]["state_sha256"] != found[0]["state_sha256"]
+    said = run(*level).out
+    left = found[0]["mixed_batches"]
+    assert f"batches         {STEPS // 4 - left} updates from samples of one level, {left} " in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--accumulate", 4], "there is none: give --proxies, too"),
+        (["--proxies", "ladder"], "give --accumulate, too"),
+        (["--proxies", "ladder", "--accumulate", 4, "--drift"], "--drift decides with each sample"),
+        (["--proxies", "ladder", "--accumulate", 4, "--gate", 1], "--gate leaves out some"),
+    ],
+)
+def test_samples_that_cannot_be_put_together_are_a_sentence(
+    run: Run, model: Path, images: Path, proxies: Path, flags: list[object], sentence: str
+) -> None:
+    given = [proxies if flag == "ladder" else flag for flag in flags]
+    simulated = ("simulate", model, *SCHEME, "--data", images, *FEW)
+    assert sentence in run(*simulated, *given, "--batches", "level").sentence
 
 
 def test_without_a_ladder_nothing_is_said_of_levels(run: Run, model: Path, images: Path) -> None:
@@ -98,22 +164,32 @@ def test_a_plan_says_what_each_front_takes(run: Run, model: Path, proxies: Path)
     said = run("plan", model, *SCHEME, "--proxies", proxies).out
     assert "3     fronts that make" in said
     assert "policy" in said
+    assert not found["levels"]["drifts"]
+    drifting = ("plan", model, *SCHEME, "--proxies", proxies, "--drift")
+    more = run(*drifting, "--json").json
+    assert more["levels"]["drifts"]
+    assert more["state_bytes"] == found["state_bytes"] + 8
+    assert "corrected by what it taught" in run(*drifting).out
 
 
+@pytest.mark.parametrize("drifts", [False, True], ids=["policy", "drift"])
 def test_a_project_keeps_its_levels_and_its_state_is_exported(
-    run: Run, model: Path, proxies: Path
+    run: Run, model: Path, proxies: Path, drifts: bool
 ) -> None:
-    assert run("generate", model, *SCHEME, "--proxies", proxies, "-o", "project").code == 0
+    generate = ("generate", model, *SCHEME, "--proxies", proxies, "-o", "project")
+    assert run(*generate, *(["--drift"] if drifts else [])).code == 0
     manifest = Manifest.read(Path("project/manifest.json"))
-    step = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies))
+    step = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies), drift=drifts)
     assert manifest.levels is not None
     assert manifest.levels.words == step.plan.level_words
     assert manifest.model_hash == step.project.model_hash
     assert all(front.instructions and front.flash_bytes for front in manifest.levels.fronts)
     reference = step.reference()
     reference.level_samples = [5, 6, 7]
+    reference.drift = Drift(1, -6)
     saved = reference.save()
-    assert level_samples(saved, *manifest.levels.words) == (5, 6, 7)
+    assert manifest.levels.words.drift(saved) == (-1.5 if drifts else None)
+    assert manifest.levels.words.samples(saved) == (5, 6, 7)
     Path("project/trained.mcts").write_bytes(saved)
     assert run("export", model, "--state", "project", "-o", "trained.tflite").code == 0
 
@@ -141,9 +217,12 @@ def test_what_goes_with_no_ladder_is_a_sentence(
 ) -> None:
     ladder = (*SCHEME, "--proxies", proxies)
     simulated = ("simulate", model, "--data", images, *FEW, *ladder)
-    assert "leave out the replay" in run(*simulated, "--replay", 1).sentence
+    assert "or --drift" in run(*simulated, "--replay", 1, "--drift").sentence
+    level = ("--replay", 1, "--accumulate", 4, "--batches", "level")
+    assert "what is replayed comes between them" in run(*simulated, *level).sentence
     assert "leave out the latent" in run(*simulated, "--latent", "conv").sentence
     assert "leave out the latent" in run(*simulated, "--latent", "conv", "--reference").sentence
+    assert "there is no ladder" in run("plan", model, *SCHEME, "--drift").sentence
     tail = ("generate", model, *ladder, "--part", "tail", "-o", "project")
     assert "a tail takes latents for samples" in run(*tail).sentence
     latent = run("generate", model, *ladder, "--latent", "conv", "-o", "project")
@@ -157,11 +236,46 @@ def test_a_board_with_too_little_memory_is_a_sentence(
     assert "more than the 1000 there are" in run(*plan, "--sram", 1000).sentence
 
 
+REPLAYED = ("--replay", 2, "--remember", 8)
+
+
+def test_what_is_replayed_counts_for_no_front(
+    run: Run, model: Path, images: Path, proxies: Path
+) -> None:
+    flags = ("simulate", model, *SCHEME, "--data", images, *FEW, "--proxies", proxies)
+    plain = run(*flags, "--json").json
+    ways = ([], ["--reference"], ["--checkpoint", "run.npz"], ["--checkpoint", "run.npz"])
+    found = [run(*flags, *REPLAYED, *way, "--json").json for way in ways]
+    assert len({facts["state_sha256"] for facts in found}) == 1
+    assert found[0]["steps"] == 3 * STEPS
+    assert found[0]["levels"] == plain["levels"]
+
+
+@pytest.mark.slow
+def test_a_board_replays_what_its_fronts_made(
+    run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
+) -> None:
+    ladder = (*SCHEME, "--proxies", proxies)
+    simulated = ("simulate", model, *ladder, "--data", images, *FEW, *REPLAYED)
+    expected = run(*simulated, "--save-state", "state", "--json").json
+    folder = tmp_path / "project"
+    done("generate", model, *ladder, "--board", "native", *REPLAYED[2:], "-o", folder)
+    done("build", folder, "-O", "1")
+    board = Board(folder, tmp_path)
+    try:
+        flags = ("train", folder, "--data", images, "--port", board.url, *FEW, *REPLAYED[:2])
+        facts = run(*flags, "--json").json
+    finally:
+        board.cut_power()
+    assert facts["levels"] == expected["levels"]
+    assert (folder / "trained.mcts").read_bytes() == (tmp_path / "state").read_bytes()
+
+
 @pytest.mark.slow
 def test_a_board_takes_the_fronts_that_the_simulation_takes(
     run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
 ) -> None:
-    ladder = (*SCHEME, "--proxies", proxies, "--gate", 1)
+    ladder = (*SCHEME, "--proxies", proxies, "--gate", 1, "--drift")
     simulated = ("simulate", model, *ladder, "--data", images, *FEW, "--save-state", "state")
     expected = run(*simulated, "--json").json
     folder = tmp_path / "project"
@@ -174,7 +288,9 @@ def test_a_board_takes_the_fronts_that_the_simulation_takes(
         said = run(*flags)
     finally:
         board.cut_power()
-    assert facts["levels"] == expected["levels"]
+    assert (facts["levels"], facts["drift"]) == (expected["levels"], expected["drift"])
     assert (folder / "trained.mcts").read_bytes() == (tmp_path / "state").read_bytes()
     assert "levels          " in said.out
-    assert events(folder, "pulled")[-1]["levels"] == facts["levels"]
+    assert "drift           " in said.out
+    pulled = events(folder, "pulled")[-1]
+    assert (pulled["levels"], pulled["drift"]) == (facts["levels"], facts["drift"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mcutrain.autodiff import TrainGraph
+from mcutrain.autodiff import Levels, TrainGraph
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import (
     Ladder,
@@ -32,10 +32,13 @@ def ladder_of(training: TrainGraph, levels: int = 3, seed: int = 0, latent: str 
 
 
 def with_ladder(
-    training: TrainGraph, ladder: Ladder | None = None, stream: Stream = "auto"
+    training: TrainGraph,
+    ladder: Ladder | None = None,
+    stream: Stream = "auto",
+    drifts: bool = False,
 ) -> TrainingPlan:
     ladder = ladder or ladder_of(training)
-    counting = replace(training, levels=ladder.levels)
+    counting = replace(training, levels=Levels(ladder.levels, ladder.digest, drifts))
     return plan_with_ladder(counting, ladder, align_bytes=8, stream=stream)
 
 

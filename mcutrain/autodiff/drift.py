@@ -1,0 +1,68 @@
+"""Drift of a ladder's levels: what samples taught moves the choice to dearer or cheaper fronts.
+
+PieBridge (SenSys 2024) corrects its policy, too, but only ever to cheaper fronts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcutrain.autodiff.gate import followed, held
+
+EVERY = 16
+"""Of so many samples one is a probe, which takes the whole front."""
+STEPS = 4
+"""Of the offset in one unit of a score."""
+MOST = 255 * STEPS
+"""What outweighs the scores of any two levels."""
+STATE_BYTES = 8
+"""Of mct_drift: the average, and the offset."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What the state keeps. mean_q19: of late losses with the whole front; 0: of none yet.
+
+    offset: in steps; above 0 cheaper fronts are taken than the policy says, below 0 dearer ones.
+    """
+
+    mean_q19: int = 0
+    offset: int = 0
+
+    def level(self, scores: Sequence[int]) -> int:
+        """The level i of the largest score + i * offset; of equal ones the lowest.
+
+        It never falls as the offset rises.
+        """
+        offset = _bounded(self.offset)
+        corrected = [score * STEPS + i * offset for i, score in enumerate(scores)]
+        return corrected.index(max(corrected))
+
+    def after(self, wanted: int, loss_q16: int, is_probe: bool) -> Drift:
+        """After a step. wanted: the level of `level`, which the step took unless it was a probe.
+
+        A front is judged by probes that wanted it or another proxy, samples of the same kind: those
+        that want the whole front are harder by the policy's choice. Half of the losses of an
+        exponential distribution are above 0.69 times their mean, and with 3/4 a front is taken more
+        often as long as its losses are no more than 8 % larger. Each probe takes the offset a
+        step towards 0, so that a front that nobody takes any more is tried again.
+        """
+        mean, loss, offset = max(self.mean_q19, 0), held(loss_q16), _bounded(self.offset)
+        if is_probe:
+            step = (offset < 0) - (offset > 0)
+            if wanted > 0:
+                mean = loss if mean == 0 else followed(mean, loss_q16)
+            return Drift(mean if wanted > 0 else self.mean_q19, offset + step)
+        if wanted == 0 or mean == 0:
+            return Drift(self.mean_q19, offset)
+        return Drift(self.mean_q19, _bounded(offset + (-1 if 4 * loss > 3 * mean else 1)))
+
+
+def is_probe(samples: Sequence[int]) -> bool:
+    """Whether the next sample is one. samples: of each front, so far, modulo 2^32."""
+    return sum(samples) % EVERY == 0
+
+
+def _bounded(offset: int) -> int:
+    return max(-MOST, min(offset, MOST))
