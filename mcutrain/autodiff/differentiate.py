@@ -334,13 +334,18 @@ class _Builder:
             elastic=tuple(self.elastic) if self.options.elastic else (),
             swapped=self._swapped(),
             shelf=self._initial_shelf(),
-            classes=self.tensors[self.logits].type.shape[-1] if self.has_labels else 1,
+            classes=self._classes(),
             has_labels=self.has_labels,
             output_exponent=self.following.exponent if self.following else None,
         )
         fused = _with_fitting_sums(fuse_rescales(fuse_sums(training_graph)))
         proven(fused.graph)
         return fused
+
+    def _classes(self) -> int:
+        """How many labels there are; 1 where a sample is no class."""
+        is_class = self.has_labels and self.tensors[self.label].type.dtype != "int8"
+        return self.tensors[self.logits].type.shape[-1] if is_class else 1
 
     # ------------------------------------------------------------------ bookkeeping
 

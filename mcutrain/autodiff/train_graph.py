@@ -126,6 +126,11 @@ class TrainGraph:
         return self.label_type.shape[1:]
 
     @property
+    def takes_targets(self) -> bool:
+        """Whether a label is what the network is to give: int8 numbers, of which none is wrong."""
+        return self.label_type.dtype == "int8"
+
+    @property
     def loss_step(self) -> int:
         """Which of the nodes computes the loss; those behind it are the backward pass."""
         nodes = enumerate(self.graph.nodes)

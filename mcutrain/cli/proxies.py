@@ -63,6 +63,14 @@ def proxies(
             show_default=False,
         ),
     ] = None,
+    distillation: Annotated[
+        int,
+        typer.Option(
+            metavar="PASSES",
+            help="Train each fitted front for the latents of the whole one: so many passes over "
+            "half of the samples; 0 does not.",
+        ),
+    ] = 8,
     latent: Annotated[
         str,
         typer.Option(
@@ -79,8 +87,8 @@ def proxies(
 ) -> None:
     """Make cheaper fronts of a network for the samples that are easy, and what chooses.
 
-    What a scheme does not train before the latent is pruned, fitted to the whole front's latents,
-    and quantized like these, so that one tail serves all levels.
+    What a scheme does not train before the latent is pruned, fitted and trained for the whole
+    front's latents, and quantized like these, so that one tail serves all levels.
 
     Example: `mcutrain proxies model.tflite --scheme last:6 --data images/ -o ladder/`
     """
@@ -91,7 +99,7 @@ def proxies(
     from mcutrain.runs.training import model_input
     from mcutrain.simulation import RunSettings, Samples, check_can_build
 
-    settings = LadderSettings(levels, delta, threshold, least_cosine)
+    settings = LadderSettings(levels, delta, threshold, least_cosine, distillation)
     settings.check()
     check_folder(output)
     check_can_build()  # a sentence before the data is read
@@ -135,8 +143,8 @@ def proxies(
 
 def _print(made: MadeLadder) -> None:
     columns = (
-        "level", "channels", "MACs", "instructions", "flash, bytes", "cosine", "error", "near",
-        "share",
+        "level", "channels", "MACs", "instructions", "flash, bytes", "cosine", "error", "gain",
+        "near", "share",
     )  # fmt: skip
     first = made.levels[0]
     rows = [
@@ -148,6 +156,7 @@ def _print(made: MadeLadder) -> None:
             level.flash_bytes,
             f"{level.cosine:.4f}",
             percent(level.error),
+            percent(level.gain),
             percent(level.near),
             percent(level.share),
         ]

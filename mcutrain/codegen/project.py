@@ -384,14 +384,16 @@ def _output_exponent(program: Program) -> str | None:
 
 
 def _labels(program: Program) -> dict[str, Any] | None:
-    """Where the labels of a head over positions lie; None for a number that is an argument."""
+    """Where labels of positions, or a target, lie; None for a number that is an argument."""
     training = program.training
     if not training.positions:
         return None
+    place = program.expression(training.graph, training.label)
     return {
         "count": training.label_type.elements,
         "shape": " x ".join(map(str, training.positions)),
-        "place": program.expression(training.graph, training.label),
+        "place": f"(uint8_t *){place}" if training.takes_targets else place,
+        "are_targets": training.takes_targets,
     }
 
 
@@ -619,7 +621,7 @@ def manifest(
         constant_bytes=plan.constant_bytes,
         state=state_tensors(plan),
         parameters=tuple(training.parameters),
-        loss=CROSS_ENTROPY if training.has_labels else "mse",
+        loss=CROSS_ENTROPY if training.has_labels and not training.takes_targets else "mse",
         prefix=interface.prefix,
         positions=training.positions,
         class_names=tuple(interface.class_names or ()),

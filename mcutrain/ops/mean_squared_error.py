@@ -1,4 +1,4 @@
-"""Mean squared error between the last layer's sums and the network's own input, in fixed point."""
+"""Mean squared error between the last layer's sums and int8 numbers, in fixed point."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ MAX_ELEMENTS = 2**18
 
 @dataclass(frozen=True)
 class MeanSquaredError(LossOp):
-    """loss = mean((y - x)**2), for a network whose output y is to be its input x.
+    """loss = mean((y - x)**2), for a network whose output y is to be x: its input, or a target.
 
     y = sums * scale and x = (stored - x_zero_point) * x_scale are real numbers; y is neither
     rounded nor clamped to the output's int8. Inputs: step, sums int32 [1, …, channels], x int8 of
     as many elements in the same order, exponent. Outputs: gradient (dtype), exponent, the loss in
-    squared steps of the input as Q16 [1] (times x_scale**2 it is that of real numbers; at most
-    32767), and 0 [1] where another loss has its prediction.
+    squared steps of x as Q16 [1] (times x_scale**2 it is that of real numbers; at most 32767), and
+    0 [1] where another loss has its prediction.
 
     scale: of the sums, one per channel or one for all. exact: the exponent is the best for this
     sample; otherwise it is what was needed lately (fixedpoint.begin_exponent), so that samples can
-    be added up.
+    be added up. target: the shape of x where each sample comes with its own; empty: x is the
+    network's input.
     """
 
     scale: tuple[float, ...]
@@ -46,11 +47,17 @@ class MeanSquaredError(LossOp):
     exact: bool
     salt: int
     elements: int
+    target: tuple[int, ...] = ()
 
     @staticmethod
     def of(x: TensorType) -> Callable[[tuple[float, ...], str, bool, int], MeanSquaredError]:
         """What makes the loss of a network with the input x, as autodiff asks for it."""
-        return partial(_made, x)
+        return partial(_made, x, ())
+
+    @staticmethod
+    def to(x: TensorType) -> Callable[[tuple[float, ...], str, bool, int], MeanSquaredError]:
+        """The same of a network that is to give a target of this type, another for each sample."""
+        return partial(_made, x, x.shape)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """A gradient per sum."""
@@ -80,8 +87,13 @@ class MeanSquaredError(LossOp):
 
     @property
     def target_is_input(self) -> bool:
-        """Always."""
-        return True
+        """Unless each sample comes with one."""
+        return not self.target
+
+    @property
+    def label_type(self) -> TensorType:
+        """The target, if each sample comes with one."""
+        return TensorType(self.target, "int8") if self.target else super().label_type
 
     def _errors(self, sums: Array, x: Array) -> Array:
         mult, shift = _multipliers(tuple(s / self.x_scale for s in self.scale))
@@ -137,9 +149,14 @@ class MeanSquaredError(LossOp):
 
 
 def _made(
-    x: TensorType, scale: tuple[float, ...], dtype: str, exact: bool, salt: int
+    x: TensorType,
+    target: tuple[int, ...],
+    scale: tuple[float, ...],
+    dtype: str,
+    exact: bool,
+    salt: int,
 ) -> MeanSquaredError:
-    return MeanSquaredError(scale, x.scale, x.zero_point, dtype, exact, salt, x.elements)
+    return MeanSquaredError(scale, x.scale, x.zero_point, dtype, exact, salt, x.elements, target)
 
 
 def _multipliers(factors: tuple[float, ...]) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, Latent, front
 from mcutrain.pipeline import TrainingStep
 from mcutrain.proxies.compiled import latents_of
+from mcutrain.proxies.distil import Distilled, distil
 from mcutrain.proxies.fit import fit
 from mcutrain.proxies.folder import MOST_PROXIES
 from mcutrain.proxies.inner import Inner, inner_channels
@@ -36,8 +37,10 @@ Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and of how much."""
 Kept = tuple[tuple[Inner, Array], ...]
 FITTED_SAMPLES = 128
-"""At most, or half of those that there are: the others say how good the fit is."""
+"""By least squares, at most, of those that fronts learn from: half of those that there are. A
+quarter is to fit the policy, and a quarter says how good both are."""
 FEWEST_SAMPLES = 16
+PASSES = 8
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,14 @@ class LadderSettings:
     share of what the channels cost that can go. threshold: the cosine of a proxy's latent and the
     whole front's from which on they are near enough; None is the median of the cheapest level's, so
     that it serves half of the samples. least_cosine: that every level has to reach in the mean.
+    distillation: passes over the samples that fronts are trained for, when they are fitted.
     """
 
     levels: int = 3
     delta: float = 0.25
     threshold: float | None = None
     least_cosine: float | None = None
+    distillation: int = PASSES
 
     def check(self) -> None:
         """Raise ArgumentError for what makes no sense."""
@@ -64,6 +69,8 @@ class LadderSettings:
                 f"{self.levels - 1} times {self.delta:g} is no share below 1 that can go: give "
                 "fewer levels, or a smaller delta"
             )
+        if self.distillation < 0:
+            raise ArgumentError(f"{self.distillation} passes of distillation: give 0 or more")
         for name, value in (("threshold", self.threshold), ("least cosine", self.least_cosine)):
             if value is not None and not -1 <= value <= 1:
                 raise ArgumentError(f"a {name} of {value:g} is no cosine: give -1 to 1")
@@ -76,8 +83,9 @@ class Level:
     channels, of: of the groups that can be pruned. macs, instructions: of an inference of the
     front; instructions are estimated for a Cortex-M4 or M7. flash_bytes: of what it has that the
     whole front has not. cosine: of its latent and the whole front's, the mean over the samples.
-    error: the squared error as a share of the latent's variance. near: of how many samples it is
-    near enough. share: of those that the policy sends to it.
+    error: the squared error as a share of the latent's variance. gain: what distillation took of
+    it, on other samples. near: of how many samples it is near enough. share: of those that the
+    policy sends to it.
     """
 
     level: int
@@ -88,6 +96,7 @@ class Level:
     flash_bytes: int
     cosine: float
     error: float
+    gain: float
     near: float
     share: float
 
@@ -162,9 +171,11 @@ def make_ladder(
     whole = front(step.plan.training, latent)
     stem = stem_of(whole)
     groups = _groups(whole, stem, latent)
-    fitted = min(FITTED_SAMPLES, len(x) // 2)
-    kept, fronts = _fitted(whole, groups, x[:fitted], settings, report)
-    told, judged = np.array_split(x[fitted:], 2)
+    learnt, others = np.array_split(x, 2)
+    kept, fitted = _fitted(whole, groups, learnt[:FITTED_SAMPLES], settings, report)
+    distilled = _distilled(whole, fitted, learnt, settings.distillation, report)
+    fronts = [found.front for found in distilled]
+    told, judged = np.array_split(others, 2)
     known = _distances(fronts, told, latent, partial(report, "comparing"))
     threshold = settings.threshold
     if threshold is None:
@@ -183,6 +194,7 @@ def make_ladder(
             flash_bytes=0 if n == 0 else network_bytes(graph, whole),
             cosine=float(distances[n].cosines.mean()),
             error=distances[n].error,
+            gain=distilled[n].gain,
             near=float((distances[n].cosines >= threshold).mean()),
             share=float((chosen == n).mean()),
         )
@@ -254,6 +266,20 @@ def _fitted(
     levels = enumerate(kept[1:], 1)
     fronts = [fit(whole, k, x, partial(report, f"fitting level {n}")) for n, k in levels]
     return kept, [whole, *fronts]
+
+
+def _distilled(
+    whole: Graph, fitted: list[Graph], x: Array, passes: int, report: Report
+) -> list[Distilled]:
+    """The fronts, the whole one first, trained for what that gives."""
+    found = [Distilled(whole, 0.0)]
+    if not passes:
+        return [*found, *(Distilled(graph, 0.0) for graph in fitted[1:])]
+    wanted = latents_of(whole, x)
+    for n, graph in enumerate(fitted[1:], 1):
+        told = partial(report, f"distilling level {n}")
+        found.append(distil(graph, whole, x, wanted, passes, told))
+    return found
 
 
 def _groups(whole: Graph, stem: Graph, latent: Latent) -> tuple[Inner, ...]:

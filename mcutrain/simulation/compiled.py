@@ -40,7 +40,8 @@ class Sizes:
     """What a library takes and gives: bytes of a sample, of its output, of the state; classes.
 
     kept_bytes: of the state, and the shelf. tensors: of an elastic step, 0 of others. label_bytes:
-    of a sample with a label for each position, 0 of others.
+    of a sample with a label for each position, or a target; 0 of others. takes_targets: of these
+    it is one, int8.
     """
 
     input_bytes: int
@@ -49,10 +50,13 @@ class Sizes:
     classes: int
     tensors: int = 0
     label_bytes: int = 0
+    takes_targets: bool = False
 
     def labels(self, given: Sequence[int] | Array) -> Array:
         """Labels of samples as the library takes them. Raises DataError for one that is none."""
         y = np.asarray(given)
+        if self.takes_targets:
+            return np.ascontiguousarray(y, np.int8).reshape(len(y), self.label_bytes)
         is_wrong = (y < 0) | (y >= self.classes)
         if self.label_bytes:
             is_wrong &= y != IGNORED
@@ -200,6 +204,7 @@ class CompiledSimulator(LibrarySimulator):
             training.classes,
             len(training.elastic),
             training.label_type.elements if training.positions else 0,
+            training.takes_targets,
         )
         super().__init__(build_library(self.project, compiler, portable, extra_flags), sizes, seed)
 

@@ -1,7 +1,7 @@
 """Trained models out: graphs as .tflite and .onnx files, and originals with trained parameters."""
 
 from mcutrain.trained.compare import Changes, TensorChange, compare_models
-from mcutrain.trained.graph import output_exponent, step_of, trained_graph
+from mcutrain.trained.graph import output_exponent, step_of, trained_graph, trained_tensors
 from mcutrain.trained.models import Export, export
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "output_exponent",
     "step_of",
     "trained_graph",
+    "trained_tensors",
 ]

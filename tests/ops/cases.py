@@ -741,7 +741,8 @@ def mean_squared_error(s: Source) -> Sample:
     x_shape = s.choice((shape, (1, int(np.prod(shape)))))
     scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, c))))
     x_type = TensorType(x_shape, "int8", (factor(s, -9, 3),), s.integer(-128, 127))
-    op = MeanSquaredError.of(x_type)(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    made = s.choice((MeanSquaredError.of, MeanSquaredError.to))(x_type)
+    op = made(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
     sums = tensor(s, shape, "int32", 2 ** s.integer(4, 22))
     return Sample.of(op, step(s), sums, tensor(s, x_shape), exponent(s))
 

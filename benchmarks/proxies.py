@@ -1,0 +1,341 @@
+"""Cheaper fronts for easy samples, judged at equal instructions: accuracy against plain training.
+
+    .venv/bin/python benchmarks/proxies.py --shared ../shared --seeds 3 [--passes 1 4] [--time]
+        [--models mcunet-5fps mbv2-w0.35] [--schemes 49kb head]
+
+CIFAR-10, a new 10-class head, the first --samples training images and all test images, the same
+order for all methods of a seed. Rates: for each method, and each share of plain steps, the best of
+--rates on the next 1,000 training images, the mean of --tuning other seeds. The ladder is made of
+--unlabelled further training images: --levels fronts and the policy.
+
+plain: every sample by the whole front. gate: samples of low loss are not learnt from. proxies: the
+policy chooses a front, also for test images. always n: front n for all, no policy; for one pass.
+cached: plain, each sample's latent computed once and kept; the same bits as plain.
+
+M instructions: of a step, in the mean, estimated for a Cortex-M4 or M7; policy, chosen front, loss,
+and what is learnt. to plain: top-1 less plain's, seed by seed, with its standard error. to as
+many: less that of plain steps of which so many are left out at random, that it executes as many
+instructions. ms, with --time: of a step of the generated C on this computer, over a pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+from accuracy import DATA
+from gate import _with_error as with_error
+from rich.console import Console
+from rich.table import Table
+
+from mcutrain import data, pipeline
+from mcutrain.cost.instructions import USUAL_ISA, estimate
+from mcutrain.cost.ladder import front_costs
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import Ladder, find_latent
+from mcutrain.pipeline import TrainingStep
+from mcutrain.proxies import LadderSettings, make_ladder
+from mcutrain.runs.training import fastest_simulator, prepare_run
+from mcutrain.simulation import Run, RunSettings, Samples
+
+ALPHA = 0.8
+CHUNK = 32
+VALIDATION = 1000
+FIRST_TUNING_SEED = 100
+LARGE = 1 << 24
+"""A bias whose score saturates."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row. level: the one that all samples take; None: the policy chooses."""
+
+    name: str
+    gate: bool = False
+    ladder: bool = False
+    level: int | None = None
+
+
+PLAIN = Method("plain")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one run. instructions: of a step in the mean. levels: shares of samples."""
+
+    accuracy: float
+    instructions: float
+    learnt: float
+    levels: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What is trained on what. ladder: of the front of `scheme`. tuning: its test is validation."""
+
+    model: Graph
+    scheme: str
+    split: data.Split
+    tuning: data.Split
+    passes: int
+    ladder: Ladder
+    rates: tuple[float, ...]
+    tuning_seeds: int
+
+    @cache  # noqa: B019 - a case lives as long as the program
+    def step(self, method: Method, seed: int) -> TrainingStep:
+        """The planned step."""
+        ladder = self.ladder if method.ladder else None
+        if ladder is not None and method.level is not None:
+            ladder = always(ladder, method.level)
+        alpha = ALPHA if method.gate else None
+        return pipeline.prepare(
+            self.model, self.scheme, classes=10, head_seed=seed, gate=alpha, ladder=ladder
+        )
+
+    def run(
+        self, method: Method, seed: int, rate: float, latent: str = "auto", tuning: bool = False
+    ) -> Run:
+        """A run that has not begun. latent: off computes each front."""
+        step = self.step(method, seed)
+        split = self.tuning if tuning else self.split
+        settings = RunSettings(self.passes, rate, seed=seed, test_every=0)
+        made = fastest_simulator(step, split, settings, latent=latent)
+        return prepare_run(step, split, settings, simulator=lambda: made)
+
+    @cache  # noqa: B019
+    def rate_of(self, method: Method, share: float = 1.0) -> float:
+        """The best on validation images. share: of steps that are taken."""
+
+        def right(rate: float) -> float:
+            seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.tuning_seeds)
+            runs = ((self.run(method, seed, rate, tuning=True), seed) for seed in seeds)
+            return float(np.mean([_trained(run, seed, share) for run, seed in runs]))
+
+        return max(self.rates, key=right)
+
+    def trained(self, method: Method, seed: int) -> Found:
+        """Accuracy and what it cost."""
+        run = self.run(method, seed, self.rate_of(method))
+        state = run.train()
+        skipped = sum(epoch.skipped or 0 for epoch in state.epochs)
+        accuracy = state.epochs[-1].test_accuracy
+        assert accuracy is not None
+        learnt, cost = 1 - skipped / run.total, self.costs
+        fronts, shares = float(cost.front), ()
+        if method.ladder:
+            levels = [epoch.levels for epoch in state.epochs if epoch.levels is not None]
+            shares = tuple(np.sum(levels, axis=0) / run.total)
+            fronts = float(np.dot(shares, cost.fronts))
+            fronts += cost.policy if method.level is None else 0
+        tail = cost.loss + learnt * cost.update
+        return Found(100 * accuracy, fronts + tail, learnt, shares)
+
+    def drawn(self, share: float, seed: int) -> float:
+        """Accuracy of plain steps, of which this share is taken, at random."""
+        rate = self.rate_of(PLAIN, round(share, 2))
+        return 100 * _trained(self.run(PLAIN, seed, rate), seed, share)
+
+    @cached_property
+    def costs(self) -> Costs:
+        """Of the parts of a step."""
+        return Costs.of(self.step(Method("gate", gate=True, ladder=True), 0))
+
+
+def _trained(run: Run, seed: int, share: float) -> float:
+    """Accuracy after a run of which this share of steps is taken, at random."""
+    course, random = run.course, np.random.default_rng(1000 + seed)
+    position, y = 0, run.samples.split.train.y
+    while position < run.total:
+        index, epoch = course.indices(position, CHUNK)
+        taken = np.flatnonzero(random.random(len(index)) < share)
+        rates = [course.rates.at(position + int(i)) for i in taken]
+        run.simulator.train(run.samples.train(index[taken], epoch, seed), y[index[taken]], rates)
+        position += len(index)
+    return run.evaluate()
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Estimated instructions. loss: from the latent on; update: what a skipped sample saves."""
+
+    policy: int
+    fronts: tuple[int, ...]
+    loss: int
+    update: int
+
+    @staticmethod
+    def of(step: TrainingStep) -> Costs:
+        """Of a step with a ladder and a gate."""
+        plan = step.plan
+        assert plan.ladder is not None
+        policy, *fronts = (cost.instructions for cost in front_costs(plan))
+        found = estimate(plan.training, USUAL_ISA, plan.segments)
+        names = [node.name for node in plan.training.graph.nodes]
+        before, until = plan.ladder.position, plan.training.loss_step + 1
+        loss = sum(found[name] for name in names[before:until])
+        return Costs(policy, tuple(fronts), loss, sum(found.values()) - fronts[0] - loss)
+
+    @property
+    def front(self) -> int:
+        """The whole one."""
+        return self.fronts[0]
+
+    @property
+    def plain(self) -> int:
+        """A step that is learnt."""
+        return self.front + self.loss + self.update
+
+
+def always(ladder: Ladder, level: int) -> Ladder:
+    """A ladder whose policy wants one level, whatever the sample."""
+    policy = ladder.policy
+    _, weight, bias = policy.nodes[-2].inputs
+    found = {name: policy.tensors[name].data for name in (weight, bias)}
+    assert found[weight] is not None
+    assert found[bias] is not None
+    wanted = np.zeros_like(found[bias])
+    wanted[level] = LARGE
+    changed = {weight: np.zeros_like(found[weight]), bias: wanted}
+    tensors = {n: replace(t, data=changed.get(n, t.data)) for n, t in policy.tensors.items()}
+    return replace(ladder, policy=replace(policy, tensors=tensors))
+
+
+def ladder_of(graph: Graph, scheme: str, split: data.Split, settings: LadderSettings) -> Ladder:
+    """As `mcutrain proxies` makes it of these samples."""
+    step = pipeline.prepare(graph, scheme, classes=10)
+    x = step.input_type
+    samples = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, RunSettings())
+    given = samples.quantized(samples.split.train.x)
+    made = make_ladder(step, find_latent(step.plan), given, settings)
+    cosines = ", ".join(f"{level.cosine:.3f}" for level in made.levels)
+    print(f"{scheme}: cosines {cosines}; policy right for {made.right:.1%}", flush=True)
+    return made.ladder
+
+
+def main() -> None:
+    """A table for each model, scheme and number of passes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
+    parser.add_argument("--models", nargs="+", default=["mcunet-5fps", "mbv2-w0.35"])
+    parser.add_argument("--schemes", nargs="+", default=["49kb", "head"])
+    parser.add_argument("--passes", nargs="+", type=int, default=[1, 4])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--samples", type=int, default=4000)
+    parser.add_argument("--unlabelled", type=int, default=4000)
+    parser.add_argument("--levels", type=int, default=3)
+    parser.add_argument("--delta", type=float, default=0.25)
+    parser.add_argument("--rates", nargs="+", type=float, default=[0.0025, 0.005, 0.01, 0.02, 0.04])
+    parser.add_argument("--tuning", type=int, default=2)
+    parser.add_argument("--time", action="store_true")
+    arguments = parser.parse_args()
+    shared = Path(arguments.shared)
+    images = data.load(shared / DATA)
+    split = data.Split(images.train.subset(arguments.samples), images.test)
+    behind = arguments.samples + VALIDATION
+    tuning = data.Split(split.train, part(images.train, arguments.samples, behind))
+    further = part(images.train, behind, behind + arguments.unlabelled)
+    some = data.Split(further, split.test)
+    settings = LadderSettings(arguments.levels, arguments.delta)
+    for model in arguments.models:
+        graph = pipeline.load(shared / f"models/{model}.int8.tflite")
+        for short in arguments.schemes:
+            scheme = f"{model}-{short}" if short.endswith("kb") else short
+            ladder = ladder_of(graph, scheme, some, settings)
+            for passes in arguments.passes:
+                case = Case(
+                    graph, scheme, split, tuning, passes, ladder,
+                    tuple(arguments.rates), arguments.tuning,
+                )  # fmt: skip
+                name = f"{model}, {scheme}, {passes} passes"
+                Console(width=140).print(table_of(name, case, arguments))
+
+
+def part(images: data.Dataset, first: int, end: int) -> data.Dataset:
+    """Of a data set."""
+    return data.Dataset(images.x[first:end], images.y[first:end], images.names)
+
+
+def table_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
+    """Of all rows, printed as they come."""
+    cost, seeds = case.costs, range(arguments.seeds)
+    fronts = ", ".join(f"{front / 1e6:.2f}" for front in cost.fronts)
+    parts = f"policy {cost.policy / 1e6:.2f}, fronts {fronts}, to the loss {cost.loss / 1e6:.2f}"
+    table = Table(
+        "", "rate", "levels", "learnt", "M instructions", "share", "top-1 %", "to plain",
+        "to as many", *(["ms"] if arguments.time else []),
+        title=f"{title}, {len(seeds)} seeds; M instructions: {parts}, "
+        f"update {cost.update / 1e6:.2f}",
+    )  # fmt: skip
+    print(table.title, flush=True)
+    fixed = range(1, arguments.levels if case.passes == 1 else 1)
+    methods = (
+        PLAIN,
+        Method("gate", gate=True),
+        Method("proxies", ladder=True),
+        Method("proxies, gate", gate=True, ladder=True),
+        *(Method(f"always {n}", ladder=True, level=n) for n in fixed),
+    )
+    first = [case.trained(PLAIN, seed) for seed in seeds]
+
+    def add(row: Sequence[str]) -> None:
+        table.add_row(*row)
+        print(*row, sep=" | ", flush=True)
+
+    for method in methods:
+        add(_cells(case, method, first, arguments))
+    if case.passes > 1:
+        once = cost.front / case.passes + cost.loss + cost.update
+        add(_row("cached", case, PLAIN, [replace(f, instructions=once) for f in first], first))
+    return table
+
+
+def _cells(
+    case: Case, method: Method, first: Sequence[Found], arguments: argparse.Namespace
+) -> list[str]:
+    seeds = range(arguments.seeds)
+    found = first if method is PLAIN else [case.trained(method, seed) for seed in seeds]
+    cells = _row(method.name, case, method, found, first)
+    return cells + ([f"{step_ms(case, method):.2f}"] if arguments.time else [])
+
+
+def _row(
+    name: str, case: Case, method: Method, found: Sequence[Found], first: Sequence[Found]
+) -> list[str]:
+    accuracy = np.array([f.accuracy for f in found])
+    plain = np.array([f.accuracy for f in first])
+    instructions = float(np.mean([f.instructions for f in found]))
+    shares = [min(f.instructions / case.costs.plain, 1) for f in found]
+    is_plain = name == PLAIN.name
+    alike = plain if is_plain else np.array([case.drawn(s, i) for i, s in enumerate(shares)])
+    return [
+        name,
+        f"{case.rate_of(method):g}",
+        " ".join(f"{100 * s:.0f}" for s in np.mean([f.levels for f in found], axis=0)),
+        f"{np.mean([f.learnt for f in found]):.0%}",
+        f"{instructions / 1e6:.2f}",
+        f"{instructions / case.costs.plain:.1%}",
+        with_error(accuracy),
+        "" if is_plain else with_error(accuracy - plain, "+"),
+        "" if is_plain else with_error(accuracy - alike, "+"),
+    ]
+
+
+def step_ms(case: Case, method: Method) -> float:
+    """Of a pass with seed 0, every front computed."""
+    run = case.run(method, 0, case.rate_of(method), "off")
+    x = run.samples.train(np.arange(len(case.split.train)), 0, 0)
+    rates = [run.course.rates.at(i) for i in range(len(x))]
+    started = time.monotonic()
+    run.simulator.train(x, case.split.train.y, rates)
+    return 1e3 * (time.monotonic() - started) / len(x)
+
+
+if __name__ == "__main__":
+    main()
