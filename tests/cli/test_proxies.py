@@ -71,6 +71,7 @@ def test_flags_that_make_no_sense_are_told_before_the_data_is_read(
 ) -> None:
     missing = ("proxies", model, "--data", "nothing.npz", *FLAGS)
     assert "2 to 16" in run(*missing, "--levels", 1).sentence
+    assert "give 0 or more" in run(*missing, "--distillation", -1).sentence
     (tmp_path / "ladder").mkdir()
     (tmp_path / "ladder" / "notes.txt").write_text("mine")
     assert "holds no ladder of fronts" in run(*missing).sentence
