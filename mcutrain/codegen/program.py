@@ -219,8 +219,7 @@ class Program:
 
     def _constant(self, tensor: Tensor, is_shared: bool) -> str:
         """is_shared: one of the same numbers does as well."""
-        assert tensor.data is not None
-        content = (str(tensor.data.dtype), tensor.data.tobytes())
+        content = tensor.content()
         if is_shared and content in self._contents:
             return self._contents[content]
         if tensor.name not in self.constants:

@@ -17,7 +17,7 @@ from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.softmax import INTEGER_BITS, Softmax
 from mcutrain.ops.spatial import Window
-from mcutrain.quant.multipliers import ACTIVATION_RANGE, activation_limits
+from mcutrain.quant.multipliers import ACTIVATION_RANGE, activation_limits, single
 
 POINT = Window((1, 1))
 NEIGHBOURS = 4  # float32 numbers on each side of an estimate that are tried
@@ -120,7 +120,7 @@ def weight_scales(graph: Graph, node: Node, stage: Requantize, rule: Rule) -> tu
     """
     x, w, b = graph.types(node.inputs)
     (y,) = graph.types(node.outputs)
-    derived = tuple(float(np.float32(s / x.scale)) for s in b.scales)
+    derived = tuple(single(s / x.scale) for s in b.scales)
     for scales in (w.scales, derived):
         made = rule(x.scale, scales, y.scale, y.zero_point)
         if (made.mult_q31, made.shift) == (stage.mult_q31, stage.shift):

@@ -72,6 +72,11 @@ class Tensor:
         """Whether the value is known before any node runs."""
         return self.data is not None
 
+    def content(self) -> tuple[str, bytes]:
+        """Of a constant: what a program has once, whoever reads it under whatever shape."""
+        assert self.data is not None
+        return str(self.data.dtype), self.data.tobytes()
+
 
 @dataclass(frozen=True)
 class Node:

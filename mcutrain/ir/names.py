@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 
 class Names:
-    """Hands out every name once; the second time it gets a number."""
+    """Hands out every name once; the second time it gets a number. taken: names already in use."""
 
-    def __init__(self) -> None:
-        self._last: dict[str, int] = {}
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._last = dict.fromkeys(taken, 1)
 
     def take(self, name: str) -> str:
         """`name`, or name_2, name_3, … where it is taken."""

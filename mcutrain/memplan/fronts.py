@@ -63,19 +63,17 @@ def front_constant_bytes(plan: TrainingPlan, fronts: Iterable[PlannedFront]) -> 
 
     What is equal is there once, such as the weights of a stem that they share.
     """
-    known = {_content(plan.training.graph, name) for name in plan.training.graph.constants()}
+    known = _contents(plan.training.graph)
     sizes = []
     for front in fronts:
-        own = {_content(front.graph, name) for name in front.graph.constants()} - known
+        own = _contents(front.graph) - known
         sizes.append(sum(len(content) for _, content in own))
         known |= own
     return sizes
 
 
-def _content(graph: Graph, name: str) -> tuple[str, bytes]:
-    data = graph.tensors[name].data
-    assert data is not None
-    return str(data.dtype), data.tobytes()
+def _contents(graph: Graph) -> set[tuple[str, bytes]]:
+    return {graph.tensors[name].content() for name in graph.constants()}
 
 
 def _position(training: TrainGraph, ladder: Ladder, align_bytes: int) -> int:

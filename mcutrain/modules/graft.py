@@ -70,9 +70,7 @@ class Graft:
         self.nodes: list[Node] = []
         self.now: dict[str, str] = {}
         self.modules: list[Module] = []
-        self._names = Names()
-        for name in graph.tensors:
-            self._names.take(name)
+        self._names = Names(graph.tensors)
 
     def result(self) -> Augmented:
         """The verified graph."""
@@ -147,11 +145,6 @@ class Graft:
         )
         names = tuple(n.name for n in added)
         self.modules.append(Module(kind, place, rank, names, weights, trained, macs))
-
-
-def single(value: float) -> float:
-    """In single precision, as files hold scales."""
-    return float(np.float32(value))
 
 
 def quantized_rows(rows: Array) -> tuple[Array, tuple[float, ...]]:

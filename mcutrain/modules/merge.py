@@ -21,11 +21,11 @@ import numpy.typing as npt
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.verify import proven
-from mcutrain.modules.graft import single
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.quant import multipliers
+from mcutrain.quant.multipliers import single
 from mcutrain.sparse.leaving_out import without_dead
 from mcutrain.sparse.modules import LORA, PROJECTION, ModuleLayer, added_columns, modules_of
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph, Node, TensorType
-from mcutrain.modules.graft import Augmented, Graft, quantized_rows, single
+from mcutrain.modules.graft import Augmented, Graft, quantized_rows
 from mcutrain.modules.observe import Observed, directions, ranges
 from mcutrain.modules.places import blocks_of, places_of
 from mcutrain.modules.sizes import halved, halved_size, larger
@@ -37,6 +37,7 @@ from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.pooling import AveragePool2D
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
+from mcutrain.quant.multipliers import single
 from mcutrain.sparse.module_names import DEPTHWISE, ModulePart
 
 Array = npt.NDArray[Any]

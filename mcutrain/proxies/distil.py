@@ -15,15 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.autodiff import TrainOptions, differentiate
-from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
-from mcutrain.ir.names import Names
+from mcutrain.ir.graph import Graph
 from mcutrain.ir.verify import proven
 from mcutrain.memplan import plan_training
-from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.mean_squared_error import MeanSquaredError
-from mcutrain.ops.spatial import Window
 from mcutrain.pipeline import TrainingStep
-from mcutrain.quant.multipliers import conv_requantize
+from mcutrain.proxies.behind import Behind
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.sparse import UpdateScheme, all_layers_of, arrange, find_head
@@ -137,11 +134,11 @@ def training_step(front: Graph, whole: Graph) -> TrainingStep | None:
     graph = _with_sums(front)
     head = find_head(graph)
     order, updates = arrange(SCHEME, graph)
-    known = {_content(whole, name) for name in whole.constants()}
+    known = {whole.tensors[name].content() for name in whole.constants()}
     own = [
         name
         for layer in all_layers_of(graph, head)
-        if _content(graph, layer.weight) not in known
+        if graph.tensors[layer.weight].content() not in known
         for name in (layer.weight, layer.bias)
     ]
     chosen = {name: updates[name] for name in own if name in updates}
@@ -153,32 +150,14 @@ def training_step(front: Graph, whole: Graph) -> TrainingStep | None:
     return TrainingStep(graph, SCHEME, plan, order)
 
 
-def _content(graph: Graph, name: str) -> tuple[tuple[int, ...], bytes]:
-    data = graph.tensors[name].data
-    assert data is not None
-    return data.shape, data.tobytes()
-
-
 def _with_sums(front: Graph) -> Graph:
     """The front with a layer behind it that changes nothing, whose sums are the latent.
 
     What a loss reads are the sums of a layer, and a latent may come from an addition.
     """
-    (latent,) = front.outputs
-    kind = front.tensors[latent].type
-    names = Names()
-    for name in (*front.tensors, *(node.name for node in front.nodes)):
-        names.take(name)
-    weight, bias, y = (names.take(n) for n in ("same/weight", "same/bias", "same"))
+    made = Behind(front)
+    kind = made.type
     channels = kind.shape[-1]
-    w = np.eye(channels, dtype=np.int8).reshape(channels, 1, 1, channels)
-    b = np.zeros(channels, np.int32)
-    tensors = {
-        **front.tensors,
-        weight: Tensor(weight, TensorType(w.shape, "int8", (1.0,), 0, 0), w),
-        bias: Tensor(bias, TensorType(b.shape, "int32", (kind.scale,), 0, 0), b),
-        y: Tensor(y, kind),
-    }
-    stage = conv_requantize(kind.scale, (1.0,), kind.scale, kind.zero_point)
-    same = Node(y, Conv2D(Window((1, 1)), kind.zero_point, stage), (latent, weight, bias), (y,))
-    return proven(replace(front, tensors=tensors, nodes=(*front.nodes, same), outputs=(y,)))
+    w, bias = np.eye(channels, dtype=np.int8), np.zeros(channels, np.int32)
+    made.dense("same", w, 1.0, bias, kind.scale, kind.zero_point)
+    return made.result()

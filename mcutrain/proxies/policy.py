@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.interpret import interpret
-from mcutrain.ir.names import Names
 from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
-from mcutrain.ops.pooling import AveragePool2D
-from mcutrain.ops.reshape import Reshape
-from mcutrain.ops.spatial import Window
-from mcutrain.quant.multipliers import conv_requantize
+from mcutrain.proxies.behind import Behind
+from mcutrain.quant.multipliers import single
 
 Array = npt.NDArray[Any]
 DECAY = 1e-3
@@ -128,42 +125,17 @@ def fit_policy(features: Array, levels: Array, count: int) -> tuple[Array, Array
 
 def policy_graph(stem: Graph, w: Array, b: Array, features: Array) -> Graph:
     """The int8 network: stem, means, scores. features: of samples, whose scores fit into int8."""
-    graph = _pooled(stem)
-    (mean,) = graph.outputs
-    x = graph.tensors[mean].type
+    made = Behind(_pooled(stem))
+    x = made.type
     scores = features @ w.T + b
-    y_scale = _single(max(np.abs(scores).max(), 1e-6) / 127)
-    w_scale = _single(max(np.abs(w).max(), 1e-12) / 127 / x.scale)
+    y_scale = single(max(np.abs(scores).max(), 1e-6) / 127)
+    w_scale = single(max(np.abs(w).max(), 1e-12) / 127 / x.scale)
     step = w_scale * x.scale
     codes = np.clip(np.rint(w / step), -127, 127).astype(np.int8)
     bias = np.clip(np.rint(b / step), -(2**30), 2**30).astype(np.int32)
-    names = Names()
-    for name in (*graph.tensors, *(node.name for node in graph.nodes)):
-        names.take(name)
-    weight, offsets, dense, flat = (names.take(f"policy/{n}") for n in WORDS)
-    count = len(w)
-    kind = TensorType((1, 1, 1, count), "int8", (y_scale,))
-    tensors = {
-        **graph.tensors,
-        weight: Tensor(
-            weight,
-            TensorType((count, 1, 1, w.shape[1]), "int8", (w_scale,), 0, 0),
-            codes.reshape(count, 1, 1, -1),
-        ),
-        offsets: Tensor(offsets, TensorType((count,), "int32", (step,), 0, 0), bias),
-        dense: Tensor(dense, kind),
-        flat: Tensor(flat, replace(kind, shape=(1, count))),
-    }
-    op = Conv2D(Window((1, 1)), x.zero_point, conv_requantize(x.scale, (w_scale,), y_scale, 0))
-    nodes = (
-        *graph.nodes,
-        Node(dense, op, (mean, weight, offsets), (dense,)),
-        Node(flat, Reshape((1, count)), (dense,), (flat,)),
-    )
-    return proven(replace(graph, name="policy", tensors=tensors, nodes=nodes, outputs=(flat,)))
-
-
-WORDS = ("weight", "bias", "scores", "levels")
+    made.dense("policy/scores", codes, w_scale, bias, y_scale, 0)
+    made.reshape("policy/levels", (1, len(w)))
+    return replace(made.result(), name="policy")
 
 
 def levels_of(policy: Graph, x: Array) -> Array:
@@ -176,19 +148,7 @@ def levels_of(policy: Graph, x: Array) -> Array:
 
 def _pooled(stem: Graph) -> Graph:
     """With the mean of each channel behind it."""
-    (y,) = stem.outputs
-    kind = stem.tensors[y].type
-    if len(kind.shape) != 4 or kind.shape[1:3] == (1, 1):
-        return stem
-    mean = f"{y}/mean"
-    while mean in stem.tensors:
-        mean += "_"
-    size = (kind.shape[1], kind.shape[2])
-    tensors = {**stem.tensors, mean: Tensor(mean, replace(kind, shape=(1, 1, 1, kind.shape[3])))}
-    node = Node(mean, AveragePool2D(Window(size, size)), (y,), (mean,))
-    return replace(stem, tensors=tensors, nodes=(*stem.nodes, node), outputs=(mean,))
-
-
-def _single(value: float) -> float:
-    """As a .tflite file holds it."""
-    return float(np.float32(value))
+    made = Behind(stem)
+    if len(made.type.shape) == 4 and made.type.shape[1:3] != (1, 1):
+        made.mean(f"{made.y}/mean")
+    return made.graph

@@ -18,7 +18,7 @@ from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.spatial import Window
-from mcutrain.quant.multipliers import INT8
+from mcutrain.quant.multipliers import INT8, single
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -43,7 +43,7 @@ class Quantization(NamedTuple):
         low, high = min(low, 0.0), max(high, 0.0)
         if high - low < EMPTY_RANGE:
             low, high = 0.0, 1.0
-        scale = float(np.float32((high - low) / LEVELS))
+        scale = single((high - low) / LEVELS)
         return Quantization(scale, int(np.clip(np.rint(-128 - low / scale), -128, 127)))
 
     @staticmethod

@@ -44,6 +44,11 @@ ACTIVATION_RANGE = {
 }
 
 
+def single(value: float) -> float:
+    """In single precision, as files hold scales."""
+    return float(np.float32(value))
+
+
 def conv_multipliers(
     x_scale: float, w_scales: Sequence[float], y_scale: float
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
