@@ -50,6 +50,7 @@ VALIDATION = 1000
 FIRST_TUNING_SEED = 100
 LARGE = 1 << 24
 """A bias whose score saturates."""
+RATES = [0.0003, 0.0006, 0.00125, 0.0025, 0.005, 0.01, 0.02]
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,7 @@ def main() -> None:
     parser.add_argument("--unlabelled", type=int, default=4000)
     parser.add_argument("--levels", type=int, default=3)
     parser.add_argument("--delta", type=float, default=0.25)
-    parser.add_argument("--rates", nargs="+", type=float, default=[0.0025, 0.005, 0.01, 0.02, 0.04])
+    parser.add_argument("--rates", nargs="+", type=float, default=RATES)
     parser.add_argument("--tuning", type=int, default=2)
     parser.add_argument("--time", action="store_true")
     arguments = parser.parse_args()
