@@ -120,11 +120,10 @@ def _kernel_sizes(target: Target, toolchain: Toolchain, project: Path) -> dict[s
 
 
 def _compile(toolchain: Toolchain, project: Path, name: str, folders: list[str]) -> None:
-    """One C file; zig would put its whole run-time library into the object, were it not told."""
+    """One C file."""
     facts = BoardProject.read(project).board.compile
-    flags = [flag for flag in toolchain.flags if not flag.startswith("-rtlib")]
     includes = [f"-I{f}" for f in sorted({*folders, *facts.include_dirs})]
-    command = [*toolchain.command, "-O3", *flags, *facts.common_flags, *includes]
+    command = [*toolchain.command, "-O3", *toolchain.compile_flags, *facts.common_flags, *includes]
     _run([*command, "-c", "-o", OBJECT, name], project, name)
 
 

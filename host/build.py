@@ -21,6 +21,8 @@ from mcutrain_host.packages import OPTIONAL, install
 from mcutrain_host.toolchain import ZIG, find_host_compiler
 
 COMPILE_SECONDS = 600
+RUN_TIME_FLAG = "-rtlib="
+RUN_TIME = f"{BUILD}/run_time_library"
 TOO_SMALL = {
     "RAM": "the SRAM that was planned: train fewer layers or smaller shares and generate the "
     "project anew; or, if you have added variables of your own, raise driver_bytes in the board's "
@@ -52,6 +54,16 @@ class Toolchain:
     command: tuple[str, ...]
     flags: tuple[str, ...]
     libraries: tuple[str, ...]
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """Without the one that puts zig's whole run-time library into every object, 1.5 MB."""
+        return tuple(flag for flag in self.flags if not flag.startswith(RUN_TIME_FLAG))
+
+    @property
+    def has_run_time_flag(self) -> bool:
+        """Whether an object of its own has to bring that library."""
+        return self.compile_flags != self.flags
 
 
 def find_toolchain(facts: Compilation, wanted: str | None = None) -> Toolchain:
@@ -100,7 +112,7 @@ def build(
     toolchain = find_toolchain(facts, compiler)
     output = project.elf
     sources = facts.sources
-    flags = [optimize, *toolchain.flags, *facts.common_flags]
+    flags = [optimize, *toolchain.compile_flags, *facts.common_flags]
     includes = [f"-I{name}" for name in facts.include_dirs]
     objects = [f"{BUILD}/{source.removesuffix('.c')}.o" for source in sources]
     for name in {Path(name).parent for name in objects}:
@@ -120,6 +132,9 @@ def build(
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for done, _ in enumerate(pool.map(compile_one, zip(sources, objects, strict=True)), 1):
             progress(done, len(sources))
+    if toolchain.has_run_time_flag:
+        objects.append(_run_time_library(folder, toolchain, optimize))
+        flags[0] = "-O3"  # nothing is compiled here; with -Os zig takes the symbols away
     options = list(facts.link)
     if toolchain.command == ZIG and facts.linker_script is not None:
         script = _without_debug_information(folder, facts.linker_script)
@@ -133,6 +148,15 @@ def build(
     except OSError as error:
         raise BuildError(f"cannot write {output}: {error.strerror}") from error
     return output
+
+
+def _run_time_library(folder: Path, toolchain: Toolchain, optimize: str) -> str:
+    """An object that holds zig's run-time library; the linker takes what is called."""
+    source, target = f"{RUN_TIME}.c", f"{RUN_TIME}.o"
+    (folder / source).write_text("", encoding="utf-8")
+    flags = (optimize, *toolchain.flags)
+    _run([*toolchain.command, *flags, "-c", "-o", target, source], folder, source)
+    return target
 
 
 def _uf2(folder: Path, elf: Path, facts: BuildOutput, output: Path) -> None:

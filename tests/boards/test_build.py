@@ -41,6 +41,20 @@ def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compil
     assert memory.linked_bytes <= memory.sram_bytes
 
 
+def test_zigs_run_time_library_is_in_one_object(projects_root):
+    if not has_compiler(projects_root, "rpi-pico", "zig"):
+        pytest.skip("no zig: pip install 'mcutrain[compiler]'")
+    folder = built(projects_root, "rpi-pico", "zig")
+    sizes = {path.stem: path.stat().st_size for path in folder.glob("build/**/*.o")}
+    assert [name for name, size in sizes.items() if size > 500_000] == ["run_time_library"]
+
+
+def test_zigs_smallest_program_has_symbols(projects_root):
+    if not has_compiler(projects_root, "rpi-pico", "zig"):
+        pytest.skip("no zig: pip install 'mcutrain[compiler]'")
+    assert linked_memory(built(projects_root, "rpi-pico", "zig", "-Os")).agrees
+
+
 @pytest.mark.parametrize("board", board_names())
 def test_a_project_is_deterministic_and_names_no_place_of_this_machine(board):
     step = training_step()
