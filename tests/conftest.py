@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from mcutrain_host.cache import cache_folder
+from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import ZIG
 
 os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
@@ -28,9 +30,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
-OBJECTS = REPOSITORY / ".pytest_cache" / "objects"
 OBJECTS_SECONDS = 3 * 24 * 3600
 DISK_BYTES = 64 * 1024
+
+
+def _objects() -> Path:
+    """Compiled C, for three days: of the user, so that a fresh clone does not compile it again."""
+    try:
+        return cache_folder() / "tests" / "objects"
+    except CacheError:  # a user without a home
+        return REPOSITORY / ".pytest_cache" / "objects"
+
+
+OBJECTS = _objects()
 
 # Compiled Python, that of tests with their assertions, too, is kept from one run to the next: not
 # in the tree, and also where PYTHONDONTWRITEBYTECODE is set.
