@@ -22,7 +22,7 @@ MOST_EPSILON = 1.0
 
 
 @dataclass(frozen=True)
-class Part:
+class NormalizationPart:
     """An operator of a file. kind: its name in ONNX, another for what is no part of any.
 
     axes: of a ReduceMean that keeps them, with a length of 1; empty where they are not known.
@@ -57,20 +57,20 @@ class Normalized:
 
 
 def normalized(
-    parts: Sequence[Part], constant: Constants, outputs: Collection[str]
+    parts: Sequence[NormalizationPart], constant: Constants, outputs: Collection[str]
 ) -> dict[str, Normalized]:
     """By its last tensor: each layer normalization. outputs: of the model."""
-    return {one.output: one for one in _Parts(parts, constant, outputs).found()}
+    return {one.output: one for one in _NormalizationParts(parts, constant, outputs).found()}
 
 
-class _Parts:
+class _NormalizationParts:
     """The parts of a graph by what they compute and read."""
 
     def __init__(
-        self, parts: Sequence[Part], constant: Constants, outputs: Collection[str]
+        self, parts: Sequence[NormalizationPart], constant: Constants, outputs: Collection[str]
     ) -> None:
         self.producers = {name: part for part in parts for name in part.outputs}
-        self.readers: dict[str, list[Part]] = defaultdict(list)
+        self.readers: dict[str, list[NormalizationPart]] = defaultdict(list)
         for part in parts:
             for name in dict.fromkeys(part.inputs):
                 self.readers[name].append(part)
@@ -85,7 +85,7 @@ class _Parts:
 
     # ------------------------------------------------------------------ what nodes are
 
-    def _with_constant(self, node: Part, other: str) -> str:
+    def _with_constant(self, node: NormalizationPart, other: str) -> str:
         """The input beside `other`, if it is constant; else nothing."""
         rest = [name for name in node.inputs if name != other]
         return rest[0] if len(rest) == 1 and self.constant(rest[0]) is not None else ""
@@ -110,7 +110,7 @@ class _Parts:
         is_power = node.kind == "Pow" and self._number(node.inputs[1]) == 2.0
         return node.inputs[0] if is_square or is_power else ""
 
-    def _deviation(self, root: Part) -> Deviation | None:
+    def _deviation(self, root: NormalizationPart) -> Deviation | None:
         """What a Sqrt is the deviation of."""
         added = self.producers.get(root.inputs[0])
         if added is None or added.kind != "Add":
@@ -190,7 +190,7 @@ class _Parts:
             return set(longer) <= set(of.axes)
         return len(longer) <= len(of.axes)
 
-    def _sole_reader(self, name: str, kind: str) -> Part | None:
+    def _sole_reader(self, name: str, kind: str) -> NormalizationPart | None:
         readers = self.readers[name]
         alone = len(readers) == 1 and name not in self.outputs
         return readers[0] if alone and readers[0].kind == kind else None

@@ -30,7 +30,7 @@ CUBIC = 0.044715
 
 
 @dataclass(frozen=True)
-class Activation:
+class ActivationFunction:
     """A real function and its derivative; either one is asked for any finite number.
 
     single: of single-precision numbers, where the order of its roundings decides bits.
@@ -88,26 +88,26 @@ def _single_gelu_tanh(x: Array) -> Array:
     return value
 
 
-ACTIVATIONS: Mapping[str, Activation] = {
-    "elu": Activation(
+ACTIVATIONS: Mapping[str, ActivationFunction] = {
+    "elu": ActivationFunction(
         lambda x: x if x >= 0 else math.expm1(x), lambda x: 1.0 if x >= 0 else math.exp(x)
     ),
-    "erf": Activation(math.erf, lambda x: 2.0 / math.sqrt(math.pi) * math.exp(-x * x)),
-    "gelu": Activation(
+    "erf": ActivationFunction(math.erf, lambda x: 2.0 / math.sqrt(math.pi) * math.exp(-x * x)),
+    "gelu": ActivationFunction(
         lambda x: x * _normal(x),
         lambda x: _normal(x) + x * math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi),
     ),
-    "gelu_tanh": Activation(_gelu_tanh, _gelu_tanh_derivative, single=_single_gelu_tanh),
-    "hard_sigmoid": Activation(_hard_sigmoid, lambda x: 1.0 / 6.0 if abs(x) < 3 else 0.0),
-    "hard_swish": Activation(lambda x: x * _hard_sigmoid(x), _hard_swish_derivative),
-    "logistic": Activation(
+    "gelu_tanh": ActivationFunction(_gelu_tanh, _gelu_tanh_derivative, single=_single_gelu_tanh),
+    "hard_sigmoid": ActivationFunction(_hard_sigmoid, lambda x: 1.0 / 6.0 if abs(x) < 3 else 0.0),
+    "hard_swish": ActivationFunction(lambda x: x * _hard_sigmoid(x), _hard_swish_derivative),
+    "logistic": ActivationFunction(
         _logistic, lambda x: _logistic(x) * _logistic(-x), single=_single_logistic
     ),
-    "swish": Activation(
+    "swish": ActivationFunction(
         lambda x: x * _logistic(x),
         lambda x: _logistic(x) * (1.0 + x * _logistic(-x)),
     ),
-    "tanh": Activation(math.tanh, lambda x: 1.0 - math.tanh(x) ** 2),
+    "tanh": ActivationFunction(math.tanh, lambda x: 1.0 - math.tanh(x) ** 2),
 }
 """By name. erf, hard_sigmoid and swish have no operator in TFLite; gelu is the exact one."""
 
@@ -118,7 +118,7 @@ def real_values(x: tuple[float, int]) -> Array:
 
 
 def table_in_single_precision(
-    function: Activation, x: tuple[float, int], y: tuple[float, int]
+    function: ActivationFunction, x: tuple[float, int], y: tuple[float, int]
 ) -> Array:
     """int8 [256]: what lut.h fills in. x, y: (scale, zero point) of input and output.
 
@@ -134,7 +134,7 @@ def table_in_single_precision(
     return table
 
 
-def single_values(function: Activation, x: Array) -> Array:
+def single_values(function: ActivationFunction, x: Array) -> Array:
     """The function in single precision. x: float32, any shape."""
     if function.single:
         return function.single(x)

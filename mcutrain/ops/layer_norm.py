@@ -56,7 +56,7 @@ ACC_BITS = {"int8": 31, "int16": 39}
 """In a sum of the backward pass, without its sign; of int16 gradients 8 are dropped then."""
 
 
-class Statistics(NamedTuple):
+class RowStatistics(NamedTuple):
     """Of each row, [rows, 1]: differences from the mean times c, and 2**half / sqrt(W).
 
     root: with ROOT_BITS behind the point.
@@ -94,13 +94,13 @@ def reciprocal_root(w: Array) -> tuple[Array, Array]:
     return y, half
 
 
-def statistics(x: Array, epsilon: int, least: int = 0) -> Statistics:
+def statistics(x: Array, epsilon: int, least: int = 0) -> RowStatistics:
     """Of rows of int8. epsilon: 2**16 times c**2 eps / scale**2; least: of c**2 var."""
     x = x.astype(np.int64).reshape(-1, x.shape[-1])
     count, total = x.shape[-1], x.sum(axis=-1, keepdims=True)
     variance = count * np.square(x).sum(axis=-1, keepdims=True) - total * total
     w = (np.maximum(variance, least) << FRACTION_BITS) + epsilon
-    return Statistics(count * x - total, *reciprocal_root(w))
+    return RowStatistics(count * x - total, *reciprocal_root(w))
 
 
 def _squares(channels: int) -> Bound:

@@ -48,7 +48,7 @@ class QuantizeSettings:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class QuantizationTrial:
     """One way to quantize and what error the outputs had on the samples (before a softmax).
 
     varying_db: the same of how the outputs differ from their means over the samples.
@@ -74,8 +74,8 @@ class Quantized:
     reference: FloatGraph
     network: FloatGraph
     quantizations: dict[str, Quantization]
-    chosen: Attempt
-    trials: tuple[Attempt, ...]
+    chosen: QuantizationTrial
+    trials: tuple[QuantizationTrial, ...]
 
 
 def quantize_network(
@@ -101,21 +101,23 @@ def quantize_network(
                 del candidates[0]
     methods = METHODS if settings.ranges == "auto" else (settings.ranges,)
     plans = [(c, m) for c in candidates for m in methods]
-    trials: list[Attempt] = []
+    trials: list[QuantizationTrial] = []
     made: list[tuple[FloatGraph, FloatGraph, dict[str, Quantization]]] = []
     for i, (candidate, method) in enumerate(plans):
         report("trying ranges", i + 1, len(plans))
         q = candidate.quantizations(method, settings)
         made.append((candidate.graph, candidate.graph, q))
         errors = judge.errors(candidate.graph, q)
-        trials.append(Attempt(method, candidate.equalized, False, *errors))
+        trials.append(QuantizationTrial(method, candidate.equalized, False, *errors))
     best = _best(trials)
     if settings.bias_correction != "off":
         reference, network, q = made[best]
         corrected = correct_biases(network, q, samples[: max(1, len(samples) - judged)], report)
         made.append((reference, corrected, q))
         base = trials[best]
-        trials.append(Attempt(base.ranges, base.equalized, True, *judge.errors(corrected, q)))
+        trials.append(
+            QuantizationTrial(base.ranges, base.equalized, True, *judge.errors(corrected, q))
+        )
         best = len(trials) - 1 if settings.bias_correction == "on" else _best(trials)
     reference, network, q = made[best]
     return Quantized(emit(network, q), reference, network, q, trials[best], tuple(trials))
@@ -191,5 +193,5 @@ def _candidate(graph: FloatGraph, samples: Array, equalized: bool, report: Progr
     return _Candidate(graph, calibrate(graph, samples, report), equalized)
 
 
-def _best(trials: list[Attempt]) -> int:
+def _best(trials: list[QuantizationTrial]) -> int:
     return max(range(len(trials)), key=lambda i: trials[i].snr_db)

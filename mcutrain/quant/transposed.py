@@ -23,7 +23,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Along:
+class TransposedAxis:
     """One axis: of `length` numbers, `size` are made. before: how many are left out at the start.
 
     shift: of the remainders, so that as few taps as can be are needed.
@@ -36,7 +36,7 @@ class Along:
     size: int
     shift: int = 0
 
-    def best(self) -> Along:
+    def best(self) -> TransposedAxis:
         """With the shift of the fewest taps, the smallest of them. Raises ValueError."""
         if not 0 < self.stride <= self.kernel:
             raise ValueError(
@@ -82,14 +82,14 @@ class Along:
 class Transposed:
     """A transposed convolution of an image, along its rows and columns."""
 
-    rows: Along
-    columns: Along
+    rows: TransposedAxis
+    columns: TransposedAxis
 
     @staticmethod
     def of(image: Pair, kernel: Pair, stride: Pair, before: Pair, size: Pair) -> Transposed:
         """All as (height, width). size: of the output. Raises ValueError."""
         axes = zip(image, kernel, stride, before, size, strict=True)
-        return Transposed(*(Along(*numbers).best() for numbers in axes))
+        return Transposed(*(TransposedAxis(*numbers).best() for numbers in axes))
 
     @property
     def copies(self) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcutrain.errors import McutrainError, ModelError, UnsupportedError
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.formats import load
-from mcutrain.formats.onnx.resizing import WRITTEN, Along, Mode
+from mcutrain.formats.onnx.resizing import WRITTEN, Mode, ResizedAxis
 from mcutrain.formats.onnx.write import onnx_content, write_onnx
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.difference import difference
@@ -253,7 +253,7 @@ def test_positions_that_onnx_has_nearly_are_written_and_told(tmp_path):
 
 def resized_by(mode: Mode, size: tuple[int, int], factors: tuple[float, float]) -> Graph:
     along = [
-        Along(n, int(np.float32(f) * np.float32(n)), np.float32(f))
+        ResizedAxis(n, int(np.float32(f) * np.float32(n)), np.float32(f))
         for n, f in zip(size, factors, strict=True)
     ]
     places = [mode.places(axis) for axis in along]

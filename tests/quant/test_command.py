@@ -10,7 +10,7 @@ from mcutrain.formats import load
 from mcutrain.oracle.tflite import find_interpreter
 from mcutrain.quant import useful
 from mcutrain.quant.fake import LARGEST_DB, _varying_db
-from mcutrain.quant.quantizer import Attempt
+from mcutrain.quant.quantizer import QuantizationTrial
 from tests.quant.networks import OnnxNetwork
 
 
@@ -231,7 +231,7 @@ def test_outputs_that_are_noise_are_refused_and_nothing_is_written(run, samples,
     [(30, 30, ""), (30, 2.9, "hardly tell one sample"), (9, 9, "far from"), (10, 3, "")],
 )
 def test_poor_outputs_are_said(snr, varying, said):
-    trial = Attempt("minmax", False, False, snr, varying)
+    trial = QuantizationTrial("minmax", False, False, snr, varying)
     found = useful(SimpleNamespace(chosen=trial, trials=(trial,)), np.ones((2, 3)))
     assert said in found
     assert bool(found) == bool(said)

@@ -13,7 +13,7 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.formats.layers import beta_of
 from mcutrain.formats.onnx.arithmetic import affine, along
 from mcutrain.formats.onnx.curves import F32, Curve, curve_of, unscaled, with_curve
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Array, OnnxNode
@@ -220,7 +220,7 @@ def int8_softmax(node: Int8Node) -> Value:
 # -------------------------------------------------------------------------------------------- float
 
 
-def float_clip(node: FloatOnnx) -> Placed:
+def float_clip(node: FloatOnnx) -> FloatValue:
     """Relu, Clip, Max, Min. Limits that leave out 0 are moved there and back."""
     index, low, high = _limits(node)
     x, nearest = node.x(index), min(max(0.0, low), high)
@@ -230,17 +230,17 @@ def float_clip(node: FloatOnnx) -> Placed:
     return _plus(node, moved, nearest)
 
 
-def _plus(node: FloatOnnx, x: Placed, number: float) -> Placed:
+def _plus(node: FloatOnnx, x: FloatValue, number: float) -> FloatValue:
     axis, shift = along(node, x, np.full(1, number))
     return affine(node, x, Affine(np.ones_like(shift), shift), axis)
 
 
-def float_leaky_relu(node: FloatOnnx) -> Placed:
+def float_leaky_relu(node: FloatOnnx) -> FloatValue:
     """LeakyRelu, and PRelu with one slope."""
     return node.elementwise(FloatLeakyRelu(_slope(node)), node.x())
 
 
-def float_prelu(node: FloatOnnx) -> Placed:
+def float_prelu(node: FloatOnnx) -> FloatValue:
     """With one slope, or the positive part and the multiple of the negative one, per channel."""
     slopes = node.numbers(1)
     if is_leaky(slopes):
@@ -253,7 +253,7 @@ def float_prelu(node: FloatOnnx) -> Placed:
     return node.computed(FloatAdd(), (positive.tensor, negative.tensor), x.layout)
 
 
-def float_hard_sigmoid(node: FloatOnnx) -> Placed:
+def float_hard_sigmoid(node: FloatOnnx) -> FloatValue:
     """max(0, min(1, alpha * x + beta))."""
     alpha = node.attributes.real("alpha", 0.2)
     beta = node.attributes.real("beta", 0.5)
@@ -262,14 +262,14 @@ def float_hard_sigmoid(node: FloatOnnx) -> Placed:
     return node.elementwise(Clamp(0.0, 1.0), line)
 
 
-def float_function(node: FloatOnnx) -> Placed:
+def float_function(node: FloatOnnx) -> FloatValue:
     """An activation of FUNCTIONS."""
     if node.op_type == "Elu" and node.attributes.real("alpha", 1.0) != 1.0:
         raise node.unsupported("an alpha other than 1 is not; alpha = 1 is")
     return node.elementwise(FloatFunction(_function(node)), node.x())
 
 
-def float_softmax(node: FloatOnnx) -> Placed:
+def float_softmax(node: FloatOnnx) -> FloatValue:
     """Over one axis, which must be stored last."""
     x = node.x()
     axis = softmax_axis(node, x.shape)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcutrain.formats.layers import minuend_first
 from mcutrain.formats.onnx.curves import F32, Curve, curve_of, with_curve
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.int8_sums import with_bias
 from mcutrain.formats.onnx.layout import Layout
@@ -25,7 +25,7 @@ from mcutrain.quant.float_affine import Affine, is_map, signed_map
 from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul
 from mcutrain.quant.float_op import FloatOp, Quantization
 
-Rule = Callable[[FloatOnnx], Placed]
+Rule = Callable[[FloatOnnx], FloatValue]
 
 # --------------------------------------------------------------------------------------------- int8
 
@@ -192,7 +192,7 @@ def _as_int8(node: Int8Node, constant: Constant) -> tuple[Array, Quantization]:
 # -------------------------------------------------------------------------------------------- float
 
 
-def affine(node: FloatOnnx, x: Placed, op: Affine, axis: int) -> Placed:
+def affine(node: FloatOnnx, x: FloatValue, op: Affine, axis: int) -> FloatValue:
     """Along an ONNX axis, which must be stored last."""
     if not -len(x.shape) <= axis < len(x.shape) or x.shape[axis] != len(op.factor):
         raise node.wrong(f"{len(op.factor)} numbers do not fit axis {axis} of {x.shape}")
@@ -209,7 +209,7 @@ def float_arithmetic(
     of_tensors: the operator on two tensors.
     """
 
-    def apply(node: FloatOnnx) -> Placed:
+    def apply(node: FloatOnnx) -> FloatValue:
         constants = _constants(node)
         if not constants:
             if of_tensors is None:
@@ -230,11 +230,11 @@ def float_arithmetic(
 
 def _plus_map(
     node: FloatOnnx,
-    x: Placed,
+    x: FloatValue,
     with_constant: Callable[[Array, bool], Affine | None],
     value: Array,
     first: bool,
-) -> Placed:
+) -> FloatValue:
     """x + c, x - c or c - x of a constant with a number for each element."""
     negative, shift = signed_map(with_constant, value, x.shape, first)
     axis = x.layout.order[-1]
@@ -248,7 +248,7 @@ def _plus_map(
     return node.computed(AddConstant(stored), (tensor,), layout)
 
 
-def along(node: FloatOnnx, x: Placed, value: Array) -> tuple[int, Array]:
+def along(node: FloatOnnx, x: FloatValue, value: Array) -> tuple[int, Array]:
     """The axis along which a constant varies, and its numbers; for one number any axis."""
     if value.size == 1:
         axis = x.layout.order[-1]
@@ -263,7 +263,7 @@ def along(node: FloatOnnx, x: Placed, value: Array) -> tuple[int, Array]:
     return longer[0], value.ravel()
 
 
-def _of_two(node: FloatOnnx, op: FloatOp) -> Placed:
+def _of_two(node: FloatOnnx, op: FloatOp) -> FloatValue:
     """Of two tensors, which must be stored in one order."""
     a, b = node.x(0), node.x(1)
     if len(a.shape) != len(b.shape):
@@ -276,7 +276,7 @@ def _of_two(node: FloatOnnx, op: FloatOp) -> Placed:
     return node.computed(op, (tensors[0], tensors[1]), Layout.of_order(wide.shape, order))
 
 
-def _gated(node: FloatOnnx, a: Placed, b: Placed, op: FloatMul) -> Placed:
+def _gated(node: FloatOnnx, a: FloatValue, b: FloatValue, op: FloatMul) -> FloatValue:
     """One operand has one number per channel, which both must have last."""
     wide, gate = (a, b) if math.prod(a.shape) >= math.prod(b.shape) else (b, a)
     longer = [i for i, d in enumerate(gate.shape) if d > 1]
@@ -290,7 +290,7 @@ def _gated(node: FloatOnnx, a: Placed, b: Placed, op: FloatMul) -> Placed:
     return node.computed(op, (found.tensor, small), found.layout)
 
 
-def float_negative(node: FloatOnnx) -> Placed:
+def float_negative(node: FloatOnnx) -> FloatValue:
     """-x."""
     axis, ones = along(node, node.x(), np.full(1, -1.0))
     return affine(node, node.x(), Affine(ones, np.zeros_like(ones)), axis)

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Placed:
+class FloatValue:
     """An activation: the tensor that holds it, and how."""
 
     tensor: str
@@ -64,7 +64,7 @@ class Nodes(Mover):
 
 
 @dataclass(frozen=True)
-class FloatOnnx(GraphNode[Placed]):
+class FloatOnnx(GraphNode[FloatValue]):
     """nodes: what the rule for the operator adds to. The tensor that it computes last has the
     name of the output.
     """
@@ -88,28 +88,28 @@ class FloatOnnx(GraphNode[Placed]):
         """A node."""
         return self.nodes.add(op, (x,), self.output)
 
-    def computed(self, op: FloatOp, inputs: tuple[str, ...], layout: Layout) -> Placed:
+    def computed(self, op: FloatOp, inputs: tuple[str, ...], layout: Layout) -> FloatValue:
         """A node."""
-        return Placed(self.nodes.add(op, inputs, self.output), layout)
+        return FloatValue(self.nodes.add(op, inputs, self.output), layout)
 
     def view(self, x: str, shape: Shape, part: str) -> str:
         """Named after the output."""
         return self.nodes.move(x, FloatReshape(shape), self.output)
 
-    def stored(self, tensor: str, like: Placed) -> Placed:
+    def stored(self, tensor: str, like: FloatValue) -> FloatValue:
         """The tensor."""
-        return Placed(tensor, Layout.of_rows(self.nodes.shapes[tensor]))
+        return FloatValue(tensor, Layout.of_rows(self.nodes.shapes[tensor]))
 
-    def seen(self, value: Placed, layout: Layout) -> Placed:
+    def seen(self, value: FloatValue, layout: Layout) -> FloatValue:
         """The same tensor."""
-        return Placed(value.tensor, layout)
+        return FloatValue(value.tensor, layout)
 
-    def elementwise(self, op: FloatOp, x: Placed) -> Placed:
+    def elementwise(self, op: FloatOp, x: FloatValue) -> FloatValue:
         """An operator that treats all elements alike."""
         return self.computed(op, (x.tensor,), x.layout)
 
-    def with_last(self, x: Placed, axis: int) -> Placed:
+    def with_last(self, x: FloatValue, axis: int) -> FloatValue:
         """The value with the ONNX axis stored last."""
         order = (*(i for i in x.layout.order if i != axis), axis)
         tensor = self.nodes.arrange(x.tensor, x.layout, x.shape, order, self.output)
-        return Placed(tensor, Layout.of_order(x.shape, order))
+        return FloatValue(tensor, Layout.of_order(x.shape, order))

@@ -42,7 +42,7 @@ class Weight:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums(Source):
+class Int8Sums(Source):
     """x times weight plus bias. gain: Gemm's alpha, a factor on the products."""
 
     name: str
@@ -114,7 +114,7 @@ def with_bias(node: Int8Node, value: Value, addend: Constant) -> Value | None:
     """The value with the constant as its bias, if it is a bare sum of products; else None."""
     source = value.source
     is_bare = (value.low, value.high) == (-math.inf, math.inf)
-    if not isinstance(source, Sums) or source.bias or not is_bare:
+    if not isinstance(source, Int8Sums) or source.bias or not is_bare:
         return None
     after_channels = 2 if len(value.shape) == 4 else 0
     shape = (1,) * (len(value.shape) - addend.data.ndim) + addend.data.shape

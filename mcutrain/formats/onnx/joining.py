@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import CHANNELS_LAST, Layout
 from mcutrain.formats.onnx.node import Array, Constant, GraphNode, V
@@ -107,7 +107,7 @@ def int8_concat(node: Int8Node) -> Value:
 # -------------------------------------------------------------------------------------------- float
 
 
-def float_concat(node: FloatOnnx) -> Placed:
+def float_concat(node: FloatOnnx) -> FloatValue:
     """Along any axis but the batch."""
     every = range(len(node.inputs))
     computed = [i for i in every if not node.is_constant(i)]

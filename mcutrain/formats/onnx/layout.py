@@ -79,11 +79,11 @@ class Layout:
         lengths = (math.prod(self.stored[axis] for axis in group) for group in stored)
         return Layout((1, *lengths), (0, *(1 + stored.index(g) for g in groups)), self.shape)
 
-    def split(self) -> Split | None:
+    def split(self) -> StoredAxes | None:
         """What the ONNX axes are made of; None if their lengths do not fit into each other."""
         return self._split() or self.merged._split()
 
-    def _split(self) -> Split | None:
+    def _split(self) -> StoredAxes | None:
         ours, theirs = (
             list(itertools.accumulate((1, *lengths), operator.mul))
             for lengths in ([self.stored[axis] for axis in self.moving], self.shape)
@@ -106,7 +106,7 @@ class Layout:
                 places[start, end] = len(stored)
                 stored.append(end // start)
         axes = [[places[piece] for piece in within(*span)] for span in itertools.pairwise(theirs)]
-        return Split(tuple(stored), axes)
+        return StoredAxes(tuple(stored), axes)
 
     def of_rank(self, rank: int) -> Layout:
         """The same with at least so many stored axes."""
@@ -171,7 +171,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Split:
+class StoredAxes:
     """Stored axes, split as far as ONNX' axes need it.
 
     axes: for each ONNX axis the stored ones longer than 1 that it is made of.

@@ -68,7 +68,7 @@ class Constant:
         return None if self.scales is None else np.broadcast_to(self.scales.ravel(), (count,))
 
 
-class Budget:
+class ConstantBudget:
     """How many bytes of constants a model has made so far."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class OnnxNode(Generic[V]):
     inputs: tuple[V | Constant | None, ...]
     outputs: tuple[str, ...]
     attributes: Attributes
-    budget: Budget
+    budget: ConstantBudget
 
     @property
     def output(self) -> str:

@@ -25,7 +25,7 @@ from mcutrain.formats.onnx import (
     transposed,
     write_sums,
 )
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter
@@ -58,7 +58,7 @@ from mcutrain.quant.float_affine import (
 from mcutrain.quant.float_elementwise import FloatAdd, FloatMul
 
 Int8Rule = Callable[[Int8Node], Value]
-FloatRule = Callable[[FloatOnnx], Placed]
+FloatRule = Callable[[FloatOnnx], FloatValue]
 Emitter = Callable[[OnnxWriter, Node], None]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
-from mcutrain.formats.normalizations import Normalized, Part, normalized
+from mcutrain.formats.normalizations import NormalizationPart, Normalized, normalized
 from mcutrain.formats.onnx.file import tensor_to_array
 from mcutrain.formats.onnx.normalizing import AXES
 
@@ -84,9 +84,9 @@ class _Parts:
         value = next((a.t for a in node.attribute if a.name == "value"), TensorProto())
         return tensor_to_array(value) if node.op_type == "Constant" and value.data_type else None
 
-    def _part(self, node: NodeProto) -> Part:
+    def _part(self, node: NodeProto) -> NormalizationPart:
         axes = self._axes(node) if node.op_type == "ReduceMean" else ()
-        return Part(node.op_type, tuple(node.input), tuple(node.output), axes)
+        return NormalizationPart(node.op_type, tuple(node.input), tuple(node.output), axes)
 
     def _axes(self, mean: NodeProto) -> tuple[int, ...]:
         """Of a mean that keeps them; empty where they are not known."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import UnsupportedError
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
@@ -66,7 +66,7 @@ def int8_global_pool(node: Int8Node) -> Value:
     return _global_pool(node, GlobalMean())
 
 
-def float_global_pool(node: FloatOnnx) -> Placed:
+def float_global_pool(node: FloatOnnx) -> FloatValue:
     """The same."""
     return _global_pool(node, FloatMean())
 

@@ -53,7 +53,7 @@ def load_onnx(path: str | Path) -> Graph:
     model = read_model(path)
     (opset,) = opsets(model)
     _check_form(model.graph, opset)
-    reader = _Reader(opset)
+    reader = _Int8Reader(opset)
     with reader.refusing(model.graph):
         name = reader.begin(model.graph)
         outputs = reader.compute(model.graph)
@@ -83,7 +83,7 @@ def _check_form(graph: GraphProto, opset: int) -> None:
         )
 
 
-class _Reader(Reading[Value]):
+class _Int8Reader(Reading[Value]):
     """Its activations wait for the QuantizeLinear that says how they are stored."""
 
     rules = INT8_RULES

@@ -8,7 +8,7 @@ from onnx import GraphProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import Attributes, opsets, read_model
-from mcutrain.formats.onnx.float_node import FloatOnnx, Nodes, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue, Nodes
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.module_names import with_module_names
 from mcutrain.formats.onnx.node import Constant, OnnxNode
@@ -31,7 +31,7 @@ def read_onnx(path: Path) -> FloatGraph:
         found = {node.op_type for node in model.graph.node}
         if "QuantizeLinear" in found:
             raise UnsupportedError("the model is quantized already; give the float model")
-        return _Reader(opsets(model)[0]).graph(model.graph, path.stem)
+        return _FloatReader(opsets(model)[0]).graph(model.graph, path.stem)
     except ModelError as error:
         text = str(error)
         raise type(error)(text if str(path) in text else f"{path}: {text}") from error
@@ -40,7 +40,7 @@ def read_onnx(path: Path) -> FloatGraph:
         raise ModelError(f"{path} is corrupt: {reason}") from error
 
 
-class _Reader(Reading[Placed]):
+class _FloatReader(Reading[FloatValue]):
     """Its activations are tensors that are stored channels last."""
 
     rules = FLOAT_RULES
@@ -57,10 +57,10 @@ class _Reader(Reading[Placed]):
         self,
         name: str,
         op_type: str,
-        inputs: tuple[Placed | Constant | None, ...],
+        inputs: tuple[FloatValue | Constant | None, ...],
         outputs: tuple[str, ...],
         attributes: Attributes,
-    ) -> OnnxNode[Placed]:
+    ) -> OnnxNode[FloatValue]:
         """With the float nodes so far."""
         args = (name, op_type, self.opset, inputs, outputs, attributes, self.budget)
         return FloatOnnx(*args, self.nodes)
@@ -74,17 +74,17 @@ class _Reader(Reading[Placed]):
             for taken in (found.name, *(o.name for o in graph.output)):
                 self.nodes.names.take(taken)
             stored = self._note(found.name, found.layout)
-            self.define(found.name, Placed(found.name, found.layout))
+            self.define(found.name, FloatValue(found.name, found.layout))
             outputs = self.compute(graph)
         axes = {name: self.axes[name] for name in (found.name, *outputs)}
         nodes = tuple(self.nodes.nodes)
         return FloatGraph(name, found.name, stored, nodes, outputs, axes)
 
-    def assumed(self, name: str, layout: Layout) -> Placed:
+    def assumed(self, name: str, layout: Layout) -> FloatValue:
         """Its shape is all that there is of it."""
         tensor = self.nodes.names.take(name)
         self.nodes.shapes[tensor] = layout.stored
-        return Placed(tensor, layout)
+        return FloatValue(tensor, layout)
 
     def end(self, name: str) -> str:
         """The stored tensor of an output, under the output's name, channels last."""

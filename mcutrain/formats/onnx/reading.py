@@ -17,7 +17,7 @@ from mcutrain.formats.onnx import constants
 from mcutrain.formats.onnx.cutting import split_up
 from mcutrain.formats.onnx.file import Attributes, tensor_to_array, type_name
 from mcutrain.formats.onnx.layout import Layout
-from mcutrain.formats.onnx.node import Budget, Constant, OnnxNode, V, computed_input
+from mcutrain.formats.onnx.node import Constant, ConstantBudget, OnnxNode, V, computed_input
 from mcutrain.formats.onnx.old import with_attributes
 
 MAX_OUTPUTS = 64
@@ -49,7 +49,7 @@ class Reading(ABC, Generic[V]):
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
-        self.budget = Budget()
+        self.budget = ConstantBudget()
         self.values: dict[str, V | Constant] = {}
         self.lost: set[str] = set()  # tensors that a node was to compute which cannot be read
 

@@ -32,7 +32,7 @@ NEAR = ONE // 8
 
 
 @dataclass(frozen=True)
-class Along:
+class ResizedAxis:
     """An axis: its pixels before and after, and the factor between them."""
 
     size: int
@@ -73,13 +73,13 @@ class Along:
         return (index + np.float32(0.5)) / self.factor
 
 
-COORDINATES: dict[str, Callable[[Along, Array], Array]] = {
-    "half_pixel": Along.half_pixel,
-    "asymmetric": Along.asymmetric,
-    "align_corners": Along.align_corners,
-    "pytorch_half_pixel": Along.pytorch_half_pixel,
-    "half_pixel_symmetric": Along.half_pixel_symmetric,
-    "tf_half_pixel_for_nn": Along.tf_half_pixel_for_nn,
+COORDINATES: dict[str, Callable[[ResizedAxis, Array], Array]] = {
+    "half_pixel": ResizedAxis.half_pixel,
+    "asymmetric": ResizedAxis.asymmetric,
+    "align_corners": ResizedAxis.align_corners,
+    "pytorch_half_pixel": ResizedAxis.pytorch_half_pixel,
+    "half_pixel_symmetric": ResizedAxis.half_pixel_symmetric,
+    "tf_half_pixel_for_nn": ResizedAxis.tf_half_pixel_for_nn,
 }
 HALF = np.float32(0.5)
 ROUNDINGS: dict[str, Callable[[Array], Array]] = {
@@ -100,7 +100,7 @@ class Mode:
     coordinates: str
     rounding: str
 
-    def places(self, along: Along) -> Places:
+    def places(self, along: ResizedAxis) -> Places:
         """Of an axis."""
         at = COORDINATES[self.coordinates](along, np.arange(along.new, dtype=np.float32))
         return Places.of(ROUNDINGS[self.rounding](at) if self.rounding else at, along.size)
@@ -162,7 +162,7 @@ def _mode(node: OnnxNode[Any]) -> Mode:
     return Mode(coordinates, rounding if kind == "nearest" else "")
 
 
-def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> Along:
+def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> ResizedAxis:
     """What becomes of an axis."""
     size, rank = shape[axis], len(shape)
     place = 1 if node.op_type == "Upsample" or node.opset < MODES_SINCE else 2
@@ -170,7 +170,7 @@ def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> Along:
     node.axes(axes, rank)
     order = [a % rank for a in axes]
     if axis not in order:
-        return Along(size, size, np.float32(1))
+        return ResizedAxis(size, size, np.float32(1))
     index = order.index(axis)
     if node.has(place) and node.constant(place).data.size:
         factors = node.constant(place).real().ravel().astype(np.float32)
@@ -201,7 +201,7 @@ def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> Along:
             f"fewer pixels in opset {node.opset}, which does not say which, are not; in opset "
             f"{MODES_SINCE} or later they are"
         )
-    return Along(size, new, factor)
+    return ResizedAxis(size, new, factor)
 
 
 # ------------------------------------------------------------------------------------------ writing
@@ -240,12 +240,12 @@ def write_resize(w: OnnxWriter, node: Node) -> None:
     w.finish(w.layer(node, "Resize", [w.real(node.inputs[0]), "", *last], **attributes), y)
 
 
-def _by_size(size: int, at: Positions) -> list[Along]:
+def _by_size(size: int, at: Positions) -> list[ResizedAxis]:
     """The factor that a reader takes where the file says sizes."""
-    return [Along(size, len(at), np.float32(len(at)) / np.float32(size))]
+    return [ResizedAxis(size, len(at), np.float32(len(at)) / np.float32(size))]
 
 
-def _by_factor(size: int, at: Positions) -> list[Along]:
+def _by_factor(size: int, at: Positions) -> list[ResizedAxis]:
     """Factors of which a reader gets len(at) pixels, some of which the file's author may have had.
 
     Fractions of small numbers and of a hundred, and the slope of the positions within the axis.
@@ -261,14 +261,14 @@ def _by_factor(size: int, at: Positions) -> list[Along]:
     if len(inside) > 1 and at[inside[0]] < at[inside[-1]]:
         rise = at[inside[-1]] - at[inside[0]]
         factors.append(np.float32((inside[-1] - inside[0]) * ONE / rise))
-    return [Along(size, new, f) for f in factors if np.floor(f * np.float32(size)) == new]
+    return [ResizedAxis(size, new, f) for f in factors if np.floor(f * np.float32(size)) == new]
 
 
-def _best(mode: Mode, candidates: list[Along], at: Positions) -> Along:
+def _best(mode: Mode, candidates: list[ResizedAxis], at: Positions) -> ResizedAxis:
     return min(candidates, key=lambda one: _apart(mode, [one], ((one.size, at),)))
 
 
-def _apart(mode: Mode, along: list[Along], axes: tuple[tuple[int, Positions], ...]) -> int:
+def _apart(mode: Mode, along: list[ResizedAxis], axes: tuple[tuple[int, Positions], ...]) -> int:
     """The largest difference of positions, in ONE-ths of a pixel."""
     pairs = zip(along, axes, strict=True)
     return max(int(np.abs(np.array(mode.places(o).stored) - at).max()) for o, (_, at) in pairs)

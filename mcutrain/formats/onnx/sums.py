@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.formats.onnx.arithmetic import affine
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
-from mcutrain.formats.onnx.int8_sums import Sums, bias_of, weight_of
+from mcutrain.formats.onnx.int8_sums import Int8Sums, bias_of, weight_of
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode
 from mcutrain.formats.onnx.products import of_two
@@ -21,8 +21,7 @@ from mcutrain.formats.onnx.window import window_of
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv
-from mcutrain.quant.float_sums import Sums as FloatSums
+from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv, Sums
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +29,7 @@ TRAINING_MODE_SINCE = 14  # before that opset, BatchNormalization's further outp
 
 
 @dataclass(frozen=True)
-class Convolution:
+class ConvolutionWeight:
     """What a weight [out, in / group, (h,) w] says. kernel: one number for a sequence."""
 
     out: int
@@ -39,7 +38,7 @@ class Convolution:
     is_depthwise: bool
 
 
-def _convolution(node: OnnxNode[Any]) -> Convolution:
+def _convolution(node: OnnxNode[Any]) -> ConvolutionWeight:
     shape, weight = node.x().shape, node.constant(1).shape
     if len(shape) not in (3, 4) or len(weight) != len(shape):
         raise node.unsupported(f"a weight {weight} over {shape} is not; 1-D and 2-D are")
@@ -55,7 +54,7 @@ def _convolution(node: OnnxNode[Any]) -> Convolution:
     kernel = tuple(int(k) for k in weight[2:])
     if node.attributes.integers("kernel_shape", kernel) != kernel:
         raise node.wrong(f"kernel_shape differs from the weight's {kernel}")
-    return Convolution(out, kernel, group, depthwise)
+    return ConvolutionWeight(out, kernel, group, depthwise)
 
 
 def _check_weight(node: OnnxNode[Any]) -> None:
@@ -114,7 +113,7 @@ def int8_conv(node: Int8Node) -> Value:
     window = window_of(node, found.kernel, (height, width))
     order = (1, 2, 3, 0) if found.is_depthwise else (0, 2, 3, 1)
     weight = weight_of(node, w, order, 0, 3 if found.is_depthwise else 0)
-    source = Sums(node.name, window, x, node.quantization(x), weight, False)
+    source = Int8Sums(node.name, window, x, node.quantization(x), weight, False)
     if node.has(2):
         source = replace(source, bias=bias_of(node, node.constant(2), found.out))
     stored = (1, *window.output_size(height, width), found.out)
@@ -140,7 +139,7 @@ def int8_matmul(node: Int8Node) -> Value:
     return _rows(node, _matrix(node, transposed=False))
 
 
-def _matrix(node: Int8Node, transposed: bool) -> Sums:
+def _matrix(node: Int8Node, transposed: bool) -> Int8Sums:
     """The products of rows with a matrix [in, out], or [out, in] if transposed."""
     w = node.constant(1)
     if w.data.ndim != 2:
@@ -148,10 +147,10 @@ def _matrix(node: Int8Node, transposed: bool) -> Sums:
     x, matrix = _rows_of(node, w.data if transposed else w.data.T)
     as_kernel = replace(w, data=matrix[:, None, None, :])
     weight = weight_of(node, as_kernel, (0, 1, 2, 3), 0 if transposed else 1, 0)
-    return Sums(node.name, Window((1, 1)), x, node.quantization(x), weight, True)
+    return Int8Sums(node.name, Window((1, 1)), x, node.quantization(x), weight, True)
 
 
-def _rows(node: Int8Node, source: Sums) -> Value:
+def _rows(node: Int8Node, source: Int8Sums) -> Value:
     layout = _of_rows(node.real().shape, source.weight.channels)
     return Value(source, layout)
 
@@ -159,7 +158,7 @@ def _rows(node: Int8Node, source: Sums) -> Value:
 # -------------------------------------------------------------------------------------------- float
 
 
-def float_conv(node: FloatOnnx) -> Placed:
+def float_conv(node: FloatOnnx) -> FloatValue:
     """Conv in one or two dimensions."""
     found, w = _convolution(node), node.numbers(1)
     image = node.image()
@@ -168,7 +167,7 @@ def float_conv(node: FloatOnnx) -> Placed:
     b = float_bias(node, 2, found.out)
     as_2d = w.reshape(*w.shape[:2], *window.kernel).astype(np.float32)
     kind = Conv if found.groups == 1 else GroupedConv
-    op: FloatSums = kind(window, np.ascontiguousarray(as_2d.transpose(0, 2, 3, 1)), b)
+    op: Sums = kind(window, np.ascontiguousarray(as_2d.transpose(0, 2, 3, 1)), b)
     if found.is_depthwise:
         op = DepthwiseConv(window, np.ascontiguousarray(as_2d.transpose(1, 2, 3, 0)), b)
     return node.of_image(op, image)
@@ -184,7 +183,7 @@ def float_bias(node: FloatOnnx, index: int, count: int) -> Array:
     return np.broadcast_to(b.ravel(), (count,)).astype(np.float64)
 
 
-def float_gemm(node: FloatOnnx) -> Placed:
+def float_gemm(node: FloatOnnx) -> FloatValue:
     """alpha * x * w + beta * c of one row."""
     transposed, alpha, beta = _factors(node)
     w = node.numbers(1)
@@ -194,7 +193,7 @@ def float_gemm(node: FloatOnnx) -> Placed:
     return _dense(node, w * alpha, float_bias(node, 2, len(w)) * beta)
 
 
-def float_matmul(node: FloatOnnx) -> Placed:
+def float_matmul(node: FloatOnnx) -> FloatValue:
     """Rows times a constant matrix [in, out], or a product of two computed tensors."""
     if not node.is_constant(1):
         return of_two(node)
@@ -204,7 +203,7 @@ def float_matmul(node: FloatOnnx) -> Placed:
     return _dense(node, w.T, np.zeros(w.shape[1]))
 
 
-def _dense(node: FloatOnnx, w: Array, b: Array) -> Placed:
+def _dense(node: FloatOnnx, w: Array, b: Array) -> FloatValue:
     """w: [out, in]."""
     x, ordered = _rows_of(node, w)
     kernel = ordered[:, None, None, :].astype(np.float32)
@@ -212,7 +211,7 @@ def _dense(node: FloatOnnx, w: Array, b: Array) -> Placed:
     return node.computed(op, (x,), _of_rows(node.x().shape, len(w)))
 
 
-def float_batch_norm(node: FloatOnnx) -> Placed:
+def float_batch_norm(node: FloatOnnx) -> FloatValue:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, per channel."""
     attributes = node.attributes
     if attributes.integer("training_mode", 0):

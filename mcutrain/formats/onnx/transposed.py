@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import UnsupportedError
-from mcutrain.formats.onnx.float_node import FloatOnnx, Placed
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
-from mcutrain.formats.onnx.int8_sums import Sums, bias_of, weight_of
+from mcutrain.formats.onnx.int8_sums import Int8Sums, bias_of, weight_of
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Constant, GraphNode, OnnxNode
 from mcutrain.formats.onnx.sums import float_bias
@@ -35,7 +35,7 @@ def int8_conv_transpose(node: Int8Node) -> Value:
     scales = weight.scales if len(weight.scales) == 1 else weight.scales * shape.copies
     node.budget.spend(shape.copies * weight.data.nbytes)
     weight = replace(weight, data=shape.weight(weight.data), scales=scales)
-    sums = Sums(node.name, shape.window, image, node.quantization(image), weight, False)
+    sums = Int8Sums(node.name, shape.window, image, node.quantization(image), weight, False)
     if node.has(2):
         bias = _in_turns(bias_of(node, node.constant(2), out), out, shape.copies)
         sums = replace(sums, bias=bias)
@@ -44,7 +44,7 @@ def int8_conv_transpose(node: Int8Node) -> Value:
     return Value(Spread(sums, moves), Layout.of_image(stored, len(node.real().shape)))
 
 
-def float_conv_transpose(node: FloatOnnx) -> Placed:
+def float_conv_transpose(node: FloatOnnx) -> FloatValue:
     """A convolution, whose channels become pixels."""
     image, w = node.image(), node.numbers(1)
     out, shape = _transposed(node, node.stored_shape(image))
@@ -63,7 +63,7 @@ def float_conv_transpose(node: FloatOnnx) -> Placed:
 class Spread(Source):
     """Sums whose numbers are moved before anything reads them."""
 
-    sums: Sums
+    sums: Int8Sums
     moves: tuple[FloatMove, ...]
 
     def emit(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.layout import Layout, Mover
-from mcutrain.formats.onnx.node import Budget
+from mcutrain.formats.onnx.node import ConstantBudget
 from mcutrain.ir.graph import Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.reshape import Reshape
@@ -80,7 +80,7 @@ class Value:
 class Builder(Mover):
     """The tensors and nodes of the graph under construction."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: ConstantBudget) -> None:
         self.budget = budget
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []

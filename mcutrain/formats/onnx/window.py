@@ -14,7 +14,7 @@ MAX_WINDOW = 2**15  # kernels, strides, dilations and padding beyond any image
 Padding = tuple[int, int, int, int]  # top, bottom, left, right
 
 
-class Along(NamedTuple):
+class WindowAxis(NamedTuple):
     """A window along one axis of `length` numbers; before, after: the padding that is written."""
 
     length: int
@@ -111,7 +111,7 @@ def padded(node: OnnxNode[Any], shape: tuple[int, ...]) -> tuple[Padding, float,
     return (top, bottom, left, right), value, (begin[1], end[1])
 
 
-def _window(axes: list[Along], is_ceil: bool) -> Window:
+def _window(axes: list[WindowAxis], is_ceil: bool) -> Window:
     high, wide = axes
     return Window(
         (high.kernel, wide.kernel),
@@ -121,7 +121,7 @@ def _window(axes: list[Along], is_ceil: bool) -> Window:
     )
 
 
-def _axes(node: OnnxNode[Any], kernel: tuple[int, ...], size: tuple[int, int]) -> list[Along]:
+def _axes(node: OnnxNode[Any], kernel: tuple[int, ...], size: tuple[int, int]) -> list[WindowAxis]:
     """Rows and columns; a sequence is an image of one row."""
     rank, attributes = len(kernel), node.attributes
     kernel = _numbers(node, "kernel_shape", kernel, rank, 1)
@@ -134,9 +134,9 @@ def _axes(node: OnnxNode[Any], kernel: tuple[int, ...], size: tuple[int, int]) -
     auto = attributes.text("auto_pad", "NOTSET")
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", ""):
         raise node.wrong(f"auto_pad is {auto!r}")
-    found = [Along(size[0], 1, 1, 1, 0, 0)] if rank == 1 else []
+    found = [WindowAxis(size[0], 1, 1, 1, 0, 0)] if rank == 1 else []
     for i, length in enumerate(size[2 - rank :]):
-        along = Along(length, kernel[i], strides[i], dilations[i], pads[i], pads[rank + i])
+        along = WindowAxis(length, kernel[i], strides[i], dilations[i], pads[i], pads[rank + i])
         if auto not in ("NOTSET", ""):
             before, after = _automatic(along, auto)
             along = along._replace(before=before, after=after)
@@ -149,7 +149,7 @@ def _axes(node: OnnxNode[Any], kernel: tuple[int, ...], size: tuple[int, int]) -
     return found
 
 
-def _automatic(along: Along, auto: str) -> tuple[int, int]:
+def _automatic(along: WindowAxis, auto: str) -> tuple[int, int]:
     """Padding so that the output is ceil(length / stride); an odd one goes where `auto` says."""
     if auto == "VALID":
         return 0, 0

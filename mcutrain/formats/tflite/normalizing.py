@@ -13,7 +13,7 @@ import numpy as np
 import tflite
 
 from mcutrain.errors import UnsupportedError
-from mcutrain.formats.normalizations import Array, Normalized, Part, normalized
+from mcutrain.formats.normalizations import Array, NormalizationPart, Normalized, normalized
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator
 from mcutrain.formats.tflite.float_operator import FloatOperator
 from mcutrain.quant.float_norm import FloatLayerNorm
@@ -84,7 +84,7 @@ def _constants(model: FileModel) -> dict[str, Array]:
     return found
 
 
-def _parts(model: FileModel, op: FileOperator) -> Iterator[Part]:
+def _parts(model: FileModel, op: FileOperator) -> Iterator[NormalizationPart]:
     """What an operator is as parts: SQUARED_DIFFERENCE and RSQRT are two."""
     if MISSING in (*op.inputs, *op.outputs) or not _is_known(op, len(op.inputs)):
         return
@@ -92,23 +92,23 @@ def _parts(model: FileModel, op: FileOperator) -> Iterator[Part]:
     outputs = (model.tensors[op.outputs[0]].name,)
     inner = f"{outputs[0]}/inner"
     if op.name == "MEAN" and len(inputs) == 2:
-        yield Part("ReduceMean", inputs, outputs, _axes(model, op))
+        yield NormalizationPart("ReduceMean", inputs, outputs, _axes(model, op))
     elif op.name == "SQUARED_DIFFERENCE" and len(inputs) == 2:
-        yield Part("Sub", inputs, (inner,))
-        yield Part("Mul", (inner, inner), outputs)
+        yield NormalizationPart("Sub", inputs, (inner,))
+        yield NormalizationPart("Mul", (inner, inner), outputs)
     elif op.name == "RSQRT" and len(inputs) == 1:
-        yield Part("Sqrt", inputs, (inner,))
-        yield Part("Reciprocal", (inner,), outputs)
+        yield NormalizationPart("Sqrt", inputs, (inner,))
+        yield NormalizationPart("Reciprocal", (inner,), outputs)
     elif op.name == "SQRT" and len(inputs) == 1:
-        yield Part("Sqrt", inputs, outputs)
+        yield NormalizationPart("Sqrt", inputs, outputs)
     elif op.name == "SQUARE" and len(inputs) == 1:
-        yield Part("Mul", (*inputs, *inputs), outputs)
+        yield NormalizationPart("Mul", (*inputs, *inputs), outputs)
     elif op.name in KINDS and len(inputs) == 2:
         kind, table = KINDS[op.name]
         is_plain = not op.table(table, op.name).FusedActivationFunction()
-        yield Part(kind if is_plain else op.name, inputs, outputs)
+        yield NormalizationPart(kind if is_plain else op.name, inputs, outputs)
     else:
-        yield Part(op.name, inputs, outputs)
+        yield NormalizationPart(op.name, inputs, outputs)
 
 
 def _axes(model: FileModel, mean: FileOperator) -> tuple[int, ...]:
