@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitParameter:
     """A parameter in two tensors. frozen: a constant. trained: what is trained, in the state.
 
     join: makes the parameter of both. node: which does so in front of the reader; None if the
@@ -41,7 +41,7 @@ class Split:
 
 def split_parameters(
     graph: Graph, updates: Mapping[str, ParameterUpdate], swap: bool = False
-) -> tuple[Graph, Mapping[str, Split]]:
+) -> tuple[Graph, Mapping[str, SplitParameter]]:
     """The graph with every partly trained weight made of a frozen and a trained constant.
 
     So is a bias of which the difference is trained. Where the reader of a weight takes both, the
@@ -51,7 +51,7 @@ def split_parameters(
     both, it takes from a third tensor which columns are trained, and the frozen one has them all.
     """
     tensors = dict(graph.tensors)
-    split: dict[str, Split] = {}
+    split: dict[str, SplitParameter] = {}
     nodes = {node.name: node for node in graph.nodes}
     before: dict[str, list[Node]] = {name: [] for name in nodes}
     for name, update in updates.items():
@@ -81,7 +81,7 @@ def split_parameters(
 
 def _columns(
     tensor: Tensor, channels: tuple[int, ...], is_direct: bool, tensors: dict[str, Tensor]
-) -> Split:
+) -> SplitParameter:
     """The weight in two parts, which are added to the tensors."""
     assert tensor.data is not None
     name, join = tensor.name, MergeColumns(channels)
@@ -93,12 +93,12 @@ def _columns(
     tensors[frozen] = Tensor(frozen, tensor.type, rest)
     tensors[trained] = Tensor(trained, replace(tensor.type, shape=part.shape), part)
     node = None if is_direct else Node(f"{name}.merge", join, (frozen, trained), (name,))
-    return Split(frozen, trained, join, node)
+    return SplitParameter(frozen, trained, join, node)
 
 
 def _swapped(
-    tensor: Tensor, split: Split, channels: tuple[int, ...], tensors: dict[str, Tensor]
-) -> Split:
+    tensor: Tensor, split: SplitParameter, channels: tuple[int, ...], tensors: dict[str, Tensor]
+) -> SplitParameter:
     """The weight whole again, and a third tensor with what is trained of it at first."""
     name = _unused(f"{tensor.name}.columns", tensors)
     tensors[split.frozen] = tensor
@@ -107,7 +107,7 @@ def _swapped(
     return replace(split, columns=name)
 
 
-def _difference(tensor: Tensor, shift: int, tensors: dict[str, Tensor]) -> Split:
+def _difference(tensor: Tensor, shift: int, tensors: dict[str, Tensor]) -> SplitParameter:
     """The bias and a difference of 0, which are added to the tensors."""
     assert tensor.data is not None
     name, join = tensor.name, AddDifference(shift)
@@ -116,7 +116,7 @@ def _difference(tensor: Tensor, shift: int, tensors: dict[str, Tensor]) -> Split
     none = np.zeros(tensor.type.shape, np.int16)
     tensors[names[1]] = Tensor(names[1], TensorType(none.shape, "int16"), none)
     tensors[name] = Tensor(name, tensor.type)
-    return Split(*names, join, Node(f"{name}.sum", join, names, (name,)))
+    return SplitParameter(*names, join, Node(f"{name}.sum", join, names, (name,)))
 
 
 def _unused(name: str, taken: Mapping[str, Tensor]) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mcutrain.autodiff.elastic import ElasticTensor, served
 from mcutrain.autodiff.gate import Gate
-from mcutrain.autodiff.split import Split
+from mcutrain.autodiff.split import SplitParameter
 from mcutrain.ir.graph import Graph, Node, TensorType
 
 Array = npt.NDArray[Any]
@@ -97,7 +97,7 @@ class TrainGraph:
     has_labels: bool = True
     output_exponent: str | None = None
     is_tail: bool = False
-    split: Mapping[str, Split] = field(default_factory=dict)
+    split: Mapping[str, SplitParameter] = field(default_factory=dict)
     gate: Gate | None = None
     elastic: tuple[ElasticTensor, ...] = ()
     swapped: tuple[SwappedColumns, ...] = ()

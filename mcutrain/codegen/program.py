@@ -305,13 +305,13 @@ class Program:
         name = segment_name(number)
         links: list[int] = []
         tensors = []
-        for tensor, readers in zip(segment.tensors, segment.course.readers, strict=True):
+        for tensor, readers in zip(segment.tensors, segment.flow.readers, strict=True):
             numbers = (where.offset_of(tensor.name), tensor.row_bytes, tensor.rows, tensor.room)
             row = (*numbers, len(links), len(readers))
             tensors.append((", ".join(map(str, row)), comment(tensor.name)))
             links += readers
         stages = []
-        for i, inputs in enumerate(segment.course.inputs):
+        for i, inputs in enumerate(segment.flow.inputs):
             function = stage_function(number, i)
             stages.append(self._stage(segment, i, function, len(links), graph, where))
             links += inputs

@@ -104,7 +104,7 @@ def _segment_costs(graph: Graph, segment: Segment, isa: str) -> Mapping[str, int
     """Every strip is a call, and what moves the rows is counted with the node that makes them."""
     heights = {t.name: t.rows for t in segment.tensors}
     strips: Counter[tuple[int, Strip]] = Counter()
-    for place, first, count, _ in segment.course.strips():
+    for place, first, count, _ in segment.flow.strips():
         if place >= 0:
             stage = segment.stages[place]
             height = heights[stage.reads[0]]

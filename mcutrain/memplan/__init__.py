@@ -10,7 +10,7 @@ from mcutrain.memplan.replay import replay
 from mcutrain.memplan.solver import solve
 from mcutrain.memplan.table import read_csv, to_csv
 from mcutrain.memplan.training_plan import (
-    Layout,
+    ScheduledStep,
     Stream,
     TrainingPlan,
     check_board,
@@ -27,11 +27,11 @@ __all__ = [
     "Buffer",
     "Ladder",
     "Latent",
-    "Layout",
     "MemoryPlan",
     "Placed",
     "PlannedFront",
     "PlannedLadder",
+    "ScheduledStep",
     "Stream",
     "TrainingPlan",
     "check_board",

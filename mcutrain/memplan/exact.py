@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from mcutrain.memplan.skyline import Attempt, Box, Found, Guide, Layout
+from mcutrain.memplan.skyline import Attempt, Box, BoxIndex, Found, Guide
 
 PATIENCE = 100
 """Nodes without getting further after which an attempt is given up."""
@@ -53,7 +53,7 @@ class Block(NamedTuple):
 
     indices: tuple[int, ...]
     base: int
-    sides: tuple[Layout, Layout]
+    sides: tuple[BoxIndex, BoxIndex]
 
 
 class _Failed(NamedTuple):
@@ -120,7 +120,7 @@ def _within(
 
 
 def _trials(
-    sides: tuple[Layout, Layout], capacity: int, most_nodes: int, spend: Callable[[int], None]
+    sides: tuple[BoxIndex, BoxIndex], capacity: int, most_nodes: int, spend: Callable[[int], None]
 ) -> Found:
     """Attempts until one succeeds or proves that none can. spend: told the nodes of each."""
     failed: list[_Failed] = []
@@ -166,7 +166,7 @@ def _blocks(boxes: Sequence[Box]) -> tuple[dict[int, int], list[Block]]:
             open_ += [(part, base) for part in _apart(boxes, rest)]
         else:
             moved = [(a - first, b - first, size) for a, b, size in (boxes[i] for i in indices)]
-            layout = Layout.of(moved)
+            layout = BoxIndex.of(moved)
             blocks.append(Block(indices, base, (layout, layout.mirrored())))
     return bottom, sorted(blocks, key=lambda block: (-len(block.indices), block.indices))
 

@@ -17,7 +17,7 @@ from mcutrain.memplan.placed import PlannedFront, PlannedLadder
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.solver import SEARCH_NODES, solve
-from mcutrain.memplan.stream import Front, Segment
+from mcutrain.memplan.stream import Segment, StreamableFront
 from mcutrain.memplan.training_plan import (
     Stream,
     TrainingPlan,
@@ -156,13 +156,13 @@ def _planned(
     return streamed if stream == "max" or is_less else found
 
 
-def _front(plain: PlannedFront, align_bytes: int) -> Front:
+def _front(plain: PlannedFront, align_bytes: int) -> StreamableFront:
     graph, steps = plain.graph, len(plain.graph.nodes)
     known = frozenset(name for name, t in graph.tensors.items() if t.is_constant)
     changes, loads = dict(load_profile(plain.arena.buffers, align_bytes)), list[int]()
     for step in range(steps):
         loads.append(changes.get(step, loads[-1] if loads else 0))
-    return Front(graph, graph.nodes, plain.x, known, loads, steps, align_bytes, cut=steps)
+    return StreamableFront(graph, graph.nodes, plain.x, known, loads, steps, align_bytes, cut=steps)
 
 
 def _solved(

@@ -39,7 +39,7 @@ _FITS = (first_fit, best_fit)
 
 
 @dataclass(frozen=True)
-class Problem:
+class PlacementProblem:
     """Buffers sorted by name (so an index breaks ties), aligned sizes, and who overlaps whom."""
 
     buffers: tuple[Buffer, ...]
@@ -49,7 +49,7 @@ class Problem:
     lower_bound_bytes: int
 
     @classmethod
-    def of(cls, buffers: Sequence[Buffer], align_bytes: int) -> Problem:
+    def of(cls, buffers: Sequence[Buffer], align_bytes: int) -> PlacementProblem:
         by_name = tuple(sorted(buffers, key=lambda buffer: buffer.name))
         return cls(
             by_name,
@@ -84,7 +84,7 @@ def _contention(buffers: Sequence[Buffer], align_bytes: int) -> tuple[int, ...]:
     )
 
 
-def _orders(problem: Problem) -> list[list[int]]:
+def _orders(problem: PlacementProblem) -> list[list[int]]:
     """Sensible orders of placement: the hardest buffers first, by four meanings of hard."""
     indices = range(len(problem.buffers))
     size = problem.sizes_bytes
@@ -98,7 +98,7 @@ def _orders(problem: Problem) -> list[list[int]]:
     ]
 
 
-def _place(problem: Problem, order: Sequence[int], fit: Fit) -> list[int]:
+def _place(problem: PlacementProblem, order: Sequence[int], fit: Fit) -> list[int]:
     """Place buffers one after the other, each where `fit` puts it beside its placed neighbours."""
     taken: list[list[tuple[int, int]]] = [[] for _ in order]
     offsets = [0] * len(order)
@@ -112,7 +112,7 @@ def _place(problem: Problem, order: Sequence[int], fit: Fit) -> list[int]:
     return offsets
 
 
-def _stack(problem: Problem, order: Sequence[int]) -> list[int]:
+def _stack(problem: PlacementProblem, order: Sequence[int]) -> list[int]:
     """Fill the arena from the ground: next is always the buffer that can lie lowest.
 
     Where several lie equally low, the first of `order` goes. After the best-fit heuristic of
@@ -129,7 +129,7 @@ def _stack(problem: Problem, order: Sequence[int]) -> list[int]:
     return offsets
 
 
-def place_greedily(problem: Problem) -> list[int]:
+def place_greedily(problem: PlacementProblem) -> list[int]:
     """The lowest of all orders and ways to place; the earlier one where they tie.
 
     In the end all sink: first fit in ascending order of offsets puts each buffer where it was or

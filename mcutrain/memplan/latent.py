@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError, did_you_mean
 from mcutrain.ir.graph import Graph, TensorType
-from mcutrain.memplan.training_plan import Layout, TrainingPlan
+from mcutrain.memplan.training_plan import ScheduledStep, TrainingPlan
 
 LEAST_SAVED = 0.03
 """Share of an inference's multiply-accumulates for which a larger latent is taken."""
@@ -38,7 +38,7 @@ class Latent:
         return self.type.size_bytes
 
 
-def latents(plan: TrainingPlan | Layout) -> tuple[Latent, ...]:
+def latents(plan: TrainingPlan | ScheduledStep) -> tuple[Latent, ...]:
     """All that a step may begin with, in the order of execution; the input is none.
 
     Behind a node that reads what is trained there is none, and none within a segment, where no
@@ -63,7 +63,7 @@ def latents(plan: TrainingPlan | Layout) -> tuple[Latent, ...]:
     return tuple(found)
 
 
-def find_latent(plan: TrainingPlan | Layout, name: str = DEEPEST) -> Latent:
+def find_latent(plan: TrainingPlan | ScheduledStep, name: str = DEEPEST) -> Latent:
     """The latent of a tensor's name; auto: the one that saves most, or one of fewer bytes that
     saves nearly as much. Raises PlanError if there is none.
     """
@@ -120,7 +120,7 @@ def saves_much(plan: TrainingPlan, latent: Latent) -> bool:
     return latent.macs >= LEAST_SAVED * plan.training.forward.macs()
 
 
-def _why_not(plan: TrainingPlan | Layout, name: str) -> str:
+def _why_not(plan: TrainingPlan | ScheduledStep, name: str) -> str:
     """What is special about a tensor that is none."""
     if any(tensor.name == name for segment in plan.segments for tensor in segment.tensors):
         return "; it is computed row by row, which --stream off does not"

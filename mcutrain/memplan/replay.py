@@ -30,7 +30,7 @@ NOBODY = 0
 
 
 @dataclass(frozen=True)
-class Place:
+class ArenaRange:
     """Bytes of the arena that an operand of a node lies in."""
 
     tensor: str
@@ -42,7 +42,7 @@ class Place:
         """Where it ends, exclusive."""
         return self.begin + self.size_bytes
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: ArenaRange) -> bool:
         """Whether a byte belongs to both."""
         return self.begin < other.end and other.begin < self.end
 
@@ -157,8 +157,8 @@ class _Replay:
         if any(s.is_fed for s in self.plan.segments):
             self._read("fed", self._fed(), 0, "what counts the bytes of a sample")
 
-    def _fed(self) -> Place:
-        return Place("fed", self.plan.arena.offsets["fed"], 4)
+    def _fed(self) -> ArenaRange:
+        return ArenaRange("fed", self.plan.arena.offsets["fed"], 4)
 
     def write(self, name: str) -> None:
         """All bytes of a tensor are its own from now on."""
@@ -166,7 +166,7 @@ class _Replay:
         assert place is not None, f"{name!r} has no place in the arena"
         self._write(name, place, 0)
 
-    def _write(self, name: str, place: Place, first: int) -> None:
+    def _write(self, name: str, place: ArenaRange, first: int) -> None:
         """The tensor's bytes from `first` on."""
         self._check_within(place)
         number = self.numbers.setdefault(name, len(self.numbers) + 1)
@@ -179,7 +179,7 @@ class _Replay:
         if place is not None:
             self._read(name, place, 0, who)
 
-    def _read(self, name: str, place: Place, first: int, who: str) -> None:
+    def _read(self, name: str, place: ArenaRange, first: int, who: str) -> None:
         """The tensor's bytes from `first` on."""
         source = self.sources.get(name, name)
         number = self.numbers.get(source)
@@ -220,7 +220,7 @@ class _Replay:
         for _, place in outputs:
             self.write(place.tensor)
 
-    def _check_within(self, place: Place) -> None:
+    def _check_within(self, place: ArenaRange) -> None:
         assert place.begin >= 0, f"{place.tensor!r} begins before the arena"
         assert place.end <= self.plan.arena_bytes, f"{place.tensor!r} ends beyond the arena"
 
@@ -245,10 +245,10 @@ class _Replay:
             )
         self._read(begin.tensor, begin, 0, "what counts the rows")
 
-    def _progress(self, segment: Segment) -> Place:
+    def _progress(self, segment: Segment) -> ArenaRange:
         """The segment's own bytes, which nothing may change while it runs."""
         buffer = f"progress:{segment.name}"
-        place = Place(buffer, self.where.arena.offsets[buffer], 4 * len(segment.tensors))
+        place = ArenaRange(buffer, self.where.arena.offsets[buffer], 4 * len(segment.tensors))
         self._write(buffer, place, 0)
         return place
 
@@ -310,7 +310,7 @@ class _Replay:
         needed: Mapping[str, tuple[int, int]],
         tensors: Mapping[str, RowTensor],
         first: Mapping[str, int],
-        written: Place,
+        written: ArenaRange,
     ) -> None:
         """What is read must be there; what the scratch overwrites must not be missed."""
         who = f"node {node.name!r}"
@@ -330,10 +330,12 @@ class _Replay:
             if place.size_bytes:  # none, if the strip is all padding
                 self._read(name, place, begin * tensor.row_bytes, who)
 
-    def _rows(self, tensor: RowTensor, begin: int, end: int, first: Mapping[str, int]) -> Place:
+    def _rows(
+        self, tensor: RowTensor, begin: int, end: int, first: Mapping[str, int]
+    ) -> ArenaRange:
         """Where rows of a tensor lie now."""
         at = self.where.offset_of(tensor.name) + (begin - first[tensor.name]) * tensor.row_bytes
-        return Place(tensor.name, at, (end - begin) * tensor.row_bytes)
+        return ArenaRange(tensor.name, at, (end - begin) * tensor.row_bytes)
 
     def _write_rows(
         self, tensor: RowTensor, count: int, first: Mapping[str, int], done: dict[str, int]
@@ -343,7 +345,7 @@ class _Replay:
         self._write(tensor.name, place, row * tensor.row_bytes)
         done[tensor.name] = row + count
 
-    def _scratch(self, node: Node, overwrites: bool = False) -> list[Place]:
+    def _scratch(self, node: Node, overwrites: bool = False) -> list[ArenaRange]:
         known = self.graph if node.outputs[0] in self.graph.tensors else self.plan.training.graph
         call = node_call(known, node)
         size_bytes = max(call.scratch_bytes, call.overwriting_bytes if overwrites else 0)
@@ -351,7 +353,7 @@ class _Replay:
             return []
         offset = self.where.scratch_of(node.name)
         assert offset is not None, f"node {node.name!r} has no scratch"
-        return [Place("scratch", offset, size_bytes)]
+        return [ArenaRange("scratch", offset, size_bytes)]
 
     def _type(self, name: str) -> TensorType:
         """Also of what a segment of inference computes for training alone."""
@@ -365,16 +367,16 @@ class _Replay:
         arguments = (training.label, training.step, training.loss, training.prediction)
         return {*training.state, *training.shelf, *training.updated.values(), *arguments}
 
-    def _place(self, name: str) -> Place | None:
+    def _place(self, name: str) -> ArenaRange | None:
         """None for what does not lie in the arena."""
         if name in self.where.buffer_of:
-            return Place(name, self.where.offset_of(name), self._type(name).size_bytes)
+            return ArenaRange(name, self.where.offset_of(name), self._type(name).size_bytes)
         is_known = name in self._outside or self.graph.tensors[name].is_constant
         assert is_known, f"{name!r} is computed but has no place"
         return None
 
 
-def _check_apart(node: Node, places: Sequence[Place], others: Sequence[Place]) -> None:
+def _check_apart(node: Node, places: Sequence[ArenaRange], others: Sequence[ArenaRange]) -> None:
     """No two of the places share a byte, nor one of them with one of the others."""
     for i, place in enumerate(places):
         for other in (*places[:i], *others):
@@ -383,7 +385,7 @@ def _check_apart(node: Node, places: Sequence[Place], others: Sequence[Place]) -
             )
 
 
-def _check_over(node: Node, output: Place, inputs: Sequence[tuple[bool, Place]]) -> None:
+def _check_over(node: Node, output: ArenaRange, inputs: Sequence[tuple[bool, ArenaRange]]) -> None:
     """inputs: each with whether the output may lie upon it."""
     for may, place in inputs:
         is_same = (place.begin, place.size_bytes) == (output.begin, output.size_bytes)

@@ -93,7 +93,7 @@ class Found(NamedTuple):
     nodes: int
 
 
-class Choice(NamedTuple):
+class Placement(NamedTuple):
     """A buffer on the valley's floor (-1: none), and by how much the sections before it rise."""
 
     box: int
@@ -106,11 +106,11 @@ class Valley(NamedTuple):
 
     begin: int
     end: int
-    choices: tuple[Choice, ...]
+    choices: tuple[Placement, ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class BoxIndex:
     """Boxes and, as sets of bits, which of them lie where."""
 
     boxes: tuple[Box, ...]
@@ -131,7 +131,7 @@ class Layout:
     """For each box how large, long and loaded it is, 0 to 1000 among all."""
 
     @classmethod
-    def of(cls, boxes: Sequence[Box]) -> Layout:
+    def of(cls, boxes: Sequence[Box]) -> BoxIndex:
         sections = max((end for _, end, _ in boxes), default=0)
         starts, ends, load = [0] * (sections + 1), [0] * (sections + 1), [0] * sections
         for i, (first, end, size) in enumerate(boxes):
@@ -164,10 +164,10 @@ class Layout:
         """The boxes that live in these sections only."""
         return self.since[begin] & self.until[end]
 
-    def mirrored(self) -> Layout:
+    def mirrored(self) -> BoxIndex:
         """The same with time running backwards."""
         n = self.sections
-        return Layout.of([(n - end, n - first, size) for first, end, size in self.boxes])
+        return BoxIndex.of([(n - end, n - first, size) for first, end, size in self.boxes])
 
 
 def _ranks(boxes: Sequence[Box], load: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
@@ -190,7 +190,7 @@ def sections_of(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(bisect_left(steps, first), bisect_right(steps, last)) for first, last in spans]
 
 
-class Part(NamedTuple):
+class Subproblem(NamedTuple):
     """Neighbouring sections that no box left over joins to others; those boxes; the valleys."""
 
     begin: int
@@ -209,7 +209,7 @@ class State:
     floors: list[int]
     spare: list[int]
     touched: list[int]
-    parts: tuple[Part, ...]
+    parts: tuple[Subproblem, ...]
 
 
 @dataclass
@@ -218,16 +218,16 @@ class _Frame:
 
     state: State
     valley: Valley
-    choices: Iterator[Choice]
+    choices: Iterator[Placement]
     conflict: int
-    placed: Choice = Choice(-1, 0, 0)
+    placed: Placement = Placement(-1, 0, 0)
 
 
 @dataclass
 class Attempt:
     """One search under one guide; `left_over` boxes were without a place when it got furthest."""
 
-    layout: Layout
+    layout: BoxIndex
     capacity: int
     guide: Guide
 
@@ -247,7 +247,7 @@ class Attempt:
         """
         layout = self.layout
         floors = list(floors) or [0] * layout.sections
-        nothing = Part(0, layout.sections, (1 << len(layout.boxes)) - 1, ())
+        nothing = Subproblem(0, layout.sections, (1 << len(layout.boxes)) - 1, ())
         spare = [
             self.capacity - load - floor for load, floor in zip(layout.load, floors, strict=True)
         ]
@@ -357,8 +357,8 @@ class Attempt:
         return State(left_over, floors, spare, touched, parts)
 
     def _parts(
-        self, part: Part, floors: list[int], spare: list[int], begin: int, end: int
-    ) -> tuple[Part, ...]:
+        self, part: Subproblem, floors: list[int], spare: list[int], begin: int, end: int
+    ) -> tuple[Subproblem, ...]:
         """The parts that a part falls into after a change of the sections `begin` to `end`."""
         layout, left_over, across = self.layout, part.left_over, self.layout.across
         cuts = [s for s in range(begin + 1, end) if not left_over & across[s]]
@@ -369,7 +369,7 @@ class Attempt:
                 valleys = [v for v in part.valleys if first <= v.begin and v.end < begin]
                 valleys += self._valleys(first, last, inside, floors, spare, begin, end)
                 valleys += [v for v in part.valleys if end < v.begin and v.end <= last]
-                parts.append(Part(first, last, inside, tuple(valleys)))
+                parts.append(Subproblem(first, last, inside, tuple(valleys)))
         return tuple(sorted(parts, key=lambda p: (p.left_over.bit_count(), p.begin)))
 
     def _valleys(
@@ -406,14 +406,14 @@ class Attempt:
         left_over: int,
         floor: int,
         spare: list[int],
-    ) -> tuple[Choice, ...]:
+    ) -> tuple[Placement, ...]:
         """Who can be the first to begin on the floor, the best first; at last none, if it may."""
         layout, boxes = self.layout, self.layout.boxes
         inside = left_over & layout.within(begin, end)
         if left == SKY == right:
             whole = inside & layout.starts[begin] & ~layout.until[end - 1]
             if whole:
-                return (Choice(whole.bit_length() - 1, begin, 0),)
+                return (Placement(whole.bit_length() - 1, begin, 0),)
         choices = []
         least_spare = SKY
         for s in range(begin, end):
@@ -425,17 +425,17 @@ class Attempt:
                 if raised <= least_spare:
                     fills = inside & layout.until[s] & layout.small(raised) if raised else 0
                     if not fills:
-                        choices.append(Choice(box, s, raised))
+                        choices.append(Placement(box, s, raised))
             least_spare = min(least_spare, spare[s])
             if least_spare == 0:
                 break
         choices.sort(key=lambda c: (-self._worth(c, end, left - floor, right - floor), c.box))
         raised = min(left, right) - floor
         if raised <= least_spare and not inside & layout.small(raised):
-            choices.append(Choice(-1, end, raised))
+            choices.append(Placement(-1, end, raised))
         return tuple(choices)
 
-    def _worth(self, choice: Choice, end: int, left: int, right: int) -> int:
+    def _worth(self, choice: Placement, end: int, left: int, right: int) -> int:
         """Large boxes first, by the guide; those that end at walls and fill the width; no loss."""
         guide = self.guide
         _, last, size = self.layout.boxes[choice.box]

@@ -8,7 +8,7 @@ from math import gcd
 
 from mcutrain.errors import PlanError
 from mcutrain.memplan.exact import Packing, Report, pack, silent
-from mcutrain.memplan.greedy import Problem, place_greedily
+from mcutrain.memplan.greedy import PlacementProblem, place_greedily
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.skyline import sections_of
 
@@ -35,7 +35,7 @@ def solve(
     positive.
     """
     _check(buffers, align_bytes)
-    problem = Problem.of(buffers, align_bytes)
+    problem = PlacementProblem.of(buffers, align_bytes)
     found = _searched(problem, place_greedily(problem), search_nodes, enough_bytes, report)
     names = [buffer.name for buffer in problem.buffers]
     offsets = dict(zip(names, found.offsets, strict=True))
@@ -57,7 +57,11 @@ def _check(buffers: Sequence[Buffer], align_bytes: int) -> None:
 
 
 def _searched(
-    problem: Problem, offsets: Sequence[int], most_nodes: int, enough_bytes: int, report: Report
+    problem: PlacementProblem,
+    offsets: Sequence[int],
+    most_nodes: int,
+    enough_bytes: int,
+    report: Report,
 ) -> Packing:
     """In units of the largest size that divides all: every buffer that sank lies at a multiple."""
     top, bound = problem.top(offsets), problem.lower_bound_bytes

@@ -3,7 +3,7 @@
 In a segment every operator keeps only the rows that its readers still need, so that none of its
 images lies in memory as a whole. Each stage computes a strip of rows of its output as soon as its
 inputs have what the strip needs and its output has room; no row is computed twice. The input may
-come row by row from outside. firmware/runtime/mct_stream.c does on the device what `Course` does
+come row by row from outside. firmware/runtime/mct_stream.c does on the device what `RowFlow` does
 here. After MCUNetV2's patches (Lin et al. 2021, section 3), without their overlaps.
 """
 
@@ -104,14 +104,14 @@ class Segment:
         return PROGRESS_BYTES * len(self.tensors)
 
     @cached_property
-    def course(self) -> Course:
+    def flow(self) -> RowFlow:
         """Who reads what."""
         heights = tuple(t.rows for t in self.tensors)
-        return course_of(self.stages, [t.name for t in self.tensors], heights, self.is_fed)
+        return row_flow_of(self.stages, [t.name for t in self.tensors], heights, self.is_fed)
 
 
 @dataclass(frozen=True)
-class Course:
+class RowFlow:
     """How rows flow: stage s makes tensor len(heights) - len(stages) + s.
 
     heights: rows of each tensor. inputs: of each stage, tensors. readers: of each tensor, stages.
@@ -196,9 +196,9 @@ class Course:
         return oldest
 
 
-def course_of(
+def row_flow_of(
     stages: Sequence[Stage], names: Sequence[str], heights: tuple[int, ...], is_fed: bool
-) -> Course:
+) -> RowFlow:
     """names, heights: of the tensors, sources first."""
     places = {name: i for i, name in enumerate(names)}
     inputs = tuple(tuple(places[name] for name in s.reads) for s in stages)
@@ -207,15 +207,15 @@ def course_of(
         for tensor in tensors:
             readers[tensor].append(stage)
     pairs = tuple((s.rows, s.strip) for s in stages)
-    return Course(pairs, heights, inputs, tuple(map(tuple, readers)), is_fed)
+    return RowFlow(pairs, heights, inputs, tuple(map(tuple, readers)), is_fed)
 
 
 @lru_cache(maxsize=64)
-def rooms(course: Course) -> tuple[int, ...]:
+def rooms(flow: RowFlow) -> tuple[int, ...]:
     """The rows that each tensor must have room for; all of them for those that nobody reads."""
-    most = [0] * len(course.heights)
-    for stage, _, _, kept in course.strips():
-        tensor = 0 if stage < 0 else course.sources + stage
+    most = [0] * len(flow.heights)
+    for stage, _, _, kept in flow.strips():
+        tensor = 0 if stage < 0 else flow.sources + stage
         most[tensor] = max(most[tensor], kept)
     return tuple(most)
 
@@ -240,7 +240,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Front:
+class StreamableFront:
     """What segments are chosen of: the nodes of a schedule before its loss.
 
     nodes: all of the schedule. x: the input. known: tensors outside the arena. loads: bytes alive
@@ -312,7 +312,7 @@ class Front:
         is_fed = self._is_fed(first, end, sources)
         names = [*sources, *outputs]
         heights = tuple(self.graph.tensors[name].type.shape[1] for name in names)
-        most = rooms(course_of(stages, names, heights, is_fed))
+        most = rooms(row_flow_of(stages, names, heights, is_fed))
         tensors = []
         for i, (name, height, room) in enumerate(zip(names, heights, most, strict=True)):
             is_whole = self.last(name) >= end or (i < len(sources) and not is_fed)
@@ -338,10 +338,10 @@ class Front:
         """
         stages = in_strips(stages, strip)
         run = self.segment(first, stages)
-        course_rooms = rooms(run.course)
+        rooms_of_flow = rooms(run.flow)
         known = {
             t.name: (align_up(t.rows * t.row_bytes, self.align_bytes), self._aligned(t, room))
-            for t, room in zip(run.tensors, course_rooms, strict=True)
+            for t, room in zip(run.tensors, rooms_of_flow, strict=True)
         }
         rows = {t.name: t.rows for t in run.tensors}
         parts = []

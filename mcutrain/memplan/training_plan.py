@@ -25,7 +25,7 @@ from mcutrain.memplan.plan import Buffer, align_up, load_profile, peak
 from mcutrain.memplan.replay import replay
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.solver import SEARCH_NODES, solve
-from mcutrain.memplan.stream import Front, Segment
+from mcutrain.memplan.stream import Segment, StreamableFront
 from mcutrain.memplan.validate import validate
 from mcutrain.sparse.elastic import words
 from mcutrain.target import Target
@@ -158,7 +158,7 @@ class TrainingPlan(Placed):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ScheduledStep:
     """A scheduled step and its buffers before they have offsets.
 
     training: the scheduled graph. buffers: sorted by name. buffer_of: tensor → buffer. tail,
@@ -174,7 +174,7 @@ class Layout:
 
 def lay_out(
     training: TrainGraph, align_bytes: int, stream: Stream = "auto", cut: int | None = None
-) -> Layout:
+) -> ScheduledStep:
     """Schedule the step, choose what is computed row by row, and compute lifetimes.
 
     cut: nodes before the latent of a ladder, which no segment then crosses; and the sample is in
@@ -189,11 +189,11 @@ def lay_out(
     return streamed if peaks[0] < peaks[1] or stream == "max" else plain
 
 
-def _front(plain: Layout, align_bytes: int, cut: int | None = None) -> Front:
+def _front(plain: ScheduledStep, align_bytes: int, cut: int | None = None) -> StreamableFront:
     """plain: without segments. cut: see lay_out."""
     training = plain.training
     steps = len(training.graph.nodes) + len(training.apply)
-    return Front(
+    return StreamableFront(
         graph=training.graph,
         nodes=(*training.graph.nodes, *training.apply),
         x=training.x,
@@ -213,10 +213,10 @@ def least_front_bytes(graph: Graph, align_bytes: int) -> int:
     buffers = [Buffer(name, *span) for name, span in found.spans.items()]
     steps = len(graph.nodes)
     loads = _loads(buffers, steps, align_bytes)
-    return Front(graph, graph.nodes, x, known, loads, steps, align_bytes).least_bytes
+    return StreamableFront(graph, graph.nodes, x, known, loads, steps, align_bytes).least_bytes
 
 
-def lasting(training: TrainGraph, align_bytes: int) -> Layout:
+def lasting(training: TrainGraph, align_bytes: int) -> ScheduledStep:
     """A layout without what a segment might keep in part: a sum of no more than any plan takes.
 
     Of the steps that can be computed row by row, its buffers hold only what is read behind all of
@@ -277,7 +277,7 @@ def _outside(training: TrainGraph) -> frozenset[str]:
     return frozenset([*kept, *arguments, *constants])
 
 
-def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> Layout:
+def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> ScheduledStep:
     nodes = (*scheduled.graph.nodes, *scheduled.apply)
     graph = _with_apply(scheduled)
     given = (scheduled.label,) if scheduled.positions else ()
@@ -291,7 +291,7 @@ def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> Layout:
         buffer_of[name] = buffer
         spans.setdefault(buffer, (size, head_step, head_step))
     buffers = tuple(Buffer(name, *span) for name, span in sorted(spans.items()))
-    return Layout(scheduled, buffers, buffer_of, tail, segments)
+    return ScheduledStep(scheduled, buffers, buffer_of, tail, segments)
 
 
 def plan_training(
@@ -314,7 +314,7 @@ def plan_training(
 
 
 def place(
-    layout: Layout, align_bytes: int, search_nodes: int, report: Report = silent
+    layout: ScheduledStep, align_bytes: int, search_nodes: int, report: Report = silent
 ) -> TrainingPlan:
     """A layout with offsets, which are validated but not replayed."""
     scheduled = layout.training

@@ -9,7 +9,7 @@ import pytest
 
 from mcutrain.memplan import MemoryPlan, validate
 from mcutrain.memplan.plan import Buffer
-from mcutrain.memplan.skyline import Attempt, Found, Guide, Layout, sections_of
+from mcutrain.memplan.skyline import Attempt, BoxIndex, Found, Guide, sections_of
 from tests.memplan.brute_force import fit_above
 from tests.memplan.test_exact import KNOWN, buffers_of, cut
 
@@ -74,7 +74,7 @@ def guides(boxes: int) -> list[Guide]:
 def test_what_fits_above_floors_is_found_and_what_does_not_is_refuted(name: str) -> None:
     heights, text, capacity = OVER_FLOORS[name]
     floors, buffers = [int(height) for height in heights.split()], buffers_of(text)
-    layout = Layout.of([(b.first, b.last + 1, b.size_bytes) for b in buffers])
+    layout = BoxIndex.of([(b.first, b.last + 1, b.size_bytes) for b in buffers])
     taken = tuple(Buffer(f"floor{i}", size, i, i) for i, size in enumerate(floors) if size)
     loads = (floor + load for floor, load in zip(floors, layout.load, strict=True))
     assert max(loads) == capacity or not fit_above(buffers, floors, capacity - 1)
@@ -91,7 +91,7 @@ def test_what_fits_above_floors_is_found_and_what_does_not_is_refuted(name: str)
 def first_attempt(buffers: Sequence[Buffer], capacity: int) -> Found:
     spans = sections_of([(b.first, b.last) for b in buffers])
     boxes = [(*span, b.size_bytes) for span, b in zip(spans, buffers, strict=True)]
-    return Attempt(Layout.of(boxes), capacity, guides(len(boxes))[0]).run(PATIENCE, PATIENCE)
+    return Attempt(BoxIndex.of(boxes), capacity, guides(len(boxes))[0]).run(PATIENCE, PATIENCE)
 
 
 def test_each_rule_saves_the_nodes_that_it_did() -> None:

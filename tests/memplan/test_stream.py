@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, replay, training_plan
-from mcutrain.memplan.stream import Front, in_strips
+from mcutrain.memplan.stream import StreamableFront, in_strips
 from mcutrain.memplan.training_plan import lay_out
 from mcutrain.ops.add import Add
 from mcutrain.ops.spatial import Window
@@ -57,7 +57,7 @@ def with_room(plan: TrainingPlan, segment: int, tensor: int, change: int) -> Tra
 
 def calls(plan: TrainingPlan) -> int:
     """Of kernels, by segments, for one sample."""
-    return sum(1 for s in plan.segments for stage, *_ in s.course.strips() if stage >= 0)
+    return sum(1 for s in plan.segments for stage, *_ in s.flow.strips() if stage >= 0)
 
 
 def rings(plan: TrainingPlan) -> list[tuple[int, int]]:
@@ -112,7 +112,7 @@ def test_what_is_read_behind_its_segment_is_kept_whole() -> None:
     assert list(rings.values()) == [True, False, True, False]
 
 
-def front_of(graph: Graph) -> Front:
+def front_of(graph: Graph) -> StreamableFront:
     return training_plan._front(lay_out(training_graph(graph, UpdateScheme()), 8, "off"), 8)
 
 
@@ -226,7 +226,7 @@ def test_plans_of_drawn_fronts_are_sound(graph: Graph, trained: str) -> None:
     assert auto.arena_bytes <= off.arena_bytes
     assert auto.arena.lower_bound_bytes <= least.arena.lower_bound_bytes
     for s in (*auto.segments, *least.segments):
-        strips = list(s.course.strips())
+        strips = list(s.flow.strips())
         for place, tensor in enumerate(s.tensors[s.sources :]):
             rows = [r for i, first, n, _ in strips if i == place for r in range(first, first + n)]
             assert rows == list(range(tensor.rows))
