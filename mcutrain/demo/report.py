@@ -12,14 +12,14 @@ from mcutrain_host.memory import Memory
 from mcutrain.demo.board import BOARD
 from mcutrain.pipeline import TrainingStep
 from mcutrain.report.collect import collect, command_line
-from mcutrain.report.learning import Curve, Point
+from mcutrain.report.learning import LearningCurve, Point
 from mcutrain.report.write import write
 from mcutrain.target import load_target
 
 
 def write_report(
     step: TrainingStep,
-    curves: Sequence[Curve],
+    curves: Sequence[LearningCurve],
     on_board: Mapping[str, Any] | None,
     memory: Memory | None,
     folder: Path,
@@ -35,7 +35,7 @@ def write_report(
             Point(0, on_board["accuracy_before"]),
             Point(on_board["steps"], on_board["accuracy"]),
         )
-        curves = (*curves, Curve(f"on {BOARD}", tested, unit="sample"))
+        curves = (*curves, LearningCurve(f"on {BOARD}", tested, unit="sample"))
         if found.instructions is not None:
             counted = replace(found.instructions, measured=on_board["instructions_per_step"])
             found = replace(found, instructions=counted)

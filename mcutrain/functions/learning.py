@@ -38,7 +38,7 @@ from mcutrain.report.compare import (
     usual,
     with_results,
 )
-from mcutrain.report.learning import Compared, Curve
+from mcutrain.report.learning import Compared, LearningCurve
 from mcutrain.runs.parallel import Elastic, Lesson, Standing, Swapping, train_all
 from mcutrain.runs.training import (
     SimulationResult,
@@ -235,7 +235,7 @@ class Comparison(Shown):
 
     model: str
     rows: tuple[Compared, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[LearningCurve, ...]
 
     @property
     def best(self) -> Compared:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcutrain.errors import ReportError
-from mcutrain.report.learning import Choice, Curve, Point
+from mcutrain.report.learning import ElasticChoice, LearningCurve, Point
 
 MOST_POINTS = 40
 FEWEST_STEPS = 20
@@ -17,7 +17,7 @@ FEWEST_STEPS = 20
 EVENTS = ("connected", "restarted", "step", "evaluated", "selected")
 
 
-def read_log(path: Path) -> Curve | None:
+def read_log(path: Path) -> LearningCurve | None:
     """The curve of the last run in a train.jsonl; None if it has learnt nothing.
 
     A line that a power cut left in part, at the end, is left out. Raises ReportError for others.
@@ -25,7 +25,7 @@ def read_log(path: Path) -> Curve | None:
     return _read(path).curve()
 
 
-def read_choices(path: Path) -> tuple[Choice, ...]:
+def read_choices(path: Path) -> tuple[ElasticChoice, ...]:
     """What the last run of the same file chose to train, in order. Raises ReportError."""
     return tuple(choice for _, choice in sorted(_read(path).choices.items()))
 
@@ -48,7 +48,7 @@ class _Found:
     board: str = "board"
     steps: dict[int, tuple[float, bool | None]] = field(default_factory=dict)
     tests: dict[int, float | None] = field(default_factory=dict)
-    choices: dict[int, Choice] = field(default_factory=dict)
+    choices: dict[int, ElasticChoice] = field(default_factory=dict)
 
     def add(self, event: dict[str, Any]) -> None:
         position = event["position"]
@@ -58,7 +58,7 @@ class _Found:
             self.tests[position] = event.get("accuracy")
         elif event["event"] == "selected":
             importance = event.get("importance", {})
-            self.choices[position] = Choice(position, tuple(event["tensors"]), importance)
+            self.choices[position] = ElasticChoice(position, tuple(event["tensors"]), importance)
         elif event["event"] in ("connected", "restarted"):
             # what was learnt after the last save is lost, or the run began anew
             self.steps = {k: v for k, v in self.steps.items() if k <= position}
@@ -66,12 +66,12 @@ class _Found:
             self.choices = {k: v for k, v in self.choices.items() if k <= position}
             self.board = str(event.get("board", self.board))
 
-    def curve(self) -> Curve | None:
+    def curve(self) -> LearningCurve | None:
         """Means of the steps, and the tests between them."""
         points = [*_means(sorted(self.steps.items()))]
         points += [Point(at, test_accuracy=a) for at, a in self.tests.items()]
         points.sort(key=lambda p: p.at)
-        return Curve(f"on {self.board}", tuple(points), unit="sample") if points else None
+        return LearningCurve(f"on {self.board}", tuple(points), unit="sample") if points else None
 
 
 def _event(line: bytes, where: str) -> dict[str, Any]:

@@ -129,11 +129,11 @@ def si(value: float) -> str:
 class Drawn(Protocol):
     """What a chart is made of."""
 
-    def svg(self, place: Place) -> str: ...
+    def svg(self, place: PlotScales) -> str: ...
 
 
 @dataclass(frozen=True)
-class Place:
+class PlotScales:
     """Turns values into places of a plot: x in percent of its width, y in pixels."""
 
     x: Ruler
@@ -159,7 +159,7 @@ class Bar:
     says: str = ""
     opacity: float = 1.0
 
-    def svg(self, place: Place) -> str:
+    def svg(self, place: PlotScales) -> str:
         """An element."""
         left, right = sorted(100 * place.x.share(value) for value in self.x)
         low, high = sorted(place.height * (1 - place.y.share(value)) for value in self.y)
@@ -183,7 +183,7 @@ class Mark:
     radius: float = 4.0
     spread: float = 0.0
 
-    def svg(self, place: Place) -> str:
+    def svg(self, place: PlotScales) -> str:
         """An element, or two."""
         x, y = place.across(self.x), place.down(self.y)
         bar = ""
@@ -208,7 +208,7 @@ class Line:
     late: float = 0.0
     has_stairs: bool = False
 
-    def svg(self, place: Place) -> str:
+    def svg(self, place: PlotScales) -> str:
         """Stretched to the width, its stroke not."""
         corners = list(self.points)
         if self.has_stairs:
@@ -232,7 +232,7 @@ class Rule:
     text: str = ""
     dash: str = "6 4"
 
-    def svg(self, place: Place) -> str:
+    def svg(self, place: PlotScales) -> str:
         """A line, and a text above it."""
         if not self.is_upright:
             ends = f'x1="0" x2="100%" y1="{place.down(self.at)}" y2="{place.down(self.at)}"'
@@ -258,7 +258,7 @@ class Chart:
 
     def svg(self) -> str:
         """The whole of it."""
-        place = Place(self.x, self.y, self.height)
+        place = PlotScales(self.x, self.y, self.height)
         longest = max((len(label) for _, label in self.y.ticks), default=0)
         left = round(longest * CHARACTER_PX + (12 if longest else 6) + (20 if self.y.title else 0))
         below = (20 if self.x.ticks else 4) + (20 if self.x.title else 0)
@@ -269,7 +269,7 @@ class Chart:
             f"{self._scales(place, left)}{body}</svg>"
         )
 
-    def _scales(self, place: Place, left: int) -> str:
+    def _scales(self, place: PlotScales, left: int) -> str:
         bottom = self.height
         found = []
         for value, label in self.x.ticks:

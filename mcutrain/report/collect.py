@@ -19,16 +19,16 @@ from mcutrain.memplan import TrainingPlan, rows_kept, state_parts
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
 from mcutrain.pipeline import TrainingStep
 from mcutrain.report.content import (
+    ArenaBuffer,
     ArenaMap,
     Executed,
     Instructions,
     NetworkNode,
-    Part,
     Report,
-    Span,
     Usage,
+    UsagePart,
 )
-from mcutrain.report.learning import Curve, Point
+from mcutrain.report.learning import LearningCurve, Point
 from mcutrain.runs.training import SimulationResult
 from mcutrain.sparse import UpdateScheme, all_layers_of, find_head, layers_of, resolve
 from mcutrain.sparse.modules import added_columns
@@ -75,11 +75,11 @@ def collect(
     )
 
 
-def curve_of(name: str, result: SimulationResult, seed: int = 0) -> Curve:
+def curve_of(name: str, result: SimulationResult, seed: int = 0) -> LearningCurve:
     """A simulated run as a curve over its epochs."""
     first = Point(0, test_accuracy=result.before)
     epochs = [Point(e.epoch, e.test_accuracy, e.train_accuracy, e.loss) for e in result.epochs]
-    return Curve(name, (first, *epochs), seed)
+    return LearningCurve(name, (first, *epochs), seed)
 
 
 def command_line() -> str:
@@ -113,7 +113,7 @@ def memory_of(plan: TrainingPlan) -> ArenaMap:
     arena = plan.arena
     kinds = _kinds(plan)
     spans = [
-        Span(
+        ArenaBuffer(
             b.name, kinds.get(b.name, "other"), b.size_bytes, b.first, b.last, arena.offsets[b.name]
         )
         for b in arena.buffers
@@ -191,10 +191,10 @@ def _share(
 
 
 def _usage(plan: TrainingPlan, target: Target | None, linked: Memory | None) -> Usage:
-    state = tuple(Part(name, size) for name, size in _state_parts(plan).items() if size)
+    state = tuple(UsagePart(name, size) for name, size in _state_parts(plan).items() if size)
     flash = planned_flash(plan, "" if target is None else target.isa)
     if target is None or target.ram is None:
-        return Usage((Part("arena", plan.arena_bytes), *state), flash)
+        return Usage((UsagePart("arena", plan.arena_bytes), *state), flash)
     limits: dict[str, Any] = {
         "board": target.title,
         "sram_limit": target.ram.size_bytes,
@@ -205,15 +205,15 @@ def _usage(plan: TrainingPlan, target: Target | None, linked: Memory | None) -> 
     total = target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
     own = total - plan.sram_bytes - target.stack_bytes
     parts = (
-        Part("arena", plan.arena_bytes),
+        UsagePart("arena", plan.arena_bytes),
         *state,
-        Part("firmware's own", own),
-        Part("stack", target.stack_bytes),
+        UsagePart("firmware's own", own),
+        UsagePart("stack", target.stack_bytes),
     )
     return Usage(parts, flash, **limits)
 
 
-def planned_flash(plan: TrainingPlan, isa: str = "") -> tuple[Part, ...]:
+def planned_flash(plan: TrainingPlan, isa: str = "") -> tuple[UsagePart, ...]:
     """What lies in flash, by what it is. isa: whose code is counted, too, if its size is known."""
     code = code_sizes(isa) if isa else None
     sizes = dict.fromkeys(FLASH_PARTS.values(), 0)
@@ -221,17 +221,17 @@ def planned_flash(plan: TrainingPlan, isa: str = "") -> tuple[Part, ...]:
     for key, part in flash_parts(plan.training, code).items():
         assert isinstance(key, tuple)
         sizes[FLASH_PARTS[key[0]]] += part.size_bytes
-    return tuple(Part(name, size) for name, size in sizes.items() if size)
+    return tuple(UsagePart(name, size) for name, size in sizes.items() if size)
 
 
-def linked_usage(linked: Memory, state: tuple[Part, ...] = (), **limits: Any) -> Usage:
+def linked_usage(linked: Memory, state: tuple[UsagePart, ...] = (), **limits: Any) -> Usage:
     """What the ELF file occupies. state: the trainable state by kind, if that is known."""
     sizes = {part.name: part.linked for part in linked.sram}
-    kinds = state or (Part("trainable state", sizes["trainable state"]),)
-    sram: list[Part] = []
+    kinds = state or (UsagePart("trainable state", sizes["trainable state"]),)
+    sram: list[UsagePart] = []
     for name, size in sizes.items():
-        sram += kinds if name == "trainable state" else [Part(name, size)]
-    flash = tuple(Part(SECTIONS.get(name, name), size) for name, size in linked.flash)
+        sram += kinds if name == "trainable state" else [UsagePart(name, size)]
+    flash = tuple(UsagePart(SECTIONS.get(name, name), size) for name, size in linked.flash)
     return Usage(tuple(sram), flash, is_linked=True, **limits)
 
 

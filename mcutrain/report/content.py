@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from mcutrain.report.checks import at_least_0, one_of
 from mcutrain.report.learning import (
     Analysis,
-    Choices,
     Chosen,
     Compared,
-    Curve,
+    ElasticChoices,
+    LearningCurve,
     Profile,
     SweepPoint,
 )
@@ -45,7 +45,7 @@ class NetworkNode:
 
 
 @dataclass(frozen=True)
-class Span:
+class ArenaBuffer:
     """A buffer of the arena, alive from step first to step last, both included."""
 
     name: str
@@ -70,7 +70,7 @@ class ArenaMap:
     lower_bound_bytes: int
     peak_step: int
     steps: tuple[str, ...]
-    buffers: tuple[Span, ...]
+    buffers: tuple[ArenaBuffer, ...]
 
     def __post_init__(self) -> None:
         at_least_0(arena_bytes=self.arena_bytes, lower_bound_bytes=self.lower_bound_bytes)
@@ -82,7 +82,7 @@ class ArenaMap:
 
 
 @dataclass(frozen=True)
-class Part:
+class UsagePart:
     """Bytes by what they are for."""
 
     name: str
@@ -99,8 +99,8 @@ class Usage:
     board: title; empty without one. sram_limit, flash_limit: what the chip has; None: not known.
     """
 
-    sram: tuple[Part, ...]
-    flash: tuple[Part, ...] = ()
+    sram: tuple[UsagePart, ...]
+    flash: tuple[UsagePart, ...] = ()
     board: str = ""
     sram_limit: int | None = None
     flash_limit: int | None = None
@@ -175,10 +175,10 @@ class Report:
     analysis: Analysis | None = None
     selection: Chosen | None = None
     sweep: tuple[SweepPoint, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    curves: tuple[LearningCurve, ...] = ()
     comparison: tuple[Compared, ...] = ()
     commands: tuple[str, ...] = ()
-    choices: Choices | None = None
+    choices: ElasticChoices | None = None
     profile: Profile | None = None
     format: int = field(default=FORMAT)
 

@@ -13,7 +13,7 @@ from mcutrain.report.figures import (
     percent,
     short,
 )
-from mcutrain.report.learning import Choices, NodeTime, Profile, TensorTime
+from mcutrain.report.learning import ElasticChoices, NodeTime, Profile, TensorTime
 
 ROW_PX, MOST_PX = 17, 1000
 MOST_LABELS = 60
@@ -22,7 +22,7 @@ TOP_NODES = 15
 UPDATE, BACKWARD, COUNTED, MODEL = INKS[0], INKS[4], INKS[0], PALE
 
 
-def choices(found: Choices) -> Section:
+def choices(found: ElasticChoices) -> Section:
     """A picture: tensors over time."""
     made, all_of_them = found.made, len(found.tensors)
     most = max((len(one.tensors) for one in made), default=0)
@@ -36,7 +36,7 @@ def choices(found: Choices) -> Section:
         (_periods(found),),
         (
             NumberTable(
-                "Choices",
+                "ElasticChoices",
                 ("from sample", "tensors", "trained"),
                 tuple(
                     (count(one.at + 1), count(len(one.tensors)), ", ".join(one.tensors))
@@ -47,7 +47,7 @@ def choices(found: Choices) -> Section:
     )
 
 
-def _periods(found: Choices) -> Figure:
+def _periods(found: ElasticChoices) -> Figure:
     knows = any(one.importance for one in found.made)
     most = max((v for one in found.made for v in one.importance.values()), default=0) or 1.0
     cells = []

@@ -13,7 +13,7 @@ from mcutrain.errors import ReportError
 from mcutrain.report.board_log import read_choices, read_log
 from mcutrain.report.content import Report
 from mcutrain.report.json_values import from_json, from_values, known, parse
-from mcutrain.report.learning import Analysis, Choices, Chosen, Curve, Profile
+from mcutrain.report.learning import Analysis, Chosen, ElasticChoices, LearningCurve, Profile
 from mcutrain.report.project import manifest_of, read_project, read_text
 from mcutrain.report.write import JSON
 from mcutrain.sparse.contribution import Contributions
@@ -92,7 +92,7 @@ def _begin(folder: Path) -> Report:
     )
 
 
-def _choices(folder: Path) -> Choices | None:
+def _choices(folder: Path) -> ElasticChoices | None:
     """Of the log, if the run was elastic. Its tensors in the project's order, if there is one."""
     made = read_choices(folder / LOG)
     if not made:
@@ -102,10 +102,10 @@ def _choices(folder: Path) -> Choices | None:
         elastic = manifest_of(folder / FILE).elastic
         known_ones = () if elastic is None else elastic.tensors
         named = dict.fromkeys((*known_ones, *named))
-    return Choices(tuple(named), made)
+    return ElasticChoices(tuple(named), made)
 
 
-def _with_curve(report: Report, curve: Curve | None) -> Report:
+def _with_curve(report: Report, curve: LearningCurve | None) -> Report:
     """The report with the log's curve in the place of an earlier one of the same board."""
     if curve is None:
         return report

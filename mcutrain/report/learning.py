@@ -23,7 +23,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LearningCurve:
     """How a run learnt. unit: of the points' `at`. The first point is often before training."""
 
     name: str
@@ -38,7 +38,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ElasticChoice:
     """From a sample on these tensors were trained. importance: of each there is, if it is known."""
 
     at: int
@@ -50,11 +50,11 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Choices:
+class ElasticChoices:
     """Of an elastic run. tensors: all that could be trained, the nearest to the loss first."""
 
     tensors: tuple[str, ...]
-    made: tuple[Choice, ...]
+    made: tuple[ElasticChoice, ...]
 
     def __post_init__(self) -> None:
         unknown = {name for one in self.made for name in one.tensors} - set(self.tensors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcutrain.report.charts import INKS, Bar, Chart, Rule, Ruler, numbers, si
-from mcutrain.report.content import KINDS, ArenaMap, Part, Span, Usage
+from mcutrain.report.content import KINDS, ArenaBuffer, ArenaMap, Usage, UsagePart
 from mcutrain.report.figures import Figure, Key, NumberTable, Section, count, lines, plain, short
 
 KIND_NAMES = {
@@ -45,7 +45,7 @@ def timeline(memory: ArenaMap) -> Section:
     )
 
 
-def _buffers(title: str, memory: ArenaMap, buffers: Sequence[Span]) -> NumberTable:
+def _buffers(title: str, memory: ArenaMap, buffers: Sequence[ArenaBuffer]) -> NumberTable:
     rows = tuple(
         (b.name, KIND_NAMES[b.kind], *map(count, (b.size_bytes, b.offset, b.first, b.last)))
         for b in buffers
@@ -89,7 +89,7 @@ def _bytes(title: str, top: float) -> Ruler:
     return numbers(title, (0, top), text=si, is_count=True)
 
 
-def _facts(memory: ArenaMap, b: Span) -> str:
+def _facts(memory: ArenaMap, b: ArenaBuffer) -> str:
     """What pointing at a buffer shows: name, size, offset, life in numbers and in nodes."""
     first, last = (short(memory.steps[i], 40) for i in (b.first, b.last))
     if b.first == b.last:
@@ -131,7 +131,7 @@ def _sentence(what: str, used: int, limit: int | None) -> str:
     return f"{count(used)} of {count(limit)} bytes of {what}, {100 * used / limit:.0f} %"
 
 
-def _stack(what: str, parts: tuple[Part, ...], limit: int | None) -> Figure:
+def _stack(what: str, parts: tuple[UsagePart, ...], limit: int | None) -> Figure:
     """One stacked bar, and a line where the chip's memory ends."""
     used = sum(part.size_bytes for part in parts)
     shown = [part for part in parts if part.size_bytes]

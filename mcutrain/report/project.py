@@ -16,7 +16,7 @@ from mcutrain_host.memory import linked_memory
 from mcutrain.errors import PlanError, ReportError
 from mcutrain.memplan import Buffer, MemoryPlan, read_csv
 from mcutrain.report.collect import linked_usage
-from mcutrain.report.content import ArenaMap, Part, Report, Span, Usage
+from mcutrain.report.content import ArenaBuffer, ArenaMap, Report, Usage, UsagePart
 from mcutrain.report.json_values import from_values, known, parse
 
 ALIGN_BYTES = 4
@@ -82,7 +82,10 @@ def _placed(
     steps = max((b.last + 1 for b in buffers), default=0)
     if steps > MOST_STEPS:
         raise ValueError(f"a buffer lives until step {steps}")
-    spans = [Span(b.name, "other", b.size_bytes, b.first, b.last, offsets[b.name]) for b in buffers]
+    spans = [
+        ArenaBuffer(b.name, "other", b.size_bytes, b.first, b.last, offsets[b.name])
+        for b in buffers
+    ]
     plan = MemoryPlan(buffers, offsets, manifest.arena_bytes, ALIGN_BYTES)
     named = [*names[:steps], *(f"step {i}" for i in range(len(names[:steps]), steps))]
     return ArenaMap(
@@ -104,8 +107,8 @@ def _step_names(path: Path) -> list[str]:
 
 def _usage(folder: Path, manifest: Manifest) -> Usage:
     arena, state = manifest.arena_bytes, manifest.state_bytes
-    parts = (Part("arena", arena), Part("trainable state", state))
-    flash = (Part("frozen weights and biases", manifest.constant_bytes),)
+    parts = (UsagePart("arena", arena), UsagePart("trainable state", state))
+    flash = (UsagePart("frozen weights and biases", manifest.constant_bytes),)
     board = manifest.board
     if board is None or board.memory.ram is None:
         return Usage(parts, flash)
@@ -122,5 +125,5 @@ def _usage(folder: Path, manifest: Manifest) -> Usage:
     if linked is not None:
         return linked_usage(linked, **limits)
     own = max(memory.sram_bytes - memory.stack_bytes - arena - state, 0)
-    others = (Part("firmware's own", own), Part("stack", memory.stack_bytes))
+    others = (UsagePart("firmware's own", own), UsagePart("stack", memory.stack_bytes))
     return Usage((*parts, *others), flash, **limits)

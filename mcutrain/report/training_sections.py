@@ -17,7 +17,7 @@ from mcutrain.report.figures import (
     percent,
     plain,
 )
-from mcutrain.report.learning import Compared, Curve, Point
+from mcutrain.report.learning import Compared, LearningCurve, Point
 
 MOST_MARKED = 60
 """Points of a line above which they are shown only where they are pointed at."""
@@ -27,7 +27,7 @@ RIM_PX = 1.8
 """How much of a mark is seen around the next one of an equal line."""
 
 
-def curves(found: Sequence[Curve]) -> Section:
+def curves(found: Sequence[LearningCurve]) -> Section:
     """Accuracy and loss over epochs, and over samples for runs on a board."""
     units = [u for u in ("epoch", "sample") if any(c.unit == u for c in found)]
     figures: list[Figure] = []
@@ -55,13 +55,13 @@ def curves(found: Sequence[Curve]) -> Section:
     )
 
 
-def _first(curve: Curve) -> float | None:
+def _first(curve: LearningCurve) -> float | None:
     """The accuracy on the test set before anything was trained, if it was measured."""
     first = curve.points[0] if curve.points else None
     return first.test_accuracy if first is not None and first.at == 0 else None
 
 
-def _last(curve: Curve, pick: Callable[[Point], float | None]) -> float | None:
+def _last(curve: LearningCurve, pick: Callable[[Point], float | None]) -> float | None:
     return next((v for p in reversed(curve.points) if (v := pick(p)) is not None), None)
 
 
@@ -87,7 +87,7 @@ class _Series:
         return SHAPES[self.number % len(SHAPES)]
 
 
-def _of_unit(found: list[Curve], unit: str) -> list[Figure]:
+def _of_unit(found: list[LearningCurve], unit: str) -> list[Figure]:
     accuracy: list[_Series] = []
     loss: list[_Series] = []
     for i, curve in enumerate(found):
@@ -123,7 +123,7 @@ def _hundred(share: float | None) -> float | None:
 
 
 def _series(
-    curve: Curve, i: int, what: str, pick: Callable[[Point], float | None]
+    curve: LearningCurve, i: int, what: str, pick: Callable[[Point], float | None]
 ) -> list[_Series]:
     """One line of a curve, or none if it has no such points."""
     points = tuple((float(p.at), y) for p in curve.points if (y := pick(p)) is not None)

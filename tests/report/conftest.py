@@ -14,13 +14,13 @@ from mcutrain.report.collect import collect
 from mcutrain.report.content import Report
 from mcutrain.report.learning import (
     Analysis,
-    Choice,
-    Choices,
     Chosen,
     ChosenLayer,
     Compared,
-    Curve,
+    ElasticChoice,
+    ElasticChoices,
     GainTable,
+    LearningCurve,
     More,
     NodeTime,
     Point,
@@ -51,8 +51,10 @@ def full_report() -> Report:
             for k in range(3, 12)
         ),
         curves=(
-            Curve("head", (Point(0, 0.1), Point(1, 0.6, 0.5, 1.2), Point(2, 0.7, 0.65, 0.9))),
-            Curve("on board", (Point(0, 0.1), Point(300, 0.62)), unit="sample"),
+            LearningCurve(
+                "head", (Point(0, 0.1), Point(1, 0.6, 0.5, 1.2), Point(2, 0.7, 0.65, 0.9))
+            ),
+            LearningCurve("on board", (Point(0, 0.1), Point(300, 0.62)), unit="sample"),
         ),
         comparison=(
             Compared("head only", "head", (0.72, 0.73), 30_000, 25_000, 1_300, 90_000, 131_072),
@@ -64,12 +66,12 @@ def full_report() -> Report:
     )
 
 
-def choices(layers: tuple[str, ...]) -> Choices:
+def choices(layers: tuple[str, ...]) -> ElasticChoices:
     """Of each layer, alone and with the one before; one choice without importances."""
     tensors = tuple(f"{layer}/weight" for layer in reversed(layers))
     shares = {name: 2.0 ** -(1 + i) for i, name in enumerate(tensors)}
-    made = tuple(Choice(200 + 4000 * k, tensors[k : k + 2], shares) for k in range(5))
-    return Choices(tensors, (*made, Choice(20_200, tensors[:4])))
+    made = tuple(ElasticChoice(200 + 4000 * k, tensors[k : k + 2], shares) for k in range(5))
+    return ElasticChoices(tensors, (*made, ElasticChoice(20_200, tensors[:4])))
 
 
 def profile(layers: tuple[str, ...]) -> Profile:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from mcutrain.report.charts import Chart, Line, Mark, names, numbers, si
 from mcutrain.report.html import render
-from mcutrain.report.learning import Curve, Point
+from mcutrain.report.learning import LearningCurve, Point
 from mcutrain.report.training_sections import comparison, curves
 from tests.report.conftest import full_report
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-HEAD = Curve("head", (Point(0, 0.1), Point(1, 0.6, 0.5, 1.2), Point(2, 0.7, 0.65, 0.9)))
-FULL = Curve("full", (Point(0, 0.1), Point(1, 0.7, 0.6, 1.0), Point(2, 0.8, 0.75, 0.6)))
+HEAD = LearningCurve("head", (Point(0, 0.1), Point(1, 0.6, 0.5, 1.2), Point(2, 0.7, 0.65, 0.9)))
+FULL = LearningCurve("full", (Point(0, 0.1), Point(1, 0.7, 0.6, 1.0), Point(2, 0.8, 0.75, 0.6)))
 
 
 @given(st.lists(NUMBERS, max_size=5))

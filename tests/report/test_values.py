@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.errors import ReportError
-from mcutrain.report.content import ArenaMap, NetworkNode, Report, Span
+from mcutrain.report.content import ArenaBuffer, ArenaMap, NetworkNode, Report
 from mcutrain.report.html import render, sections_of
 from mcutrain.report.json_values import from_json, from_values, parse, to_json
-from mcutrain.report.learning import Compared, Curve, Point, interval_of, spread_of
+from mcutrain.report.learning import Compared, LearningCurve, Point, interval_of, spread_of
 from mcutrain.report.training_sections import accuracy_text, comparison
 from tests.report.conftest import full_report
 
@@ -107,12 +107,12 @@ def test_what_is_no_report_is_refused(text: str, says: str) -> None:
     "make",
     [
         lambda: NetworkNode("n", "Conv2D", (), share=1.5),
-        lambda: Span("b", "activation", 4, 3, 2, 0),
-        lambda: Span("b", "unheard of", 4, 2, 3, 0),
-        lambda: ArenaMap(8, 8, 0, ("a",), (Span("b", "mask", 4, 0, 1, 0),)),
+        lambda: ArenaBuffer("b", "activation", 4, 3, 2, 0),
+        lambda: ArenaBuffer("b", "unheard of", 4, 2, 3, 0),
+        lambda: ArenaMap(8, 8, 0, ("a",), (ArenaBuffer("b", "mask", 4, 0, 1, 0),)),
         lambda: ArenaMap(8, 8, 1, ("a",), ()),
-        lambda: Curve("c", (Point(2), Point(1))),
-        lambda: Curve("c", (), unit="week"),
+        lambda: LearningCurve("c", (Point(2), Point(1))),
+        lambda: LearningCurve("c", (), unit="week"),
         lambda: Compared("n", "s", (), -1, 0, 0, 0),
     ],
 )
