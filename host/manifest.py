@@ -68,7 +68,7 @@ class FrontCost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Levels:
+class LadderFronts:
     """That a policy chooses one of several fronts for each sample; fronts: the whole one first.
 
     offset: in the state, of the samples of each (uint32). drifts: what samples taught corrects the
@@ -97,7 +97,7 @@ class StateTensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class ElasticSelection:
     """Of an elastic step. tensors: trained ones by the bits of the words at `offset` of the state.
 
     forward_time, backward_time: of a step in which all are trained, if the program chooses by
@@ -315,8 +315,8 @@ class Manifest:
     latent: LatentTensor | None = None
     begins_with: str = ""
     gate: GateWords | None = None
-    levels: Levels | None = None
-    elastic: Selection | None = None
+    levels: LadderFronts | None = None
+    elastic: ElasticSelection | None = None
     timing: Timing | None = None
     shelf_bytes: int = 0
     recipe: Mapping[str, Any] | None = None

@@ -20,7 +20,7 @@ MODEL_SYMBOLS = {"arena": "arena", "state": "state"}
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPart:
     """Bytes of SRAM by what they are for."""
 
     name: str
@@ -32,7 +32,7 @@ class Part:
 class Memory:
     """sram: by part. flash: (section, bytes). sram_bytes: how much the chip has."""
 
-    sram: tuple[Part, ...]
+    sram: tuple[MemoryPart, ...]
     flash: tuple[tuple[str, int], ...]
     sram_bytes: int
 
@@ -98,10 +98,10 @@ def linked_memory(folder: Path) -> Memory | None:
     plan_arena = -(-planned.arena_bytes // ALIGN_BYTES) * ALIGN_BYTES
     others = planned.sram_bytes - planned.stack_bytes - plan_arena - planned.state_bytes
     parts = (
-        Part("arena", plan_arena, arena),
-        Part("trainable state", planned.state_bytes, state),
-        Part("firmware's own", others, total - stack - arena - state),
-        Part("stack", planned.stack_bytes, stack),
+        MemoryPart("arena", plan_arena, arena),
+        MemoryPart("trainable state", planned.state_bytes, state),
+        MemoryPart("firmware's own", others, total - stack - arena - state),
+        MemoryPart("stack", planned.stack_bytes, stack),
     )
     flash = tuple((name, size) for name, address, size in sections if address not in inside)
     return Memory(parts, flash, ram.bytes)

@@ -14,7 +14,7 @@ from mcutrain_host.errors import ModelMismatchError, StateFileError
 from mcutrain_host.files import write_whole
 
 if TYPE_CHECKING:
-    from mcutrain_host.manifest import Selection, StateTensor
+    from mcutrain_host.manifest import ElasticSelection, StateTensor
 
 MAGIC = b"MCTS"
 VERSION = 1
@@ -104,7 +104,7 @@ class LevelWords:
         return {"levels": self.samples(raw), **({} if drift is None else {"drift": drift})}
 
 
-def selected_tensors(raw: bytes, selection: Selection) -> tuple[str, ...]:
+def selected_tensors(raw: bytes, selection: ElasticSelection) -> tuple[str, ...]:
     """Of an elastic step: the tensors that are trained. raw: a sound saved state."""
     words = raw[HEADER_BYTES + selection.offset :]
     return tuple(name for i, name in enumerate(selection.tensors) if words[i // 8] >> i % 8 & 1)

@@ -26,7 +26,7 @@ from mcutrain_host.errors import (
     StateFileError,
 )
 from mcutrain_host.log import Log
-from mcutrain_host.manifest import GateWords, Levels, Selection
+from mcutrain_host.manifest import ElasticSelection, GateWords, LadderFronts
 from mcutrain_host.protocol import (
     Firmware,
     Identity,
@@ -132,11 +132,11 @@ class Settings:
     reconnect_seconds: float = 0.0
     facts: Mapping[str, Any] | None = None
     gate: GateWords | None = None
-    levels: Levels | None = None
-    elastic: Selection | None = None
+    levels: LadderFronts | None = None
+    elastic: ElasticSelection | None = None
 
 
-class Watch(Protocol):
+class TrainingObserver(Protocol):
     """Who wants to know how far a run is."""
 
     def connected(self, identity: Identity, first: int) -> None:
@@ -194,7 +194,7 @@ class Training:
         lessons: Lessons,
         settings: Settings,
         log: Log,
-        watch: Watch,
+        watch: TrainingObserver,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.device, self.lessons, self.settings = device, lessons, settings

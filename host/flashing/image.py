@@ -13,7 +13,7 @@ from mcutrain_host.errors import FlashError
 
 
 @dataclass(frozen=True)
-class Segment:
+class LoadSegment:
     """Bytes at an address."""
 
     address: int
@@ -25,11 +25,11 @@ class Segment:
         return self.address + len(self.data)
 
 
-def load_segments(elf: Path) -> list[Segment]:
+def load_segments(elf: Path) -> list[LoadSegment]:
     """What a loader writes, by address. Raises FlashError."""
     try:
         with elf.open("rb") as file:
-            found = [Segment(*part) for part in loaded_segments(ELFFile(file))]
+            found = [LoadSegment(*part) for part in loaded_segments(ELFFile(file))]
     except (ELFError, OSError) as error:
         raise FlashError(f"{elf} is no ELF file that can be read: {error}") from error
     if not found:
@@ -37,7 +37,7 @@ def load_segments(elf: Path) -> list[Segment]:
     return sorted(found, key=lambda segment: segment.address)
 
 
-def sectors_of(segments: list[Segment], origin: int, sector_bytes: list[int]) -> list[int]:
+def sectors_of(segments: list[LoadSegment], origin: int, sector_bytes: list[int]) -> list[int]:
     """The numbers of the flash sectors that hold any of the segments. Raises FlashError."""
     borders = [origin, *accumulate(sector_bytes, initial=origin)][1:]
     for segment in segments:

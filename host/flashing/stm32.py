@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import serial
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import FlashError, HostError, PortError, RefusedError
-from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
+from mcutrain_host.flashing.image import LoadSegment, load_segments, sectors_of
 from mcutrain_host.flashing.job import Job
 from mcutrain_host.link import GONE, SerialLink, open_port, turned_away
 from mcutrain_host.packages import OPTIONAL, install
@@ -167,42 +167,44 @@ def _no_bootloader(job: Job, asked: bool) -> str:
     )
 
 
-def _start(job: Job, segments: list[Segment]) -> int:
+def _start(job: Job, segments: list[LoadSegment]) -> int:
     """The vector table."""
     memory = job.project.board.memory
     region = memory.vectors or memory.flash
     return segments[0].address if region is None else region.origin
 
 
-def _vectors_apart(segments: list[Segment], start: int) -> tuple[list[Segment], list[Segment]]:
+def _vectors_apart(
+    segments: list[LoadSegment], start: int
+) -> tuple[list[LoadSegment], list[LoadSegment]]:
     """The begin of the vector table, and all the rest.
 
     Its sector is erased first and it is written last, when the rest was read back: so a chip whose
     flashing broke off has no start address, and does not run half of a program.
     """
-    first = [Segment(start, s.data[:VECTOR_BYTES]) for s in segments if s.address == start]
+    first = [LoadSegment(start, s.data[:VECTOR_BYTES]) for s in segments if s.address == start]
     rest = [
-        Segment(start + VECTOR_BYTES, s.data[VECTOR_BYTES:]) if s.address == start else s
+        LoadSegment(start + VECTOR_BYTES, s.data[VECTOR_BYTES:]) if s.address == start else s
         for s in segments
     ]
     return first, [segment for segment in rest if segment.data]
 
 
-def _pieces(segments: list[Segment]) -> Iterator[Segment]:
+def _pieces(segments: list[LoadSegment]) -> Iterator[LoadSegment]:
     for segment in segments:
         for offset in range(0, len(segment.data), PIECE_BYTES):
             data = segment.data[offset : offset + PIECE_BYTES]
-            yield Segment(segment.address + offset, data)
+            yield LoadSegment(segment.address + offset, data)
 
 
-def _write(loader: Any, segments: list[Segment], job: Job) -> None:
+def _write(loader: Any, segments: list[LoadSegment], job: Job) -> None:
     pieces = list(_pieces(segments))
     for done, piece in enumerate(pieces):
         job.progress("writing", done, len(pieces))
         loader.write_memory(piece.address, piece.data)
 
 
-def _verify(loader: Any, segments: list[Segment], job: Job) -> None:
+def _verify(loader: Any, segments: list[LoadSegment], job: Job) -> None:
     pieces = list(_pieces(segments))
     for done, piece in enumerate(pieces):
         job.progress("reading back", done, len(pieces))

@@ -16,11 +16,11 @@ from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.image import Image, read_uf2
 from mcutrain_host.virtual.link import (
     FaultyLink,
-    Link,
     LinkFaults,
     LoopbackLink,
     PtyLink,
     TcpLink,
+    UartLink,
     make_link,
 )
 from mcutrain_host.virtual.machine import Machine, Stop
@@ -31,7 +31,7 @@ JOIN_SECONDS = 5.0
 
 def load_machine(
     folder: Path,
-    link: Link | None = None,
+    link: UartLink | None = None,
     *,
     loaded: bool = True,
     flash_file: Path | None = None,
@@ -147,18 +147,18 @@ class VirtualBoard:
     @staticmethod
     def from_folder(
         folder: Path,
-        link: str | Link = "pty",
+        link: str | UartLink = "pty",
         *,
         loaded: bool = True,
         flash_file: Path | None = None,
         faults: tuple[LinkFaults, LinkFaults] | None = None,
         **options: Any,
     ) -> VirtualBoard:
-        """Of a built project. link: a Link, or `pty`, `tcp` and so on, see make_link.
+        """Of a built project. link: a UartLink, or `pty`, `tcp` and so on, see make_link.
 
         faults: of the cable, to the board and to the host. Others: see load_machine.
         """
-        made: Link = make_link(link) if isinstance(link, str) else link
+        made: UartLink = make_link(link) if isinstance(link, str) else link
         try:
             if faults is not None:
                 made = FaultyLink(made, *faults, seed=int(options.get("seed", 0)))

@@ -15,7 +15,7 @@ from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import (
     ERASED,
     FlashMemory,
-    Timing,
+    FlashTiming,
     equal_sectors,
     stacked_sectors,
 )
@@ -280,7 +280,9 @@ class Stm32Chip(Chip):
 
     RAM, FLASH = 0x20000000, 0x08000000
 
-    def __init__(self, machine: Carrier, spec: BoardDescription, timing: Timing, facts: Stm32Facts):
+    def __init__(
+        self, machine: Carrier, spec: BoardDescription, timing: FlashTiming, facts: Stm32Facts
+    ):
         super().__init__(machine, facts.core, facts.cache_bytes)
         self.facts = facts
         content = bytearray([ERASED]) * sum(facts.sectors)
@@ -632,7 +634,7 @@ class Mps2Chip(Chip):
         return self.vector_table(0)
 
 
-def make_chip(machine: Carrier, spec: BoardDescription, timing: Timing) -> Chip:
+def make_chip(machine: Carrier, spec: BoardDescription, timing: FlashTiming) -> Chip:
     """The chip that the board's description names. Raises VirtualBoardError."""
     name = spec.emulate.unicorn
     if spec.core not in CPUID:

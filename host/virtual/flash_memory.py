@@ -12,7 +12,7 @@ ERASED = 0xFF
 
 
 @dataclass(frozen=True)
-class Timing:
+class FlashTiming:
     """How long operations take, in instructions: far shorter than real, long enough to be cut."""
 
     program: int = 6

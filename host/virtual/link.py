@@ -27,7 +27,7 @@ WAITING_BYTES = 1 << 20
 """Bytes kept for a reader that does not read; older ones are lost, as on a real port."""
 
 
-class Link(Protocol):
+class UartLink(Protocol):
     """Carries bytes between the board's UART and the world. Used by one thread, the board's."""
 
     @property
@@ -382,7 +382,7 @@ class FaultyLink:
     """
 
     def __init__(
-        self, inner: Link, to_board: LinkFaults, to_host: LinkFaults, seed: int = 0
+        self, inner: UartLink, to_board: LinkFaults, to_host: LinkFaults, seed: int = 0
     ) -> None:
         self.inner = inner
         self._to_board = _Mangler(to_board, f"{seed} to board")
@@ -420,7 +420,7 @@ class FaultyLink:
             self.inner.send(data)
 
 
-def make_link(kind: str) -> Link:
+def make_link(kind: str) -> UartLink:
     """`pty`, `pty:PATH`, `tcp`, `tcp:PORT` or `loopback`. Raises VirtualBoardError."""
     name, _, argument = kind.partition(":")
     if name == "pty":

@@ -15,9 +15,9 @@ from mcutrain_host.virtual.chips import make_chip
 from mcutrain_host.virtual.counter import OperatorCount
 from mcutrain_host.virtual.cpu import Cpu
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
-from mcutrain_host.virtual.flash_memory import Timing
+from mcutrain_host.virtual.flash_memory import FlashTiming
 from mcutrain_host.virtual.image import Image
-from mcutrain_host.virtual.link import Link, LoopbackLink
+from mcutrain_host.virtual.link import LoopbackLink, UartLink
 from mcutrain_host.virtual.serial_line import SerialLine
 
 WAIT_SECONDS = 0.05
@@ -51,16 +51,16 @@ class Machine:
         self,
         spec: BoardDescription,
         image: Image | None = None,
-        link: Link | None = None,
+        link: UartLink | None = None,
         *,
         seed: int = 0,
         boot0: bool = False,
         instructions_per_byte: int = 0,
         track_stack: bool = False,
-        timing: Timing | None = None,
+        timing: FlashTiming | None = None,
     ) -> None:
         self.spec, self.image = spec, image or Image()
-        self.link: Link = link or LoopbackLink()
+        self.link: UartLink = link or LoopbackLink()
         self.boot0 = boot0
         self.random = random.Random(seed)
         self.powered = False
@@ -69,7 +69,7 @@ class Machine:
         self._cut_at: int | None = None
         self._cut_during: tuple[str, int] | None = None
         self._until_idle = self._idle = self._requested = self._reset_wanted = False
-        self.chip = make_chip(self, spec, timing or Timing())
+        self.chip = make_chip(self, spec, timing or FlashTiming())
         self.cpu = Cpu(self.chip, self.image, track_stack)
         self.program(self.image)
         self.power_on()

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Protocol
 
 from mcutrain_host.virtual.bus import Board
-from mcutrain_host.virtual.link import Link
+from mcutrain_host.virtual.link import UartLink
 
 SEND_BYTES = 512
 """Bytes from the board that are handed over at once; fewer when it waits or time passes."""
@@ -37,7 +37,7 @@ class SerialLine:
     """
 
     def __init__(
-        self, board: Board, link: Link, depth: int, instructions_per_byte: int = 0
+        self, board: Board, link: UartLink, depth: int, instructions_per_byte: int = 0
     ) -> None:
         self.board, self.link, self.depth = board, link, depth
         self.instructions_per_byte = instructions_per_byte

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from mcutrain_host.virtual.bus import Board
 from mcutrain_host.virtual.errors import BoardFault
-from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, Timing
+from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, FlashTiming
 from mcutrain_host.virtual.stm32 import ClockLimits, Rcc
 from mcutrain_host.virtual.stm32_flash import FlashController
 
@@ -57,7 +57,7 @@ class Stm32F3Flash(FlashController):
     PREFETCH, PREFETCHES = 1 << 4, 1 << 5
     lock, wait_mask = LOCK, 7
 
-    def __init__(self, board: Board, memory: FlashMemory, timing: Timing) -> None:
+    def __init__(self, board: Board, memory: FlashMemory, timing: FlashTiming) -> None:
         layout = dict.fromkeys((self.KEYR, self.OPTKEYR, self.SR, self.AR, self.OBR), 0)
         layout |= {self.ACR: self.PREFETCH, self.CR: self.LOCK, self.WRPR: 0xFFFFFFFF}
         super().__init__(board, memory, timing, layout)

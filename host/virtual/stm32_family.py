@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mcutrain_host.virtual.bus import Board
-from mcutrain_host.virtual.flash_memory import FlashMemory, Timing
+from mcutrain_host.virtual.flash_memory import FlashMemory, FlashTiming
 from mcutrain_host.virtual.stm32 import ClockLimits, Rcc, RccF4
 from mcutrain_host.virtual.stm32_f3 import RccF3, Stm32F3Flash
 from mcutrain_host.virtual.stm32_flash import FlashController, Stm32Flash
@@ -30,7 +30,7 @@ class Family:
     """
 
     rcc: Callable[[ClockLimits], Rcc]
-    controller: Callable[[Board, FlashMemory, Timing, str], FlashController]
+    controller: Callable[[Board, FlashMemory, FlashTiming, str], FlashController]
     rcc_at: int
     controller_at: int
     syscfg_at: int

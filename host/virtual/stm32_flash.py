@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from mcutrain_host.virtual.bus import Board, Registers
 from mcutrain_host.virtual.errors import BoardFault
-from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, Timing
+from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, FlashTiming
 
 ACR, KEYR, OPTKEYR, SR, CR, OPTCR, OPTCR1 = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x14, 0x18
 KEYS = (0x45670123, 0xCDEF89AB)
@@ -26,7 +26,7 @@ class FlashController(Registers):
     wait_mask: ClassVar[int]
 
     def __init__(
-        self, board: Board, memory: FlashMemory, timing: Timing, layout: Mapping[int, int]
+        self, board: Board, memory: FlashMemory, timing: FlashTiming, layout: Mapping[int, int]
     ) -> None:
         super().__init__("the flash controller", layout)
         self.board, self.memory, self.timing = board, memory, timing
@@ -82,7 +82,9 @@ class Stm32Flash(FlashController):
 
     lock, wait_mask = LOCK, 0xF
 
-    def __init__(self, board: Board, memory: FlashMemory, timing: Timing, has_otp: bool) -> None:
+    def __init__(
+        self, board: Board, memory: FlashMemory, timing: FlashTiming, has_otp: bool
+    ) -> None:
         super().__init__(board, memory, timing, self._layout(has_otp))
 
     @staticmethod

@@ -24,12 +24,12 @@ from mcutrain_host.manifest import (
     FORMAT,
     BoardDescription,
     EdgeTensor,
+    ElasticSelection,
     FrontCost,
     GateWords,
+    LadderFronts,
     LatentTensor,
-    Levels,
     Manifest,
-    Selection,
     StateTensor,
 )
 
@@ -410,7 +410,7 @@ def _gate_facts(plan: TrainingPlan) -> GateWords | None:
     return None if gate is None or offset is None else GateWords(alpha=gate.alpha, offset=offset)
 
 
-def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> Levels | None:
+def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> LadderFronts | None:
     """costs: of the policy and each level; multiply-accumulates alone if nobody said them."""
     if plan.ladder is None or plan.levels_offset is None:
         return None
@@ -418,7 +418,7 @@ def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> Levels | Non
         policy, *proxies = (front.graph.macs() for front in plan.ladder.fronts)
         whole = plan.training.forward.macs(0, plan.ladder.position)
         costs = [FrontCost(macs=macs) for macs in (policy, whole, *proxies)]
-    return Levels(
+    return LadderFronts(
         offset=plan.levels_offset,
         policy=costs[0],
         fronts=tuple(costs[1:]),
@@ -426,11 +426,11 @@ def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> Levels | Non
     )
 
 
-def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> Selection | None:
+def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> ElasticSelection | None:
     offset = plan.selection_offset
     if offset is None:
         return None
-    found = Selection(tensors=tuple(t.name for t in plan.training.elastic), offset=offset)
+    found = ElasticSelection(tensors=tuple(t.name for t in plan.training.elastic), offset=offset)
     if times is None:
         return found
     return replace(

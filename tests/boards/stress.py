@@ -10,7 +10,7 @@ from typing import Any
 
 from mcutrain_host import trainer
 from mcutrain_host.client import Device, Patience
-from mcutrain_host.manifest import Selection
+from mcutrain_host.manifest import ElasticSelection
 from mcutrain_host.protocol import Identity, Rate, Selecting, Step
 from mcutrain_host.trainer import Settings, Training
 from mcutrain_host.virtual.board import DirectLink, load_machine
@@ -89,7 +89,7 @@ def taught(
     of: Lessons | None = None,
     ring: tuple[int, int] = (0, 0),
     selecting: Selecting | None = None,
-    elastic: Selection | None = None,
+    elastic: ElasticSelection | None = None,
     first: int = 0,
     swap_every: int = 0,
 ) -> Record:

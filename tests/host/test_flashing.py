@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from mcutrain_host.errors import BuildError, FlashError, HostError, ProjectError
 from mcutrain_host.flashing import Job, choose, pyocd, scp, uf2
-from mcutrain_host.flashing.image import Segment, load_segments, sectors_of
+from mcutrain_host.flashing.image import LoadSegment, load_segments, sectors_of
 from mcutrain_host.manifest import FILE, BoardProject, Flashing, Region, Uart
 from mcutrain_host.memory import linked_memory
 from mcutrain_host.virtual.stm32_rom import Bootloader, LoaderMemory
@@ -126,7 +126,10 @@ needs_stm32loader = pytest.mark.skipif(
 
 def test_only_what_is_loaded_is_in_the_image(tmp_path: Path) -> None:
     (tmp_path / "e").write_bytes(elf((ORIGIN + 4096, CODE), (ORIGIN, VECTORS)))
-    assert load_segments(tmp_path / "e") == [Segment(ORIGIN, VECTORS), Segment(ORIGIN + 4096, CODE)]
+    assert load_segments(tmp_path / "e") == [
+        LoadSegment(ORIGIN, VECTORS),
+        LoadSegment(ORIGIN + 4096, CODE),
+    ]
 
 
 def test_what_is_no_elf_is_a_sentence(tmp_path: Path) -> None:
@@ -137,7 +140,7 @@ def test_what_is_no_elf_is_a_sentence(tmp_path: Path) -> None:
 
 def test_sectors_are_those_that_hold_a_byte() -> None:
     def found(*segments: tuple[int, int]) -> list[int]:
-        made = [Segment(ORIGIN + first, bytes(size)) for first, size in segments]
+        made = [LoadSegment(ORIGIN + first, bytes(size)) for first, size in segments]
         return sectors_of(made, ORIGIN, SECTORS)
 
     assert found((0, 1)) == [0]

@@ -7,7 +7,7 @@ import pytest
 from mcutrain_host.manifest import Emulation
 from mcutrain_host.virtual.chips import STM32
 from mcutrain_host.virtual.errors import BoardFault
-from mcutrain_host.virtual.flash_memory import FlashMemory, Timing, stacked_sectors
+from mcutrain_host.virtual.flash_memory import FlashMemory, FlashTiming, stacked_sectors
 from mcutrain_host.virtual.machine import Machine, Stop
 from mcutrain_host.virtual.stm32 import ClockLimits
 from mcutrain_host.virtual.stm32_f3 import RccF3, Stm32F3Flash
@@ -29,7 +29,7 @@ Flash = Stm32F3Flash
 def controller(content: bytes = b"", opened: bool = True) -> Flash:
     data = bytearray(content.ljust(512 * KB, b"\xff"))
     memory = FlashMemory(ORIGIN, data, stacked_sectors(STM32["stm32f303"].sectors))
-    flash = Flash(Clock(), memory, Timing(4, 100))
+    flash = Flash(Clock(), memory, FlashTiming(4, 100))
     for key in KEYS if opened else ():
         flash.store(Flash.KEYR, key)
     return flash

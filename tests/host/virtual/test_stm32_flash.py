@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mcutrain_host.virtual.chips import STM32
 from mcutrain_host.virtual.errors import BoardFault
-from mcutrain_host.virtual.flash_memory import FlashMemory, Timing, stacked_sectors
+from mcutrain_host.virtual.flash_memory import FlashMemory, FlashTiming, stacked_sectors
 from mcutrain_host.virtual.machine import Machine, Stop
 from mcutrain_host.virtual.stm32_flash import (
     ALIGNMENT,
@@ -59,7 +59,7 @@ class Clock:
 def controller(content: bytes = b"") -> Stm32Flash:
     sectors = stacked_sectors(STM32["stm32f446"].sectors)
     data = bytearray(content.ljust(512 * KB, b"\xff"))
-    return Stm32Flash(Clock(), FlashMemory(0x08000000, data, sectors), Timing(4, 100), False)
+    return Stm32Flash(Clock(), FlashMemory(0x08000000, data, sectors), FlashTiming(4, 100), False)
 
 
 def unlock(flash: Stm32Flash) -> None:
