@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections import defaultdict
+from collections.abc import Mapping
 from importlib import metadata, resources
 from pathlib import Path
 
@@ -23,6 +25,11 @@ FOLDERS = {
 }
 
 LEFTOVERS = ("__pycache__", "*.a", "*.d", "*.elf", "*.o", "*.so", ".*")
+
+TWICE = {
+    "BuildError": "host tools stand alone with their errors, which mcutrain's own is raised from",
+}
+"""Names that two classes may have, each with its reason."""
 
 BUILD_WHEEL = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 
@@ -101,3 +108,29 @@ def test_no_package_imports_a_private_module_of_another() -> None:
     assert found == {}
     source = "from mcutrain.data._npz import load\nfrom mcutrain.data import _folders"
     assert len(private_modules_from_elsewhere("mcutrain.cli", source)) == 2
+
+
+def modules_by_class(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Names that classes of several modules have, with these modules. sources: by module."""
+    found = defaultdict(list)
+    for module, source in sorted(sources.items()):
+        for statement in ast.parse(source).body:
+            if isinstance(statement, ast.ClassDef):
+                found[statement.name].append(module)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    paths = [
+        path for folder in ("mcutrain", "host") for path in (REPOSITORY / folder).rglob("*.py")
+    ]
+    sources = {str(path.relative_to(REPOSITORY)): path.read_text("utf-8") for path in paths}
+    found = modules_by_class(sources)
+    assert {name: modules for name, modules in found.items() if name not in TWICE} == {}
+    assert found.keys() == TWICE.keys(), "an exception that is none any more"
+    twins = {
+        "a": "class Part:\n    pass",
+        "b": "x = 1\nclass Part(tuple): ...",
+        "c": "class C: ...",
+    }
+    assert modules_by_class(twins) == {"Part": ["a", "b"]}
