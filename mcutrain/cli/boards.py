@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,3 +66,15 @@ def find_port(project: BoardProject, port: str | None) -> str:
 def find_baud(project: BoardProject, baud: int | None) -> int:
     """The given speed, or that of the board's firmware."""
     return baud or project.board.uart.baud or DEFAULT_BAUD
+
+
+@dataclass(frozen=True)
+class LineFlags:
+    """Flags of the line to a project's board."""
+
+    port: BoardPort = None
+    baud: BoardBaud = None
+
+    def of(self, project: BoardProject) -> tuple[str, int]:
+        """Port and speed, found where they are not given. Raises HostError."""
+        return find_port(project, self.port), find_baud(project, self.baud)

@@ -35,6 +35,24 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def given(*groups: Any) -> list[str]:
+    """The flags that are not as they are by default. groups: values of classes of flags."""
+    return [
+        _flag_of(field.name, get_type_hints(type(group), include_extras=True)[field.name])
+        for group in groups
+        for field in fields(group)
+        if getattr(group, field.name) != field.default
+    ]
+
+
+def _flag_of(name: str, hint: Any) -> str:
+    """As a user types it: as it is declared, or as the field is called."""
+    info = hint.__metadata__[0]
+    declared = (info.default, *(info.param_decls or ()))  # typer takes the first for a default
+    long = (flag for flag in declared if str(flag).startswith("--"))
+    return next(long, f"--{name.replace('_', '-')}")
+
+
 def _flags_of(kind: Any) -> list[Parameter]:
     hints = get_type_hints(kind, include_extras=True)
     return [

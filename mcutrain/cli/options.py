@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcutrain.pipeline import TrainingStep
     from mcutrain.pipeline.recipe import Recipe
     from mcutrain.sparse import UpdateScheme
+    from mcutrain.target import Target
 
 UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
 MODULES = (
@@ -420,6 +421,45 @@ class StepFlags:
             self.stream,
             gate=self.gate,
         )
+
+
+@dataclass(frozen=True)
+class BoardFlags:
+    """Flags of the board that a step is for."""
+
+    board: Board = None
+    slots: Slots = "on"
+
+    @property
+    def target(self) -> Target | None:
+        """The board, with its slots or without. Raises TargetError."""
+        from mcutrain.target import target_of
+
+        return target_of(self.board, self.slots)
+
+
+@dataclass(frozen=True)
+class AdaptiveFlags:
+    """Flags of steps of which a running program chooses what they train."""
+
+    elastic: IsElastic = False
+    swap: IsSwap = None
+
+    def of(self, step: StepOptions) -> StepOptions:
+        """The step with them."""
+        return replace(step, elastic=self.elastic, swap=self.swap or "")
+
+
+@dataclass(frozen=True)
+class LadderFlags:
+    """Flags of a ladder of fronts."""
+
+    proxies: Proxies = None
+    drift: Drift = False
+
+    def of(self, step: StepOptions) -> StepOptions:
+        """The step with it."""
+        return replace(step, proxies=self.proxies, drift=self.drift)
 
 
 def classes_for(graph: Graph, split: Split, text: str) -> int | None:

@@ -298,6 +298,23 @@ class ReadingFlags:
 
 
 @dataclass(frozen=True)
+class CountFlags:
+    """Flags of how many samples are used."""
+
+    samples: TrainingSamples = None
+    test_samples: TestSamples = None
+
+
+@dataclass(frozen=True)
+class SourceFlags(ReadingFlags, CountFlags):
+    """Flags of how a data set is read, and how much of it."""
+
+    def of(self, path: Path, seed: int) -> DataSource:
+        """A data set that is read so."""
+        return self.source(path, self.samples, self.test_samples, seed)
+
+
+@dataclass(frozen=True)
 class LearningFlags:
     """Flags of how a network learns."""
 
