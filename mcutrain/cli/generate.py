@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mcutrain.cli import options
+from mcutrain.cli.flags import given
 from mcutrain.cli.models import load_model
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
 from mcutrain.cli.pet import SaveModel, wanted_modules, with_modules
@@ -18,9 +18,150 @@ from mcutrain.cli.plan import FORGETS
 from mcutrain.cli.samples import TEST_SHARE, DataSource, Mean, Std, normalization
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcutrain_host.manifest import Timing
+
     from mcutrain.data import Normalization
+    from mcutrain.functions.planning import Generated
     from mcutrain.ir.graph import Graph
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.sparse.elastic import ElasticTimes
     from mcutrain.target import Target
+
+
+@dataclass(frozen=True)
+class ModuleFlags:
+    """Flags of the modules that are put beside layers."""
+
+    pet: options.Pet = None
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training samples, as `mcutrain simulate` reads them, of which modules of --pet "
+            "are made.",
+            show_default=False,
+        ),
+    ] = None
+    save_model: SaveModel = None
+
+
+@dataclass(frozen=True)
+class ProgramFlags:
+    """Flags of what a program that calls the project sees."""
+
+    prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What the model's functions, macros and files begin with, so that two models fit "
+            "into one program; without --board.",
+        ),
+    ] = "mct"
+    class_names: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…|FILE",
+            help="Names of the classes for the program, as a list or a text file with one a line; "
+            "by default those in the metadata of a .tflite file.",
+            show_default=False,
+        ),
+    ] = None
+    mean: Mean = None
+    std: Std = None
+
+    @property
+    def pixels(self) -> Normalization | None:
+        """How they are normalized."""
+        return normalization(self.mean, self.std)
+
+    def names(self, model: Path, step: TrainingStep) -> tuple[str, ...]:
+        """Of the classes, as given or as the model's file has them."""
+        from mcutrain.data import read_names
+        from mcutrain.functions.planning import names_in_file
+
+        return (
+            names_in_file(model, step) if self.class_names is None else read_names(self.class_names)
+        )
+
+
+@dataclass(frozen=True)
+class PartFlags:
+    """Flags of the part of the network that is written, and of where it is cut."""
+
+    part: Annotated[
+        Literal["whole", "tail", "front"],
+        typer.Option(
+            help="tail is only what lies behind the latent, what the layers before the first "
+            "trained one make of a sample: it takes latents for samples. front writes a model file "
+            "of those layers alone, for whatever runtime makes the latents.",
+        ),
+    ] = "whole"
+    latent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TENSOR",
+            help="Functions that begin a step with its latent, and one that computes it; a board's "
+            "firmware takes latents over its line, too. With --part tail or front, where the "
+            "network is cut.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether what lies before the latent is left out."""
+        return self.part == "tail"
+
+    @property
+    def begins_with(self) -> str | None:
+        """The latent that functions begin a step with; a tail begins with its own anyway."""
+        return None if self.is_tail else self.latent
+
+    def of(self, step: options.StepOptions) -> options.StepOptions:
+        """The step, cut so."""
+        part: Literal["whole", "tail"] = "tail" if self.is_tail else "whole"
+        return replace(step, part=part, latent=self.latent or options.AUTO)
+
+
+@dataclass(frozen=True)
+class TimeFlags(options.AdaptiveFlags):
+    """Flags of steps that choose what they train, or say what each node takes."""
+
+    profile: options.Profile = None
+    timed: Annotated[
+        bool,
+        typer.Option(
+            "--timed",
+            help="With --board: firmware that looks at the clock around each node, for "
+            "`mcutrain profile DIR --port P`.",
+        ),
+    ] = False
+
+    def check(self, target: Target | None) -> None:
+        """Raise typer.BadParameter for flags that do not go together."""
+        if self.profile is not None and not self.elastic:
+            raise typer.BadParameter("is for --elastic: give that, too", param_hint="--profile")
+        if self.timed and target is None:
+            raise typer.BadParameter(
+                "is of a board's clock: give --board, too", param_hint="--timed"
+            )
+
+    def of(self, step: options.StepOptions) -> options.StepOptions:
+        """The step with them."""
+        return replace(super().of(step), elastic=self.elastic or self.timed)
+
+    def times(self, step: TrainingStep, target: Target | None) -> ElasticTimes | None:
+        """What the tensors take among which the program chooses; None if it does not."""
+        from mcutrain.functions.planning import elastic_times
+
+        return elastic_times(step, target, self.profile) if self.elastic else None
+
+    def timing(self, step: TrainingStep, target: Target | None) -> Timing | None:
+        """Of a program that times its nodes."""
+        from mcutrain.cost.profile import timing_of
+
+        return None if target is None or not self.timed else timing_of(step.plan, target.isa)
 
 
 def generate(
@@ -37,74 +178,18 @@ def generate(
         ),
     ],
     scheme: options.Scheme = "head",
-    board: options.Board = None,
-    slots: options.Slots = "on",
-    classes: options.Classes = options.KEEP,
     *,
-    pet: options.Pet = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Training samples, as `mcutrain simulate` reads them, of which modules of --pet "
-            "are made.",
-            show_default=False,
-        ),
-    ] = None,
-    save_model: SaveModel = None,
+    hardware: options.BoardFlags,
+    classes: options.Classes = options.KEEP,
+    modules: ModuleFlags,
     step_flags: options.StepFlags,
     seed: options.Seed = 0,
     no_qas: options.NoQas = False,
-    prefix: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="What the model's functions, macros and files begin with, so that two models fit "
-            "into one program; without --board.",
-        ),
-    ] = "mct",
-    class_names: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,…|FILE",
-            help="Names of the classes for the program, as a list or a text file with one a line; "
-            "by default those in the metadata of a .tflite file.",
-            show_default=False,
-        ),
-    ] = None,
-    mean: Mean = None,
-    std: Std = None,
-    part: Annotated[
-        Literal["whole", "tail", "front"],
-        typer.Option(
-            help="tail is only what lies behind the latent, what the layers before the first "
-            "trained one make of a sample: it takes latents for samples. front writes a model file "
-            "of those layers alone, for whatever runtime makes the latents.",
-        ),
-    ] = "whole",
-    latent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|TENSOR",
-            help="Functions that begin a step with its latent, and one that computes it; a board's "
-            "firmware takes latents over its line, too. With --part tail or front, where the "
-            "network is cut.",
-            show_default=False,
-        ),
-    ] = None,
-    elastic: options.IsElastic = False,
-    swap: options.IsSwap = None,
-    profile: options.Profile = None,
-    timed: Annotated[
-        bool,
-        typer.Option(
-            "--timed",
-            help="With --board: firmware that looks at the clock around each node, for "
-            "`mcutrain profile DIR --port P`.",
-        ),
-    ] = False,
+    program: ProgramFlags,
+    cut: PartFlags,
+    timing: TimeFlags,
     remember: options.Remember = 0,
-    proxies: options.Proxies = None,
-    drift: options.Drift = False,
+    ladder: options.LadderFlags,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
@@ -118,175 +203,149 @@ def generate(
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
     from mcutrain.codegen import Interface
-    from mcutrain.cost.profile import timing_of
-    from mcutrain.data import read_names
-    from mcutrain.functions.planning import (
-        board_facts,
-        elastic_times,
-        names_in_file,
-        on_board,
-        write_project,
-    )
-    from mcutrain.target import target_of
+    from mcutrain.functions.planning import on_board, write_project
 
-    if part == "front":
-        flags = step_flags.options(scheme, no_qas)
-        _check_front(
-            {
-                "--board": board is not None,
-                "--slots": slots != "on",
-                "--prefix": prefix != "mct",
-                "--class-names": class_names is not None,
-                "--mean": mean is not None,
-                "--std": std is not None,
-                "--remember": remember > 0,
-                "--elastic": elastic,
-                "--swap": swap is not None,
-                "--profile": profile is not None,
-                "--timed": timed,
-                "--pet": pet is not None,
-                "--proxies": proxies is not None,
-                "--drift": drift,
-            }
-        )
-        _write_front(model, flags, options.new_classes(classes), latent, output, json)
+    flags = step_flags.options(scheme, no_qas)
+    if cut.part == "front":
+        others = given(hardware, program, timing, ladder)
+        if remember:
+            others.append("--remember")
+        if modules.pet is not None:
+            others.append("--pet")
+        _check_front(others, output)
+        step = flags.prepare(load_model(model), options.new_classes(classes))
+        _write_front(step, cut.latent or options.AUTO, output, json)
         return
-    target = target_of(board, slots)
-    _check_profile(profile, elastic)
-    _check_timed(timed, target)
-    is_tail = part == "tail"
-    flags = replace(
-        step_flags.options(scheme, no_qas),
-        part="tail" if is_tail else "whole",
-        latent=latent or options.AUTO,
-        elastic=elastic or timed,
-        swap=swap or "",
-    )
-    flags = replace(flags, pet=pet, proxies=proxies, drift=drift)
-    graph = _graph(model, pet, data, save_model, normalization(mean, std), seed)
+    target = hardware.target
+    timing.check(target)
+    flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
+    graph = _graph(model, modules, program.pixels, seed)
     step = flags.prepare(graph, options.new_classes(classes), seed)
-    names = names_in_file(model, step) if class_names is None else read_names(class_names)
     interface = Interface(
-        prefix,
-        names,
-        normalization(mean, std),
-        None if is_tail else latent,
+        program.prefix,
+        program.names(model, step),
+        program.pixels,
+        cut.begins_with,
         remember,
-        elastic_times(step, target, profile) if elastic else None,
-        None if target is None or not timed else timing_of(step.plan, target.isa),
+        timing.times(step, target),
+        timing.timing(step, target),
     )
     target = on_board(target, step, interface)
     with writing(output):
         found = write_project(step, target, interface, output)
-    sizes = found.files
     if json:
         show_json(found.to_dict())
-        return
+    else:
+        _show(found, program.prefix)
+
+
+def _show(found: Generated, prefix: str) -> None:
+    """What was written, what it takes, and what to do with it."""
+    step, target = found.plan.step, found.plan.board
+    _show_files(found, prefix)
+    show(
+        f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
+        f"{step.plan.constant_bytes:,} of constants."
+    )
+    if step.plan.training.is_tail:
+        show(
+            f"It takes latents for samples: {step.plan.training.x}, {step.input_type.size_bytes:,} "
+            "bytes. What makes them, with the same flags of the step: --part front."
+        )
+    if target is None:
+        _show_library(found, prefix)
+    else:
+        _show_firmware(found, target)
+
+
+def _show_files(found: Generated, prefix: str) -> None:
+    """The model's own by name, the others in a line."""
+    sizes = found.files
     parts = ("model.", "tables.", "constants.", "class_", "pixel_")
     own = (f"src/{prefix}_{part}" for part in parts)
     begins = ("example/", *own)
     generated = [name for name in sizes if "/" not in name or name.startswith(begins)]
     for name in generated:
-        show(f"{sizes[name]:>10,}  {output / name}")
+        show(f"{sizes[name]:>10,}  {found.folder / name}")
     others = [name for name in sizes if name not in generated]
     size = sum(sizes[name] for name in others)
     folders = ", ".join(sorted({name.partition("/")[0] for name in others}))
     show(f"{size:>10,}  {len(others)} files in {folders}")
-    show(
-        f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
-        f"{step.plan.constant_bytes:,} of constants."
-    )
-    if is_tail:
-        show(
-            f"It takes latents for samples: {step.plan.training.x}, {step.input_type.size_bytes:,} "
-            "bytes. What makes them, with the same flags of the step: --part front."
-        )
-    ring = "" if found.plan.ring is None else found.plan.ring.summary()
-    if target is None:
-        if ring:
-            show(ring)
-        header = output / "src" / f"{prefix}_model.h"
-        show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
-        show(f"    make -C {shlex.quote(str(output))}")
-        return
+
+
+def _show_ring(found: Generated) -> None:
+    """What it remembers, if it does."""
+    if found.plan.ring is not None and (ring := found.plan.ring.summary()):
+        show(ring)
+
+
+def _show_library(found: Generated, prefix: str) -> None:
+    _show_ring(found)
+    header = found.folder / "src" / f"{prefix}_model.h"
+    show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
+    show(f"    make -C {shlex.quote(str(found.folder))}")
+
+
+def _show_firmware(found: Generated, target: Target) -> None:
+    from mcutrain.functions.planning import board_facts
+
+    step = found.plan.step
     if target.ram is not None:
         needs = target.sram_bytes(step.plan.arena_bytes, step.plan.resident_bytes)
         show(
             f"With stack and firmware {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
             f"{target.title}."
         )
-    if ring:
-        show(ring)
+    _show_ring(found)
     why_no_saves = board_facts(step, target)["why_no_saves"]
     if why_no_saves:
         show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")
-    show(f"    mcutrain build {shlex.quote(str(output))}")
+    show(f"    mcutrain build {shlex.quote(str(found.folder))}")
 
 
-def _check_profile(profile: Path | None, elastic: bool) -> None:
-    if profile is not None and not elastic:
-        raise typer.BadParameter("is for --elastic: give that, too", param_hint="--profile")
-
-
-def _check_timed(timed: bool, target: Target | None) -> None:
-    if timed and target is None:
-        raise typer.BadParameter("is of a board's clock: give --board, too", param_hint="--timed")
-
-
-def _graph(
-    model: Path,
-    pet: str | None,
-    data: Path | None,
-    save_model: Path | None,
-    pixels: Normalization | None,
-    seed: int,
-) -> Graph:
+def _graph(model: Path, flags: ModuleFlags, pixels: Normalization | None, seed: int) -> Graph:
     """The model, with modules of --pet, from samples as `augment` and `simulate` read them."""
     from mcutrain.runs.training import model_input
 
-    graph, wanted = load_model(model), wanted_modules(model, pet, save_model)
+    graph, wanted = load_model(model), wanted_modules(model, flags.pet, flags.save_model)
     if wanted is None or not wanted.specs:
-        if data is not None:
+        if flags.data is not None:
             raise typer.BadParameter("is what modules of --pet are made of", param_hint="--data")
         return graph
-    if data is None or save_model is None:
+    if flags.data is None or flags.save_model is None:
         raise typer.BadParameter(
             "puts modules in: give --data, training samples that they are made of, and "
             "--save-model, the file from which what they learn is exported",
             param_hint="--pet",
         )
-    check_writable(save_model)
+    check_writable(flags.save_model)
     wanted.outline(graph)  # or a sentence, before samples are read
-    source = DataSource(data, None, None, TEST_SHARE, pixels, seed)
-    return with_modules(graph, wanted, source.read(model_input(graph)), source, save_model)
+    source = DataSource(flags.data, None, None, TEST_SHARE, pixels, seed)
+    return with_modules(graph, wanted, source.read(model_input(graph)), source, flags.save_model)
 
 
-def _check_front(given: Mapping[str, bool]) -> None:
-    """Raise typer.BadParameter for a flag of a project. given: by flag, whether it is there."""
-    for flag in (name for name, is_there in given.items() if is_there):
+def _check_front(flags: Sequence[str], output: Path) -> None:
+    """Raise an error for a flag of a project, or where no front can be written.
+
+    flags: all of them that are given.
+    """
+    from mcutrain.formats import format_of
+
+    for flag in flags:
         kind = "for no board" if flag in ("--board", "--slots") else "not a project"
         raise typer.BadParameter(
             f"a front is a model file, {kind}: leave this out", param_hint=flag
         )
-
-
-def _write_front(
-    model: Path,
-    flags: options.StepOptions,
-    classes: int | None,
-    latent: str | None,
-    output: Path,
-    json: bool,
-) -> None:
-    """The model file of --part front."""
-    from mcutrain.formats import format_of
-    from mcutrain.functions.planning import write_front
-
     format_of(output)
     check_writable(output)
-    step = flags.prepare(load_model(model), classes)
-    found = write_front(step, latent or options.AUTO, output)
+
+
+def _write_front(step: TrainingStep, latent: str, output: Path, json: bool) -> None:
+    """The model file of --part front."""
+    from mcutrain.functions.planning import write_front
+
+    found = write_front(step, latent, output)
     if json:
         show_json(found.to_dict())
         return
