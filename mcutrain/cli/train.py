@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 
     from mcutrain_host.manifest import BoardProject
     from mcutrain_host.protocol import Identity, Selecting, Step
-    from mcutrain_host.trainer import Lessons, Outcome, Settings
+    from mcutrain_host.trainer import Begin, Lessons, Outcome, Settings
 
+    from mcutrain.data import ModelInput, Split
     from mcutrain.simulation import (
         Course,
         FoundRate,
@@ -60,20 +61,32 @@ if TYPE_CHECKING:
 STATE, LOG = "trained.mcts", "train.jsonl"
 
 
-def train(
-    folder: boards.Project,
-    data: inputs.Data,
-    port: boards.BoardPort = None,
-    baud: boards.BoardBaud = None,
-    *,
-    learning: inputs.ScheduledLearningFlags,
-    replay: inputs.Replay = 0,
-    elastic: inputs.Elastic = None,
-    every: inputs.Every = 0,
-    importance: inputs.Importance = "moves",
-    swap: inputs.IsSwapping = False,
-    seed: options.Seed = 0,
-    samples: inputs.TrainingSamples = None,
+@dataclass(frozen=True)
+class ChoosingFlags:
+    """Flags of what the board's firmware remembers, and of what it chooses while it trains."""
+
+    replay: inputs.Replay = 0
+    elastic: inputs.Elastic = None
+    every: inputs.Every = 0
+    importance: inputs.Importance = "moves"
+    swap: inputs.IsSwapping = False
+
+    def of(self, settings: RunSettings, project: BoardProject) -> RunSettings:
+        """The settings with them. Raises ProjectError, DataError if the firmware does not do so."""
+        settings = _replaying(project, settings, self.replay)
+        recipe = project.manifest.recipe or {}
+        rule: Any = recipe.get("swap") or "drawn" if self.swap else None
+        flags = inputs.ElasticFlags(self.elastic, self.every, importance=self.importance, swap=rule)
+        settings = flags.of(settings)
+        _check_elastic(project, settings)
+        _check_swap(project, settings)
+        return settings
+
+
+@dataclass(frozen=True)
+class TestedSourceFlags(inputs.SourceFlags):
+    """The same of a data set that need not be tested."""
+
     test_samples: Annotated[
         int | None,
         typer.Option(
@@ -82,17 +95,21 @@ def train(
             help="Only N test samples, drawn by the seed, of every class alike; 0 does not test.",
             show_default=False,
         ),
-    ] = None,
-    reading: inputs.ReadingFlags,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="For a project of --part tail: the model that it is the tail of. This computer "
-            "computes its front, and the board gets latents. Without it the data are latents.",
-            show_default=False,
-        ),
-    ] = None,
+    ] = None
+
+    def of(self, path: Path, seed: int) -> inputs.DataSource:
+        """A data set that is read so."""
+        return self.source(path, self.samples, self.test_samples or None, seed)
+
+    def tests(self, course: Course) -> int:
+        """How many test samples there are to test."""
+        return 0 if self.test_samples == 0 else len(course.samples.split.test)
+
+
+@dataclass(frozen=True)
+class StateFlags:
+    """Flags of where the state comes from, and where it is saved."""
+
     save_every: Annotated[
         int,
         typer.Option(
@@ -102,14 +119,14 @@ def train(
             "says how many saves it outlives), or without slots into --state; 0 saves only at the "
             "end.",
         ),
-    ] = 500,
+    ] = 500
     state: Annotated[
         Path | None,
         typer.Option(
             help=f"Where the trained state is brought to; DIR/{STATE} if not given.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     begin_from: Annotated[
         Path | None,
         typer.Option(
@@ -118,11 +135,11 @@ def train(
             help="Write this state to the board first, and go on from it.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Begin anew, whatever the board has learnt."),
-    ] = False,
+    ] = False
     after: Annotated[
         int,
         typer.Option(
@@ -131,25 +148,85 @@ def train(
             help="Begin with other data where the board has done that many steps: it keeps what it "
             "has learnt, and replays what it remembers. The same command continues.",
         ),
-    ] = 0,
+    ] = 0
+
+    def check(self) -> None:
+        """Raise typer.BadParameter for flags that do not go together."""
+        if self.fresh and self.begin_from is not None:
+            raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
+        if self.fresh and self.after:
+            raise typer.BadParameter(
+                "goes on from what the board has learnt: leave out --fresh", param_hint="--after"
+            )
+
+    @property
+    def begin(self) -> Begin:
+        """What the board begins with."""
+        from mcutrain_host.trainer import Begin
+
+        if self.fresh:
+            return Begin.FRESH
+        return Begin.FILE if self.begin_from else Begin.BOARD
+
+
+@dataclass(frozen=True)
+class WaitFlags:
+    """Flags of how long the board is waited for."""
+
     reconnect: Annotated[
         float,
         typer.Option(
             min=0, metavar="SECONDS", help="How long to wait for a board that was unplugged."
         ),
-    ] = 0.0,
+    ] = 0.0
     patience: Annotated[
         float,
         typer.Option(min=1, metavar="SECONDS", help="How long the board's first step may take."),
-    ] = 120.0,
+    ] = 120.0
+
+
+@dataclass(frozen=True)
+class LogFlags:
+    """Flags of where a run is written down."""
+
     log: Annotated[
         Path | None,
         typer.Option(
             help=f"A JSON object per step and event is appended there; DIR/{LOG} if not given.",
             show_default=False,
         ),
+    ] = None
+    tensorboard: logs.TensorBoardFolder = None
+
+    def check(self) -> None:
+        """Raise LogError if TensorBoard's files cannot be written."""
+        from mcutrain_host.log import check_tensorboard
+
+        if self.tensorboard is not None:
+            check_tensorboard(self.tensorboard)
+
+
+def train(
+    folder: boards.Project,
+    data: inputs.Data,
+    *,
+    line: boards.LineFlags,
+    learning: inputs.ScheduledLearningFlags,
+    choosing: ChoosingFlags,
+    seed: options.Seed = 0,
+    reading: TestedSourceFlags,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="For a project of --part tail: the model that it is the tail of. This computer "
+            "computes its front, and the board gets latents. Without it the data are latents.",
+            show_default=False,
+        ),
     ] = None,
-    tensorboard: logs.TensorBoardFolder = None,
+    saving: StateFlags,
+    waiting: WaitFlags,
+    record: LogFlags,
     json: options.Json = False,
 ) -> None:
     """Train on a board; this computer sends samples and learning rates.
@@ -161,63 +238,28 @@ def train(
 
     Example: `mcutrain train project --data images/ --port /dev/ttyACM0 --epochs 2`
     """
-    from mcutrain_host.log import check_tensorboard
     from mcutrain_host.manifest import BoardProject
-    from mcutrain_host.trainer import Begin, Settings
 
-    from mcutrain.runs.training import board_lessons, check_after, saturation_warning
+    from mcutrain.runs.training import check_after
 
-    if fresh and begin_from is not None:
-        raise typer.BadParameter("give --from or --fresh, not both", param_hint="--fresh")
-    if fresh and after:
-        raise typer.BadParameter(
-            "goes on from what the board has learnt: leave out --fresh", param_hint="--after"
-        )
-    if tensorboard is not None:
-        check_tensorboard(tensorboard)
+    saving.check()
+    record.check()
     project = BoardProject.read(folder)
-    settings = _replaying(project, learning.settings(seed), replay)
-    recipe = project.manifest.recipe or {}
-    rule: Any = recipe.get("swap") or "drawn" if swap else None
-    flags = inputs.ElasticFlags(elastic, every, importance=importance, swap=rule)
-    settings = flags.of(settings)
-    _check_elastic(project, settings)
-    _check_swap(project, settings)
-    if after:
+    settings = choosing.of(learning.settings(seed), project)
+    if saving.after:
         check_after(settings)
-    source = reading.source(data, samples, test_samples or None, seed)
-    state, log = state or folder / STATE, log or folder / LOG
+    source = reading.of(data, seed)
+    state, log = saving.state or folder / STATE, record.log or folder / LOG
     check_writable(state)
-    where = _Where(boards.find_port(project, port), boards.find_baud(project, baud), patience, log)
+    where = _Where(*line.of(project), waiting.patience, log, record.tensorboard)
     course, found = _course(project, source, settings, model)
     course, sends_latents = _of_latents(project, course)
     if found is not None and not json:
         say(rate_line(found.rate, found, course.samples.split))
-    tests = 0 if test_samples == 0 else len(course.samples.split.test)
-    selecting = _selecting(project, course)
-    group = project.manifest.samples_per_update
-    swap_every = settings.swap_every(len(course.samples.split.train), group)
-    lessons = board_lessons(
-        course, tests, _reconstruction(project), sends_latents, selecting, after
-    )
-    lessons = replace(lessons, swap_every=swap_every)
-    how = Settings(
-        firmware=project.firmware,
-        seed=seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
-        state=state,
-        save_every=save_every,
-        begin=Begin.FRESH if fresh else Begin.FILE if begin_from else Begin.BOARD,
-        source=begin_from,
-        reconnect_seconds=reconnect,
-        facts={"course": course.digest, "settings": asdict(course.settings)},
-        gate=project.manifest.gate,
-        levels=project.manifest.levels,
-        elastic=project.manifest.elastic,
-    )
-    outcome, loss = _run(where, lessons, how, tensorboard, json)
-    saturated = 0 if outcome.interrupted else _saturated(project, state)
-    said = (_warning(project, course, outcome, loss), saturation_warning(saturated))
-    warning = "; ".join(filter(None, said))
+    lessons = _lessons(project, course, reading.tests(course), sends_latents, saving.after)
+    how = _settings(project, course, state, saving, waiting.reconnect)
+    outcome, loss = _run(where, lessons, how, json)
+    warning = _warning(project, course, outcome, loss, state)
     if warning and not json:
         say(f"mcutrain: {warning}")
     _tell(outcome, how, log, json, warning)
@@ -225,12 +267,13 @@ def train(
 
 @dataclass(frozen=True)
 class _Where:
-    """The board's line, and the log of what happens there."""
+    """The board's line, and the logs of what happens there."""
 
     port: str
     baud: int
     patience_seconds: float
     log: Path
+    tensorboard: Path | None
 
 
 # ---- what is learnt ----
@@ -243,49 +286,100 @@ def _course(
 
     model: whose front makes latents of samples, for a project that takes those.
     """
+    from mcutrain.simulation import Course
+
+    front = None if model is None else _front(project, model)
+    samples = _samples(project, source, settings, front)
+    if settings.learning_rate is not None:
+        return Course(samples, settings), None
+    with searching() as report:
+        found = _search(project, samples, settings).found(report)
+    return Course(samples, replace(settings, learning_rate=found.rate)), found
+
+
+def _samples(
+    project: BoardProject,
+    source: inputs.DataSource,
+    settings: RunSettings,
+    front: LatentSimulator | None,
+) -> Samples:
+    """The data as the board takes it. front: what makes latents of it; None if nothing does."""
     from mcutrain.data import ModelInput
-    from mcutrain.errors import DataError
     from mcutrain.runs.training import check_latents, prepare_samples
-    from mcutrain.simulation import Course, LatentSamples
+    from mcutrain.simulation import LatentSamples
 
     manifest = project.manifest
-    has_labels = manifest.has_labels
-    front = None if model is None else _front(project, model)
     x = manifest.input if front is None else front.plan.training.input_type
-    shape, scale, zero_point = x.shape[1:], x.scale, x.zero_point
-    takes_latents = bool(manifest.begins_with) and front is None
-    try:
-        split = source.read(ModelInput(shape, scale, zero_point))
-    except DataError as error:
-        if not takes_latents:
-            raise
-        raise DataError(
-            f"{error}; {project.folder} is a tail and takes latents of that shape: where the data "
-            "are samples, train with --model, whose front makes latents of them"
-        ) from error
-    if takes_latents:
-        check_latents(split, settings, manifest.begins_with, shape)
-    if not has_labels:
+    asked = ModelInput(x.shape[1:], x.scale, x.zero_point)
+    if manifest.begins_with and front is None:
+        split = _read_latents(project, source, asked)
+        check_latents(split, settings, manifest.begins_with, asked.shape)
+    else:
+        split = source.read(asked)
+    if not manifest.has_labels:
         split = split.without_labels()
     elif added := tuple((manifest.recipe or {}).get("added", ())):
         split = split.with_classes_last(added, manifest.classes - len(added))
     samples = prepare_samples(
         split,
         settings,
-        input_shape=shape,
-        scale=scale,
-        zero_point=zero_point,
-        classes=manifest.classes if has_labels else None,
+        input_shape=asked.shape,
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=manifest.classes if manifest.has_labels else None,
         positions=manifest.positions,
         normalization=source.normalization,
     )
-    if front is not None:
-        samples = LatentSamples.of(samples, front)
-    if settings.learning_rate is not None:
-        return Course(samples, settings), None
-    with searching() as report:
-        found = _search(project, samples, settings).found(report)
-    return Course(samples, replace(settings, learning_rate=found.rate)), found
+    return samples if front is None else LatentSamples.of(samples, front)
+
+
+def _read_latents(project: BoardProject, source: inputs.DataSource, x: ModelInput) -> Split:
+    """Data that are latents. Raises DataError, with what else they may be."""
+    from mcutrain.errors import DataError
+
+    try:
+        return source.read(x)
+    except DataError as error:
+        raise DataError(
+            f"{error}; {project.folder} is a tail and takes latents of that shape: where the data "
+            "are samples, train with --model, whose front makes latents of them"
+        ) from error
+
+
+def _lessons(
+    project: BoardProject, course: Course, tests: int, sends_latents: bool, after: int
+) -> Lessons:
+    """What the board is sent. tests: so many test samples. after: steps of other data."""
+    from mcutrain.runs.training import board_lessons
+
+    selecting = _selecting(project, course)
+    group = project.manifest.samples_per_update
+    swap_every = course.settings.swap_every(len(course.samples.split.train), group)
+    lessons = board_lessons(
+        course, tests, _reconstruction(project), sends_latents, selecting, after
+    )
+    return replace(lessons, swap_every=swap_every)
+
+
+def _settings(
+    project: BoardProject, course: Course, state: Path, saving: StateFlags, reconnect: float
+) -> Settings:
+    """How the host trains the board. reconnect: seconds."""
+    from mcutrain_host.trainer import Settings
+
+    return Settings(
+        firmware=project.firmware,
+        seed=course.settings.seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
+        state=state,
+        save_every=saving.save_every,
+        begin=saving.begin,
+        source=saving.begin_from,
+        reconnect_seconds=reconnect,
+        facts={"course": course.digest, "settings": asdict(course.settings)},
+        gate=project.manifest.gate,
+        levels=project.manifest.levels,
+        elastic=project.manifest.elastic,
+    )
 
 
 def _front(project: BoardProject, model: Path) -> LatentSimulator:
@@ -383,7 +477,18 @@ def _of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:
     return replace(course, samples=latents), True
 
 
-def _warning(project: BoardProject, course: Course, outcome: Outcome, loss: float) -> str:
+def _warning(
+    project: BoardProject, course: Course, outcome: Outcome, loss: float, state: Path
+) -> str:
+    """What is doubtful about the run; empty if nothing is. loss: of the last steps."""
+    from mcutrain.runs.training import saturation_warning
+
+    saturated = 0 if outcome.interrupted else _saturated(project, state)
+    said = (_rate_warning(project, course, outcome, loss), saturation_warning(saturated))
+    return "; ".join(filter(None, said))
+
+
+def _rate_warning(project: BoardProject, course: Course, outcome: Outcome, loss: float) -> str:
     """What `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
     from mcutrain.simulation import FEWEST_STEPS, bad_sign, warning
 
@@ -430,9 +535,7 @@ def _reconstruction(project: BoardProject) -> Reconstruction | None:
 # ---- the run ----
 
 
-def _run(
-    where: _Where, lessons: Lessons, how: Settings, tensorboard: Path | None, quiet: bool
-) -> tuple[Outcome, float]:
+def _run(where: _Where, lessons: Lessons, how: Settings, quiet: bool) -> tuple[Outcome, float]:
     """What the run did, and the mean loss of its last steps."""
     from mcutrain_host.client import Device, Patience
     from mcutrain_host.errors import HostError, LinkError, LogError
@@ -442,7 +545,7 @@ def _run(
     earlier = _last_course(where.log)
     with SerialLink(where.port, where.baud) as link, _stopping() as stop:
         device = Device(link, Patience(work_seconds=where.patience_seconds))
-        with opened(where.log, tensorboard) as log, _screen(lessons, quiet) as screen:
+        with opened(where.log, where.tensorboard) as log, _screen(lessons, quiet) as screen:
             screen.is_other_course = earlier not in (None, (how.facts or {})["course"])
             training = Training(device, lessons, how, log, screen, stop)
             try:
