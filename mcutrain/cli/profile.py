@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json as json_text
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcutrain.cli import boards, options
+from mcutrain.cli.flags import given
 from mcutrain.cli.output import (
     check_writable,
     count_bar,
@@ -22,12 +23,61 @@ from mcutrain.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mcutrain.cost.profile import StepProfile
     from mcutrain.cost.timing import Report
     from mcutrain.pipeline import TrainingStep
     from mcutrain.target import Target
+
+
+@dataclass(frozen=True)
+class WayFlags:
+    """Flags of what a model's step is measured by."""
+
+    board: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOARD",
+            help="Whose instructions: a microcontroller such as nucleo-f446re, or a "
+            "folder with a board.toml; by default those of a Cortex-M4 or M7.",
+            show_default=False,
+        ),
+    ] = None
+    count: Annotated[
+        bool,
+        typer.Option("--count", help="Run the step on the board's emulator, too, and count them."),
+    ] = False
+    here: Annotated[
+        bool,
+        typer.Option(
+            "--here",
+            help="Run the step on this computer, too, and take the nanoseconds of each node.",
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Raise typer.BadParameter for flags that do not go together."""
+        if self.count and self.board is None:
+            raise typer.BadParameter("runs on a board: give --board, too", param_hint="--count")
+        if self.here and self.board is not None:
+            raise typer.BadParameter(
+                "runs on this computer: leave out --board", param_hint="--here"
+            )
+
+    @property
+    def target(self) -> Target | None:
+        """The board. Raises TargetError if there are no estimates for it."""
+        from mcutrain.errors import TargetError
+        from mcutrain.target import load_target
+
+        target = None if self.board is None else load_target(self.board)
+        if target is not None and target.isa == "host":
+            raise TargetError(
+                f"{target.name} has no instruction model; name a microcontroller, such as "
+                "nucleo-f446re"
+            )
+        return target
 
 
 def profile(
@@ -44,28 +94,8 @@ def profile(
     classes: options.Classes = options.KEEP,
     *,
     step_flags: options.StepFlags,
-    board: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BOARD",
-            help="Whose instructions: a microcontroller such as nucleo-f446re, or a "
-            "folder with a board.toml; by default those of a Cortex-M4 or M7.",
-            show_default=False,
-        ),
-    ] = None,
-    count: Annotated[
-        bool,
-        typer.Option("--count", help="Run the step on the board's emulator, too, and count them."),
-    ] = False,
-    here: Annotated[
-        bool,
-        typer.Option(
-            "--here",
-            help="Run the step on this computer, too, and take the nanoseconds of each node.",
-        ),
-    ] = False,
-    port: boards.BoardPort = None,
-    baud: boards.BoardBaud = None,
+    way: WayFlags,
+    line: boards.LineFlags,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -92,14 +122,13 @@ def profile(
     if output is not None:
         check_writable(output)
     if model.is_dir():
-        flags = {"--board": board, "--count": count, "--here": here}
-        _check_absent(flags, "is of a model; DIR says what it was generated for")
-        facts, found = _of_project(model, port, baud, json)
+        _check_absent(given(way), "is of a model; DIR says what it was generated for")
+        facts, found = _of_project(model, line, json)
     else:
-        _check_absent({"--port": port, "--baud": baud}, "is of a project: give its DIR for MODEL")
-        _check_way(board, count, here)
-        flags_of_step = replace(step_flags.options(scheme), elastic=True)
-        facts, found = _of_model(model, flags_of_step, classes, board, count, here, json)
+        _check_absent(given(line), "is of a project: give its DIR for MODEL")
+        way.check()
+        flags = replace(step_flags.options(scheme), elastic=True)
+        facts, found = _of_model(model, flags, options.new_classes(classes), way, json)
     if output is not None:
         replace_file(output, (json_text.dumps(facts, indent=2) + "\n").encode())
     if json:
@@ -108,20 +137,13 @@ def profile(
         _print(facts, found)
 
 
-def _check_absent(given: dict[str, Any], why: str) -> None:
-    for flag in (name for name, value in given.items() if value):
+def _check_absent(flags: Sequence[str], why: str) -> None:
+    for flag in flags:
         raise typer.BadParameter(why, param_hint=flag)
 
 
-def _check_way(board: str | None, count: bool, here: bool) -> None:
-    if count and board is None:
-        raise typer.BadParameter("runs on a board: give --board, too", param_hint="--count")
-    if here and board is not None:
-        raise typer.BadParameter("runs on this computer: leave out --board", param_hint="--here")
-
-
 def _of_project(
-    folder: Path, port: str | None, baud: int | None, quiet: bool
+    folder: Path, line: boards.LineFlags, quiet: bool
 ) -> tuple[dict[str, Any], StepProfile]:
     """By the board's own clock."""
     from mcutrain_host.client import Device
@@ -133,8 +155,7 @@ def _of_project(
 
     project = BoardProject.read(folder)
     timing = timing_of_project(project)
-    line = boards.find_port(project, port), boards.find_baud(project, baud)
-    with SerialLink(*line) as link, _reporting("connecting", quiet) as report:
+    with SerialLink(*line.of(project)) as link, _reporting("connecting", quiet) as report:
         times, unit = time_on_board(Device(link), project, report)
     found = profile_of(timing, times, unit)
     manifest = project.manifest
@@ -143,37 +164,25 @@ def _of_project(
 
 
 def _of_model(
-    model: Path,
-    flags: options.StepOptions,
-    classes: str,
-    board: str | None,
-    count: bool,
-    here: bool,
-    quiet: bool,
+    model: Path, flags: options.StepOptions, classes: int | None, way: WayFlags, quiet: bool
 ) -> tuple[dict[str, Any], StepProfile]:
     """By the instruction model, the board's virtual twin, or this computer's clock."""
     from mcutrain.cost.instructions import USUAL_ISA
     from mcutrain.cost.profile import NANOSECONDS, profile_of, profile_step, timing_of
-    from mcutrain.errors import TargetError
     from mcutrain.pipeline import load
     from mcutrain.simulation import check_can_build
-    from mcutrain.target import load_target
 
-    target = None if board is None else load_target(board)
-    if target is not None and target.isa == "host":
-        raise TargetError(
-            f"{target.name} has no instruction model; name a microcontroller, such as nucleo-f446re"
-        )
-    if here:
+    target = way.target
+    if way.here:
         check_can_build()  # a sentence before the model is planned
-    step = flags.prepare(load(model), options.new_classes(classes))
-    if here:
+    step = flags.prepare(load(model), classes)
+    if way.here:
         found = profile_of(timing_of(step.plan, "host"), _timed_here(step, quiet), NANOSECONDS)
     else:
-        counted = _counted(step, target, quiet) if count and target is not None else None
+        counted = _counted(step, target, quiet) if way.count and target is not None else None
         isa = USUAL_ISA if target is None else target.isa
         found = profile_step(step.plan, isa, counted)
-    facts = {"file": str(model), "board": board}
+    facts = {"file": str(model), "board": way.board}
     return {**facts, **_facts(step.graph.name, step.scheme.name, found)}, found
 
 

@@ -16,8 +16,8 @@ from mcutrain.cli.train import STATE
 
 def pull(
     folder: boards.Project,
-    port: boards.BoardPort = None,
-    baud: boards.BoardBaud = None,
+    *,
+    line: boards.LineFlags,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -40,7 +40,7 @@ def pull(
     project = BoardProject.read(folder)
     file = output or folder / STATE
     check_writable(file)
-    device = connect(boards.find_port(project, port), boards.find_baud(project, baud))
+    device = connect(*line.of(project))
     try:
         with count_bar(json) as bar:
             task = bar.add_task("reading the state")
