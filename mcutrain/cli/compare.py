@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,8 @@ from mcutrain.cli.training import placing
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.report.compare import Budget, PlannedRow, Planner, Runs
@@ -30,16 +32,17 @@ if TYPE_CHECKING:
     from mcutrain.sparse.selection import Selection
 
 
-def compare(
-    model: options.Model,
-    data: inputs.Data,
+@dataclass(frozen=True)
+class RowFlags:
+    """Flags of rows besides the usual ones."""
+
     scheme: Annotated[
         list[str] | None,
         typer.Option(
             help="Another row, as `mcutrain plan --scheme` takes it; may be given again.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     pet: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,9 +50,13 @@ def compare(
             help="Another row, as `mcutrain simulate --pet` takes it; may be given again.",
             show_default=False,
         ),
-    ] = None,
-    board: options.Board = None,
-    slots: options.Slots = "on",
+    ] = None
+
+
+@dataclass(frozen=True)
+class BudgetFlags(options.BoardFlags):
+    """Flags of what there is for a scheme, and of the analysis that one is selected by."""
+
     sram: Annotated[
         int | None,
         typer.Option(
@@ -58,7 +65,7 @@ def compare(
             help="Of arena and state, such as 64K, instead of a board's.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     analysis: Annotated[
         Path | None,
         typer.Option(
@@ -66,8 +73,37 @@ def compare(
             "--sram.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
+
+    def check(self) -> None:
+        """Raise typer.BadParameter for flags that do not go together."""
+        if self.board is not None and self.sram is not None:
+            raise typer.BadParameter("give either a board or bytes, not both", param_hint="--sram")
+        if self.analysis is not None and self.board is None and self.sram is None:
+            raise typer.BadParameter(
+                "it needs --board or --sram to fit in", param_hint="--analysis"
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """What schemes are measured against. Raises TargetError."""
+        from mcutrain.report.compare import Budget
+
+        return Budget(self.target, self.sram)
+
+    def contributions(self, graph: Graph) -> Contributions | None:
+        """Of the analysis, if there is one."""
+        from mcutrain.sparse.contribution import read_contributions
+
+        return None if self.analysis is None else read_contributions(self.analysis, graph)
+
+
+def compare(
+    model: options.Model,
+    data: inputs.Data,
     *,
+    asked: RowFlags,
+    limits: BudgetFlags,
     classes: options.AutoClasses = options.AUTO,
     gate: options.Gate = None,
     seeds: Annotated[
@@ -77,9 +113,7 @@ def compare(
     few_shot: inputs.EpisodeFlags,
     learning: inputs.ScheduledLearningFlags,
     selecting: inputs.ShareFlags,
-    samples: inputs.TrainingSamples = None,
-    test_samples: inputs.TestSamples = None,
-    reading: inputs.ReadingFlags,
+    reading: inputs.SourceFlags,
     jobs: inputs.Jobs = None,
     output: Annotated[
         Path | None,
@@ -100,59 +134,31 @@ def compare(
 
     Example: `mcutrain compare model.tflite --data images/ --board nucleo-f446re -o comparison`
     """
-    from mcutrain.report.compare import (
-        Budget,
-        Planner,
-        Runs,
-        elastic_of,
-        graphs_of,
-        swapping_of,
-        with_results,
-    )
+    from mcutrain.report.compare import Runs, with_results
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
-    from mcutrain.runs.parallel import Lesson
     from mcutrain.simulation import check_can_build
-    from mcutrain.target import target_of
 
-    if board is not None and sram is not None:
-        raise typer.BadParameter("give either a board or bytes, not both", param_hint="--sram")
-    if analysis is not None and board is None and sram is None:
-        raise typer.BadParameter("it needs --board or --sram to fit in", param_hint="--analysis")
+    limits.check()
     check_can_build()  # a sentence before the data is read
-    episodes = few_shot.of(classes)
-    runs = Runs.of(seeds, episodes)
-    budget = Budget(target_of(board, slots), sram)
-    source = reading.source(data, samples, test_samples, seed=0)
-    settings = learning.settings(seed=0)
+    runs, budget = Runs.of(seeds, few_shot.of(classes)), limits.budget
+    source, settings = reading.of(data, seed=0), learning.settings(seed=0)
     elastic, swapping = selecting.elastic_of, selecting.swapping_of
     graph = load_model(model)
-    contributions = None if analysis is None else _analysis(analysis, graph)
+    contributions = limits.contributions(graph)
     split = _read(graph, source)
     wanted = runs.classes(graph, split, options.as_classes(classes))
-    chosen = None if contributions is None else _select(graph, wanted, budget, contributions)
-    augmented = _with_modules(graph, pet or [], split, source)
+    experiment = _Experiment(model, graph, source, split, wanted, budget, runs, settings, gate)
+    chosen = None if contributions is None else experiment.select(contributions)
+    augmented = experiment.with_modules(asked.pet or [])
     with err.status("planning"), placing() as told:
-        planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate, told)
-        candidates, usual_ones = _candidates(graph, wanted, budget, scheme or [], chosen)
+        planner = experiment.planner(told)
+        candidates, usual_ones = experiment.candidates(asked.scheme or [], chosen)
         candidates += augmented
         candidates, rows = planner.rows_with(candidates, usual_ones, elastic, swapping)
-    lesson = Lesson(
-        model,
-        tuple(c.scheme for c in candidates),
-        wanted,
-        split,
-        settings,
-        source.normalization,
-        gate=gate,
-        elastic=elastic_of(candidates),
-        swapping=swapping_of(candidates),
-        isa=budget.isa,
-        episodes=episodes,
-        graphs=graphs_of(candidates),
-    )
+    lesson = experiment.lesson(candidates)
     results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
-    found = with_results(rows, results, episodes)
+    found = with_results(rows, results, runs.episodes)
     for text in (*_saturations(rows, results), *_doubts(lesson, rows, results)):
         say(f"mcutrain: {text}")
     if output is not None:
@@ -169,65 +175,93 @@ def compare(
         show(f"The report is {path}")
 
 
+@dataclass(frozen=True)
+class _Experiment:
+    """What schemes are compared on. classes: outputs of a new head, None keeps the model's own."""
+
+    model: Path
+    graph: Graph
+    source: inputs.DataSource
+    split: Split
+    classes: int | None
+    budget: Budget
+    runs: Runs
+    settings: RunSettings
+    gate: float | None
+
+    def select(self, analysis: Contributions) -> Selection:
+        """The best scheme by an analysis, with progress."""
+        from mcutrain.report.compare import selected
+
+        with count_bar() as bar:
+            task = bar.add_task("selecting: costs", total=None)
+            return selected(
+                self.graph,
+                self.classes,
+                self.budget,
+                analysis,
+                lambda done, of: bar.update(task, completed=done, total=of),
+            )
+
+    def with_modules(self, pets: list[str]) -> list[PlannedRow]:
+        """A row for each, with modules from the training samples."""
+        from mcutrain.functions.modules import pet_rows
+
+        with calibrating() as tell:
+            return pet_rows(self.graph, pets, self.split, self.source.normalization, tell)
+
+    def planner(self, report: Callable[[int, int], None]) -> Planner:
+        """What plans rows."""
+        from mcutrain.report.compare import Planner
+
+        samples = self.runs.samples(self.split)
+        return Planner(
+            self.graph, self.classes, self.budget, self.settings, samples, self.gate, report
+        )
+
+    def candidates(
+        self, given: list[str], chosen: Selection | None
+    ) -> tuple[list[PlannedRow], int]:
+        """The usual ones, those that were asked for, the selected one; and how many are usual."""
+        from mcutrain.report.compare import PlannedRow, usual
+        from mcutrain.sparse import parse_scheme
+
+        found = usual(self.graph, self.classes, self.budget)
+        usual_ones = len(found)
+        for text in given:
+            scheme = parse_scheme(text)
+            found.append(PlannedRow(scheme.name, scheme))
+        if chosen is not None:
+            found.append(PlannedRow("selected", chosen.scheme))
+        return found, usual_ones
+
+    def lesson(self, candidates: list[PlannedRow]) -> Lesson:
+        """What every row learns."""
+        from mcutrain.report.compare import elastic_of, graphs_of, swapping_of
+        from mcutrain.runs.parallel import Lesson
+
+        return Lesson(
+            self.model,
+            tuple(c.scheme for c in candidates),
+            self.classes,
+            self.split,
+            self.settings,
+            self.source.normalization,
+            gate=self.gate,
+            elastic=elastic_of(candidates),
+            swapping=swapping_of(candidates),
+            isa=self.budget.isa,
+            episodes=self.runs.episodes,
+            graphs=graphs_of(candidates),
+        )
+
+
 def _read(graph: Graph, source: inputs.DataSource) -> Split:
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
     find_head(graph)  # a sentence before the data is read
     return source.read_labelled(model_input(graph))
-
-
-def _candidates(
-    graph: Graph,
-    classes: int | None,
-    budget: Budget,
-    given: list[str],
-    chosen: Selection | None,
-) -> tuple[list[PlannedRow], int]:
-    """The usual ones, those that were asked for, the selected one; and how many are usual."""
-    from mcutrain.report.compare import PlannedRow, usual
-    from mcutrain.sparse import parse_scheme
-
-    found = usual(graph, classes, budget)
-    usual_ones = len(found)
-    for text in given:
-        scheme = parse_scheme(text)
-        found.append(PlannedRow(scheme.name, scheme))
-    if chosen is not None:
-        found.append(PlannedRow("selected", chosen.scheme))
-    return found, usual_ones
-
-
-def _with_modules(
-    graph: Graph, pets: list[str], split: Split, source: inputs.DataSource
-) -> list[PlannedRow]:
-    """A row for each, with modules from the training samples."""
-    from mcutrain.functions.modules import pet_rows
-
-    with calibrating() as tell:
-        return pet_rows(graph, pets, split, source.normalization, tell)
-
-
-def _analysis(path: Path, graph: Graph) -> Contributions:
-    from mcutrain.sparse.contribution import read_contributions
-
-    return read_contributions(path, graph)
-
-
-def _select(
-    graph: Graph, classes: int | None, budget: Budget, analysis: Contributions
-) -> Selection:
-    from mcutrain.report.compare import selected
-
-    with count_bar() as bar:
-        task = bar.add_task("selecting: costs", total=None)
-        return selected(
-            graph,
-            classes,
-            budget,
-            analysis,
-            lambda done, of: bar.update(task, completed=done, total=of),
-        )
 
 
 def _train(
