@@ -53,6 +53,97 @@ NO_MODEL = (
 )
 
 
+@dataclass(frozen=True)
+class KeptFlags:
+    """Flags of a run's files and folders."""
+
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Written while training and at Ctrl-C; if it exists, the run continues from it, "
+            "to the same bits as without the interruption.",
+            show_default=False,
+        ),
+    ] = None
+    after: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Go on, with other data, from what the run of this checkpoint has learnt and "
+            "remembers; as `mcutrain train --after` on a board.",
+            show_default=False,
+        ),
+    ] = None
+    save_state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the trained state there, as mct_state_load reads it.", show_default=False
+        ),
+    ] = None
+    save_model: SaveModel = None
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="A JSON object per step and event is appended there, as `mcutrain train` does.",
+            show_default=False,
+        ),
+    ] = None
+    tensorboard: logs.TensorBoardFolder = None
+
+    @property
+    def of_one_run(self) -> dict[str, Path | None]:
+        """What several runs cannot share, by flag."""
+        names = (field.name for field in fields(self) if field.name != "save_model")
+        return {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
+
+    def check_writable(self) -> None:
+        """Raise an error now for a file that cannot be written later."""
+        for path in (self.save_state, self.checkpoint, self.log, self.save_model):
+            if path is not None:
+                check_writable(path)
+
+    def finished(self, settings: RunSettings) -> Finished | None:
+        """The run to go on from, if there is one."""
+        from mcutrain.runs.training import check_after
+        from mcutrain.simulation import Finished
+
+        if self.after is None:
+            return None
+        check_after(settings)
+        return Finished.read(self.after)
+
+
+@dataclass(frozen=True)
+class BackendFlags:
+    """Flags of what computes."""
+
+    reference: Annotated[
+        bool,
+        typer.Option("--reference", help="Compute with numpy instead of C: the same bits, slowly."),
+    ] = False
+    portable: Annotated[
+        bool,
+        typer.Option("--portable", help="Only the portable C, without this CPU's instructions."),
+    ] = False
+    latent: options.Latent = "auto"
+
+    def simulator(self, step: TrainingStep, split: Split, settings: RunSettings) -> Simulator:
+        """Of a run."""
+        from mcutrain.memplan import find_latent
+        from mcutrain.runs.training import check_ladder, fastest_simulator
+        from mcutrain.simulation import LatentReference
+
+        if step.plan.ladder is not None:
+            check_ladder(step.plan, settings, self.latent)
+        if self.reference and self.latent in ("auto", "off"):
+            return step.reference(settings.seed + 1)
+        if self.reference:
+            begin = find_latent(step.plan, self.latent)
+            return LatentReference(step.plan, begin, settings.seed + 1)
+        latent, portable = self.latent, self.portable
+        return fastest_simulator(step, split, settings, latent=latent, portable=portable)
+
+
 def simulate(
     model: options.Model,
     data: inputs.Data,
@@ -66,54 +157,12 @@ def simulate(
     selecting: inputs.ElasticFlags,
     few_shot: inputs.EpisodeFlags,
     seed: options.Seed = 0,
-    samples: inputs.TrainingSamples = None,
-    test_samples: inputs.TestSamples = None,
+    reading: inputs.SourceFlags,
     test_every: inputs.TestEvery = 1,
-    reading: inputs.ReadingFlags,
     no_qas: options.NoQas = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="Written while training and at Ctrl-C; if it exists, the run continues from it, "
-            "to the same bits as without the interruption.",
-            show_default=False,
-        ),
-    ] = None,
-    after: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CHECKPOINT",
-            help="Go on, with other data, from what the run of this checkpoint has learnt and "
-            "remembers; as `mcutrain train --after` on a board.",
-            show_default=False,
-        ),
-    ] = None,
-    save_state: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the trained state there, as mct_state_load reads it.", show_default=False
-        ),
-    ] = None,
-    save_model: SaveModel = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            help="A JSON object per step and event is appended there, as `mcutrain train` does.",
-            show_default=False,
-        ),
-    ] = None,
-    tensorboard: logs.TensorBoardFolder = None,
-    reference: Annotated[
-        bool,
-        typer.Option("--reference", help="Compute with numpy instead of C: the same bits, slowly."),
-    ] = False,
-    portable: Annotated[
-        bool,
-        typer.Option("--portable", help="Only the portable C, without this CPU's instructions."),
-    ] = False,
-    latent: options.Latent = "auto",
-    proxies: options.Proxies = None,
-    drift: options.Drift = False,
+    kept: KeptFlags,
+    backend: BackendFlags,
+    ladder: options.LadderFlags,
     batches: inputs.Batches = "mixed",
     json: options.Json = False,
 ) -> None:
@@ -128,76 +177,33 @@ def simulate(
 
     from mcutrain.simulation import check_can_build
 
-    if not reference:
+    if not backend.reference:
         check_can_build()  # a sentence before the data is read
-    if tensorboard is not None:
-        check_tensorboard(tensorboard)
+    if kept.tensorboard is not None:
+        check_tensorboard(kept.tensorboard)
     settings = replaying.of(replace(learning.settings(seed), test_every=test_every))
     settings = replace(selecting.of(settings), batches=batches)
-    flags = step_flags.options(scheme, no_qas)
+    flags = replace(ladder.of(step_flags.options(scheme, no_qas)), pet=pet)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
-    flags = replace(flags, pet=pet, proxies=proxies, drift=drift)
-    modules = wanted_modules(model, pet, save_model)
-    source = reading.source(data, samples, test_samples, seed)
-    for path in (save_state, checkpoint, log, save_model):
-        if path is not None:
-            check_writable(path)
-    kept = _Kept(checkpoint, after, save_state, log, tensorboard)
+    modules = wanted_modules(model, pet, kept.save_model)
+    source = reading.of(data, seed)
+    kept.check_writable()
     episodes = few_shot.of(classes)
     if episodes is not None:
-        check_flags(episodes, flags, kept.flags)
-    before = None if after is None else _finished(after, settings)
-    graph, split = _read(model, source, modules, save_model)
-    if modules is not None and modules.specs and checkpoint is not None and save_model is None:
+        check_flags(episodes, flags, kept.of_one_run)
+    before = kept.finished(settings)
+    graph, split = _read(model, source, modules, kept.save_model)
+    if modules is not None and modules.specs and kept.checkpoint and kept.save_model is None:
         say(f"mcutrain: note: {NO_MODEL}")
-
-    def learn(split: Split, settings: RunSettings, classes: str) -> Learnt:
-        wanted, fitting, split = options.fit_to_data(graph, split, classes, flags)
-        step = fitting.prepare(graph, wanted, settings.seed)
-        backend = _Backend(reference, portable, latent, selecting.times(step))
-        return _learn(step, split, settings, source, backend, kept, before, is_quiet=json)
-
+    simulation = _Simulation(graph, source, flags, backend, selecting, kept, before, is_quiet=json)
     if episodes is None:
-        _tell(learn(split, settings, classes), as_json=json)
+        _tell(simulation.learn(split, settings, classes), as_json=json)
         return
     ways = str(episodes.ways)
-    learnt = learn_all(episodes, split, settings, lambda part, own: learn(part, own, ways))
+    learnt = learn_all(
+        episodes, split, settings, lambda part, own: simulation.learn(part, own, ways)
+    )
     _tell_all(episodes, learnt, as_json=json)
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """Files and folders of a run."""
-
-    checkpoint: Path | None
-    after: Path | None
-    save_state: Path | None
-    log: Path | None
-    tensorboard: Path | None
-
-    @property
-    def flags(self) -> dict[str, Path | None]:
-        """By the flag that names them."""
-        return {f"--{f.name.replace('_', '-')}": getattr(self, f.name) for f in fields(self)}
-
-
-@dataclass(frozen=True)
-class _Backend:
-    """What computes."""
-
-    reference: bool
-    portable: bool
-    latent: str
-    times: ElasticTimes | None
-
-
-def _finished(checkpoint: Path, settings: RunSettings) -> Finished:
-    """The run to go on from."""
-    from mcutrain.runs.training import check_after
-    from mcutrain.simulation import Finished
-
-    check_after(settings)
-    return Finished.read(checkpoint)
 
 
 def _read(
@@ -217,43 +223,77 @@ def _read(
     return graph, split
 
 
-def _learn(
-    step: TrainingStep,
-    split: Split,
-    settings: RunSettings,
-    source: inputs.DataSource,
-    backend: _Backend,
-    kept: _Kept,
-    before: Finished | None,
-    *,
-    is_quiet: bool,
-) -> Learnt:
-    """A run from begin to end."""
+@dataclass(frozen=True)
+class _Simulation:
+    """What the runs of a simulation have in common: one, or one for each episode."""
+
+    graph: Graph
+    source: inputs.DataSource
+    flags: options.StepOptions
+    backend: BackendFlags
+    selecting: inputs.ElasticFlags
+    kept: KeptFlags
+    before: Finished | None
+    is_quiet: bool
+
+    def learn(self, split: Split, settings: RunSettings, classes: str) -> Learnt:
+        """A run from begin to end. classes: as --classes takes them."""
+        from mcutrain.runs.training import continued
+
+        wanted, fitting, split = options.fit_to_data(self.graph, split, classes, self.flags)
+        step = fitting.prepare(self.graph, wanted, settings.seed)
+        times = self.selecting.times(step)
+        if not self.is_quiet:
+            say(_headline(step, split))
+        run, found = self._prepare(step, split, continued(settings, self.kept.checkpoint), times)
+        if not self.is_quiet and settings.learning_rate is None:
+            say(rate_line(run.settings.learning_rate, found, run.samples.split))
+        with logged(step, run, self.kept.log, self.kept.tensorboard) as watch:
+            result = _train(step, run, self.kept.checkpoint, watch)
+        if self.kept.save_state is not None:
+            replace_file(self.kept.save_state, result.saved)
+        return Learnt(step, run, result, _warnings(step, run, result))
+
+    def _prepare(
+        self, step: TrainingStep, split: Split, settings: RunSettings, times: ElasticTimes | None
+    ) -> tuple[Run, FoundRate | None]:
+        """The run, and its rate if it was searched."""
+        from mcutrain.runs.training import prepare_run
+
+        found: list[FoundRate] = []
+        with searching("preparing samples, compiling the generated C") as report:
+            run = prepare_run(
+                step,
+                split,
+                settings,
+                simulator=lambda: self.backend.simulator(step, split, settings),
+                normalization=self.source.normalization,
+                times=times,
+                after=self.before,
+                report=report,
+                found=found.append,
+            )
+        if self.backend.reference:
+            run.chunk = 1
+        return run, found[0] if found else None
+
+
+def _warnings(step: TrainingStep, run: Run, result: SimulationResult) -> str:
+    """What is doubtful about a run; empty if nothing is."""
     from mcutrain.runs.training import (
         coarseness_warning,
-        continued,
         rate_warning,
         saturation_warning,
         selection_warning,
     )
 
-    if not is_quiet:
-        say(_headline(step, split))
-    wanted = continued(settings, kept.checkpoint)
-    run, found = _prepare(step, split, wanted, source, backend, before)
-    if not is_quiet and settings.learning_rate is None:
-        say(rate_line(run.settings.learning_rate, found, run.samples.split))
-    with logged(step, run, kept.log, kept.tensorboard) as watch:
-        result = _train(step, run, kept.checkpoint, watch)
-    if kept.save_state is not None:
-        replace_file(kept.save_state, result.saved)
     said = (
         rate_hint(lambda report: rate_warning(step, run, report)),
         saturation_warning(result.saturated_biases),
         selection_warning(run),
         coarseness_warning(result),
     )
-    return Learnt(step, run, result, "; ".join(filter(None, said)))
+    return "; ".join(filter(None, said))
 
 
 def _tell(learnt: Learnt, *, as_json: bool) -> None:
@@ -289,48 +329,6 @@ def _headline(step: TrainingStep, split: Split) -> str:
         f"{len(split.train):,} training and {len(split.test):,} test samples; "
         f"{plan.arena_bytes:,} bytes of arena, {plan.state_bytes:,} of trainable state"
     )
-
-
-def _prepare(
-    step: TrainingStep,
-    split: Split,
-    settings: RunSettings,
-    source: inputs.DataSource,
-    backend: _Backend,
-    after: Finished | None,
-) -> tuple[Run, FoundRate | None]:
-    """The run, and its rate if it was searched."""
-    from mcutrain.memplan import find_latent
-    from mcutrain.runs.training import check_ladder, fastest_simulator, prepare_run
-    from mcutrain.simulation import LatentReference
-
-    def simulator() -> Simulator:
-        if step.plan.ladder is not None:
-            check_ladder(step.plan, settings, backend.latent)
-        if backend.reference and backend.latent in ("auto", "off"):
-            return step.reference(settings.seed + 1)
-        if backend.reference:
-            begin = find_latent(step.plan, backend.latent)
-            return LatentReference(step.plan, begin, settings.seed + 1)
-        latent, portable = backend.latent, backend.portable
-        return fastest_simulator(step, split, settings, latent=latent, portable=portable)
-
-    found: list[FoundRate] = []
-    with searching("preparing samples, compiling the generated C") as report:
-        run = prepare_run(
-            step,
-            split,
-            settings,
-            simulator=simulator,
-            normalization=source.normalization,
-            times=backend.times,
-            after=after,
-            report=report,
-            found=found.append,
-        )
-    if backend.reference:
-        run.chunk = 1
-    return run, found[0] if found else None
 
 
 def _train(
