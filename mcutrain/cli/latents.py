@@ -14,6 +14,7 @@ from mcutrain.cli.output import check_writable, count_bar, replace_file, show, s
 
 if TYPE_CHECKING:
     from mcutrain.data import Split
+    from mcutrain.simulation import LatentSimulator
 
 PARTS = ("train", "test", "val")
 
@@ -41,9 +42,7 @@ def latents(
     ],
     *,
     seed: options.Seed = 0,
-    samples: inputs.TrainingSamples = None,
-    test_samples: inputs.TestSamples = None,
-    reading: inputs.ReadingFlags,
+    reading: inputs.SourceFlags,
     json: options.Json = False,
 ) -> None:
     """Write the latents of a data set: what a project's tail takes for samples.
@@ -55,10 +54,7 @@ def latents(
     """
     from mcutrain_host.manifest import Manifest
 
-    from mcutrain.data import ModelInput
-    from mcutrain.runs.fronts import front_of_tail, latents_of
-    from mcutrain.runs.training import prepare_samples
-    from mcutrain.simulation import RunSettings
+    from mcutrain.runs.fronts import front_of_tail
 
     if output.suffix != ".npz":
         raise typer.BadParameter(f"{output} must end with .npz", param_hint="--output")
@@ -66,22 +62,7 @@ def latents(
     manifest = Manifest.of_folder(project, "--part tail")
     front = front_of_tail(manifest, model, project)
     x = front.plan.training.input_type
-    source = reading.source(data, samples, test_samples, seed)
-    split = source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point))
-    prepared = prepare_samples(
-        split,
-        RunSettings(),
-        input_shape=x.shape[1:],
-        scale=x.scale,
-        zero_point=x.zero_point,
-        classes=None,
-        normalization=source.normalization,
-    )
-    with count_bar() as bar:
-        task = bar.add_task("computing latents")
-        found = latents_of(
-            prepared, front, lambda done, of: bar.update(task, completed=done, total=of)
-        )
+    found = _latents(front, reading.of(data, seed))
     replace_file(output, _npz(found))
     facts = {
         "file": str(output),
@@ -100,6 +81,30 @@ def latents(
         f"{manifest.begins_with}, {front.latent.size_bytes:,} bytes each in the place of "
         f"{x.size_bytes:,}"
     )
+
+
+def _latents(front: LatentSimulator, source: inputs.DataSource) -> Split:
+    """What the front makes of a data set."""
+    from mcutrain.data import ModelInput
+    from mcutrain.runs.fronts import latents_of
+    from mcutrain.runs.training import prepare_samples
+    from mcutrain.simulation import RunSettings
+
+    x = front.plan.training.input_type
+    prepared = prepare_samples(
+        source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point)),
+        RunSettings(),
+        input_shape=x.shape[1:],
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=None,
+        normalization=source.normalization,
+    )
+    with count_bar() as bar:
+        task = bar.add_task("computing latents")
+        return latents_of(
+            prepared, front, lambda done, of: bar.update(task, completed=done, total=of)
+        )
 
 
 def _npz(split: Split) -> bytes:
