@@ -46,18 +46,10 @@ UNITS = {
 }
 
 
-def analyze(
-    model: options.Model,
-    data: inputs.Data,
-    *,
-    by: Annotated[
-        Literal["training", "gradient"],
-        typer.Option(
-            help="training: train every candidate, minutes to hours. gradient: estimate from "
-            "gradients, seconds."
-        ),
-    ] = "training",
-    classes: options.AutoClasses = options.AUTO,
+@dataclass(frozen=True)
+class HeldOutFlags(inputs.SourceFlags):
+    """Flags of how a data set is read of whose training samples some are for the test."""
+
     samples: Annotated[
         int | None,
         typer.Option(
@@ -66,7 +58,7 @@ def analyze(
             help="Training samples to train on, of every class alike; half of them, 1000 at most, "
             "by default.",
         ),
-    ] = None,
+    ] = None
     test_samples: Annotated[
         int | None,
         typer.Option(
@@ -75,10 +67,23 @@ def analyze(
             help="Other training samples to test on, of every class alike; what is left, 1000 at "
             "most, by default. The data's own test samples are not looked at.",
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class AnalysisFlags:
+    """Flags of how contributions are measured."""
+
+    by: Annotated[
+        Literal["training", "gradient"],
+        typer.Option(
+            help="training: train every candidate, minutes to hours. gradient: estimate from "
+            "gradients, seconds."
+        ),
+    ] = "training"
     epochs: Annotated[
         int, typer.Option(min=1, help="Passes over the training samples, of every candidate.")
-    ] = 4,
+    ] = 4
     head_epochs: Annotated[
         int | None,
         typer.Option(
@@ -87,38 +92,87 @@ def analyze(
             "training, as `simulate` starts, and 10 by gradient.",
             show_default=False,
         ),
-    ] = None,
-    lr: inputs.Rate = inputs.RATE,  # type: ignore[assignment]  # typer parses it
-    seed: options.Seed = 0,
+    ] = None
+    lr: inputs.Rate = inputs.RATE  # type: ignore[assignment]  # typer parses it
+    seed: options.Seed = 0
     seeds: Annotated[
         int,
         typer.Option(
             min=1, max=100, help="Average so many runs with other orders, rounding and classifiers."
         ),
-    ] = 1,
+    ] = 1
     gradient_samples: Annotated[
         int, typer.Option(min=2, help="By gradient: samples whose gradients are taken.")
-    ] = 256,
-    reading: inputs.ReadingFlags,
+    ] = 256
+
+    def check(self) -> None:
+        """Raise ArgumentError for a rate that is none, before the data is read."""
+        from mcutrain.simulation.rates import LearningRate
+
+        if self.lr is not None:
+            LearningRate.of(self.lr)
+
+    @property
+    def head_passes(self) -> int:
+        """Of the head alone."""
+        from mcutrain.analysis.problem import HEAD_EPOCHS
+
+        return HEAD_EPOCHS[self.by] if self.head_epochs is None else self.head_epochs
+
+    def rate(self, problem: Problem, quiet: bool) -> float:
+        """The given one, or one that is found for all candidates."""
+        from mcutrain.analysis.rate import found_rate
+
+        if self.lr is not None:
+            return self.lr
+        with searching() as report:
+            found = found_rate(problem, self.epochs, self.seed, report)
+        if not quiet:
+            say(rate_line(found.rate, found))
+        return found.rate
+
+
+@dataclass(frozen=True)
+class ExecutionFlags:
+    """Flags of where trials run."""
+
     jobs: Annotated[
         int | None,
         typer.Option(
             min=1, help="Candidates at once; one per core by default.", show_default=False
         ),
-    ] = None,
+    ] = None
     backend: Annotated[
         Literal["loky", "dask", "ray"],
         typer.Option(
             help="loky: processes of this machine. dask, ray: a cluster, whose workers need the "
             "same version of mcutrain and a C compiler; samples are sent to them."
         ),
-    ] = "loky",
+    ] = "loky"
     scheduler: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS", help="Of the cluster; without it a local one.", show_default=False
         ),
-    ] = None,
+    ] = None
+
+    def execution(self) -> Execution:
+        """The same, checked. Raises AnalysisError."""
+        from mcutrain.analysis.workers import Execution, check_backend
+
+        found = Execution(self.jobs, self.backend, self.scheduler)
+        check_backend(found)
+        return found
+
+
+def analyze(
+    model: options.Model,
+    data: inputs.Data,
+    *,
+    classes: options.AutoClasses = options.AUTO,
+    method: AnalysisFlags,
+    reading: HeldOutFlags,
+    running: ExecutionFlags,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -140,29 +194,21 @@ def analyze(
 
     Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
     """
-    from mcutrain.analysis.problem import HEAD_EPOCHS
-    from mcutrain.analysis.workers import Execution, check_backend
     from mcutrain.simulation import check_can_build
-    from mcutrain.simulation.rates import LearningRate
 
-    execution = Execution(jobs, backend, scheduler)
-    check_backend(execution)
+    execution = running.execution()
     check_can_build()  # a sentence before the data is read
-    if lr is not None:
-        LearningRate.of(lr)  # the same
+    method.check()
     if output is not None:
         check_writable(output)
-    source = reading.source(data, samples, test_samples, seed)
-    problem = _load(model, source, classes)
+    problem = _load(model, reading.of(data, method.seed), classes)
     if not json:
         say(_headline(problem))
-    first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
-    rate = _found_rate(problem, epochs, seed, json) if lr is None else lr
-    learning = _Learning(epochs, first, rate, seed, seeds)
-    if by == "gradient":
-        found = _by_gradient(problem, learning, gradient_samples)
+    rate = method.rate(problem, quiet=json)
+    if method.by == "gradient":
+        found = _by_gradient(problem, method, rate)
     else:
-        found = _by_training(problem, learning, execution)
+        found = _by_training(problem, method, rate, execution)
     text = found.to_json()
     if output is not None:
         replace_file(output, text.encode())
@@ -170,17 +216,6 @@ def analyze(
         show(json_format.dumps(json_format.loads(text), indent=2, ensure_ascii=False))
     else:
         _print(found)
-
-
-@dataclass(frozen=True)
-class _Learning:
-    """Flags of either method."""
-
-    epochs: int
-    head_epochs: int
-    rate: float
-    seed: int
-    seeds: int = 1
 
 
 def _load(model: Path, source: inputs.DataSource, classes: str) -> Problem:
@@ -208,23 +243,12 @@ def _headline(problem: Problem) -> str:
     )
 
 
-def _found_rate(problem: Problem, epochs: int, seed: int, quiet: bool) -> float:
-    """One for all candidates."""
-    from mcutrain.analysis.rate import found_rate
-
-    with searching() as report:
-        found = found_rate(problem, epochs, seed, report)
-    if not quiet:
-        say(rate_line(found.rate, found))
-    return found.rate
-
-
-def _by_training(problem: Problem, learning: _Learning, execution: Execution) -> Contributions:
+def _by_training(
+    problem: Problem, method: AnalysisFlags, rate: float, execution: Execution
+) -> Contributions:
     from mcutrain.analysis.training import TrainingSettings, by_training
 
-    settings = TrainingSettings(
-        learning.epochs, learning.rate, learning.seed, learning.seeds, learning.head_epochs
-    )
+    settings = TrainingSettings(method.epochs, rate, method.seed, method.seeds, method.head_passes)
     try:
         with _watching() as watch:
             return by_training(problem, settings, execution, watch)
@@ -233,12 +257,12 @@ def _by_training(problem: Problem, learning: _Learning, execution: Execution) ->
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _by_gradient(problem: Problem, learning: _Learning, samples: int) -> Contributions:
+def _by_gradient(problem: Problem, method: AnalysisFlags, rate: float) -> Contributions:
     from mcutrain.analysis.gradient import GradientSettings, by_gradient
     from mcutrain.analysis.progress import TrialsDone
 
     settings = GradientSettings(
-        samples, learning.rate, learning.seed, learning.head_epochs, learning.epochs
+        method.gradient_samples, rate, method.seed, method.head_passes, method.epochs
     )
     with _watching() as watch:
         return by_gradient(
