@@ -2,21 +2,77 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.models import load_model
-from mcutrain.cli.output import count_bar, percent, say, show, show_json, show_table
-from mcutrain.cli.training import Lines
+from mcutrain.cli.output import percent, say, show, show_json, show_table
+from mcutrain.cli.training import counting
 
 if TYPE_CHECKING:
-    from mcutrain.proxies import MadeLadder
+    from mcutrain.ir.graph import Graph
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.proxies import LadderSettings, MadeLadder
 
 SAMPLES = 400
+
+
+@dataclass(frozen=True)
+class LevelFlags:
+    """Flags of the fronts that are wanted."""
+
+    levels: Annotated[
+        int, typer.Option(metavar="N", help="Fronts, the network's own, level 0, among them.")
+    ] = 3
+    delta: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="What each level costs less than the one before: a share of what the channels "
+            "cost that can go.",
+        ),
+    ] = 0.25
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="COSINE",
+            help="A level is near enough for a sample if its latent's cosine with the whole "
+            "front's is as large; by default the median of the cheapest level's.",
+            show_default=False,
+        ),
+    ] = None
+    least_cosine: Annotated[
+        float | None,
+        typer.Option(
+            metavar="COSINE",
+            help="Write nothing unless every level reaches this in the mean.",
+            show_default=False,
+        ),
+    ] = None
+    distillation: Annotated[
+        int,
+        typer.Option(
+            metavar="PASSES",
+            help="Train each fitted front for the latents of the whole one: so many passes over "
+            "half of the samples; 0 does not.",
+        ),
+    ] = 8
+
+    @property
+    def settings(self) -> LadderSettings:
+        """The same, checked. Raises ArgumentError."""
+        from mcutrain.proxies import LadderSettings
+
+        found = LadderSettings(
+            self.levels, self.delta, self.threshold, self.least_cosine, self.distillation
+        )
+        found.check()
+        return found
 
 
 def proxies(
@@ -35,42 +91,7 @@ def proxies(
     ],
     scheme: options.Scheme = "head",
     *,
-    levels: Annotated[
-        int, typer.Option(metavar="N", help="Fronts, the network's own, level 0, among them.")
-    ] = 3,
-    delta: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="What each level costs less than the one before: a share of what the channels "
-            "cost that can go.",
-        ),
-    ] = 0.25,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COSINE",
-            help="A level is near enough for a sample if its latent's cosine with the whole "
-            "front's is as large; by default the median of the cheapest level's.",
-            show_default=False,
-        ),
-    ] = None,
-    least_cosine: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COSINE",
-            help="Write nothing unless every level reaches this in the mean.",
-            show_default=False,
-        ),
-    ] = None,
-    distillation: Annotated[
-        int,
-        typer.Option(
-            metavar="PASSES",
-            help="Train each fitted front for the latents of the whole one: so many passes over "
-            "half of the samples; 0 does not.",
-        ),
-    ] = 8,
+    wanted: LevelFlags,
     latent: Annotated[
         str,
         typer.Option(
@@ -95,36 +116,17 @@ def proxies(
     from mcutrain.cost.instructions import USUAL_ISA
     from mcutrain.memplan import find_latent
     from mcutrain.pipeline import prepare
-    from mcutrain.proxies import LadderSettings, check_folder, make_ladder, write_ladder
-    from mcutrain.runs.training import model_input
-    from mcutrain.simulation import RunSettings, Samples, check_can_build
+    from mcutrain.proxies import check_folder, make_ladder, write_ladder
+    from mcutrain.simulation import check_can_build
 
-    settings = LadderSettings(levels, delta, threshold, least_cosine, distillation)
-    settings.check()
+    settings = wanted.settings
     check_folder(output)
     check_can_build()  # a sentence before the data is read
     graph = load_model(model)
     step = prepare(graph, scheme)
     found = find_latent(step.plan, latent)
-    source = reading.source(data, samples, 1, seed)
-    split = source.read(model_input(graph))
-    x_type = step.input_type
-    prepared = Samples.prepare(
-        split,
-        x_type.shape[1:],
-        x_type.scale,
-        x_type.zero_point,
-        RunSettings(),
-        source.normalization or "auto",
-    )
-    x = prepared.quantized(prepared.split.train.x)
-    with count_bar(json) as bar:
-        task, lines = bar.add_task(""), Lines("proxies")
-
-        def tell(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-            lines.tell(f"{what} {done} of {of}")
-
+    x = _inputs(graph, step, reading.source(data, samples, 1, seed))
+    with counting("proxies", json) as tell:
         made = make_ladder(step, found, x, settings, tell)
     facts = {"model": str(model), "scheme": step.scheme.name, "isa": USUAL_ISA, **made.facts()}
     write_ladder(made.ladder, output, made.front, facts)
@@ -137,8 +139,25 @@ def proxies(
         show_json({"folder": str(output), "latent": made.ladder.latent, **facts})
         return
     _print(made)
-    fronts = "a front" if levels == 2 else f"{levels - 1} fronts"
+    fronts = "a front" if settings.levels == 2 else f"{settings.levels - 1} fronts"
     show(f"written         {output}: {fronts} and the policy")
+
+
+def _inputs(graph: Graph, step: TrainingStep, source: inputs.DataSource) -> Any:
+    """The training samples as the step takes them, int8."""
+    from mcutrain.runs.training import model_input
+    from mcutrain.simulation import RunSettings, Samples
+
+    split, x_type = source.read(model_input(graph)), step.input_type
+    prepared = Samples.prepare(
+        split,
+        x_type.shape[1:],
+        x_type.scale,
+        x_type.zero_point,
+        RunSettings(),
+        source.normalization or "auto",
+    )
+    return prepared.quantized(prepared.split.train.x)
 
 
 def _print(made: MadeLadder) -> None:

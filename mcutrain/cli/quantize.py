@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
-from mcutrain.cli.output import check_writable, count_bar, say, show, show_json, show_table
+from mcutrain.cli.output import check_writable, say, show, show_json, show_table
 from mcutrain.cli.samples import Mean, Std, Stride, normalization
-from mcutrain.cli.training import Lines
+from mcutrain.cli.training import counting
 
 if TYPE_CHECKING:
     from mcutrain.data import Normalization
     from mcutrain.formats import FloatModel
-    from mcutrain.quant import LayerError, Quantization, Quantized
+    from mcutrain.quant import LayerError, Quantization, Quantized, QuantizeSettings
 
 FORMATS = (".tflite", ".onnx")
 HURTING = 3
@@ -61,14 +61,13 @@ Choice = Annotated[
 ]
 
 
-def quantize(
-    model: FloatFile,
-    calibration: Calibration,
-    output: Output = None,
-    samples: Annotated[int, typer.Option(min=1, help="Calibration samples.")] = 200,
-    pixels: Pixels = None,
-    mean: Mean = None,
-    std: Std = None,
+@dataclass(frozen=True)
+class InputFlags:
+    """Flags of what the model's input takes."""
+
+    pixels: Pixels = None
+    mean: Mean = None
+    std: Std = None
     input_scale: Annotated[
         float | None,
         typer.Option(
@@ -77,10 +76,42 @@ def quantize(
             help="Of the int8 input: what int8 samples were quantized with.",
             show_default=False,
         ),
-    ] = None,
-    input_zero_point: Annotated[
-        int, typer.Option(min=-128, max=127, help="See --input-scale.")
-    ] = 0,
+    ] = None
+    input_zero_point: Annotated[int, typer.Option(min=-128, max=127, help="See --input-scale.")] = 0
+
+    @property
+    def normalization(self) -> Normalization | None:
+        """Of pixels: of --pixels, or of --mean and --std."""
+        from mcutrain.data import Normalization
+
+        if self.pixels is None:
+            return normalization(self.mean, self.std)
+        numbers = [parse_number(part) for part in self.pixels.split(",")]
+        if len(numbers) != 2 or not numbers[0] < numbers[1]:
+            raise typer.BadParameter("give two numbers, LOW below HIGH", param_hint="--pixels")
+        if self.mean is not None or self.std is not None:
+            raise typer.BadParameter("give --pixels, or --mean and --std", param_hint="--pixels")
+        return Normalization.of_range(*numbers)
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """Of the int8 input, where it is given."""
+        import numpy as np
+
+        from mcutrain.quant import Quantization
+
+        scale = self.input_scale
+        if scale is None:
+            return None
+        if not 1e-30 < scale < 1e30:
+            raise typer.BadParameter("a scale is positive and finite", param_hint="--input-scale")
+        return Quantization(float(np.float32(scale)), self.input_zero_point)
+
+
+@dataclass(frozen=True)
+class QuantizeFlags:
+    """Flags of what is tried to get a small error."""
+
     ranges: Annotated[
         Literal["auto", "minmax", "percentile", "mse"],
         typer.Option(
@@ -88,12 +119,30 @@ def quantize(
             help="How ranges of activations follow from the samples; auto tries all and keeps the "
             "one with the least error at the outputs.",
         ),
-    ] = "auto",
+    ] = "auto"
     percentile: Annotated[
         float, typer.Option(min=50, max=100, help="How many percent of the numbers it keeps.")
-    ] = 99.99,
-    equalize: Choice = "auto",
-    bias_correction: Choice = "auto",
+    ] = 99.99
+    equalize: Choice = "auto"
+    bias_correction: Choice = "auto"
+
+    def settings(self, given: Quantization | None) -> QuantizeSettings:
+        """given: of the input."""
+        from mcutrain.quant import QuantizeSettings
+
+        return QuantizeSettings(
+            self.ranges, self.percentile, self.equalize, self.bias_correction, given
+        )
+
+
+def quantize(
+    model: FloatFile,
+    calibration: Calibration,
+    output: Output = None,
+    samples: Annotated[int, typer.Option(min=1, help="Calibration samples.")] = 200,
+    *,
+    taking: InputFlags,
+    method: QuantizeFlags,
     report: Annotated[
         bool, typer.Option("--report", help="Show each layer's error and the layers that hurt.")
     ] = False,
@@ -111,31 +160,19 @@ def quantize(
     from mcutrain.formats import format_of_quantized, read_float, write
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
-    from mcutrain.quant import QuantizeSettings, compared_samples, layer_errors
+    from mcutrain.quant import compared_samples, layer_errors
 
-    if output is not None and output.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(f"{output} must end with .tflite or .onnx", param_hint="--output")
+    _check_format(output)
     found = read_float(model)
     suffix = format_of_quantized(found.network, output)
     path = output or Path(f"{model.stem}.int8{suffix}")
     check_writable(path)
-    with count_bar(json) as bar:
-        task, lines = bar.add_task(""), Lines("quantize")
-
-        def tell(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-            lines.tell(f"{what} {done} of {of}")
-
-        taken = pixel_range(pixels, mean, std)
-        given = Given(calibration, samples, seed, taken, tell, _note, stride)
-        fixed = fixed_input(input_scale, input_zero_point)
-        x, input_quantization = given.read(found.network.input_shape, fixed)
+    with counting("quantize", json) as tell:
+        given = Given(calibration, samples, seed, taking.normalization, tell, _note, stride)
+        x, quantization = given.read(found.network.input_shape, taking.quantization)
         tell("comparing with the file's own runtime", 0, 1)
         compared = compare_with_original(found, x)
-        settings = QuantizeSettings(
-            ranges, percentile, equalize, bias_correction, input_quantization
-        )
-        result = found.quantize(x, settings, tell)
+        result = found.quantize(x, method.settings(quantization), tell)
         layers = layer_errors(result, x, tell) if report else ()
         poor = _poor(result, x, () if json else layers)
         tell("writing", 0, 1)
@@ -149,6 +186,11 @@ def quantize(
         show_json({**facts, "layers": [asdict(layer) for layer in layers]})
     else:
         _print(facts, layers)
+
+
+def _check_format(output: Path | None) -> None:
+    if output is not None and output.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"{output} must end with .tflite or .onnx", param_hint="--output")
 
 
 def _note(text: str) -> None:
@@ -229,30 +271,3 @@ def _print_layers(layers: tuple[LayerError, ...]) -> None:
     )
     names = ", ".join(layer.name for layer in ranked[:HURTING])
     show(f"hurt most       {names}")
-
-
-def pixel_range(pixels: str | None, mean: str | None, std: str | None) -> Normalization | None:
-    """Of --pixels, or of --mean and --std."""
-    from mcutrain.data import Normalization
-
-    if pixels is None:
-        return normalization(mean, std)
-    numbers = [parse_number(part) for part in pixels.split(",")]
-    if len(numbers) != 2 or not numbers[0] < numbers[1]:
-        raise typer.BadParameter("give two numbers, LOW below HIGH", param_hint="--pixels")
-    if mean is not None or std is not None:
-        raise typer.BadParameter("give --pixels, or --mean and --std", param_hint="--pixels")
-    return Normalization.of_range(*numbers)
-
-
-def fixed_input(scale: float | None, zero_point: int) -> Quantization | None:
-    """Of --input-scale and --input-zero-point."""
-    import numpy as np
-
-    from mcutrain.quant import Quantization
-
-    if scale is None:
-        return None
-    if not 1e-30 < scale < 1e30:
-        raise typer.BadParameter("a scale is positive and finite", param_hint="--input-scale")
-    return Quantization(float(np.float32(scale)), zero_point)

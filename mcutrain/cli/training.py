@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mcutrain.cli.output import err, percent, training_bar
+from mcutrain.cli.output import count_bar, err, percent, training_bar
 
 if TYPE_CHECKING:
     from mcutrain.autodiff.elastic import ElasticTensor
@@ -92,6 +92,22 @@ def placing() -> Iterator[Callable[[int, int], None]]:
         yield report
     finally:
         status.stop()
+
+
+@contextmanager
+def counting(title: str, is_quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show how far work in several parts is: what tells it the part, how much is done, and of what.
+
+    title: of the lines where a bar cannot be drawn.
+    """
+    with count_bar(is_quiet) as bar:
+        task, lines = bar.add_task(""), Lines(title)
+
+        def tell(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+            lines.tell(f"{what} {done} of {of}")
+
+        yield tell
 
 
 def rate_hint(warning: Callable[[Callable[[int, int], None]], str]) -> str:
