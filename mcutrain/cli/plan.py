@@ -35,15 +35,12 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    board: options.Board = None,
-    slots: options.Slots = "on",
+    hardware: options.BoardFlags,
     part: options.Part = "whole",
     latent: options.Begin = options.AUTO,
     remember: options.Remember = 0,
-    elastic: options.IsElastic = False,
-    swap: options.IsSwap = None,
-    proxies: options.Proxies = None,
-    drift: options.Drift = False,
+    adaptive: options.AdaptiveFlags,
+    ladder: options.LadderFlags,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -61,18 +58,15 @@ def plan(
     from mcutrain.memplan import picture as drawing
     from mcutrain.memplan import rows_kept, to_csv
     from mcutrain.modules import parse_pet
-    from mcutrain.target import target_of
 
-    target = target_of(board, slots)
+    target = hardware.target
     if part == "whole" and latent != options.AUTO and not remember:
         raise typer.BadParameter(
             "names what a tail begins with, or what --remember keeps: give one of these, too",
             param_hint="--latent",
         )
-    flags = replace(
-        step_flags.options(scheme), part=part, latent=latent, elastic=elastic, swap=swap or ""
-    )
-    graph, flags = load_model(model), replace(flags, pet=pet, proxies=proxies, drift=drift)
+    flags = replace(step_flags.options(scheme), part=part, latent=latent, pet=pet)
+    graph, flags = load_model(model), ladder.of(adaptive.of(flags))
     if pet is not None:
         graph = parse_pet(pet).outline(graph)
     step = flags.prepare(graph, options.new_classes(classes))
@@ -100,26 +94,46 @@ def against_bound(found: dict[str, Any]) -> str:
 
 
 def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
-    from mcutrain.memplan import find_latent
+    learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
+    part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
+    show(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
+    show_rows(_memory_rows(found))
+    streamed = _streamed(step)
+    if streamed:
+        show(f"  {'row by row':16}{streamed}")
+    _print_latent(step, found)
+    if found["gate"] is not None:
+        show(
+            f"  {'gate':16}learns from a sample if its loss > {found['gate']:g} · mean of late ones"
+        )
+    _print_levels(found["levels"])
+    _print_changes(found)
+    _print_saves(found.get("board"))
+    if ring:
+        show(ring)
+    show(
+        f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
+        "Alive then:"
+    )
+    biggest = found["at_peak"][:BIGGEST]
+    show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
 
+
+def _memory_rows(found: dict[str, Any]) -> list[list[Any]]:
+    """Of the arena, the state, all SRAM and the constants."""
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
-    rows = [
-        [
-            "arena",
-            found["arena_bytes"],
-            against_bound(found),
-        ],
+    return [
+        ["arena", found["arena_bytes"], against_bound(found)],
         ["trainable state", found["state_bytes"], ", ".join(parts)],
         *_sram_rows(found["sram_bytes"], found.get("board")),
         ["constants", found["constant_bytes"], "frozen weights and biases, in flash"],
     ]
-    learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
-    part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
-    show(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
-    show_rows(rows)
-    streamed = _streamed(step)
-    if streamed:
-        show(f"  {'row by row':16}{streamed}")
+
+
+def _print_latent(step: TrainingStep, found: dict[str, Any]) -> None:
+    """What a tail begins with, or what a whole step could."""
+    from mcutrain.memplan import find_latent
+
     if found["begins_with"]:
         size = step.input_type.size_bytes
         show(f"  {'latent':16}{size:>10,}     bytes of a sample for the tail, {_input(step)}")
@@ -130,11 +144,10 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
             f"  {'latent':16}{latent.size_bytes:>10,}     {latent.tensor}: training leaves what is "
             f"before it as it is, {percent} % of an inference's multiplications"
         )
-    if found["gate"] is not None:
-        show(
-            f"  {'gate':16}learns from a sample if its loss > {found['gate']:g} · mean of late ones"
-        )
-    _print_levels(found["levels"])
+
+
+def _print_changes(found: dict[str, Any]) -> None:
+    """Tensors that can be left out of a step, and weights of which other columns can be trained."""
     if found["elastic"] is not None:
         count, least = len(found["elastic"]["tensors"]), found["elastic"]["least_share"]
         show(
@@ -147,7 +160,10 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
             f"  {'shelf':16}{size:>10,}     bytes of flash, kept with the state: {count} "
             "weights of which other columns can be trained"
         )
-    board = found.get("board")
+
+
+def _print_saves(board: dict[str, Any] | None) -> None:
+    """How many saves a board's flash outlives."""
     if board is not None and board["why_no_saves"]:
         show(f"  {'saves':16}{'none':>10}     {board['why_no_saves']}; {FORGETS}")
     elif board is not None and board["saves"] is not None:
@@ -155,14 +171,6 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
             f"  {'saves':16}{board['saves']:>10,}     until the slots have borne the "
             f"{board['erasures']:,} erasures that the flash of {board['name']} is specified for"
         )
-    if ring:
-        show(ring)
-    show(
-        f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
-        "Alive then:"
-    )
-    biggest = found["at_peak"][:BIGGEST]
-    show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
 
 
 def _print_levels(levels: dict[str, Any] | None) -> None:
