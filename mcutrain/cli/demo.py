@@ -63,9 +63,7 @@ def demo(
     from mcutrain.simulation import check_can_build
 
     if files is not None:
-        with writing(files):
-            for path in content.copy_files(files):
-                show(str(path))
+        _copy(files)
         return
     size = content.QUICK if quick else content.Size()
     folder = output or cache_folder() / "demo"
@@ -81,19 +79,12 @@ def demo(
     results: list[_Trained] = []
     for scheme in content.SCHEMES:
         step = content.training_step(graph, scheme)
-        with writing(folder / scheme):
-            step.project.write(folder / scheme)
-        with err.status(f"{scheme}: compiling the generated C"):
-            run = content.training_run(step, sensor, size, seed)
+        run = _begun(step, sensor, size, seed, folder / scheme)
         if not results:
             story.before(upright, run.evaluate(), run)
         results.append(_Trained(step, run, _train(step, run)))
     last = results[-1]
-    with count_bar(json) as bar:
-        task = bar.add_task("numpy repeats the first steps", total=size.reference_steps)
-        equal = content.same_bits(
-            last.step, last.run, size.reference_steps, lambda n: bar.update(task, completed=n)
-        )
+    equal = _same_bits(last, size, json)
     facts = _facts(upright, results, size, equal, folder)
     story.middle(facts)
     on_board, memory = None, None
@@ -105,6 +96,37 @@ def demo(
     story.end({**facts, "board": on_board, "report": report})
     if not (equal and (on_board is None or on_board["same_bits"])):
         raise typer.Exit(1)
+
+
+def _copy(folder: Path) -> None:
+    """The demo's own files, and where they are."""
+    from mcutrain import demo as content
+
+    with writing(folder):
+        for path in content.copy_files(folder):
+            show(str(path))
+
+
+def _begun(step: TrainingStep, sensor: Any, size: Size, seed: int, folder: Path) -> Run:
+    """A run of the step's C, which is written into the folder."""
+    from mcutrain import demo as content
+
+    with writing(folder):
+        step.project.write(folder)
+    with err.status(f"{step.scheme.name}: compiling the generated C"):
+        return content.training_run(step, sensor, size, seed)
+
+
+def _same_bits(trained: _Trained, size: Size, is_quiet: bool) -> bool:
+    """Whether numpy computes the same first steps."""
+    from mcutrain import demo as content
+
+    count = size.reference_steps
+    with count_bar(is_quiet) as bar:
+        task = bar.add_task("numpy repeats the first steps", total=count)
+        return content.same_bits(
+            trained.step, trained.run, count, lambda n: bar.update(task, completed=n)
+        )
 
 
 def _on_board(
