@@ -203,34 +203,23 @@ def prepare(
 
     >>> prepare("model.int8.tflite", "last:3", classes=10).plan.sram_bytes
     """
-    if swap not in ("", *RULES):
-        raise ArgumentError(f"swap is {swap!r}: take {' or '.join(RULES)}, or leave it out")
-    if gradient_dtype not in ALIGN_BYTES:
-        raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
-    graph = model if isinstance(model, Graph) else load(model)
+    _check_words(swap, gradient_dtype)
     chosen = as_scheme(scheme)
     if not qas:
         chosen = replace(chosen, qas=False)
-    if classes is not None:
-        graph = replace_head(graph, find_head(graph).node, classes, head_seed)
-    given, graph = graph, trained_modules_only(graph, chosen)
+    given = _with_head(model if isinstance(model, Graph) else load(model), classes, head_seed)
+    graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
-    if swap and chosen.modules and added_columns(graph):
-        raise SchemeError(
-            f"scheme {chosen.name!r} trains the columns of low-rank modules, which stay where they "
-            "are: leave out the swapping of columns, or the modules"
-        )
+    if swap:
+        _check_modules_stay(graph, chosen)
     passing = None if gate is None else Gate.of(gate)
     options = TrainOptions(gradient_dtype, accumulate, passing, elastic, swap)
     loss = choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
-    if swap and not training.swapped:
-        raise SchemeError(
-            f"scheme {chosen.name!r} trains no layer in part, so there are no columns to swap: "
-            "give a share below 1 of a convolution or fully connected layer, as in 4:0.25"
-        )
+    if swap:
+        _check_swaps(training, chosen)
     align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
     ladder = _made(ladder, partial(_front_of, training, align_bytes))
     if part == "tail":
@@ -263,6 +252,37 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
     the order of the trained graph. latent: as `prepare` takes it for the tail. Raises PlanError.
     """
     return front(step.plan.training, find_latent(step.plan, latent))
+
+
+def _check_words(swap: str, gradient_dtype: str) -> None:
+    """Raise ArgumentError for one that has no meaning."""
+    if swap not in ("", *RULES):
+        raise ArgumentError(f"swap is {swap!r}: take {' or '.join(RULES)}, or leave it out")
+    if gradient_dtype not in ALIGN_BYTES:
+        raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
+
+
+def _with_head(graph: Graph, classes: int | None, seed: int) -> Graph:
+    """With a new classifier of so many outputs, or with the model's own."""
+    return graph if classes is None else replace_head(graph, find_head(graph).node, classes, seed)
+
+
+def _check_modules_stay(graph: Graph, scheme: UpdateScheme) -> None:
+    """Raise SchemeError where the columns that swap would be those of modules, too."""
+    if scheme.modules and added_columns(graph):
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains the columns of low-rank modules, which stay where they "
+            "are: leave out the swapping of columns, or the modules"
+        )
+
+
+def _check_swaps(training: TrainGraph, scheme: UpdateScheme) -> None:
+    """Raise SchemeError where there is nothing to swap."""
+    if not training.swapped:
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains no layer in part, so there are no columns to swap: "
+            "give a share below 1 of a convolution or fully connected layer, as in 4:0.25"
+        )
 
 
 def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph]) -> Ladder | None:
