@@ -285,64 +285,91 @@ def template_values(
     plan: TrainingPlan, program: Program, scheme: str, interface: Interface
 ) -> dict[str, Any]:
     """All that the templates may refer to."""
-    training = plan.training
-    x = training.input_type
-    output = training.forward.outputs[0]
-    y = training.forward.tensors[output].type
-    shape = (*(1,) * (4 - len(x.shape)), *x.shape[1:])
-    codes = _pixel_codes(x, interface.normalization)
+    return {
+        **_name_values(plan, scheme, interface),
+        **_step_values(plan),
+        **_input_values(plan, interface),
+        **_code_values(program, interface),
+    }
+
+
+def _name_values(plan: TrainingPlan, scheme: str, interface: Interface) -> dict[str, Any]:
+    """What things are called, and what made them."""
     return {
         "prefix": interface.prefix,
         "PREFIX": interface.prefix.upper(),
         "class_names": [string(name) for name in interface.class_names],
-        "remembers_input": training.is_tail and interface.remember > 0,
-        "begins_with": comment(training.x) if training.is_tail else None,
-        "pixels": "" if training.is_tail else _pixels(x, interface.normalization),
-        "pixel_codes": codes,
-        "model": comment(training.graph.name),
+        "model": comment(plan.training.graph.name),
         "scheme": comment(scheme),
         "version": version("mcutrain"),
         "version_number": version_number(version("mcutrain")),
-        "model_hash": program.model_hash,
+    }
+
+
+def _step_values(plan: TrainingPlan) -> dict[str, Any]:
+    """How large a step is, and what it gives."""
+    training = plan.training
+    y = training.forward.tensors[training.forward.outputs[0]].type
+    return {
         "arena_bytes": plan.arena_bytes,
         "state_bytes": plan.state_bytes,
         "constant_bytes": plan.constant_bytes,
-        "input_shape": shape,
-        "input_bytes": x.size_bytes,
-        "input_scale": f"{x.scale:.9g}",
-        "input_zero_point": x.zero_point,
+        "shelf_bytes": plan.shelf_bytes,
+        "accumulate": f"{training.accumulate}u",
+        "levels": 0 if training.levels is None else training.levels.count,
         "classes": training.classes,
         "has_labels": training.has_labels,
-        "labels": _labels(program),
         "output_bytes": y.size_bytes,
         "output_scale": f"{y.scale:.9g}",
         "output_zero_point": y.zero_point,
+    }
+
+
+def _input_values(plan: TrainingPlan, interface: Interface) -> dict[str, Any]:
+    """What a step takes: a sample, or a tail's latent."""
+    training = plan.training
+    x = training.input_type
+    return {
+        "remembers_input": training.is_tail and interface.remember > 0,
+        "begins_with": comment(training.x) if training.is_tail else None,
+        "pixels": "" if training.is_tail else _pixels(x, interface.normalization),
+        "pixel_codes": _pixel_codes(x, interface.normalization),
+        "input_shape": (*(1,) * (4 - len(x.shape)), *x.shape[1:]),
+        "input_bytes": x.size_bytes,
+        "input_scale": f"{x.scale:.9g}",
+        "input_zero_point": x.zero_point,
+    }
+
+
+def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
+    """What the functions compute, and the tables that they read."""
+    training, forward = program.training, program.training.forward
+    return {
+        "model_hash": program.model_hash,
+        "labels": _labels(program),
         "output_exponent": _output_exponent(program),
-        "accumulate": f"{training.accumulate}u",
         "headers": headers_of(program.kernels),
         "tables": program.tables,
         "params": program.params,
         "initial": program.initial,
         "biases": program.biases,
         "exponents": list(lines(program.exponents)),
-        "input": None if program.is_fed else program.expression(training.forward, training.x),
+        "input": None if program.is_fed else program.expression(forward, training.x),
         "fed": program.fed if program.is_fed else None,
         "feed": program.feed if program.is_fed else None,
         "timed": 0 if interface.timing is None else len(interface.timing.nodes),
         "segments": program.segments,
-        "output": program.expression(training.forward, output),
+        "output": program.expression(forward, forward.outputs[0]),
         "latent": _latent(program),
         "front": program.front,
         "ladder": program.ladder,
-        "levels": 0 if training.levels is None else training.levels.count,
         "infer": program.infer,
         "forward": program.forward,
         "loss": program.loss,
         "backward": program.backward,
         "gate": _gate(program),
-        "elastic": _elastic(plan, interface.elastic),
+        "elastic": _elastic(program.plan, interface.elastic),
         "swapped": _swapped(program),
-        "shelf_bytes": plan.shelf_bytes,
         "apply": program.apply,
         "constants": _constants(program),
     }
