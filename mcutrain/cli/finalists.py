@@ -15,12 +15,12 @@ from mcutrain.cli.trials import watching_trials
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
     from mcutrain.cli.samples import DataSource
+    from mcutrain.cli.select_request import Choice
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.runs.parallel import Lesson
     from mcutrain.simulation import RunSettings
     from mcutrain.sparse.contribution import Contributions
-    from mcutrain.sparse.cost import CostModel, Limits
     from mcutrain.sparse.proposals import Proposal
 
 
@@ -64,15 +64,11 @@ class SchemeTraining:
         return Lesson(model, (), classes, split, self.settings, normalization, self.accumulate)
 
 
-def proposals(
-    graph: Graph,
-    contributions: Contributions,
-    costs: CostModel,
-    limits: Limits,
-    count: int,
-    by_gradient: bool,
-) -> list[Proposal]:
-    """Found with progress: the costs are worked out for the first, the others follow quickly."""
+def proposals(choice: Choice, contributions: Contributions, count: int) -> list[Proposal]:
+    """Found with progress: the costs are worked out for the first, the others follow quickly.
+
+    contributions: the choice's, as they are to be read.
+    """
     from mcutrain.sparse.proposals import propose
 
     lines = Lines("proposing schemes")
@@ -87,12 +83,12 @@ def proposals(
             lines.tell(f"{found} of {count}")
 
         return propose(
-            graph,
+            choice.graph,
             contributions,
-            costs,
-            limits,
+            choice.costs,
+            choice.limits,
             count,
-            by_gradient=by_gradient,
+            by_gradient=choice.request.by_gradient,
             progress=progress,
             report=report,
         )

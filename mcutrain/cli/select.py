@@ -145,13 +145,18 @@ def _sweep(
     json: bool,
 ) -> None:
     """A selection for each budget. training: of those that are worth their bytes."""
-    lesson, processes = None, 1
+    lesson = None
     if training is not None:
         split = training.some(choice.graph)
         lesson = training.lesson(choice.request.model, choice.classes, split)
-        processes = training.processes
-    selector, name = _selector(choice), choice.graph.name
-    select_output.sweep(selector, name, choice.limits, budgets, lesson, processes, output, json)
+    points = select_output.select_each(_selector(choice), choice.limits, budgets)
+    if output is not None:
+        select_output.write_points(points, output)
+    if lesson is not None and training is not None:
+        points = select_output.trained(points, lesson, training.processes)
+        if output is not None:
+            select_output.write_points(points, output)
+    select_output.show_points(choice.graph.name, points, json)
 
 
 def _select_by_training(
@@ -172,9 +177,7 @@ def _finalists(choice: Choice, count: int, lesson: Lesson, processes: int) -> li
     read, measure = choice.contributions.smoothed(), choice.request.measure
     if measure is not None:
         read = replace(read, gains={measure: read.gain(measure)})
-    by_gradient = choice.request.by_gradient
-    found = proposals(choice.graph, read, choice.costs, choice.limits, count, by_gradient)
-    return final(found, lesson, processes)
+    return final(proposals(choice, read, count), lesson, processes)
 
 
 def _tell(
@@ -183,14 +186,7 @@ def _tell(
     """Write it, if there is a folder to write to, and print it."""
     if output is not None:
         select_output.write(found, facts, output)
-        select_output.write_report(
-            choice.graph,
-            found,
-            choice.contributions,
-            choice.target,
-            choice.request,
-            output,
-        )
+        select_output.write_report(choice, found, output)
     select_output.show_selection(found, facts, choice.target, json)
 
 

@@ -24,10 +24,8 @@ from mcutrain.cli.training import Lines, placing
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
-    from mcutrain.cli.select_request import Request
-    from mcutrain.ir.graph import Graph
+    from mcutrain.cli.select_request import Choice
     from mcutrain.runs.parallel import Lesson
-    from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.cost import Limits
     from mcutrain.sparse.select import Selector
     from mcutrain.sparse.selection import Selection
@@ -44,14 +42,7 @@ def write(found: Selection, facts: Mapping[str, Any], folder: Path) -> None:
     write_all(folder, {"scheme.toml": found.scheme.to_toml(), "selection.json": text})
 
 
-def write_report(
-    graph: Graph,
-    found: Selection,
-    contributions: Contributions,
-    target: Target | None,
-    request: Request,
-    folder: Path,
-) -> None:
+def write_report(choice: Choice, found: Selection, folder: Path) -> None:
     """report.html and report.json, of the step that was selected."""
     from mcutrain.pipeline import prepare
     from mcutrain.report.collect import collect, command_line
@@ -60,14 +51,14 @@ def write_report(
 
     with placing() as report:
         step = prepare(
-            graph,
+            choice.graph,
             found.scheme,
-            accumulate=request.accumulate,
-            elastic=request.elastic,
+            accumulate=choice.request.accumulate,
+            elastic=choice.request.elastic,
             report=report,
         )
-    content = replace(collect(step, target), commands=(command_line(),))
-    path = write_both(with_selection(content, found, contributions), folder)
+    content = replace(collect(step, choice.target), commands=(command_line(),))
+    path = write_both(with_selection(content, found, choice.contributions), folder)
     say(f"The report is {path}")
 
 
@@ -205,35 +196,8 @@ class BudgetPoint:
     trained: float | None = None
 
 
-def sweep(
-    selector: Selector,
-    model: str,
-    limits: Limits,
-    budgets: Sequence[int],
-    lesson: Lesson | None,
-    processes: int,
-    folder: Path | None,
-    json: bool,
-) -> None:
-    """Select for every budget, mark what is worth its bytes, train that if wanted."""
-    points = _marked(_points(selector, limits, budgets))
-    if not any(point.found for point in points):
-        from mcutrain.errors import PlanError
-
-        raise PlanError(points[-1].reason)
-    if folder is not None:
-        _write_points(points, folder)
-    if lesson is not None:
-        points = _trained(points, lesson, processes)
-        if folder is not None:
-            _write_points(points, folder)
-    if json:
-        show_json({"model": model, "points": [_point_facts(point) for point in points]})
-        return
-    _show_points(points)
-
-
-def _points(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[BudgetPoint]:
+def select_each(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[BudgetPoint]:
+    """A selection for each budget. Raises PlanError if nothing fits any."""
     from mcutrain.errors import PlanError
 
     points = []
@@ -246,7 +210,9 @@ def _points(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[
             except PlanError as error:
                 points.append(BudgetPoint(budget, None, str(error)))
             lines.tell(f"{done} of {len(budgets)} budgets")
-    return points
+    if not any(point.found for point in points):
+        raise PlanError(points[-1].reason)
+    return _marked(points)
 
 
 def _marked(points: Sequence[BudgetPoint]) -> list[BudgetPoint]:
@@ -261,7 +227,7 @@ def _marked(points: Sequence[BudgetPoint]) -> list[BudgetPoint]:
     return marked
 
 
-def _trained(points: Sequence[BudgetPoint], lesson: Lesson, processes: int) -> list[BudgetPoint]:
+def trained(points: Sequence[BudgetPoint], lesson: Lesson, processes: int) -> list[BudgetPoint]:
     """Those on the Pareto front with the accuracy that training reaches."""
     from mcutrain.runs.parallel import Trial, train_all
 
@@ -282,7 +248,8 @@ def _point_facts(point: BudgetPoint) -> dict[str, Any]:
     return {**facts, "trained_accuracy": point.trained, **point.found.to_dict()}
 
 
-def _write_points(points: Sequence[BudgetPoint], folder: Path) -> None:
+def write_points(points: Sequence[BudgetPoint], folder: Path) -> None:
+    """A scheme for each budget, and all in one file."""
     files = {
         f"scheme-{point.budget}.toml": point.found.scheme.to_toml()
         for point in points
@@ -293,7 +260,11 @@ def _write_points(points: Sequence[BudgetPoint], folder: Path) -> None:
     write_all(folder, files)
 
 
-def _show_points(points: Sequence[BudgetPoint]) -> None:
+def show_points(model: str, points: Sequence[BudgetPoint], json: bool) -> None:
+    """A row for each budget. model: its name."""
+    if json:
+        show_json({"model": model, "points": [_point_facts(point) for point in points]})
+        return
     rows: list[list[object]] = []
     for point in points:
         found = point.found
