@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from mcutrain.errors import ModelError
 from mcutrain.ir.graph import Graph, Tensor, TensorType
 from mcutrain.ir.interpret import interpret
+from mcutrain.ir.op import Op
 from mcutrain.ir.text import dump
 from mcutrain.ir.verify import proven, verify
 from tests.simulation.networks import residual_network, samples
@@ -110,6 +114,38 @@ def test_interpreting_returns_what_is_asked_for(graph: Graph) -> None:
     only = interpret(graph, {"x": x})
     assert list(only) == list(graph.outputs)
     np.testing.assert_array_equal(only[graph.outputs[0]], kept[graph.outputs[0]])
+
+
+class Watched:
+    """An operator that looks who is alive before it computes."""
+
+    def __init__(self, op: Op, look: Callable[[], None], made: list[weakref.ref[Any]]) -> None:
+        self.op, self.look, self.made = op, look, made
+
+    def reference(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        self.look()
+        results = tuple(np.array(result) for result in self.op.reference(*inputs))
+        self.made += map(weakref.ref, results)
+        return results
+
+
+def test_a_value_is_in_memory_until_its_last_reader_has_run(graph: Graph) -> None:
+    made: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def look() -> None:
+        alive.append(sum(value() is not None for value in made))
+
+    nodes = tuple(replace(n, op=Watched(n.op, look, made)) for n in graph.nodes)  # type: ignore
+    x, _ = samples(graph, 1, 4)
+    interpret(replace(graph, nodes=nodes), {"x": x})
+    needed = [
+        {t for n in graph.nodes[:i] for t in n.outputs}
+        & {t for n in graph.nodes[i:] for t in n.inputs}
+        for i in range(len(nodes))
+    ]
+    assert alive == list(map(len, needed))
+    assert max(alive) == 2 < len(made)
 
 
 def test_a_dump_has_a_line_per_node_and_shortens_tables(graph: Graph) -> None:
