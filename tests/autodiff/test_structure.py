@@ -130,6 +130,21 @@ def test_a_partly_trained_layer_saves_and_updates_only_its_channels() -> None:
     assert "conv_2d1" not in read_late(training)
 
 
+def test_what_is_trained_of_a_weight_is_zero_in_its_frozen_part() -> None:
+    """So nobody finds old numbers in the flash, and which ones are trained shows in it."""
+    training = train(UpdateScheme("shares", 0, {"2": 0.5}))
+    (selected,) = (n for n in training.graph.nodes if isinstance(n.op, SelectChannels))
+    channels = list(selected.op.channels)  # type: ignore[attr-defined]
+    whole = residual_network().tensors["w2"].data
+    frozen = training.graph.tensors["w2"].data
+    assert whole is not None
+    assert frozen is not None
+    others = [c for c in range(whole.shape[-1]) if c not in channels]
+    assert not frozen[..., channels].any()
+    np.testing.assert_array_equal(frozen[..., others], whole[..., others])
+    np.testing.assert_array_equal(training.state["w2.trained"], whole[..., channels])
+
+
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_no_node_reads_a_parameter_after_its_update(accumulate: int) -> None:
     for depth in range(LAYERS + 1):
