@@ -25,12 +25,13 @@ from mcutrain.memplan import (
     validate,
 )
 from mcutrain.memplan.fronts import front_constant_bytes
+from mcutrain.ops.lookup import Lookup
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front
 from tests.memplan.ladders import ladder_of, narrow_front, policy_of, with_ladder
 from tests.memplan.test_stream import mobile_network
 from tests.ops.drawing import drawn
-from tests.simulation.networks import draw_network, training_graph
+from tests.simulation.networks import Network, draw_network, training_graph
 
 LAST = UpdateScheme("last", 1, {}, 1)
 
@@ -136,6 +137,21 @@ def test_a_policy_that_may_write_over_the_sample_is_noticed(
     monkeypatch.setattr(fronts, "lifetimes", lambda *args: known(*args[:-1]))
     with pytest.raises(AssertionError, match=r"hands over reads 'policy:x'"):
         with_ladder(training)
+
+
+def test_a_policy_that_begins_element_by_element_leaves_the_sample_as_it_is(
+    training: TrainGraph,
+) -> None:
+    """A table could be looked up in the sample's own bytes, which the front needs behind it."""
+    net = Network((48, 12, 3), 7)
+    y = net.slice(net.activation(net.x, "hard_swish"), range(4), range(2), range(3))
+    y = net.conv(net.reshape(y, (1, 1, 1, 24)), 3, rounds_once=True)
+    policy = net.graph(net.reshape(y, (1, 3)), "policy")
+    plan = with_ladder(training, replace(ladder_of(training), policy=policy))
+    assert plan.ladder is not None
+    found = plan.ladder.policy
+    (first,) = (n for n in found.graph.nodes if isinstance(n.op, Lookup))
+    assert (first.inputs, found.buffer_of[first.outputs[0]]) == ((found.x,), first.outputs[0])
 
 
 def test_a_ladder_of_another_model_is_a_sentence(training: TrainGraph) -> None:
