@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, replay, training_plan
-from mcutrain.memplan.stream import StreamableFront, in_strips
+from mcutrain.memplan.stream import CALL, READ_AGAIN, WEIGHT, StreamableFront, in_strips
 from mcutrain.memplan.training_plan import lay_out
 from mcutrain.ops.add import Add
 from mcutrain.ops.spatial import Window
@@ -157,6 +157,32 @@ def test_rows_that_nobody_reads_keep_no_rows_of_what_they_are_made_of() -> None:
     assert rooms == [2, 2]
     sizes = {end: size for begin, end, size, _ in front.sizes(0, stages, 1) if begin == 0}
     assert sizes == {end: front._size(front.segment(0, stages[:end])) for end in sizes}
+
+
+def test_rows_do_not_wait_for_a_reader_that_has_all_it_needs() -> None:
+    """One of two reads the four top rows."""
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 4, same(3), relu=True)
+    top = net.conv(net.slice(y, range(4), range(6), range(4)), 4)
+    z = net.conv(net.depthwise(net.conv(y, 12, relu=True), same(5), relu=True), 4)
+    y = net.concatenation(net.mean(top), net.mean(z))
+    front = front_of(net.graph(net.conv(y, 3, rounds_once=True)))
+    segment = front.segment(*next(front.runs()))
+    assert [t.room for t in segment.tensors] == [3, 1, 1, 4, 5, 1, 24]
+
+
+def test_a_call_more_costs_its_setup_its_weights_and_the_rows_that_are_read_again() -> None:
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 4, same(3, 2), relu=True)
+    y = net.conv(y, 5)
+    front = front_of(net.graph(net.conv(net.mean(y), 3, rounds_once=True)))
+    _, (first, point) = next(front.runs())
+    again = (3 - 2) * 6 * 3
+    first_call = CALL + WEIGHT * (4 * 9 * 3 + 4) + READ_AGAIN * again
+    point_call = CALL + WEIGHT * (5 * 4 + 5)
+    for strip, calls in ((12, 1), (16, 1), (8, 2), (1, 12)):
+        assert front._overhead(replace(first, strip=strip), 12) == (calls - 1) * first_call
+        assert front._overhead(replace(point, strip=strip), 12) == (calls - 1) * point_call
 
 
 def test_what_is_written_over_rows_that_are_still_read_is_found() -> None:
