@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import Stream, TrainingPlan, find_latent, latents
+from mcutrain.memplan import Stream, TrainingPlan, find_latent, latents, saves_much
 from mcutrain.pipeline import prepare
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned
@@ -80,6 +80,30 @@ def test_a_larger_latent_is_chosen_where_it_saves_three_percent(
     plan = planned(graph, "off", SCHEMES[1])
     assert [latent.tensor for latent in latents(plan)][-2:] == [small, wide]
     assert find_latent(plan).tensor == (wide if is_worth_it else small)
+
+
+def test_of_latents_of_one_size_the_one_that_saves_more_is_chosen() -> None:
+    net = networks.Network((16, 16, 3), 1)
+    small = net.conv(net.conv(net.x, 8, networks.same(3, 2)), 2)
+    again = net.conv(small, 2)
+    graph = net.graph(net.conv(net.mean(net.conv(again, 4)), 3, rounds_once=True))
+    plan = planned(graph, "off", SCHEMES[1])
+    assert [latent.tensor for latent in latents(plan)][-2:] == [small, again]
+    assert find_latent(plan).tensor == again
+
+
+def test_three_percent_are_of_the_whole_inference() -> None:
+    """The front has 5,888 of its 153,540 products, the layer of the larger latent 2,304."""
+    net = networks.Network((16, 16, 3), 1)
+    small = net.conv(net.conv(net.x, 2, networks.same(3, 2)), 1)
+    wide = net.conv(small, 4, networks.same(3))
+    y = net.conv(wide, 64, networks.same(3))
+    plan = planned(net.graph(net.conv(net.mean(y), 3, rounds_once=True)), "off", SCHEMES[1])
+    *_, first, second = latents(plan)
+    assert (first.tensor, second.tensor) == (small, wide)
+    assert find_latent(plan) == first
+    assert not saves_much(plan, first)
+    assert saves_much(plan, second)
 
 
 def test_what_is_trained_wholly_begins_with_its_input() -> None:

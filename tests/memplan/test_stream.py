@@ -117,9 +117,13 @@ def front_of(graph: Graph) -> StreamableFront:
 
 
 def shortcut(reader: str) -> Graph:
-    """An image and a sum with it at the end; by what else the image is read, apart or last."""
+    """An image and a sum with it at the end; by what else the image is read, apart, last or
+    beside the sum, a row later."""
     net = Network((24, 6, 3), 1)
     y = net.conv(net.x, 4, same(3), relu=True)
+    if reader == "beside":
+        z = net.add(net.depthwise(y, same(3)), y)
+        return net.graph(net.conv(net.mean(z), 3, rounds_once=True))
     apart = net.conv(y, 4, same(3)) if reader == "apart" else y
     z = net.conv(net.depthwise(net.conv(y, 16, relu=True), same(5), relu=True), 4)
     z = net.depthwise(y, same(3)) if reader == "window" else net.add(z, y)
@@ -127,7 +131,7 @@ def shortcut(reader: str) -> Graph:
     return net.graph(net.conv(net.mean(z), 3, rounds_once=True))
 
 
-@pytest.mark.parametrize("reader", ["nothing", "apart", "window"])
+@pytest.mark.parametrize("reader", ["nothing", "apart", "window", "beside"])
 def test_a_sum_takes_its_shortcut_s_place_if_all_others_are_done_with_each_row(reader: str) -> None:
     front = front_of(shortcut(reader))
     _, stages = next(front.runs())
@@ -225,6 +229,29 @@ def test_an_input_that_is_read_again_later_stays() -> None:
     stems = planned(with_two_stems(), "max")
     assert stems.segments
     assert not any(s.is_fed for s in stems.segments)
+    front = front_of(with_two_stems())
+    first, stages = next(front.runs())
+    assert not front.segment(first, stages).is_fed
+
+
+def test_what_a_view_shows_is_not_written_over() -> None:
+    """The sum is the last that reads the image by its name."""
+    net = Network((24, 6, 3), 1)
+    y = net.conv(net.x, 4, same(3), relu=True)
+    flat = net.reshape(y, (1, 1, 1, 24 * 6 * 4))
+    z = net.add(net.conv(net.conv(y, 16, relu=True), 4), y)
+    y = net.concatenation(net.mean(z), net.conv(flat, 2))
+    front = front_of(net.graph(net.conv(y, 3, rounds_once=True)))
+    _, (first, stages) = front.runs()
+    assert len(stages) == 3
+    assert not any(t.over for t in front.segment(first, stages).tensors)
+
+
+def test_an_arena_that_is_large_anyway_is_enough_for_whole_images() -> None:
+    front = front_of(mobile_network())
+    assert front.choose() != ()
+    assert front.choose(enough_bytes=max(front.loads)) == ()
+    assert front.choose(enough_bytes=max(front.loads) - 1) != ()
 
 
 def test_where_nothing_is_gained_nothing_is_streamed() -> None:
