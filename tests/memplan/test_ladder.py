@@ -25,13 +25,14 @@ from mcutrain.memplan import (
     validate,
 )
 from mcutrain.memplan.fronts import front_constant_bytes
+from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.ops.lookup import Lookup
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front
 from tests.memplan.ladders import ladder_of, narrow_front, policy_of, with_ladder
 from tests.memplan.test_stream import mobile_network
 from tests.ops.drawing import drawn
-from tests.simulation.networks import Network, draw_network, training_graph
+from tests.simulation.networks import Network, draw_network, same, training_graph
 
 LAST = UpdateScheme("last", 1, {}, 1)
 
@@ -95,6 +96,18 @@ def test_the_fronts_are_computed_row_by_row_only_as_far_as_they_need_to(
     assert streamed.segments[0].last < streamed.ladder.position
 
 
+def test_fronts_have_the_room_that_the_policy_needs_anyway(training: TrainGraph) -> None:
+    """Nothing is gained if one of them computes row by row below that."""
+    net = Network((48, 12, 3), 7)
+    y = net.slice(net.conv(net.x, 16, same(3)), range(2), range(2), range(16))
+    y = net.conv(net.reshape(y, (1, 1, 1, 64)), 3, rounds_once=True)
+    policy = net.graph(net.reshape(y, (1, 3)), "policy")
+    ladder = with_ladder(training, replace(ladder_of(training), policy=policy)).ladder
+    assert ladder is not None
+    assert [len(front.segments) for front in ladder.fronts] == [0, 0, 0]
+    assert ladder.arena_bytes == ladder.policy.arena.arena_bytes
+
+
 def test_a_ladder_adds_its_counts_to_the_state_and_its_weights_to_the_flash(
     training: TrainGraph, plan: TrainingPlan
 ) -> None:
@@ -152,6 +165,28 @@ def test_a_policy_that_begins_element_by_element_leaves_the_sample_as_it_is(
     found = plan.ladder.policy
     (first,) = (n for n in found.graph.nodes if isinstance(n.op, Lookup))
     assert (first.inputs, found.buffer_of[first.outputs[0]]) == ((found.x,), first.outputs[0])
+
+
+@pytest.mark.parametrize(
+    ("begin", "room", "offsets", "arena_bytes"),
+    [
+        (8, 12, (0, 8), 12),
+        (0, 12, (4, 0), 12),
+        (16, 20, (8, 16), 20),
+        (16, 19, (0, 8), 12),
+        (4, 19, (8, 4), 16),
+        (4, 15, (0, 8), 12),
+    ],
+    ids=["as it is", "upside down", "higher", "no room", "both", "no room for both"],
+)
+def test_a_front_moves_to_where_the_sample_is_if_there_is_room(
+    begin: int, room: int, offsets: tuple[int, int], arena_bytes: int
+) -> None:
+    buffers = (Buffer("a", 8, 0, 1), Buffer("x", 3, 0, 0))
+    arena = MemoryPlan(buffers, {"a": 0, "x": 8}, 12, 4)
+    found = fronts._moved(arena, "x", begin, room)
+    assert found.offsets == dict(zip("ax", offsets, strict=True))
+    assert found.arena_bytes == arena_bytes
 
 
 def test_a_ladder_of_another_model_is_a_sentence(training: TrainGraph) -> None:
