@@ -76,6 +76,28 @@ def test_weights_biases_and_scales_of_the_old_classes_stay(name: str) -> None:
         assert len(new.type.scales) in (1, CLASSES + ADDED)
 
 
+def test_a_new_class_is_quantized_like_the_old_one_of_the_largest_scale() -> None:
+    """Its weights are means of all, and fit no smaller scale for certain."""
+    graph = GRAPHS["per channel"]
+    head, more = find_head(graph), add_classes(graph, find_head(graph).node, ADDED, seed=1)
+    scales = graph.tensors[head.weight].type.scales
+    like = scales.index(max(scales))
+    assert len(set(scales)) == CLASSES
+    found = more.tensors[find_head(more).weight].type.scales
+    assert found == (*scales, *[scales[like]] * ADDED)
+    old, new = head.node.op, find_head(more).node.op
+    for name in ("mult_q31", "shift"):
+        before = getattr(old.requantize, name)
+        assert getattr(new.requantize, name) == (*before, *[before[like]] * ADDED)
+
+
+def test_a_new_head_has_the_largest_of_the_old_scales() -> None:
+    graph = GRAPHS["per channel"]
+    scales = graph.tensors[find_head(graph).weight].type.scales
+    new = replace_head(graph, find_head(graph).node, CLASSES + 1, seed=1)
+    assert new.tensors[find_head(new).weight].type.scales == (max(scales),)
+
+
 def test_a_new_class_wins_nowhere_where_the_old_ones_differ() -> None:
     graph = GRAPHS["per channel"]
     more = add_classes(graph, find_head(graph).node, ADDED, seed=1)

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcutrain.quant.calibrate import BINS, Histogram
+from mcutrain.quant.calibrate import BINS, Histogram, calibrate
+from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.float_op import Quantization
 
 
@@ -30,6 +31,25 @@ def test_a_percentile_keeps_an_end_where_many_numbers_lie():
     low, high = statistics(x).percentile(99.9)
     assert low == 0
     assert np.quantile(x, 0.999) < high < x.max()
+
+
+def test_what_a_percentile_leaves_out_is_shared_by_both_ends():
+    x = np.linspace(-1, 3, 100_001)
+    low, high = statistics(x).percentile(90)
+    assert abs(low - -0.8) < 2 * 4 / BINS
+    assert abs(high - 2.8) < 2 * 4 / BINS
+
+
+def test_statistics_are_of_all_samples_however_many_are_computed_at_once(monkeypatch):
+    """Magnitudes of channels are largest in the first sample, the smallest number in the last."""
+    graph = FloatGraph("nothing", "x", (1, 2, 2, 3), (), ("x",))
+    x = np.random.default_rng(0).normal(0, 1, (5, 2, 2, 3)).astype(np.float32)
+    x[0, 0, 0], x[4, 1, 1, 0] = (4, -5, 6), -9
+    monkeypatch.setattr(FloatGraph, "at_once", lambda self, elements: 2)
+    seen = calibrate(graph, x)["x"]
+    assert seen.minmax() == (-9, 6)
+    assert seen.channel_largest.tolist() == [9, 5, 6]
+    assert seen.counts.sum() == x.size
 
 
 def test_all_of_it_is_the_extremes():

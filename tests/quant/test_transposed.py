@@ -51,3 +51,9 @@ def test_the_pixels_are_those_of_the_definition(taps, stride):
 def test_upsampling_by_two_needs_no_more_taps_than_half_the_window(taps, before, wanted):
     shape = Transposed.of((4, 4), (taps, taps), (2, 2), (before, before), (8, 8))
     assert shape.window.kernel == (wanted, wanted)
+
+
+@pytest.mark.parametrize(("before", "size"), [(3, 8), (-1, 8), (0, 0)])
+def test_only_fewer_pixels_than_taps_may_be_left_out_and_one_is_made(before, size):
+    with pytest.raises(ValueError, match="fewer than the taps may be left out"):
+        Transposed.of((4, 4), (3, 3), (2, 2), (0, before), (8, size))
