@@ -1,0 +1,66 @@
+"""What sections say of values that are known: tables, places of bars, labels."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcutrain.report.charts import Mark, PlotScales, numbers
+from mcutrain.report.checks import is_index
+from mcutrain.report.content import ArenaBuffer, ArenaMap
+from mcutrain.report.figures import short
+from mcutrain.report.learning import LearningCurve, Point, SweepPoint
+from mcutrain.report.memory_sections import stacked, timeline
+from mcutrain.report.selection_sections import sweep
+from mcutrain.report.training_sections import curves
+
+
+def test_parts_in_a_row_begin_where_the_one_before_ends() -> None:
+    bars = stacked([("arena", 30), ("state", 12), ("stack", 5)])
+    assert [bar.x for bar in bars] == [(0, 30), (30, 42), (42, 47)]
+    assert bars[1].says == "state\n12 bytes"
+
+
+def test_what_ends_or_begins_at_the_peak_is_alive_at_it() -> None:
+    buffers = (
+        ArenaBuffer("before", "activation", 8, 0, 0, 0),
+        ArenaBuffer("ends", "activation", 8, 0, 1, 8),
+        ArenaBuffer("begins", "mask", 16, 1, 2, 16),
+        ArenaBuffer("behind", "scratch", 8, 2, 2, 0),
+    )
+    section = timeline(ArenaMap(32, 24, 1, ("a", "b", "c"), buffers))
+    at_peak, every = section.tables
+    assert [row[0] for row in at_peak.rows] == ["begins", "ends"]
+    assert [row[0] for row in every.rows] == ["before", "ends", "begins", "behind"]
+    assert "this one is 8 larger." in section.says
+
+
+def test_budgets_are_in_order() -> None:
+    given = [SweepPoint(size, size - 8, "accuracy", size / 1000) for size in (300, 100, 200)]
+    (table,) = sweep(given).tables
+    assert [row[0] for row in table.rows] == ["100", "200", "300"]
+
+
+def test_only_what_was_measured_before_training_is_called_so() -> None:
+    begun = LearningCurve("begun", (Point(0, 0.1), Point(1, 0.6)))
+    late = LearningCurve("late", (Point(1, 0.5), Point(2, 0.6)))
+    (table,) = curves([begun, late]).tables
+    assert [row[3:5] for row in table.rows] == [("10.0 %", "60.0 %"), ("", "60.0 %")]
+
+
+def test_of_a_long_name_the_end_is_shown() -> None:
+    assert short("block8/expand/weight", 12) == "…pand/weight"
+    assert short("block8\n  expand", 13) == "block8 expand"
+    assert len(short("x" * 100, 12)) == 12
+
+
+def test_a_spread_reaches_as_far_to_both_sides() -> None:
+    place = PlotScales(numbers("", (0, 10)), numbers("", (0, 4)), 200)
+    assert 'y1="175" y2="125"' in Mark(5, 1, "c0", spread=0.5).svg(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", True), ("4", True), ("5", False), ("-1", False), ("1.0", False), ("²", False)],
+)
+def test_an_index_is_a_number_below_the_count(text: str, expected: bool) -> None:
+    assert is_index(text, 5) == expected
