@@ -21,6 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import TensorType
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight
 from mcutrain.ops.depthwise_conv_2d import (
@@ -28,6 +30,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradInput,
     DepthwiseConv2DGradWeight,
 )
+from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2D,
     GroupedConv2DGradInput,
@@ -35,6 +38,7 @@ from mcutrain.ops.grouped_conv_2d import (
 )
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
+from mcutrain.ops.training import EXPONENT, OutputStage
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
@@ -67,6 +71,7 @@ from tests.ops.cases import (
     output_exponent,
     requantize,
     split_weight,
+    step,
     tensor,
     trained,
     weight,
@@ -358,6 +363,33 @@ MULTIPLIED = (batch_matmul, batch_matmul_grad_input)
 MATRICES = (matrices_around_tiles, matrices_around_tiles, deep_matrices)
 FILTERED = (many_channels, wide_line, huge_window, far_padding, same_size, same_size)
 
+
+def exactly(e: int) -> Typed:
+    """An exponent that no history changes."""
+    none = fixedpoint.NO_EXPONENT
+    return EXPONENT, np.array([e, none, none], np.int8)
+
+
+def gradients_times(*factors: tuple[int, int, int]) -> Callable[[Source], Sample]:
+    """A sum of terms from low to high, times 2**e, whose result's exponent is 0."""
+
+    def draw(s: Source) -> Sample:
+        shape = (1, 2, s.integer(1, 3), s.choice((4, 16, 33)))
+        stage = OutputStage((1.0,), False, "int8", 7)
+        op = GradientSum(stage, shape, (1.0,) * len(factors))
+        read: list[Typed] = []
+        for low, high, e in factors:
+            read += [(TensorType(shape, "int8"), s.array(shape, "int8", low, high)), exactly(e)]
+        return Sample.of(op, step(s), *read, exactly(0))
+
+    return draw
+
+
+OVERFLOWING = (
+    gradients_times((-1, 0, 14)),  # -1 times the largest factor there is just fits 32 bits
+    gradients_times((-1, 1, -3), (-127, 127, 7)),  # half of the addends do
+)
+
 WIDE = (
     *(
         lambda s, m=make, shape=shape: m(s, shape(s))
@@ -370,6 +402,7 @@ WIDE = (
     softmax,
     softmax_grad_input,
     extreme_add,
+    *OVERFLOWING,
 )
 
 
