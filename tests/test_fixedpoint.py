@@ -406,3 +406,20 @@ def test_the_checksum_is_that_of_zlib(
         library.mct_crc32.restype = ctypes.c_uint32
         found = library.mct_crc32(ctypes.c_uint32(start), data, ctypes.c_size_t(len(data)))
         assert found == zlib.crc32(data, start)
+
+
+def test_a_factor_that_rounds_up_to_a_power_of_two_fits_31_bits() -> None:
+    """Of a training's factor the largest mantissa below it, since its shift may not grow."""
+    below = math.nextafter(1.0, 0.0)
+    assert fixedpoint.quantize_multiplier(below) == (2**30, 1)
+    assert fixedpoint.normalized_multiplier(below) == (2**31 - 1, 0)
+    assert fixedpoint.signed_multiplier(-below) == (1 - 2**31, 0)
+
+
+def test_what_was_observed_is_never_taken_for_nothing_observed() -> None:
+    nothing = np.array([-40, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT], np.int8)
+    least = fixedpoint.observe_exponent(nothing, -1000)
+    assert least.tolist() == [-40, -127, fixedpoint.NO_EXPONENT]
+    assert fixedpoint.begin_exponent(least, 1, 0)[0] == -127
+    assert fixedpoint.begin_exponent(nothing, 1, 0)[0] == -40
+    assert fixedpoint.observe_exponent(nothing, 1000)[1] == 127
