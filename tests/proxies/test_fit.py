@@ -12,9 +12,11 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.proxies import inner_channels, keep_channels
 from mcutrain.proxies.fit import fit, least_squares
+from mcutrain.proxies.inner import Inner
 from mcutrain.proxies.making import Distances
-from mcutrain.proxies.rank import Ranking, allocate, rank, removal_order
+from mcutrain.proxies.rank import BLOCK, Ranking, allocate, rank, removal_order
 from mcutrain.simulation import RunSettings, Samples
+from mcutrain.sparse.groups import ChannelGroup
 from tests.proxies.ladders import front_of, step
 
 EXACT = 1e-9
@@ -125,3 +127,27 @@ def test_fitting_brings_a_pruned_front_near_the_whole_one_on_other_samples() -> 
     assert fitted.macs() == pruned.macs() < 0.8 * whole().macs()
     assert cosine(pruned, unseen) < cosine(fitted, unseen)
     assert cosine(fitted, unseen) > 0.85
+
+
+def ranked(channels: int, error: float = 1.0, cost: float = 1.0) -> Ranking:
+    """The last channel is needed least."""
+    inner = Inner(ChannelGroup(channels, {}), ("reader",), ("x",))
+    return Ranking(inner, tuple(range(channels))[::-1], (error,) * channels, cost)
+
+
+def test_those_stay_that_are_needed_most() -> None:
+    assert ranked(6).without(2).tolist() == [0, 1, 2, 3]
+    assert ranked(6).without(0).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_never_all_channels_of_a_group_go() -> None:
+    few, many = ranked(BLOCK), ranked(2 * BLOCK)
+    kept = dict(zip("fm", (c.tolist() for _, c in allocate((few, many), 0.0)), strict=True))
+    assert kept == {"f": list(range(BLOCK)), "m": list(range(BLOCK))}
+
+
+def test_those_go_first_that_err_least_for_what_they_cost() -> None:
+    steady, loose = ranked(12, 2.0), ranked(12, 1.0)
+    assert [len(c) for _, c in allocate((steady, loose), 1 - 8 / 24)] == [12, 4]
+    dear = ranked(12, 2.0, cost=3.0)
+    assert [len(c) for _, c in allocate((dear, loose), 1 - 12 / 48)] == [8, 12]
