@@ -200,3 +200,11 @@ def test_the_hash_is_splitmix64() -> None:
 def test_a_transform_that_cannot_be_is_refused(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Transform(**{"height": 8, "width": 8, "channels": 3} | arguments)
+
+
+def test_rows_and_columns_are_shifted_by_themselves():
+    """All nine shifts by at most a pixel occur."""
+    images = np.arange(25, dtype=np.uint8).reshape(1, 5, 5, 1).repeat(200, axis=0)
+    shifted = Transform(5, 5, 1, crop_pixels=1).augment(images, np.arange(200), seed=1, epoch=0)
+    middles = {divmod(int(pixel), 5) for pixel in shifted[:, 2, 2, 0]}
+    assert middles == {(row, column) for row in (1, 2, 3) for column in (1, 2, 3)}
