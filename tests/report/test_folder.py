@@ -15,6 +15,7 @@ from mcutrain.report.charts import Bar
 from mcutrain.report.content import Report
 from mcutrain.report.folder import read_folder
 from mcutrain.report.html import sections_of
+from mcutrain.report.learning import LearningCurve, Point
 from mcutrain.report.write import write
 from tests.cli.conftest import Run
 
@@ -119,6 +120,31 @@ def test_steps_after_a_restart_hold(tmp_path: Path) -> None:
     curve = read_log(tmp_path / "train.jsonl")
     assert curve is not None
     assert [(p.at, p.train_accuracy, p.loss) for p in curve.points] == [(20, 0.5, 5)]
+
+
+def test_a_test_at_the_place_of_a_restart_holds_and_one_behind_it_does_not(tmp_path: Path) -> None:
+    log = JsonLines(tmp_path / "train.jsonl")
+    for position, accuracy in ((10, 0.5), (20, 0.9)):
+        log.write("evaluated", position, {"accuracy": accuracy})
+    log.write("restarted", 10, {"was": 20})
+    log.close()
+    curve = read_log(tmp_path / "train.jsonl")
+    assert curve is not None
+    assert [(p.at, p.test_accuracy) for p in curve.points] == [(10, 0.5)]
+
+
+def test_a_logs_curve_stands_beside_one_over_epochs(tmp_path: Path) -> None:
+    """And in the place of an earlier one over samples."""
+    old = [
+        LearningCurve("on board", (Point(0, 0.1), Point(1, 0.6)), unit=u)
+        for u in ("epoch", "sample")
+    ]
+    write(Report("m", curves=tuple(old)), tmp_path)
+    log = JsonLines(tmp_path / "train.jsonl")
+    log.write("evaluated", 300, {"accuracy": 0.7})
+    log.close()
+    found = read_folder(tmp_path).curves
+    assert [(c.unit, c.points[-1].at) for c in found] == [("epoch", 1), ("sample", 300)]
 
 
 def test_what_an_elastic_run_chose_is_drawn_over_time(tmp_path: Path) -> None:
