@@ -47,7 +47,8 @@ def large_bias(s: Source) -> Sample:
     """Biases, shifts and columns around what the short requantization takes."""
     ins, outs = s.choice((1, 4, 200)), s.choice((3, 8))
     near = 2**30 - 255 * 128 * ins
-    limits = (0, near, -near, near - 1, near + 9, 2**30 - 1, 1 - 2**30)
+    beyond = 2**30 - 100 * ins  # what most sums carry over 2**30
+    limits = (0, near, -near, near - 1, near + 9, *3 * (beyond, -beyond), 2**30 - 1, 1 - 2**30)
     biases = [s.choice(limits) for _ in range(outs)]
     shifts = tuple(s.choice((0, -1, -2, -19, -20, -21, -31)) for _ in range(outs))
     mults = tuple(s.choice((2**30, 2**31 - 1, s.integer(2**30, 2**31 - 1))) for _ in range(outs))
