@@ -151,7 +151,7 @@ def dsp(
     if not sanitizing:
         return compiled(c_compilers[0], ("-O1",), folder, dsp=True)
     command = next(iter(sanitizing.values()))
-    return compiled(command, ("-O0", "-DEXACT_BUFFERS", *SANITIZE), folder, dsp=True)
+    return compiled(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder, dsp=True)
 
 
 # ------------------------------------------------------------------------------------------- tests
