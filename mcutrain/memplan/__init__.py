@@ -1,12 +1,12 @@
 """Where every buffer of a training step lies in the arena: solved, validated, printed."""
 
+from mcutrain.memplan.contents import check_contents
 from mcutrain.memplan.fronts import front_constant_bytes, plan_with_ladder
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.memplan.latent import DEEPEST, Latent, find_latent, front, latents, saves_much, tail
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.placed import Placed, PlannedFront, PlannedLadder
 from mcutrain.memplan.plan import Buffer, MemoryPlan
-from mcutrain.memplan.replay import replay
 from mcutrain.memplan.solver import solve
 from mcutrain.memplan.table import read_csv, to_csv
 from mcutrain.memplan.training_plan import (
@@ -36,6 +36,7 @@ __all__ = [
     "TrainingPlan",
     "check_board",
     "check_budget",
+    "check_contents",
     "find_latent",
     "front",
     "front_constant_bytes",
@@ -45,7 +46,6 @@ __all__ = [
     "plan_training",
     "plan_with_ladder",
     "read_csv",
-    "replay",
     "rows_kept",
     "saves_much",
     "solve",

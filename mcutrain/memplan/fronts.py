@@ -9,13 +9,13 @@ from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.memplan.calls import node_call
+from mcutrain.memplan.contents import check_contents
 from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.memplan.latent import find_latent
 from mcutrain.memplan.lifetimes import lifetimes
 from mcutrain.memplan.placed import PlannedFront, PlannedLadder
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile
-from mcutrain.memplan.replay import replay
 from mcutrain.memplan.solver import SEARCH_NODES, solve
 from mcutrain.memplan.stream import Segment, StreamableFront
 from mcutrain.memplan.training_plan import (
@@ -54,7 +54,7 @@ def plan_with_ladder(
     fronts = PlannedLadder(ladder.latent, position, policy, proxies)
     more = front_constant_bytes(plan, fronts.fronts)
     plan = replace(plan, ladder=fronts, constant_bytes=plan.constant_bytes + sum(more))
-    replay(plan)
+    check_contents(plan)
     return plan
 
 

@@ -18,11 +18,11 @@ from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.calls import node_call
+from mcutrain.memplan.contents import check_contents
 from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.placed import Placed, PlannedLadder
 from mcutrain.memplan.plan import Buffer, align_up, load_profile, peak
-from mcutrain.memplan.replay import replay
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.solver import SEARCH_NODES, solve
 from mcutrain.memplan.stream import Segment, StreamableFront
@@ -301,7 +301,7 @@ def plan_training(
     stream: Stream = "auto",
     report: Report = silent,
 ) -> TrainingPlan:
-    """Schedule the step, compute lifetimes, solve, validate, replay.
+    """Schedule the step, compute lifetimes, solve, validate, check the contents.
 
     align_bytes: of every buffer, at least; sums of int64 need 8. report: told how far a search for
     a smaller arena is.
@@ -309,14 +309,14 @@ def plan_training(
     align_bytes = max(align_bytes, needed_alignment(training))
     layout = lay_out(training, align_bytes, stream)
     plan = place(layout, align_bytes, SEARCH_NODES if search else 0, report)
-    replay(plan)
+    check_contents(plan)
     return plan
 
 
 def place(
     layout: ScheduledStep, align_bytes: int, search_nodes: int, report: Report = silent
 ) -> TrainingPlan:
-    """A layout with offsets, which are validated but not replayed."""
+    """A layout with offsets, which are validated; contents are not checked."""
     scheduled = layout.training
     arena = solve(layout.buffers, align_bytes, search_nodes, report=report)
     validate(arena)

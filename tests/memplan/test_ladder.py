@@ -1,4 +1,4 @@
-"""Fronts of a ladder in one arena: what is planned, what replay refuses, what is said of others."""
+"""Fronts of a ladder in one arena: what is planned, what is refused, what is said of others."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcutrain.memplan import (
     PlannedFront,
     Stream,
     TrainingPlan,
+    check_contents,
     fronts,
     latents,
     lay_out,
     plan_training,
-    replay,
     tail,
     validate,
 )
@@ -67,7 +67,7 @@ def moved(front: PlannedFront, tensor: str, by: int) -> PlannedFront:
 def test_plans_of_drawn_ladders_are_sound(
     graph: Graph, stream: Stream, levels: int, which: int
 ) -> None:
-    """They are validated and replayed; the arena is that of the largest."""
+    """They are validated, contents too; the arena is that of the largest."""
     step = training_graph(graph, LAST)
     found = latents(lay_out(step, 8, "off"))
     assume(found)
@@ -127,11 +127,11 @@ def test_a_latent_that_lies_elsewhere_than_the_front_makes_it_is_noticed(
     assert plan.ladder is not None
     position = replace(plan.ladder, position=plan.ladder.position + 1)
     with pytest.raises(AssertionError, match="reads"):
-        replay(replace(plan, ladder=position))
+        check_contents(replace(plan, ladder=position))
     first, second = plan.ladder.proxies
     wrong = replace(first, buffer_of={**first.buffer_of, first.y: first.buffer_of[first.x]})
     with pytest.raises(AssertionError, match=r"reads|writes|scratch"):
-        replay(replace(plan, ladder=replace(plan.ladder, proxies=(wrong, second))))
+        check_contents(replace(plan, ladder=replace(plan.ladder, proxies=(wrong, second))))
 
 
 def test_a_front_beyond_the_arena_is_noticed(plan: TrainingPlan) -> None:
@@ -140,7 +140,7 @@ def test_a_front_beyond_the_arena_is_noticed(plan: TrainingPlan) -> None:
     wrong = moved(second, second.x, plan.arena_bytes)
     smaller = replace(wrong, arena=replace(wrong.arena, arena_bytes=0))
     with pytest.raises(AssertionError, match="beyond the arena"):
-        replay(replace(plan, ladder=replace(plan.ladder, proxies=(first, smaller))))
+        check_contents(replace(plan, ladder=replace(plan.ladder, proxies=(first, smaller))))
 
 
 def test_a_policy_that_may_write_over_the_sample_is_noticed(

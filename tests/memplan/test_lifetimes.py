@@ -1,10 +1,10 @@
-"""Which tensors share a buffer. That none loses its value by it, test_replay shows."""
+"""Which tensors share a buffer. That none loses its value by it, test_contents shows."""
 
 from __future__ import annotations
 
 import pytest
 
-from mcutrain.memplan import replay
+from mcutrain.memplan import check_contents
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import planned
 from tests.simulation import networks
@@ -16,7 +16,7 @@ SCHEMES = {"head": UpdateScheme(), "full": UpdateScheme("full", None, {}, None)}
 def test_nothing_is_computed_in_place_of_what_is_read_later(scheme: str) -> None:
     """x stays for add(x, relu(x)) and x * sigmoid(x), whose second operands could lie upon it."""
     graph = networks.shortcuts_network()
-    replay(networks.planned(networks.training_graph(graph, SCHEMES[scheme])))
+    check_contents(networks.planned(networks.training_graph(graph, SCHEMES[scheme])))
 
 
 def test_what_is_another_operand_too_is_not_overwritten() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import Stream, TrainingPlan, replay, training_plan
+from mcutrain.memplan import Stream, TrainingPlan, check_contents, training_plan
 from mcutrain.memplan.stream import CALL, READ_AGAIN, WEIGHT, StreamableFront, in_strips
 from mcutrain.memplan.training_plan import lay_out
 from mcutrain.ops.add import Add
@@ -75,17 +75,17 @@ def test_the_front_takes_less_and_all_of_it_is_computed_row_by_row(plan: Trainin
 
 
 def test_a_front_with_a_row_less_anywhere_would_stop(plan: TrainingPlan) -> None:
-    """So no ring has a row too many, and the replay sees one that has too few."""
+    """So no ring has a row too many, and one is noticed that has too few."""
     assert len(rings(plan)) >= 4
     for segment, tensor in rings(plan):
         with pytest.raises(AssertionError, match=r"no room for rows|rows of .* are computed"):
-            replay(with_room(plan, segment, tensor, -1))
+            check_contents(with_room(plan, segment, tensor, -1))
 
 
 def test_a_ring_that_grows_into_its_neighbour_is_found(plan: TrainingPlan) -> None:
     x = next(place for place in rings(plan) if place == (0, 0))
     with pytest.raises(AssertionError, match=r"reads|beyond the arena"):
-        replay(with_room(plan, *x, 3))
+        check_contents(with_room(plan, *x, 3))
 
 
 @pytest.mark.parametrize("buffer", ["progress:", "fed"])
@@ -94,7 +94,7 @@ def test_what_counts_the_rows_may_not_be_overwritten(plan: TrainingPlan, buffer:
     place = plan.offset_of(plan.segments[0].tensors[1].name)
     arena = replace(plan.arena, offsets={**plan.arena.offsets, name: place})
     with pytest.raises(AssertionError, match=r"reads 'progress:|reads 'fed'"):
-        replay(replace(plan, arena=arena))
+        check_contents(replace(plan, arena=arena))
 
 
 def test_what_is_read_behind_its_segment_is_kept_whole() -> None:
@@ -202,7 +202,7 @@ def test_what_is_written_over_rows_that_are_still_read_is_found() -> None:
         name, source = (plan.segments[i].tensors[k].name for k in (j, 0))
         buffer_of = {**plan.buffer_of, name: plan.buffer_of[source]}
         try:
-            replay(replace(plan, buffer_of=buffer_of))
+            check_contents(replace(plan, buffer_of=buffer_of))
         except AssertionError:
             found += 1
         else:
@@ -215,12 +215,12 @@ def test_only_what_may_overwrite_its_input_does(monkeypatch: pytest.MonkeyPatch)
     assert any(t.over for s in plan.segments for t in s.tensors)
     monkeypatch.setattr(Add, "may_overwrite", property(lambda _: {}))
     with pytest.raises(AssertionError, match="over its input"):
-        replay(plan)
+        check_contents(plan)
 
 
 @pytest.mark.parametrize("network", [with_constant_image, with_two_stems])
 def test_odd_fronts_are_planned(network: Callable[[], Graph]) -> None:
-    """plan_training replays them."""
+    """plan_training checks them."""
     for stream in STREAMS:
         planned(network(), stream)
 
@@ -274,7 +274,7 @@ def test_larger_strips_are_taken_where_they_cost_nothing() -> None:
 @settings(max_examples=60)
 @given(graph=drawn(draw_front), trained=st.sampled_from(["head", "last", "full"]))
 def test_plans_of_drawn_fronts_are_sound(graph: Graph, trained: str) -> None:
-    """Each is replayed row by row; rows help or are left out."""
+    """Each is checked row by row; rows help or are left out."""
     off, auto, least = (planned(graph, s, SCHEMES[trained]) for s in ("off", "auto", "max"))
     assert auto.arena_bytes <= off.arena_bytes
     assert auto.arena.lower_bound_bytes <= least.arena.lower_bound_bytes

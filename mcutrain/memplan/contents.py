@@ -47,7 +47,7 @@ class ArenaRange:
         return self.begin < other.end and other.begin < self.end
 
 
-def replay(plan: TrainingPlan) -> None:
+def check_contents(plan: TrainingPlan) -> None:
     """Return if a step of training and inference read what they should, else raise AssertionError.
 
     Checked for each node: its inputs hold what was written last as the value of that tensor or of

@@ -1,4 +1,4 @@
-"""The replay: silent for sound plans; for each kind of wrong sharing a sentence that names it."""
+"""The arena's contents: silent for sound plans; a sentence for each kind of wrong sharing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from mcutrain.ir.graph import Graph, Node
-from mcutrain.memplan import TrainingPlan, lifetimes, replay
+from mcutrain.memplan import TrainingPlan, check_contents, lifetimes
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
 from tests.ops.drawing import drawn
 from tests.simulation import networks
@@ -149,9 +149,9 @@ PLANTED: Mapping[Callable[[TrainingPlan], TrainingPlan], str] = {
 def test_each_kind_of_wrong_sharing_is_found(
     plan: TrainingPlan, plant: Callable[[TrainingPlan], TrainingPlan]
 ) -> None:
-    replay(plan)
+    check_contents(plan)
     with pytest.raises(AssertionError, match=PLANTED[plant]):
-        replay(plant(plan))
+        check_contents(plant(plan))
 
 
 def test_a_planner_that_shares_too_much_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,5 +165,5 @@ def test_a_planner_that_shares_too_much_is_stopped(monkeypatch: pytest.MonkeyPat
 @settings(max_examples=25)
 @given(graph=drawn(networks.draw_network))
 def test_plans_of_drawn_networks_are_sound(graph: Graph) -> None:
-    """plan_training replays each."""
+    """plan_training checks each."""
     networks.planned(networks.training_graph(graph))
