@@ -32,6 +32,7 @@ from tests.quant.networks import OnnxNetwork, resnet8
 LEAST_DB = 27.0
 """Of the outputs of a network of 8-bit layers; one bit less everywhere loses 6 dB."""
 SAME_DB = 100.0  # float32 sums of scaled weights
+SAME_FLOAT32 = 1e-6  # one rounding to float32
 
 
 def int8_outputs(quantized, x):
@@ -119,6 +120,29 @@ def test_equalization_keeps_the_function_and_evens_channels_out(tmp_path):
     name = graph.nodes[0].output
     before, after = (s[name].channel_largest for s in (statistics, calibrate(evened, samples)))
     assert after.max() / after.min() < 0.1 * before.max() / before.min()
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [((2.0, 4.0, 8.0), (1 / 2, 1, 2)), ((1 / 1024, 1, 1024), (1 / 8, 1, 8))],
+)
+def test_factors_of_channels_have_a_mean_of_one_and_a_ratio_of_64_at_most(
+    tmp_path, ranges, expected
+):
+    net = OnnxNetwork([1, 2, 4, 4])
+    path = net.save(tmp_path / "m.onnx", net.conv(net.op("Relu", net.conv("input", 2, 3)), 3, 4))
+    graph = read_float(path).network
+    first, second = (n for n in graph.nodes if isinstance(n.op, Sums))
+    weights = np.abs(second.op.w).max(axis=(0, 1, 2)).astype(np.float64)
+    statistics = {first.output: SimpleNamespace(channel_largest=weights * np.square(ranges))}
+    evened = equalize(graph, statistics)
+    divided, times = (
+        new.op.w / old.op.w
+        for old, new in zip(graph.nodes, evened.nodes, strict=True)
+        if isinstance(old.op, Sums)
+    )
+    assert np.allclose(1 / divided, np.reshape(expected, (3, 1, 1, 1)), rtol=SAME_FLOAT32, atol=0)
+    assert np.allclose(times, expected, rtol=SAME_FLOAT32, atol=0)
 
 
 def test_bias_correction_restores_the_mean_of_every_layer(tmp_path):
