@@ -142,6 +142,14 @@ def test_gains_of_a_single_scale_stay() -> None:
     assert [name.split("/")[0] for name in merged(graph).left] == ["node0"]
 
 
+def test_a_gain_that_learnt_a_bias_stays() -> None:
+    """The bias comes behind the layer's own requantization, where its weights cannot hold it."""
+    graph = augmented(single_precision(even_network()), "gain,at=0+1").graph
+    bias = next(m.layer.bias for m in modules_of(graph) if m.part.place == "node0")
+    graph.tensors[bias].data[0] = 1
+    assert [name.split("/")[0] for name in merged(graph).left] == ["node0"]
+
+
 def test_what_cannot_be_merged_is_said() -> None:
     for text in ("adapter:2", "lite:3"):
         with pytest.raises(SchemeError, match="has no modules that can be merged"):
