@@ -89,6 +89,23 @@ def test_no_swap_is_undefined_behaviour() -> None:
     assert_same_bits(training, portable=True, extra_flags=UNDEFINED)
 
 
+def test_a_column_that_stayed_while_all_others_went_to_their_ends_has_the_least_score() -> None:
+    """0 would be less than a channel can have that was ever trained."""
+    plan, compiled = scoring(8)
+    reference = PlannedReference(plan, 7)
+    for weight in plan.training.swapped:
+        here = plan.training.shelf[weight.shelf][..., reference.state[weight.columns]]
+        far = np.where(here > 0, -127, 127).astype(np.int8)
+        far[..., 0] = here[..., 0]
+        reference.state[weight.trained] = far
+        reference.state[weight.scores][:] = UNKNOWN
+    compiled.load(reference.save())
+    reference.swap()
+    compiled.swap()
+    assert compiled.save() == reference.save()
+    assert min(reference.state[w.shelf_scores].min() for w in plan.training.swapped) == 1
+
+
 @lru_cache(maxsize=4)
 def scoring(bits: int) -> tuple[TrainingPlan, CompiledSimulator]:
     scheme = replace(SHARES, residual_bits=bits)
