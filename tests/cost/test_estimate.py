@@ -30,7 +30,8 @@ from tests.cost.networks import (
     resizing,
     segmenting,
 )
-from tests.simulation.networks import Network
+from tests.memplan.fronts import planned
+from tests.simulation.networks import Network, same
 
 ISAS = ("dsp", "portable")
 MADE = (
@@ -152,6 +153,23 @@ def test_updates_count_with_their_share_of_a_group():
         counts[accumulate] = [estimate(training, "dsp")[node.name] for node in training.apply]
     assert len(counts[2]) == 6
     assert counts[8] == pytest.approx([count / 4 for count in counts[2]], abs=0.5)
+
+
+def test_strips_have_the_taps_of_the_whole_image(monkeypatch):
+    """Only the first ones begin in the border above it."""
+
+    def taps(op, types, results, isa, strip=None):
+        return quantities(op, types, results, strip)[1].get("taps", 0)
+
+    monkeypatch.setattr(instructions, "_node_cost", taps)
+    monkeypatch.setattr(instructions, "ENGINE_INSTRUCTIONS", 0)
+    net = Network((24, 6, 3), 1)
+    y = net.depthwise(net.conv(net.x, 4, same(3, 2), relu=True), same(7), relu=True)
+    plan = planned(net.graph(net.conv(net.mean(net.conv(y, 8)), 4)), "max")
+    whole = estimate(plan.training, "dsp")
+    assert estimate(plan.training, "dsp", plan.segments) == whole
+    streamed = {stage.node.name for s in plan.segments for stage in s.stages}
+    assert any(whole[name] > 0 for name in streamed)
 
 
 def test_views_and_hosted_boards_cost_nothing(sparse):
