@@ -67,6 +67,20 @@ def test_a_step_is_answered_with_working_and_then_its_result(talk):
     assert cycles == 1000 * (1 + pieces), "the step, and the rows of its sample"
 
 
+def test_the_time_of_a_step_has_the_rows_of_its_own_sample_alone(talk):
+    for position in range(3):
+        pieces = talk.sample()
+        body = talk.train(3, position).body
+        assert struct.unpack_from("<Q", body, 12) == (1000 * (1 + pieces),)
+
+
+def test_of_equal_scores_the_first_class_is_predicted(talk):
+    talk.sample(3)
+    prediction, _ = struct.unpack("<iQ", talk.ask(INFER).body)
+    scores = struct.unpack("10b", talk.ask(READ_OUTPUT, struct.pack("<IH", 0, 10)).body)
+    assert (scores, prediction) == ((2, *(3,) * 9), 1)
+
+
 @given(st.integers(1, 5))
 @same_device
 def test_a_repeated_step_is_trained_once_and_answered_alike(device, times):
@@ -252,6 +266,16 @@ def test_a_state_with_a_bias_beyond_its_limit_is_refused_though_its_checksum_is_
         crc = zlib.crc32(content, zlib.crc32(state[:20]))
         assert write(talk, state[:20] + struct.pack("<I", crc) + content)[-1] == answer
     assert talk.device.state()[24:] == content
+
+
+@pytest.mark.parametrize("zero", [0, 252, 253, 254, 255, 256, 508, 600])
+def test_a_response_with_a_zero_anywhere_arrives_as_it_was_sent(talk, zero):
+    """A block of COBS holds 254 bytes; one as long as that stands for no zero behind it."""
+    state = talk.device.state()
+    content = (bytes([1]) * zero + b"\0" + bytes([1]) * 600)[:600]
+    crc = zlib.crc32(content, zlib.crc32(state[:20]))
+    assert write(talk, state[:20] + struct.pack("<I", crc) + content)[-1] == OK
+    assert talk.ask(READ_STATE, struct.pack("<IH", 24, 512)).body == content[:512]
 
 
 def test_a_state_of_another_model_is_refused_before_anything_changes(talk):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import zlib
 
 import numpy as np
 import pytest
@@ -29,11 +30,15 @@ def libraries(c_compilers, tmp_path_factory):
     made = {}
     for name, (slot_bytes, latent_bytes) in GEOMETRIES.items():
         path = tmp_path_factory.mktemp("ring") / "device.so"
-        sizes = {"SLOT_BYTES": slot_bytes, "LATENT_BYTES": latent_bytes, "REMEMBER": REMEMBER}
-        defines = [f"-DMCT_{key}={value}" for key, value in {**sizes, "RING_ID": 1}.items()]
-        compile_c(c_compilers[0], path, "-shared", "-fPIC", *defines, sources=WITH_RING)
-        made[name] = ctypes.CDLL(str(path))
+        made[name] = build(c_compilers[0], path, slot_bytes, latent_bytes, 1)
     return made
+
+
+def build(compiler, path, slot_bytes: int, latent_bytes: int, ring: int) -> ctypes.CDLL:
+    sizes = {"SLOT_BYTES": slot_bytes, "LATENT_BYTES": latent_bytes, "REMEMBER": REMEMBER}
+    defines = [f"-DMCT_{key}={value}" for key, value in {**sizes, "RING_ID": ring}.items()]
+    compile_c(compiler, path, "-shared", "-fPIC", *defines, sources=WITH_RING)
+    return ctypes.CDLL(str(path))
 
 
 def latent(number: int, size: int) -> bytes:
@@ -235,6 +240,47 @@ def test_a_latent_that_is_damaged_is_never_trained_on(libraries, byte):
         assert host.ask(REPLAY, replay).status == status
         host.device.c.fake_begin()
         assert host.device.state()[24:] == expected("narrow", 1, 0)
+
+
+def test_the_ring_of_another_firmware_with_the_same_model_is_forgotten(
+    libraries, c_compilers, tmp_path
+):
+    host = Host(libraries, "narrow", 1, 0)
+    host.train()
+    assert host.ask(SAVE).status == OK
+    slot_bytes, latent_bytes = GEOMETRIES["narrow"]
+    flash = [host.device.c.fake_flash(offset) for offset in range(2 * slot_bytes)]
+    another = build(c_compilers[0], tmp_path / "device.so", slot_bytes, latent_bytes, 2)
+    for library, status in ((libraries["narrow"], OK), (another, FORGOTTEN)):
+        other = Host({"narrow": library}, "narrow", 1, 0)
+        for offset, byte in enumerate(flash):
+            other.device.c.fake_flip_flash(offset, byte ^ 0xFF)
+        other.device.c.fake_begin()
+        assert other.begin() == 1
+        assert other.ask(REPLAY, (1).to_bytes(4, "little") + RATE).status == status
+
+
+def test_the_save_behind_the_last_number_is_newer_than_it(libraries):
+    host = Host(libraries, "narrow", 1, 0)
+    device = host.device
+    assert host.ask(SAVE).status == OK
+    entry = next(
+        n for n in range(0, 2 * GEOMETRIES["narrow"][0], 256) if device.c.fake_flash(n) == ord("M")
+    )
+    page = bytes(device.c.fake_flash(entry + i) for i in range(256))
+    content = page[8:16] + b"\xff" * 4 + page[20:]
+    changed = page[:4] + zlib.crc32(content).to_bytes(4, "little") + content
+    for offset, (old, new) in enumerate(zip(page, changed, strict=True)):
+        device.c.fake_flip_flash(entry + offset, old ^ new)
+    device.c.fake_begin()
+    assert host.begin() == 0
+    assert device.identify(9).body[56:60] == b"\xff" * 4
+    host.train()
+    assert host.ask(SAVE).status == OK
+    now = device.state()
+    device.c.fake_begin()
+    assert device.state() == now
+    assert device.identify(9).body[56:60] == bytes(4)
 
 
 def _first_latent(device: FakeDevice) -> int:
