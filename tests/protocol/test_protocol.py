@@ -121,6 +121,11 @@ def test_a_rate_that_is_not_normalized_is_refused(talk, rate):
     assert talk.ask(SET_RATE, struct.pack("<ii", *rate)).status == RATE
 
 
+@pytest.mark.parametrize("rate", [(1 << 30, 31), (1 << 30, -1100), (2**31 - 1, 0), (0, 0)])
+def test_rates_up_to_the_limits_are_taken(talk, rate):
+    assert talk.ask(SET_RATE, struct.pack("<ii", *rate)).status == OK
+
+
 def test_a_step_without_rate_takes_the_one_that_was_set(talk):
     talk.sample()
     assert talk.train(1, 0, b"").status == RATE
@@ -199,6 +204,17 @@ def test_damaged_frames_are_answered_and_change_nothing(device, data, where):
     assert answers
     assert {a.status for a in answers} == {FRAME}
     assert device.state() == before
+
+
+def test_a_frame_that_ends_within_a_block_is_damaged_though_its_checksum_is_right(talk):
+    request = bytearray(frame(STATISTICS, 1))
+    code = 1
+    while code + request[code] < len(request) - 1:
+        code += request[code]
+    request[code] += 1
+    (answer,) = talk.device.send_bytes(bytes(request))
+    assert answer.status == FRAME
+    assert talk.ask(STATISTICS).status == OK
 
 
 def test_a_frame_that_is_too_long_is_refused(talk):
@@ -323,6 +339,23 @@ def test_scores_can_be_read_until_the_next_sample(talk):
     assert len(talk.ask(READ_OUTPUT, struct.pack("<IH", 0, 512)).body) == 10
     talk.sample(3)
     assert talk.ask(READ_OUTPUT, struct.pack("<IH", 0, 512)).status == SAMPLE_INCOMPLETE
+
+
+@pytest.mark.parametrize("command", [RESTORE, RESET, WRITE_STATE])
+def test_a_sample_and_scores_are_forgotten_where_the_state_is_replaced(talk, command):
+    assert talk.ask(SAVE).status == OK
+    state = talk.device.state()
+    bodies = {RESTORE: b"", RESET: struct.pack("<BI", 0, 1)}
+    for is_inferred in (False, True):
+        talk.sample(3)
+        if is_inferred:
+            assert talk.ask(INFER).status == OK
+        if command == WRITE_STATE:
+            assert set(write(talk, state)) == {OK}
+        else:
+            assert talk.ask(command, bodies[command]).status == OK
+        assert talk.ask(INFER).status == SAMPLE_INCOMPLETE
+        assert talk.ask(READ_OUTPUT, struct.pack("<IH", 0, 512)).status == SAMPLE_INCOMPLETE
 
 
 @pytest.mark.parametrize("kind", [1, 2])
