@@ -242,6 +242,18 @@ def test_a_latent_that_is_damaged_is_never_trained_on(libraries, byte):
         assert host.device.state()[24:] == expected("narrow", 1, 0)
 
 
+def test_an_erasure_is_counted_by_the_state_that_is_saved_with_it(libraries):
+    host = Host(libraries, "narrow", 20, 0)
+    erased = position = 0
+    while erased == 0:
+        assert host.step(position)
+        position += 1
+        erased = int.from_bytes(host.ask(STATISTICS).body[56:60], "little")
+    host.device.c.fake_begin()
+    host.begin()
+    assert int.from_bytes(host.ask(STATISTICS).body[56:60], "little") == erased == 1
+
+
 def test_the_ring_of_another_firmware_with_the_same_model_is_forgotten(
     libraries, c_compilers, tmp_path
 ):

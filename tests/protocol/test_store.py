@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+import zlib
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -147,3 +149,32 @@ def test_saves_are_numbered_on(device):
         device.c.fake_save()
         device.c.fake_begin()
     assert int.from_bytes(device.identify().body[56:60], "little") == 7
+
+
+@pytest.mark.parametrize(("saves", "older"), [(2, 0), (3, SLOT_BYTES)])
+def test_another_models_older_state_is_reported_beside_one_of_this_model(device, saves, older):
+    for _ in range(saves):
+        device.c.fake_train_once()
+        device.c.fake_save()
+    now = device.state()
+    device.c.fake_flip_flash(older + 256 + 8, 1)  # its model
+    device.c.fake_begin()
+    assert device.state() == now
+    assert int.from_bytes(device.identify().body[2:4], "little") == 1 | 2 | 4 | 8
+
+
+def test_the_save_behind_the_last_number_is_newer_than_it(device):
+    device.c.fake_train_once()
+    device.c.fake_save()
+    begin, last = (b"MCTF" + struct.pack("<I", number) for number in (1, 2**32 - 1))
+    before, after = (page + struct.pack("<I", zlib.crc32(page)) for page in (begin, last))
+    for offset, (old, new) in enumerate(zip(before, after, strict=True)):
+        device.c.fake_flip_flash(offset, old ^ new)
+    device.c.fake_begin()
+    assert int.from_bytes(device.identify().body[56:60], "little") == 2**32 - 1
+    device.c.fake_train_once()
+    assert device.c.fake_save() == 1
+    now = device.state()
+    device.c.fake_begin()
+    assert device.state() == now
+    assert int.from_bytes(device.identify().body[56:60], "little") == 1, "0 is none"
