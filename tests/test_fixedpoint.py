@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from mcutrain import fixedpoint
 from mcutrain.errors import McutrainError
+from mcutrain.ops.training import narrow_sum
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate, Schedule
 
@@ -239,6 +240,7 @@ exponents = st.tuples(*[st.integers(-128, 127)] * 3)
     fraction=st.integers(-(2**46), 2**46),
     bits=st.sampled_from([7, 15]),
 )
+@example(history=(-127, -128, -128), update=1, sample=1, fraction=1, bits=15)
 def test_exponents_are_chosen_and_observed_alike_in_c(
     libraries: list[ctypes.CDLL],
     history: tuple[int, int, int],
@@ -262,6 +264,17 @@ def test_exponents_are_chosen_and_observed_alike_in_c(
             ctypes.c_int32(bits),
         )
         assert found.tolist() == expected.tolist()
+
+
+@given(st.one_of(st.integers(-(2**62), 2**62), st.integers(2**39 - 300, 2**39 + 300)))
+@example(-(2**39) - 129)
+def test_sums_of_wide_gradients_saturate_alike_in_c(
+    libraries: list[ctypes.CDLL], value: int
+) -> None:
+    expected = int(narrow_sum(np.array([value]), "int16")[0])
+    assert expected == min(max((value + 128) // 256, LOW), HIGH)
+    for library in libraries:
+        assert library.mct_narrow_sum_s16(ctypes.c_int64(value)) == expected
 
 
 def test_an_exponent_is_the_largest_of_the_last_16_to_31_updates() -> None:
