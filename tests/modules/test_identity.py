@@ -21,7 +21,7 @@ from mcutrain.ops.add import Add
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.quant import multipliers
 from mcutrain.sparse.modules import added_columns, modules_of
-from tests.modules.graphs import KINDS, augmented, learnt, single_precision
+from tests.modules.graphs import KINDS, augmented, even_network, learnt, single_precision
 from tests.ops.drawing import Source, drawn
 from tests.simulation.networks import Network, draw_network, residual_network, same, samples
 from tests.trained.networks import classifier
@@ -216,3 +216,21 @@ def test_new_modules_change_no_bit_of_published_networks(shared: Path, name: str
             assert text in ("adapter:4", "lite:3")
             continue
         np.testing.assert_array_equal(outputs(found.graph, x), expected)
+
+
+@pytest.mark.parametrize(
+    "text", ["adapter:2", "lora:2", "lora-fa:3", "lite:3", "gain", "gain,lora:2"]
+)
+def test_modules_say_how_many_products_the_graph_has_more(text: str) -> None:
+    plain = even_network()
+    found = augmented(plain, text)
+    assert sum(module.macs for module in found.modules) == found.graph.macs() - plain.macs() > 0
+
+
+@pytest.mark.parametrize("kind", ["adapter", "lora"])
+def test_a_module_is_as_wide_as_its_channels_at_most(kind: str) -> None:
+    graph = even_network()
+    at = "" if kind == "adapter" else ",at=1"  # six channels
+    assert augmented(graph, f"{kind}:6{at}").modules
+    with pytest.raises(SchemeError, match="has 6 channels there, fewer than 7"):
+        augmented(graph, f"{kind}:7{at}")
