@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from mcutrain.cost.flash import flash_parts, network_bytes
+from mcutrain.cost.flash import flash_parts, network_bytes, node_parts
 from mcutrain.memplan.plan import align_up
+from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.pipeline import prepare
 from tests.sparse.networks import graph_of
 
@@ -26,3 +29,17 @@ def test_of_a_network_beside_another_counts_only_what_that_one_has_not() -> None
     one, other = graph_of("residual", 1), graph_of("chain", 1)
     assert network_bytes(one, one) == 0
     assert network_bytes(one, other) > 0
+
+
+def test_channels_in_another_order_are_the_same_parts() -> None:
+    graph = graph_of("residual", 1)
+    node = next(n for n in graph.nodes if isinstance(n.op, Conv2D))
+    stage = node.op.requantize
+    turned = replace(stage, mult_q31=stage.mult_q31[::-1], shift=stage.shift[::-1])
+    assert turned.mult_q31 != stage.mult_q31
+    types = graph.types(node.inputs), graph.types(node.outputs)
+    found, other = (
+        node_parts(node.name, op, *types, None)
+        for op in (node.op, replace(node.op, requantize=turned))
+    )
+    assert found == other
