@@ -145,12 +145,18 @@ def _show_modules(found: Selection) -> None:
 
 def _gains(found: Selection) -> str:
     """What is expected, and the proof."""
+    from mcutrain.sparse.contribution import is_joint
+
     proof = "proved to be the largest possible by this analysis"
     if not found.optimal:
         most = _amount(found.measure, found.bound)
         proof = f"not proved to be the largest, which is at most {most}"
     if not found.is_bound:
         proof = "not proved to be the largest: sums of modules are more than the truth somewhere"
+    if is_joint(found.measure):
+        if found.optimal and found.is_bound:
+            proof += f" but for {found.bound - found.gain:.2g}"
+        return f"{found.measure}: {found.gain:.4g}, {proof}; a gain is what is lost without it"
     if found.measure not in WITH_HEAD:
         return f"sum of {found.measure}: {found.gain:.4g}, {proof}"
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,13 @@ from mcutrain.sparse.search import Contender
 Array = npt.NDArray[Any]
 SRAM, FLASH, WORK, PLACEMENT = "SRAM", "flash", "instructions", "placement"
 Change = tuple[Depth, int, tuple[Option, ...]]
+Value = Callable[[Depth, int, Sequence[Option]], float]
+"""The gain of a depth, residual bits and options."""
+
+
+def sum_of_gains(depth: Depth, bits: int, options: Sequence[Option]) -> float:
+    """What each gains alone, added up."""
+    return depth.gain + sum(option.gain[bits] for option in options)
 
 
 def binding_constraint(
@@ -25,8 +32,9 @@ def binding_constraint(
     fixed: tuple[int, int],
     best: Contender,
     steps: Sequence[str],
+    value: Value = sum_of_gains,
 ) -> str:
-    """In words; steps: the nodes of the scheme, in order.
+    """In words; steps: the nodes of the scheme, in order. value: by which `best` is the best.
 
     Looked at are all schemes that differ in one choice (one unit's weights, the bias depth, the
     residual bits) and gain more: what each of them would break. The limit that most of them break
@@ -34,7 +42,7 @@ def binding_constraint(
     """
     broken: Counter[str] = Counter()
     at: Counter[int] = Counter()
-    for depth, bits, options in _better(choices, best):
+    for depth, bits, options in _better(choices, best, value):
         memory = _memory(depth, bits, options) + fixed[0]
         found = _broken(limits, fixed, (depth, bits, options), int(memory.max()))
         broken.update(found)
@@ -56,7 +64,7 @@ def binding_constraint(
     return ", and ".join(words[name] for name in names if name != PLACEMENT or len(names) == 1)
 
 
-def _better(choices: Choices, best: Contender) -> Iterator[Change]:
+def _better(choices: Choices, best: Contender, value: Value) -> Iterator[Change]:
     """Schemes that differ in one choice and gain more."""
     taken = {i: (share, b) for (i, share), b in zip(best.shares, best.bits, strict=True)}
     own_bits = OWN_BITS if choices.per_layer else max(best.bits, default=choices.bits[0])
@@ -73,7 +81,7 @@ def _better(choices: Choices, best: Contender) -> Iterator[Change]:
     for bits in choices.column_bits:
         candidates.append((own, bits, tuple(o for o in current if o is not None)))
     for depth, bits, options in candidates:
-        if depth.gain + sum(o.gain[bits] for o in options) > least:
+        if value(depth, bits, options) > least:
             yield depth, bits, options
 
 

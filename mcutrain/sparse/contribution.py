@@ -18,6 +18,7 @@ from mcutrain_host.files import write_whole
 from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
+from mcutrain.sparse.kernels import Kernels, products_of
 from mcutrain.sparse.layers import find_head
 from mcutrain.sparse.scheme import RESIDUAL_BITS
 
@@ -29,19 +30,25 @@ METHODS = ("training", "gradient")
 SHARES = (0.125, 0.25, 0.5, 1.0)
 """Shares of a layer's input channels that are analysed; the scheme's granularity."""
 
+JOINT = "joint"
+"""What a scheme learns as a whole, by the analysis' kernels; its gains are those of each alone."""
 MEASURES = (
     "accuracy",
     "probability",
     "loss",
     "learnable",
+    JOINT,
     "dimension",
     "fisher",
     "first_order",
 )
 """accuracy, probability (mean probability of the right class), loss (nats, as a reduction): gained
-by training. learnable, dimension, fisher, first_order: importance from gradients
+by training. learnable, joint, dimension, fisher, first_order: importance from gradients
 (mcutrain.analysis.gradient), comparable within one analysis only."""
-MAY_FALL = ("learnable",)
+MOST_SAMPLES = 4096
+"""Of kernels, in a file that is read."""
+RATES = ("rate", "disturbing_rate")
+MAY_FALL = ("learnable", JOINT)
 """Measures that are computed, not tried, and tell where more of the same does harm."""
 
 
@@ -79,6 +86,11 @@ class Gains:
         return Gains(tuple((bias - bias[0]).tolist()), weights, modules)
 
 
+def is_joint(reading: str) -> bool:
+    """Whether a measure, or a reading of it, is of schemes as a whole."""
+    return reading.split(",")[0] == JOINT
+
+
 def _smoothed(by: Mapping[N, float]) -> dict[N, float]:
     """Gains that do not fall with the share, or with channels."""
     sizes = sorted(by)
@@ -103,6 +115,7 @@ class Contributions(Shown):
     negative, so that head and gain add up.
     residual_factor: residual bits → factor on the gains of weights, relative to 4 bits.
     channels: layer → importance of each input channel by gradient; empty if not measured.
+    kernels: of the measure joint, which cannot be had without.
     settings: how it was made, for the report.
     """
 
@@ -116,6 +129,7 @@ class Contributions(Shown):
     residual_factor: Mapping[int, float] = field(default_factory=lambda: {4: 1.0})
     channels: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    kernels: Kernels | None = None
 
     def gain(self, measure: str | None = None) -> Gains:
         """The gains by one measure. Raises AnalysisError if it was not measured."""
@@ -191,6 +205,7 @@ def asdict_mappings(value: Contributions) -> dict[str, Any]:
         "residual_factor": {str(k): v for k, v in value.residual_factor.items()},
         "channels": {str(k): list(v) for k, v in value.channels.items()},
         "settings": dict(value.settings),
+        **({"kernels": value.kernels.to_dict()} if value.kernels is not None else {}),
     }
 
 
@@ -263,6 +278,11 @@ def _parsed(values: Any) -> Contributions:
     )
     if not gains or not factors:
         raise _WrongError("gains or residual_factor is empty")
+    kernels = _kernels(table["kernels"], count) if "kernels" in table else None
+    if JOINT in gains and kernels is None:
+        raise _WrongError(f"it has gains of {JOINT!r}, but no kernels")
+    if kernels is not None and JOINT in gains and not _has_all(kernels, gains[JOINT]):
+        raise _WrongError(f"kernels are of other weights or modules than the gains of {JOINT!r}")
     return Contributions(
         model=_text(table.get("model"), "model"),
         model_digest=_text(table.get("model_digest"), "model_digest"),
@@ -276,6 +296,48 @@ def _parsed(values: Any) -> Contributions:
             table.get("channels"), "channels", lambda k: _index(k, count), _importance
         ),
         settings=_table(table.get("settings"), "settings"),
+        kernels=kernels,
+    )
+
+
+def _has_all(kernels: Kernels, gains: Gains) -> bool:
+    """Whether all that has a gain has inner products."""
+    weights = all(by.keys() <= kernels.weights.get(i, {}).keys() for i, by in gains.weights.items())
+    modules = all(by.keys() <= kernels.modules.get(n, {}).keys() for n, by in gains.modules.items())
+    return weights and modules
+
+
+def _kernels(value: Any, count: int) -> Kernels:
+    table = _table(value, "kernels")
+    samples = _integer(table.get("samples"), 1, MOST_SAMPLES + 1, "samples of kernels")
+
+    def products(text: Any, what: str) -> Array:
+        try:
+            return products_of(_text(text, what), samples)
+        except ValueError as error:
+            raise _WrongError(f"{what} are no inner products of {samples} samples") from error
+
+    def each(name: str, key: Callable[[str], K], size: Callable[[str], N]) -> Any:
+        return _mapping(
+            table.get(name, {}),
+            f"{name} of kernels",
+            key,
+            lambda by, what: _mapping(by, what, size, products),
+        )
+
+    biases = _list(table.get("biases"), "biases of kernels")
+    if len(biases) != count:
+        raise _WrongError(f"kernels have {len(biases)} biases for {count} layers")
+    rates = [_not_negative(table.get(name), f"{name} of kernels") for name in RATES]
+    if 0 in rates:
+        raise _WrongError("a rate of kernels is 0")
+    return Kernels(
+        rates[0],
+        rates[1],
+        _integer(table.get("steps"), 1, 2**53, "steps of kernels"),
+        tuple(products(text, "biases of kernels") for text in biases),
+        each("weights", lambda key: _index(key, count), _share),
+        each("modules", lambda key: key, _channels),
     )
 
 

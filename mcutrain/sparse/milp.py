@@ -31,6 +31,11 @@ EFFORTS: tuple[Any, ...] = (
 
 A proof takes half the time without presolving: a few nodes, each of a hundred columns.
 """
+ROUGHLY: tuple[Any, ...] = ({"mip_rel_gap": 0.05}, {"mip_rel_gap": 0.5})
+"""The same where any choice will do that is not far from the best."""
+MOST_SPARE = 1.0
+TINY = 1e-30
+"""So that a row of zeros can be divided."""
 SCALE = 1000.0
 """The largest gain as the solver sees it, so that its tolerances of 1e-6 are small beside it."""
 TOLERANCE = 1e-7
@@ -160,6 +165,31 @@ class IntegerProgram:
                 return chosen, -math.inf if bound is None else self.depth.gain - bound * self._unit
             cuts.append(chosen)  # within the solver's tolerance, but not within the limit
 
+    def above(self, rows: Array, least: Array) -> tuple[Chosen, float] | None:
+        """A choice that fits with rows @ choice >= least; None if there is none.
+
+        rows: [any number][options]. It is one of those that have most to spare in all rows; what no
+        choice has more of is returned, too, in units of what a row's largest number is 1 in.
+        """
+        if not len(self.gains):
+            spare = float(np.min(-least, initial=MOST_SPARE))
+            return ((), spare) if spare >= 0 and self.fits(()) and () not in self.cuts else None
+        units = np.maximum(np.abs(rows).max(axis=1, initial=0.0), np.abs(least)) + TINY
+        wanted = np.pad(rows / -units[:, None], ((0, 0), (0, len(self.bundles) + 1)))
+        wanted[:, -1] = 1.0
+        spare = LinearConstraint(csr_array(wanted), -np.inf, -least / units)
+        limits = [_and_one_more(limit) for limit in self._limits]
+        goal = np.append(np.zeros(len(self.gains)), -1.0)
+        cuts = list(self.cuts)
+        while True:
+            found = self._solve(goal, [*limits, spare], cuts, True, ROUGHLY)
+            if found is None:
+                return None
+            chosen, most, bound = found
+            if self.fits(chosen):
+                return chosen, -most if bound is None else -bound
+            cuts.append(chosen)
+
     # ------------------------------------------------------------------ the solver
 
     @cached_property
@@ -221,8 +251,9 @@ class IntegerProgram:
         limits: Sequence[LinearConstraint],
         cuts: Sequence[Chosen],
         integral: bool,
+        efforts: tuple[Any, ...] = EFFORTS,
     ) -> tuple[Chosen, float, float | None] | None:
-        """Minimise goal. None if nothing fits.
+        """Minimise goal, whose columns behind the gains are continuous. None if nothing fits.
 
         Returns what is chosen, the goal's value, and the goal's lower bound if they may differ.
         """
@@ -234,11 +265,13 @@ class IntegerProgram:
                 row[list(cut)] = -1.0
             least = np.array([1.0 - len(cut) for cut in cuts])
             constraints.append(LinearConstraint(csr_array(rows), least, np.inf))
-        for options in EFFORTS:
+        integrality = np.zeros(len(goal))
+        integrality[: len(self.gains)] = int(integral)
+        for options in efforts:
             with silenced_stdout():  # HiGHS prints lines of its own debugging there
                 found = milp(
                     goal,
-                    integrality=np.full(len(goal), int(integral)),
+                    integrality=integrality,
                     bounds=Bounds(0.0, 1.0),
                     constraints=constraints,
                     options=options,
@@ -253,6 +286,15 @@ class IntegerProgram:
         chosen = tuple(np.flatnonzero(taken).tolist())
         proved = not integral or options is EFFORTS[0]
         return chosen, float(found.fun), None if proved else float(found.mip_dual_bound)
+
+
+def _and_one_more(limit: LinearConstraint) -> LinearConstraint:
+    """The same of a program with another column."""
+    matrix = csr_array(limit.A)
+    wide = csr_array(
+        (matrix.data, matrix.indices, matrix.indptr), (matrix.shape[0], matrix.shape[1] + 1)
+    )
+    return LinearConstraint(wide, limit.lb, limit.ub)
 
 
 def _widened(rows: Array, columns: int) -> Array:

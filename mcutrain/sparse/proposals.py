@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.contribution import Contributions, Gains
+from mcutrain.sparse.contribution import Contributions, Gains, is_joint
 from mcutrain.sparse.cost import CostModel, Limits
 from mcutrain.sparse.cost_book import Progress
 from mcutrain.sparse.scheme import UpdateScheme
@@ -37,18 +37,20 @@ class Proposal:
 
 def readings(contributions: Contributions) -> dict[str, Gains]:
     """By name, the most natural first: measures as they are, the first without modules, their mean,
-    weights less or more."""
+    weights less or more, where what they gain is a sum."""
     measures = dict(contributions.gains)
     first = next(iter(measures))
     if measures[first].modules:
         others = {n: measures[n] for n in measures if n != first}
         alone = replace(measures[first], modules={})
         measures = {first: measures[first], f"{first}{ALONE}": alone, **others}
-    if len(contributions.gains) > 1:
-        measures[MEAN] = _mean(list(contributions.gains.values()))
+    sums = [gains for name, gains in contributions.gains.items() if not is_joint(name)]
+    if len(sums) > 1:
+        measures[MEAN] = _mean(sums)
     weighted = {
         f"{name}{FACTOR}{factor:g}": _weighted(measures[name], factor)
         for name in reversed(measures)
+        if not is_joint(name)
         for factor in WEIGHT_FACTORS
     }
     return {**measures, **weighted}

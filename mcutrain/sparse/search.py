@@ -49,13 +49,7 @@ class BestFirst:
     ) -> None:
         self.solves = 0
         self.bound = float("-inf")
-        each = [
-            (bias_bits, IntegerProgram.of(depth, bits, limits, fixed))
-            for place, (bias_bits, found) in enumerate(choices.items())
-            for depth in found.depths
-            for bits in (found.column_bits if depth.depth else found.column_bits[:1])
-            if depth.depth or place == 0
-        ]
+        each = programs(choices, limits, fixed)
         self._bias_bits = [bias_bits for bias_bits, _ in each]
         self._problems = [problem for _, problem in each]
         self._choices: list[Chosen] = [()] * len(self._problems)
@@ -103,16 +97,36 @@ class BestFirst:
 
     def _candidate(self, place: int) -> Contender:
         problem, chosen = self._problems[place], self._choices[place]
-        taken = problem.options(chosen)
-        shares = tuple(sorted(pair for o in taken for pair in o.shares))
-        own = {i: b for o in taken for (i, _), b in zip(o.shares, o.bits, strict=False)}
-        return Contender(
-            problem.depth.depth,
-            self._bias_bits[place],
-            tuple(own.get(i, problem.bits) for i, _ in shares),
-            shares,
-            problem.value(chosen),
-            problem.peak_bytes(chosen),
-            chosen,
-            place,
-        )
+        return contender(problem, self._bias_bits[place], chosen, problem.value(chosen), place)
+
+
+def programs(
+    choices: Mapping[int, Choices], limits: Limits, fixed: tuple[int, int]
+) -> list[tuple[int, IntegerProgram]]:
+    """Of every bias depth and residual bits, with the bits of biases."""
+    return [
+        (bias_bits, IntegerProgram.of(depth, bits, limits, fixed))
+        for place, (bias_bits, found) in enumerate(choices.items())
+        for depth in found.depths
+        for bits in (found.column_bits if depth.depth else found.column_bits[:1])
+        if depth.depth or place == 0
+    ]
+
+
+def contender(
+    problem: IntegerProgram, bias_bits: int, chosen: Chosen, gain: float, place: int
+) -> Contender:
+    """A choice in terms of what it trains."""
+    taken = problem.options(chosen)
+    shares = tuple(sorted(pair for o in taken for pair in o.shares))
+    own = {i: b for o in taken for (i, _), b in zip(o.shares, o.bits, strict=False)}
+    return Contender(
+        problem.depth.depth,
+        bias_bits,
+        tuple(own.get(i, problem.bits) for i, _ in shares),
+        shares,
+        gain,
+        problem.peak_bytes(chosen),
+        chosen,
+        place,
+    )

@@ -5,21 +5,26 @@ layers within the bias depth k. Its memory at every step is a sum, too (mcutrain
 so the best scheme is the solution of an integer program. The program never overestimates what a
 scheme takes; the scheme that it proposes is planned for real, and forbidden if it does not fit.
 The first one that fits is therefore the best of all.
+
+By the measure `joint` a scheme is worth what it learns as a whole, which is no sum
+(mcutrain.sparse.joint): the best is then best but for a small, known difference.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mcutrain.errors import AnalysisError, PlanError
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.binding import binding_constraint
+from mcutrain.sparse.binding import binding_constraint, sum_of_gains
 from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.contribution import Contributions, Gains
+from mcutrain.sparse.contribution import Contributions, Gains, is_joint
 from mcutrain.sparse.cost import BuildFunction, CostModel, Limits, Needs
 from mcutrain.sparse.cost_book import Progress
+from mcutrain.sparse.joint import Joint, JointSearch
+from mcutrain.sparse.option import Depth, Option
 from mcutrain.sparse.resolution import with_importance
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.search import BestFirst, Contender
@@ -76,6 +81,7 @@ class Selector:
                 f"{self.structure.count}; analyse this model"
             )
         _check_modules(gains, self.structure)
+        self.joint = self._of_kernels()
         self._solves = self._cuts = 0
 
     def select(self, limits: Limits, with_next: bool = True) -> Selection:
@@ -95,7 +101,7 @@ class Selector:
             measure=measure,
             head=self.contributions.head.get(measure, 0.0),
             gain=best.gain,
-            bias_gain=self.choices.gains.bias[best.depth],
+            bias_gain=self._bias_gain(best.depth),
             bound=bound,
             optimal=bound <= best.gain + self._least_gain and self._is_proof,
             is_bound=self._is_proof,
@@ -138,8 +144,17 @@ class Selector:
             assert asked.sram_bytes is not None or asked.flash_bytes is not None
             asked = _lowered(asked, excess)
 
-    def _search(self, limits: Limits) -> BestFirst:
+    def _search(self, limits: Limits) -> BestFirst | JointSearch:
+        if self.joint is not None:
+            return JointSearch(self.by_bias_bits, limits, self._fixed, self.joint)
         return BestFirst(self.by_bias_bits, limits, self._fixed)
+
+    def _of_kernels(self) -> Joint | None:
+        """What schemes learn as a whole, if that is asked for."""
+        kernels = self.contributions.kernels
+        if not is_joint(self.measure) or kernels is None:
+            return None
+        return Joint(kernels, self.structure)
 
     @property
     def _is_proof(self) -> bool:
@@ -185,16 +200,22 @@ class Selector:
         )
 
     def _parts(self, best: Contender) -> Iterator[tuple[int, float, int, float, int]]:
-        """Layer or module, its share, residual bits, gain and bytes of state, each as if alone."""
+        """Layer or module, its share, residual bits, gain and bytes of state, each as if alone.
+
+        What all learn together is no sum of gains: then the gain is what is lost without it.
+        """
         for (i, share), bits in zip(best.shares, best.bits, strict=True):
             one = ((i, share),)
-            yield (
-                i,
-                share,
-                bits,
-                self.choices.gain(one, bits),
-                self.choices.state_bytes(one, bits),
-            )
+            if self.joint is None:
+                gain = self.choices.gain(one, bits)
+            else:
+                rest = tuple(other for other in best.shares if other != (i, share))
+                gain = best.gain - self.joint.gain(best.depth, rest)
+            yield i, share, bits, gain, self.choices.state_bytes(one, bits)
+
+    def _bias_gain(self, depth: int) -> float:
+        """Of the biases without weights."""
+        return self.choices.gains.bias[depth] if self.joint is None else self.joint.gain(depth, ())
 
     def _binding(self, limits: Limits, best: Contender) -> str:
         """What stands in the way of gaining more."""
@@ -202,10 +223,19 @@ class Selector:
             return "nothing: all that has a gain is trained"
         steps = self.costs.cost(self._scheme(best)).steps
         choices = self.by_bias_bits[best.bias_bits]
-        return binding_constraint(choices, limits, self._fixed, best, steps)
+        value = sum_of_gains if self.joint is None else self._joint_gain
+        return binding_constraint(choices, limits, self._fixed, best, steps, value)
+
+    def _joint_gain(self, depth: Depth, _: int, options: Sequence[Option]) -> float:
+        assert self.joint is not None
+        shares = tuple(sorted(pair for option in options for pair in option.shares))
+        return self.joint.gain(depth.depth, shares)
 
     def _largest_gain(self) -> float:
         """Without any limit."""
+        if self.joint is not None:
+            best = self._search(Limits()).best()
+            return 0.0 if best is None else best.gain
         return max(
             d.gain + sum(max(max(o.gain.values()) for o in unit) for unit in d.units)
             for choices in self.by_bias_bits.values()
@@ -215,6 +245,8 @@ class Selector:
     @property
     def _least_gain(self) -> float:
         """What counts as more; sums in another order differ by less."""
+        if self.joint is not None:
+            return self.joint.tolerance
         return 1e-9 * max(1e-9, *(abs(g) for g in self.choices.gains.bias))
 
     def _next(self, limits: Limits, best: Contender) -> Next | None:

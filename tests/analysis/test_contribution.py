@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from mcutrain.sparse.contribution import (
     digest,
     read_contributions,
 )
+from mcutrain.sparse.kernels import Kernels
 from tests.analysis.conftest import two_layers
 from tests.simulation.networks import residual_network
 
@@ -46,6 +49,54 @@ def read(folder: Path, values: Any) -> Contributions:
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert read(tmp_path, MADE.to_json()) == MADE
+
+
+def with_kernels() -> Contributions:
+    """An analysis of three samples, whose gains are of whole schemes."""
+    made = np.eye(3, dtype=np.float32)
+    weights = {i: {share: (i + 1) * share * made for share in SHARES} for i in range(2)}
+    kernels = Kernels(0.5, 0.75, 40, (made, 2 * made), weights, {"gain@a": {0: made}})
+    gains = Gains(GAINS.bias, GAINS.weights, {"gain@a": {0: 0.1}})
+    return replace(MADE, gains={"joint": gains}, kernels=kernels)
+
+
+def test_kernels_are_read_back(tmp_path: Path) -> None:
+    made = with_kernels()
+    assert read(tmp_path, made.to_json()) == made
+    assert read(tmp_path, MADE.to_json()) != made
+    assert made.kernels is not None
+    other = replace(made, kernels=replace(made.kernels, steps=41))
+    assert read(tmp_path, other.to_json()) != made
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ((), None, "gains of 'joint', but no kernels"),
+        (("steps",), 0, "steps of kernels is 0"),
+        (("rate",), 0, "a rate of kernels is 0"),
+        (("disturbing_rate",), -1, "disturbing_rate of kernels has -1"),
+        (("samples",), 2, "no inner products of 2 samples"),
+        (("samples",), 5000, "samples of kernels is 5000"),
+        (("biases",), [], "kernels have 0 biases for 2 layers"),
+        (("biases", 0), "AA", "no inner products of 3 samples"),
+        (("weights", "1"), {}, "kernels are of other weights"),
+        (("weights", "2"), {}, "'2' is none of the 2 layers"),
+        (("modules",), {}, "kernels are of other weights"),
+    ],
+)
+def test_wrong_kernels_are_named(
+    tmp_path: Path, path: tuple[Any, ...], value: Any, says: str
+) -> None:
+    values = json.loads(with_kernels().to_json())
+    place = values
+    for key in ("kernels", *path)[:-1]:
+        place = place[key]
+    place[("kernels", *path)[-1]] = value
+    if not path:
+        del values["kernels"]
+    with pytest.raises(AnalysisError, match=re.escape(says)):
+        read(tmp_path, values)
 
 
 def test_an_analysis_of_another_model_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mcutrain.analysis.finalists import part
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Dataset
 from mcutrain.errors import DataError, PlanError
-from mcutrain.sparse.contribution import Gains
+from mcutrain.sparse.contribution import Gains, is_joint
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.proposals import MEAN, propose, readings
 from mcutrain.sparse.select import Selector
@@ -52,6 +52,22 @@ def test_modules_are_proposed_beside_the_best_without_them():
     assert (found["a, layers alone"].modules, found["a, layers alone"].bias) == ({}, one.bias)
     assert found[MEAN].modules["gain@a"][0] == pytest.approx((0.3 / 0.4 + 0.5) / 2)
     assert found["b, weights × 2"].modules["gain@a"] == {0: 3.0}
+
+
+def test_what_is_learnt_together_is_read_as_it_is():
+    """It is no sum, of which the mean with others or more of the weights would say something."""
+    gains = Gains((0.0, 0.2), {0: {1.0: 0.4}}, {"gain@a": {0: 0.3}})
+    made = contributions(inverted(0), np.random.default_rng(0))
+    first = readings(replace(made, gains={"joint": gains, "b": gains}))
+    assert list(first) == [
+        "joint",
+        "joint, layers alone",
+        "b",
+        "b, weights × 0.5",
+        "b, weights × 2",
+    ]
+    assert is_joint("joint, layers alone")
+    assert not is_joint("learnable")
 
 
 def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):

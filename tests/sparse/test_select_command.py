@@ -16,6 +16,7 @@ from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
 from mcutrain.pipeline import prepare
 from mcutrain.sparse import find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions
+from mcutrain.sparse.kernels import Kernels
 from tests.sparse.networks import contributions
 
 MODEL = str(demo.MODEL)
@@ -59,6 +60,26 @@ def test_the_scheme_is_printed_with_its_proof_and_written(analysis, tmp_path):
     assert values["board"] == "nucleo-f446re"
     assert values["sram_bytes"] + values["free"]["sram_bytes"] == 131_072
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_what_is_learnt_together_is_printed_with_its_proof(found, tmp_path):
+    rng = np.random.default_rng(3)
+
+    def products(size: float) -> np.ndarray:
+        g = size * rng.normal(size=(8, 3))
+        return (g @ g.T).astype(np.float32)
+
+    gains = found.gain()
+    weights = {i: {1.0: products(2.0)} for i, by in gains.weights.items() if by[1.0] > 0}
+    alone = replace(gains, weights={i: {1.0: 1.0} for i in weights})
+    kernels = Kernels(0.01, 0.015, 100, tuple(products(0.3) for _ in range(25)), weights)
+    path = tmp_path / "analysis.json"
+    path.write_text(replace(found, gains={"joint": alone}, kernels=kernels).to_json())
+    result = run("--analysis", str(path), "--board", "nucleo-f446re", "--sram", "46K", NO_BUILD)
+    assert result.exit_code == 0, (result.output, result.exception)
+    words = " ".join(result.stdout.split())
+    assert "proved to be the largest possible by this analysis but for 0.004" in words
+    assert "a gain is what is lost without it" in words
 
 
 @pytest.mark.parametrize(("flags", "flash_kib"), [((), 256), (("--slots", "off"), 512)])
