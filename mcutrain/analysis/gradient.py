@@ -1,6 +1,7 @@
 """Contribution by gradient: importance from some samples, without training the candidates.
 
-learnable, dimension: from the samples' inner products, see dimension.py. fisher: sum of E[g²] over
+learnable, joint, dimension: from the samples' inner products, see dimension.py and
+mcutrain.sparse.kernels. fisher: sum of E[g²] over
 the weights, g the derivative of one sample's loss; what TinyTrain (Kwon et al., ICML 2024) takes
 from activations, here of the parameters themselves. first_order: the loss that one step of gradient
 descent takes away, learning rate · sum of E[g]², as ElasticTrainer (Huang et al., MobiSys 2023)
@@ -30,6 +31,7 @@ from mcutrain.analysis.dimension import (
     InnerProducts,
     Measure,
     effective_dimension,
+    kernels_of,
     learnable,
     nested_groups,
     product_gains,
@@ -47,7 +49,7 @@ from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, resolve
-from mcutrain.sparse.contribution import SHARES, Contributions, Gains
+from mcutrain.sparse.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.sparse.leaving_out import without_modules
 from mcutrain.sparse.modules import whole_modules
 
@@ -106,7 +108,9 @@ def by_gradient(
     moments = parameter_moments(trunk, problem, index, settings, report, watch)
     counts = {i: dict(zip(picked[i], numbers, strict=True)) for i, (_, numbers) in grouped.items()}
     steps = settings.epochs * len(problem.train_y)
-    gains = _product_gains(products, names, counts, modules, settings.learning_rate, steps)
+    known = {name: products.of(name) for name in products.parts}
+    rate = settings.learning_rate
+    gains = _product_gains(known, names, counts, modules, rate, steps)
     for measure in MEASURES:
         by_parameter = {name: m.by(measure) for name, m in moments.items()}
         gains[measure] = _gains(names, picked, modules, by_parameter)
@@ -122,6 +126,7 @@ def by_gradient(
         channels={
             i: tuple(moments[w].by("fisher")[: own[i]].tolist()) for i, (w, _) in names.items()
         },
+        kernels=kernels_of(known, names, counts, modules, rate, steps),
         settings={
             **asdict(settings),
             "test_samples": len(problem.test_y),
@@ -296,7 +301,7 @@ def _with_head(
 
 
 def _product_gains(
-    products: InnerProducts,
+    known: Mapping[str, Sequence[Array]],
     names: Mapping[int, tuple[str, str]],
     counts: Mapping[int, Mapping[float, int]],
     modules: Sequence[ModuleParts],
@@ -304,9 +309,10 @@ def _product_gains(
     steps: int,
 ) -> dict[str, Gains]:
     """What the samples' inner products tell; counts: of groups, by layer and share."""
-    known = {name: products.of(name) for name in products.parts}
+    least = least_biases(len(names))
     measures: dict[str, tuple[Measure, int]] = {
-        "learnable": (lambda p: learnable(p, rate, steps), least_biases(len(names))),
+        "learnable": (lambda p: learnable(p, rate, steps), least),
+        JOINT: (lambda p: effective_dimension(p, 2 / (rate * steps)), least),
         "dimension": (lambda p: effective_dimension(p, 1 / (rate * steps)), 0),
     }
     return {n: product_gains(known, names, counts, modules, *of) for n, of in measures.items()}

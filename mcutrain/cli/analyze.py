@@ -40,6 +40,7 @@ UNITS = {
     "probability": "points of the right class's mean probability",
     "loss": "nats of loss",
     "learnable": "effective dimensions that steps of one sample reach",
+    "joint": "effective dimensions, each alone",
     "dimension": "effective dimensions of the gradients",
     "fisher": "mean squared gradient",
     "first_order": "nats of loss per step",

@@ -106,8 +106,8 @@ class Request:
         str | None,
         typer.Option(
             help="What to gain: accuracy, probability or loss of an analysis by training; "
-            "learnable, dimension, fisher or first_order of one by gradient; its first one by "
-            "default.",
+            "learnable, joint, dimension, fisher or first_order of one by gradient; its first one "
+            "by default.",
             show_default=False,
         ),
     ] = None

@@ -42,7 +42,14 @@ def select(
     instructions: Count | None = None,
     step_seconds: Positive | None = None,
     measure: Literal[
-        "accuracy", "probability", "loss", "learnable", "dimension", "fisher", "first_order"
+        "accuracy",
+        "probability",
+        "loss",
+        "learnable",
+        "joint",
+        "dimension",
+        "fisher",
+        "first_order",
     ]
     | None = None,
     classes: Count | Literal["auto", "keep"] = "auto",
@@ -57,10 +64,10 @@ def select(
     """Select what to train: the scheme with the largest expected gain that fits.
 
     The answer is exact: no other choice of bias depth, layers, shares and bits gains more by this
-    analysis within the limits. analysis: of `analyze`, or its file. board: a board's name or
-    folder, with all SRAM and flash that its firmware takes. slots: as `plan` takes it. sram, flash,
-    instructions (of a training step), step_seconds: other limits; without a board only sram, of
-    arena and state.
+    analysis within the limits; by `joint` none gains 1/2000 of the samples more. analysis: of
+    `analyze`, or its file. board: a board's name or folder, with all SRAM and flash that its
+    firmware takes. slots: as `plan` takes it. sram, flash, instructions (of a training step),
+    step_seconds: other limits; without a board only sram, of arena and state.
     measure: the analysis' first one by default. bias_bits: of each trained bias, see
     UpdateScheme; "any" takes what gains more. layer_bits: each layer has residual bits of its
     own. elastic: for firmware that leaves tensors out while it runs, so that only memory limits

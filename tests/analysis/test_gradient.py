@@ -94,7 +94,7 @@ def test_fisher_is_the_mean_of_squares() -> None:
 
 def test_gains_add_up_over_the_channels_of_a_share(residual: Problem) -> None:
     found = by_gradient(residual, SETTINGS)
-    assert list(found.gains) == ["learnable", "dimension", "fisher", "first_order"]
+    assert list(found.gains) == ["learnable", "joint", "dimension", "fisher", "first_order"]
     graph = residual.trunk(0)
     gains = found.gain("fisher")
     assert np.all(np.diff(gains.bias) > 0)
@@ -179,6 +179,34 @@ def test_nothing_is_learnable_where_steps_overshoot() -> None:
     found = [learnable(size * g @ g.T, 0.1, 32) for size in (0.01, 0.1, 1.0, 10.0)]
     assert 0 < found[0] < found[1] < found[2]
     assert found[3] == 0
+
+
+def test_kernels_are_inner_products_of_what_may_be_trained(residual: Problem) -> None:
+    """And with a schedule of cosine form the disturbing rate is 3/4 of the largest."""
+    seen: list[InnerProducts] = []
+
+    class Kept(InnerProducts):
+        def __init__(self, parts: Mapping[str, Sequence[np.ndarray]]) -> None:
+            super().__init__(parts)
+            seen.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mcutrain.analysis.gradient.InnerProducts", Kept)
+        made = by_gradient(residual, SETTINGS).kernels
+    assert made is not None
+    assert made.rate == SETTINGS.learning_rate / 2
+    assert made.disturbing_rate == pytest.approx(0.75 * SETTINGS.learning_rate)
+    assert made.steps == SETTINGS.epochs * len(residual.train_y)
+    for layer in residual.layers:
+        of = seen[0].of(layer.weight)
+        np.testing.assert_allclose(made.biases[layer.index], seen[0].of(layer.bias)[-1], rtol=1e-6)
+        np.testing.assert_allclose(made.weights[layer.index][1.0], of[-1], rtol=1e-6)
+        np.testing.assert_allclose(made.weights[layer.index][0.125], of[0], rtol=1e-6)
+    rates = [SETTINGS.learning_rate * (1 + np.cos(x)) / 2 for x in np.linspace(0, np.pi, 10_001)]
+    assert np.mean(rates) == pytest.approx(made.rate, rel=1e-3)
+    assert np.mean(np.square(rates)) / np.mean(rates) == pytest.approx(
+        made.disturbing_rate, rel=1e-3
+    )
 
 
 def test_late_weights_get_no_credit_for_what_biases_before_them_do() -> None:
