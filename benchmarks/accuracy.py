@@ -22,6 +22,7 @@ from mcutrain.simulation import Run, RunSettings, Samples
 
 MODEL = "models/mcunet-5fps.int8.tflite"
 DATA = "data/cifar10_10k2k.npz"
+RATE = 0.1 / 256
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,14 @@ def main() -> None:
     console.print(table)
 
 
-def train(shared: Path, case: Case, seed: int, samples: int) -> tuple[float, int, float]:
+def train(
+    shared: Path, case: Case, seed: int, samples: int, rate: float = RATE
+) -> tuple[float, int, float]:
     """Final accuracy, planned SRAM, and milliseconds per training step, evaluation left out."""
     step = pipeline.prepare(shared / MODEL, case.scheme, classes=10, head_seed=seed, qas=case.qas)
     split = data.load(shared / DATA)
     split = data.Split(split.train.subset(samples), split.test)
-    settings = RunSettings(4, 0.1 / 256, seed=seed, flip=True)
+    settings = RunSettings(4, rate, seed=seed, flip=True)
     x = step.graph.tensors[step.graph.inputs[0]].type
     prepared = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, settings)
     run = Run(step.simulator(seed=seed + 1), prepared, settings)

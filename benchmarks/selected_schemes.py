@@ -9,6 +9,9 @@ The analysis, and the finalists if there are any, see training images only:
     .venv/bin/mcutrain analyze ../shared/models/mcunet-5fps.int8.tflite \
         --data ../shared/data/cifar10_10k2k.npz --epochs 6 -o analysis.json
 
+--rate: that all are trained at, times 1/256. --joint-rate: that the measure `joint` is taken at,
+instead of the analysis' own.
+
 --many-classes: the 100 classes of benchmarks/many_classes.py instead, 5 epochs of 5,000 images at a
 rate of 0.3/256, tested on the 5,000 other training images; the analysis is by gradient, of 2,000 of
 the 10,000, and kept in the file.
@@ -18,12 +21,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
 import many_classes
 import numpy as np
-from accuracy import DATA, MODEL, Case, train
+from accuracy import DATA, MODEL, RATE, Case, train
 from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
@@ -61,6 +65,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--finalists", type=int, default=0)
     parser.add_argument("--select-only", action="store_true")
+    parser.add_argument("--rate", type=float, default=256 * RATE)
+    parser.add_argument("--joint-rate", type=float)
     parser.add_argument("--many-classes", action="store_true")
     options = parser.parse_args()
     shared = Path(options.shared)
@@ -75,6 +81,8 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
     """Budget → published scheme's name, selected scheme's file, SRAM bytes of the published one."""
     graph = pipeline.load(shared / MODEL)
     contributions = read_contributions(options.analysis, graph).smoothed()
+    if options.joint_rate is not None:
+        contributions = at_rate(contributions, options.joint_rate / 256)
     graph = replace_head(graph, find_head(graph).node, contributions.classes)
     costs = cost_model(graph)
     pairs = {}
@@ -97,6 +105,15 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
         )
         pairs[budget] = (published, str(file), sram_bytes)
     return pairs
+
+
+def at_rate(contributions: Contributions, rate: float) -> Contributions:
+    """With kernels of another largest rate; the gradients are the same."""
+    kernels = contributions.kernels
+    factor = rate / contributions.settings["learning_rate"]
+    rates = (factor * kernels.rate, factor * kernels.disturbing_rate)
+    kernels = replace(kernels, rate=rates[0], disturbing_rate=rates[1])
+    return replace(contributions, kernels=kernels)
 
 
 def analysis_of_many(shared: Path) -> Contributions:
@@ -150,7 +167,8 @@ def compare(
         scheme = pairs[budget][i]
         if options.many_classes:
             return train_many(shared, scheme, seed)
-        return train(shared, Case("", scheme, True, ""), seed, TRAIN_IMAGES)[0]
+        case = Case("", scheme, True, "")
+        return train(shared, case, seed, TRAIN_IMAGES, options.rate / 256)[0]
 
     console = Console()
     found = {}
