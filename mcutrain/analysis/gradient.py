@@ -17,6 +17,7 @@ first_order with the gains by training 0.03 on the same samples, 0.62 on others.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -55,6 +56,10 @@ from mcutrain.sparse.modules import whole_modules
 
 Array = npt.NDArray[Any]
 
+RATE_FACTORS = (1.0, 1 / 4, 1 / 16, 1 / 64)
+"""A rate that was searched may be too high for the head alone, whose gradients are the largest."""
+LEARNT = 0.95
+"""A head has learnt something whose loss is less than so much of that of equal scores."""
 MEASURES = ("fisher", "first_order")
 """Besides those of inner products, which rank better and so come first."""
 GROUP = 2
@@ -71,13 +76,16 @@ and each layer's settles after those behind it."""
 class GradientSettings:
     """samples: whose gradients are taken, at most half of those for training. learning_rate: per
     sample. seed: of a new head and of the order of samples. head_epochs: of the head alone, on
-    the other training samples. epochs: passes over the training samples that are to follow."""
+    the other training samples. epochs: passes over the training samples that are to follow.
+    is_found: the rate was searched for layers that learn together, and is lowered where the head
+    alone learns nothing by it."""
 
     samples: int = 256
     learning_rate: float = 0.1 / 256
     seed: int = 0
     head_epochs: int = HEAD_EPOCHS["gradient"]
     epochs: int = 4
+    is_found: bool = False
 
 
 Report = Callable[[str, int, int], None]
@@ -90,7 +98,7 @@ def by_gradient(
     started = time.monotonic()
     index, others = chosen_samples(len(problem.train_y), settings)
     rest = replace(problem, train_x=problem.train_x[others], train_y=problem.train_y[others])
-    trunk, head = _with_head(rest, settings, report)
+    settings, trunk, head = _with_learning_head(rest, settings, report)
     names = {layer.index: (layer.weight, layer.bias) for layer in problem.layers}
     plain, _ = without_modules(trunk)
     modules = module_parts(trunk)
@@ -276,6 +284,26 @@ def chosen_samples(count: int, settings: GradientSettings) -> tuple[Array, Array
         )
     order = rng.permutation(count)
     return order[:wanted], order[wanted:]
+
+
+def has_learnt(head_loss: float, classes: int) -> bool:
+    """Whether a classifier's loss, in nats, is below that of one that knows nothing."""
+    return head_loss < LEARNT * math.log(classes)
+
+
+def _with_learning_head(
+    problem: Problem, settings: GradientSettings, report: Report
+) -> tuple[GradientSettings, Graph, dict[str, float]]:
+    """The settings with the highest rate at which the head alone learns, or as they are."""
+    trunk, head = _with_head(problem, settings, report)
+    for factor in RATE_FACTORS[1:] if settings.is_found else ():
+        if has_learnt(head["loss"], problem.outputs):
+            break
+        lower = replace(settings, learning_rate=factor * settings.learning_rate)
+        other = _with_head(problem, lower, report)
+        if has_learnt(other[1]["loss"], problem.outputs):
+            return lower, *other
+    return settings, trunk, head
 
 
 def _with_head(

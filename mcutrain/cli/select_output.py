@@ -99,6 +99,8 @@ def show_selection(
     if found.share is not None:
         show(f"  {found.share:>12g} {'':6}of its time in the mean, as `train --elastic` takes it")
     show(f"  more is kept away by {found.binding}")
+    if found.measure not in WITH_HEAD and found.binding.startswith("nothing"):
+        show("  (gradients are a guess: --finalists 4 --data DIR trains the best by each measure)")
     if found.next is not None:
         more = _amount(found.measure, found.next.more_gain)
         by = f"with {found.next.more_bytes:,} bytes more"

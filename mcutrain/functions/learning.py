@@ -221,7 +221,8 @@ def analyze(
     first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
     rate = _found_rate(problem, epochs, seed) if learning_rate is None else learning_rate
     if by == "gradient":
-        settings = GradientSettings(gradient_samples, rate, seed, first, epochs)
+        is_found = learning_rate is None
+        settings = GradientSettings(gradient_samples, rate, seed, first, epochs, is_found)
         return by_gradient(problem, settings, lambda what, n, of: tell(TrialsDone(what, n, of)))
     return by_training(problem, TrainingSettings(epochs, rate, seed, seeds, first), execution, tell)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
+from mcutrain.analysis import gradient as by_gradients
 from mcutrain.analysis.dimension import (
     InnerProducts,
     effective_dimension,
@@ -250,3 +252,34 @@ def test_weights_are_measured_over_at_least_the_last_biases(residual: Problem) -
     added = learnable(more, rate, steps) - learnable(behind, rate, steps)
     assert gains.weights[layers[-1].index][1.0] == pytest.approx(added)
     assert gains.bias[len(last)] == pytest.approx(learnable(behind, rate, steps))
+
+
+@pytest.mark.parametrize(
+    ("is_found", "learns_at", "rate", "tried"),
+    [
+        (True, 1.0, 1.0, [1.0]),
+        (True, 0.07, 0.0625, [1.0, 0.25, 0.0625]),
+        (True, 0.001, 1.0, [1.0, 0.25, 0.0625, 0.015625]),
+        (False, 0.07, 1.0, [1.0]),
+    ],
+)
+def test_a_searched_rate_is_lowered_until_the_head_alone_learns(
+    small: Problem,
+    monkeypatch: pytest.MonkeyPatch,
+    is_found: bool,
+    learns_at: float,
+    rate: float,
+    tried: list[float],
+) -> None:
+    seen: list[float] = []
+
+    def head(problem: Problem, settings: GradientSettings, _: object) -> tuple[object, object]:
+        seen.append(settings.learning_rate)
+        knows = settings.learning_rate <= learns_at
+        return settings, {"loss": math.log(problem.outputs) * (0.9 if knows else 1.0)}
+
+    monkeypatch.setattr(by_gradients, "_with_head", head)
+    wanted = GradientSettings(learning_rate=1.0, is_found=is_found)
+    settings, trunk, _ = by_gradients._with_learning_head(small, wanted, lambda *_: None)
+    assert (settings.learning_rate, seen) == (rate, tried)
+    assert trunk == settings
