@@ -221,8 +221,10 @@ def test_a_failed_move_brings_the_old_project_back(
 def test_make_builds_a_library_with_the_public_functions(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     project().write(folder)
-    done = subprocess.run(["make", "-s"], cwd=folder, capture_output=True, text=True)
+    wanted = ["make", "-s", "libmct.a", "example/main"]
+    done = subprocess.run(wanted, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert (folder / "example/main").is_file()
     symbols = subprocess.run(["nm", "-g", "libmct.a"], cwd=folder, capture_output=True, text=True)
     header = re.sub(r"/\*.*?\*/", "", project().files["src/mct_model.h"], flags=re.DOTALL)
     for name in re.findall(r"^\w.*?\b(mct_\w+)\(.*\);$", header, re.MULTILINE):

@@ -30,7 +30,7 @@ static uint8_t saved[MCT_SAVED_BYTES];
 
 int main(void)
 {
-    const mct_learning_rate base = MCT_RATE(0.03);
+    const mct_learning_rate base = MCT_RATE(0.03); /* or what `mcutrain simulate` found */
     mct_result result = {0, 0};
 
     mct_reset(1);

@@ -17,9 +17,9 @@
  * The sample is used up by either call: give it anew before the next one. It is int8, row by row,
  * and may come in pieces; mct_quantize_input takes real numbers.
  *
- * A learning rate is a number of the whole run, MCT_RATE(0.03), or follows a schedule:
- * mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over a restart
- * by mct_state_save and mct_state_load. A whole program: ../example/main.c.
+ * Take the learning rate that `mcutrain simulate` found; keep it for all steps, or follow a
+ * schedule: mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over
+ * a restart by mct_state_save and mct_state_load. A whole program: ../example/main.c.
  *
  * SRAM: arena 64 + state 76 bytes, and the stack. Flash: 0 bytes of frozen weights, 76 of initial
  * state, and code. Where the two lie is up to you: MCT_ARENA_ATTRIBUTES and MCT_STATE_ATTRIBUTES,
@@ -66,9 +66,9 @@ extern "C" {
 /* Restores the weights the model came with; seed starts the rounding's random numbers. */
 void mct_reset(uint32_t seed);
 
-/* Takes the bytes offset … offset + count of the next sample. Pieces of any size, in order; offset
- * 0 begins a sample. MCT_ERROR_SIZE, and nothing changes, if they are not the next ones, or too
- * many. */
+/* Copies the bytes offset … offset + count of the next sample to their place, in pieces of any
+ * size. MCT_ERROR_SIZE, and nothing changes, if they reach beyond it. That all have come before a
+ * step or an inference is up to you: it takes what lies there. */
 mct_status mct_feed(uint32_t offset, const int8_t *bytes, uint32_t count);
 
 /* Where the sample lies, MCT_INPUT_BYTES, to write it there without a copy. */
