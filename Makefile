@@ -86,7 +86,7 @@ clean:
 
 .venv/.run: pyproject.toml | .venv/.created
 	@echo "setting up .venv to run mcutrain; the first time downloads about 150 MB"
-	.venv/$(PIP_INSTALL) -e '.[compiler,stm32,virtual]'
+	.venv/$(PIP_INSTALL) -e '.[compiler,images,stm32,virtual]'
 	@touch $@
 
 .venv/.dev: pyproject.toml | .venv/.created
