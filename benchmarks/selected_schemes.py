@@ -91,9 +91,8 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
         sram_bytes = pipeline.prepare(graph, parse_scheme(published)).plan.sram_bytes
         limits = Limits(sram_bytes)
         if options.finalists > 1:
-            found = finalist(
-                shared, propose(graph, contributions, costs, limits, options.finalists)
-            )
+            proposals = propose(graph, contributions, costs, limits, options.finalists)
+            found = finalist(shared, proposals, options.rate / 256)
         else:
             found = Selector(graph, contributions, costs, options.measure).select(limits)
         file = options.analysis.with_name(f"selected-{budget}kb.toml")
@@ -136,10 +135,10 @@ def train_many(shared: Path, scheme: str, seed: int) -> float:
     return many_classes.learn(model, split, parse_scheme(scheme), settings, usual).outputs / 100
 
 
-def finalist(shared: Path, proposals: list[Proposal]) -> Selection:
+def finalist(shared: Path, proposals: list[Proposal], rate: float) -> Selection:
     """As `mcutrain select --finalists` chooses, trained as all schemes here, on training images."""
     train_images = part(data.load(shared / DATA).train, TRAIN_IMAGES)
-    settings = RunSettings(learning_rate=0.1 / 256, flip=True)
+    settings = RunSettings(learning_rate=rate, flip=True)
     lesson = Lesson(shared / MODEL, (), CLASSES, train_images, settings)
     found = trained(proposals, lesson, os.cpu_count() or 1)
     for one in found:

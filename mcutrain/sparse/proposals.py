@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.contribution import Contributions, Gains, is_joint
+from mcutrain.sparse.contribution import SHARES, Contributions, Gains, is_joint
 from mcutrain.sparse.cost import CostModel, Limits
 from mcutrain.sparse.cost_book import Progress
-from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.select import Selector
+from mcutrain.sparse.scheme import UpdateScheme, schemes_of
+from mcutrain.sparse.select import Selector, fits
 from mcutrain.sparse.selection import Selection
 
 MEAN = "mean"
@@ -24,6 +24,8 @@ WEIGHT_FACTORS = (0.5, 2.0)
 FACTOR = ", weights × "
 ALONE = ", layers alone"
 """Gains of modules overlap more than those of layers, so the best without any is tried, too."""
+PUBLISHED = "published as "
+"""The scheme that was published for this very network, found by others on other data: a prior."""
 USUAL_BITS = UpdateScheme().residual_bits
 
 
@@ -72,7 +74,8 @@ def propose(
     report: told how many are found. Raises PlanError if nothing fits.
     """
     found: dict[str, Proposal] = {}
-    for name, selector in _selectors(graph, contributions, costs, by_gradient, progress):
+    known = published(contributions, costs, limits)
+    for name, selector in _selectors(graph, contributions, known, costs, by_gradient, progress):
         selection = selector.select(limits, with_next=False)
         found.setdefault(selection.scheme.to_toml(), Proposal(name, selection))
         report(len(found))
@@ -84,21 +87,43 @@ def propose(
 def _selectors(
     graph: Graph,
     contributions: Contributions,
+    known: dict[str, Gains],
     costs: CostModel,
     by_gradient: bool,
     progress: Progress,
 ) -> Iterator[tuple[str, Selector]]:
     """By every reading; the usual residual bits come first, since what fewer lose shows late."""
     read = readings(contributions)
-    free = replace(contributions, gains=read)
-    usual = replace(free, residual_factor={USUAL_BITS: 1.0})
-    measures = [name for name in read if FACTOR not in name]
+    first, *others = (name for name in read if FACTOR not in name)
     weighted = [name for name in read if FACTOR in name]
-    for analysis, names in ((usual, measures), (free, measures), (usual, weighted)):
+    free = replace(contributions, gains=read)
+    usual = replace(free, gains={**read, **known}, residual_factor={USUAL_BITS: 1.0})
+    rounds = (usual, (first, *known, *others)), (free, (first, *others)), (usual, weighted)
+    for analysis, names in rounds:
         for name in names:
             selector = Selector(graph, analysis, costs, name, progress)
             selector.by_gradient = by_gradient
             yield (name if analysis is usual else f"{name}, any residual bits"), selector
+
+
+def published(contributions: Contributions, costs: CostModel, limits: Limits) -> dict[str, Gains]:
+    """Gains whose best scheme is the largest shipped one of this network that fits; none: empty."""
+    count = len(contributions.layers)
+    found: list[tuple[int, str, Gains]] = []
+    for scheme in schemes_of(contributions.model):
+        depth = scheme.bias_depth or 0
+        shares = {int(i): share for i, share in scheme.weights.items() if share > 0}
+        is_choice = max(shares, default=0) < count and set(shares.values()) <= set(SHARES)
+        if depth > count or not is_choice:
+            continue
+        needs = costs.plan(scheme)
+        if fits(limits, needs):
+            bias = tuple(min(k, depth) / max(depth, 1) for k in range(count + 1))
+            weights = {
+                i: {share: float(shares.get(i) == share) for share in SHARES} for i in range(count)
+            }
+            found.append((needs.sram_bytes, scheme.name, Gains(bias, weights)))
+    return {f"{PUBLISHED}{name}": gains for _, name, gains in sorted(found)[-1:]}
 
 
 def _weighted(gains: Gains, factor: float) -> Gains:

@@ -154,6 +154,17 @@ def shipped_schemes() -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in Path(_schemes_folder()).glob("*.toml")))
 
 
+def schemes_of(network: str) -> tuple[UpdateScheme, ...]:
+    """The shipped schemes that were made for a network, by its name; also of mcunet-5fps.int8."""
+    found = []
+    for name in shipped_schemes():
+        path = Path(_schemes_folder()) / f"{name}.toml"
+        made_for = tomllib.loads(path.read_text(encoding="utf-8"))["model"]
+        if f"{network}.".startswith(f"{made_for}."):
+            found.append(_read_toml(path))
+    return tuple(found)
+
+
 def _parse_short(text: str) -> UpdateScheme:
     given: dict[str, str] = {}
     weights: dict[str, float] = {}

@@ -131,7 +131,7 @@ class Selector:
                 if found is None:
                     break
                 measured = self.costs.plan(self._scheme(found))
-                if _fits(limits, measured) and _builds(limits, self._scheme(found), build):
+                if fits(limits, measured) and _builds(limits, self._scheme(found), build):
                     self._solves += search.solves
                     return found, max(bound, found.gain, search.bound)
                 excess = max(excess, measured.sram_bytes - found.peak_bytes)
@@ -309,14 +309,15 @@ def _part(progress: Progress, part: int, count: int) -> Progress:
     return lambda done, total: progress(part * total + done, count * total)
 
 
-def _fits(limits: Limits, measured: Needs) -> bool:
+def fits(limits: Limits, measured: Needs) -> bool:
+    """Whether a planned scheme keeps all limits."""
     return all(free >= 0 for free in _free(limits, measured).values())
 
 
 def _builds(limits: Limits, scheme: UpdateScheme, build: BuildFunction | None) -> bool:
     """Whether it also fits as a compiler makes it."""
     built = None if build is None else build(scheme)
-    return build is None or (built is not None and _fits(limits, built))
+    return build is None or (built is not None and fits(limits, built))
 
 
 def _free(limits: Limits, measured: Needs) -> Mapping[str, int]:

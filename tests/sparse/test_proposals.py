@@ -11,9 +11,11 @@ from mcutrain.analysis.finalists import part
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Dataset
 from mcutrain.errors import DataError, PlanError
+from mcutrain.sparse import UpdateScheme, proposals
 from mcutrain.sparse.contribution import Gains, is_joint
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.proposals import MEAN, propose, readings
+from mcutrain.sparse.scheme import schemes_of
 from mcutrain.sparse.select import Selector
 from tests.sparse.networks import contributions, inverted
 
@@ -111,3 +113,29 @@ def test_finalists_are_judged_by_samples_that_did_not_train_them():
 def test_too_few_samples_to_choose_by_are_refused():
     with pytest.raises(DataError, match="99 training samples, a fifth of which are too few"):
         part(dataset(99))
+
+
+def test_shipped_schemes_are_of_the_network_that_they_were_made_for():
+    names = [f"mcunet-5fps-{size}kb" for size in (100, 124, 148, 49, 74)]
+    assert [scheme.name for scheme in schemes_of("mcunet-5fps.int8")] == names
+    assert [scheme.name for scheme in schemes_of("mcunet-5fps")] == names
+    assert schemes_of("mcunet-5fps-small") == ()
+
+
+def test_the_largest_published_scheme_that_fits_is_proposed_as_it_is(problem, monkeypatch):
+    graph, made, costs = problem
+    small = UpdateScheme("small", 1, {})
+    large = UpdateScheme("large", 3, {"0": 0.5, "2": 1.0, "1": 0.0})
+    other = UpdateScheme("of another network", 3, {"77": 0.5})
+    odd = UpdateScheme("an odd share", 3, {"0": 0.3})
+    monkeypatch.setattr(proposals, "schemes_of", lambda _: (small, large, other, odd))
+    least, most = (costs.plan(scheme).sram_bytes for scheme in (small, large))
+    assert least < most
+    for limit, scheme in ((most, large), (most - 1, small), (least, small)):
+        assert list(proposals.published(made, costs, Limits(limit))) == [
+            f"published as {scheme.name}"
+        ]
+        found = [p.selection.scheme for p in propose(graph, made, costs, Limits(limit), 6)]
+        weights = {i: share for i, share in scheme.weights.items() if share > 0}
+        assert (scheme.bias_depth, weights) in [(s.bias_depth, s.weights) for s in found]
+    assert proposals.published(made, costs, Limits(least - 1)) == {}
