@@ -552,13 +552,13 @@ def _run(where: _Where, lessons: Lessons, how: Settings, quiet: bool) -> tuple[O
                 return training.run(), screen.loss
             except LogError as error:
                 raise HostError(
-                    f"{error}; {training.saved_position:,} steps are done and saved, and the same "
-                    "command goes on when it can be written"
+                    f"{error}; {training.saved_position:,} steps are done and saved, and "
+                    f"{_again(how, training.saved_position)} goes on when it can be written"
                 ) from error
             except LinkError as error:
                 raise HostError(
-                    f"{error}; {training.position:,} of {lessons.total:,} steps were done, and the "
-                    "same command goes on from what the board kept"
+                    f"{error}; {training.position:,} of {lessons.total:,} steps were done, and "
+                    f"{_again(how, training.position)} goes on from what the board kept"
                 ) from error
 
 
@@ -701,9 +701,17 @@ def _tell(outcome: Outcome, how: Settings, log: Path, json: bool, warning: str) 
     if outcome.interrupted:
         say(
             f"mcutrain: interrupted, {outcome.position:,} of {outcome.total:,} steps are done and "
-            f"saved, {_kept(outcome, how)}; the same command continues"
+            f"saved, {_kept(outcome, how)}; {_again(how, outcome.position)} continues"
         )
         raise typer.Exit(INTERRUPTED)
+
+
+def _again(how: Settings, position: int) -> str:
+    """The command that goes on from a position; one that says what to begin with begins anew."""
+    from mcutrain_host.trainer import Begin
+
+    without = {Begin.BOARD: "", Begin.FRESH: " without --fresh", Begin.FILE: " without --from"}
+    return f"the same command{without[how.begin] if position else ''}"
 
 
 def _kept(outcome: Outcome, how: Settings) -> str:

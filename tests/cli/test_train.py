@@ -20,9 +20,11 @@ from mcutrain_host import saved
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.protocol import Rate
+from mcutrain_host.protocol import Firmware, Rate
+from mcutrain_host.trainer import Begin, Settings
 
 from mcutrain import data as datasets
+from mcutrain.cli import train
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.simulation import FEWEST_STEPS
 from tests.cli.conftest import MCUTRAIN, Board, Outcome, Run, done
@@ -186,6 +188,36 @@ def test_ctrl_c_saves_and_the_same_command_ends_with_the_same_bits(
     assert ended(started(folder, *flags)).code == 0
     assert events(folder, "connected")[1]["position"] == done
     assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+def test_after_ctrl_c_a_fresh_run_continues_without_the_flag(
+    folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    flags = ("--port", board.url, *FLAGS, "--test-samples", 0)
+    process = started(folder, *flags, "--fresh")
+    wait_for_steps(folder, 20)
+    process.send_signal(signal.SIGINT)
+    interrupted = ended(process)
+    assert interrupted.err.endswith("; the same command without --fresh continues\n")
+    assert ended(started(folder, *flags)).code == 0
+    assert len(events(folder, "step")) == TOTAL
+    assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+@pytest.mark.parametrize(
+    ("begin", "position", "says"),
+    [
+        (Begin.BOARD, 5, "the same command"),
+        (Begin.FILE, 5, "the same command without --from"),
+        (Begin.FRESH, 5, "the same command without --fresh"),
+        (Begin.FRESH, 0, "the same command"),  # nothing is lost, or it has not begun
+    ],
+)
+def test_the_command_that_goes_on_begins_nothing_anew(
+    begin: Begin, position: int, says: str
+) -> None:
+    how = Settings(Firmware(1, 2, 3, 4, 5, 6), 0, Path("state"), begin=begin)
+    assert train._again(how, position) == says
 
 
 def test_ctrl_c_begins_no_search_for_another_rate(folder: Path, board: Board) -> None:
