@@ -11,7 +11,6 @@ input can cause are McutrainError. Reference: docs/python.md.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from mcutrain.runs.training import SimulationResult, train
     from mcutrain.simulation.run import RunSettings
     from mcutrain.sparse import UpdateScheme, parse_scheme
+
+    __version__: str
 
 __all__ = [
     "AugmentedModel",
@@ -59,8 +60,6 @@ __all__ = [
     "verify",
 ]
 
-__version__ = version("mcutrain")
-
 _NAMES = {
     "mcutrain.runs.training": ("SimulationResult", "train"),
     "mcutrain.data": ("Normalization", "Split"),
@@ -80,6 +79,8 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 def __getattr__(name: str) -> object:
     """Import what is asked for, so that `mcutrain --help` does not wait for all of it."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("mcutrain")
     if name not in _HOMES:
         raise AttributeError(f"module 'mcutrain' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

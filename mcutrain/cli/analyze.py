@@ -13,12 +13,11 @@ import typer
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from mcutrain.cli import options
+from mcutrain.cli import INTERRUPTED, options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.models import load_model
 from mcutrain.cli.output import (
     IN_PERCENT,
-    INTERRUPTED,
     check_writable,
     err,
     replace_file,

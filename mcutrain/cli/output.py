@@ -30,8 +30,6 @@ from rich.text import Text
 from mcutrain.errors import McutrainError
 
 WIDTH_WITHOUT_TERMINAL = 120
-INTERRUPTED = 130
-"""The exit code after Ctrl-C: 128 and the number of SIGINT."""
 IN_PERCENT = ("accuracy", "probability")
 """Measures of an analysis that are shares of 1."""
 

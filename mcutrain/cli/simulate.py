@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import logs, options
+from mcutrain.cli import INTERRUPTED, logs, options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.episodes import Learnt, check_flags, episodes_facts, learn_all, print_episodes
 from mcutrain.cli.logs import both, logged
 from mcutrain.cli.models import load_model
 from mcutrain.cli.output import (
-    INTERRUPTED,
     check_writable,
     percent,
     replace_file,

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import boards, logs, options
+from mcutrain.cli import INTERRUPTED, boards, logs, options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.logs import opened
 from mcutrain.cli.output import (
-    INTERRUPTED,
     check_writable,
     err,
     percent,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mcutrain.cli.output import INTERRUPTED, count_bar, err, percent, say
+from mcutrain.cli import INTERRUPTED
+from mcutrain.cli.output import count_bar, err, percent, say
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcutrain.cli import PANELS, app
+from mcutrain.cli.commands import PANELS, app
 from mcutrain.demo import MODEL
 from mcutrain.errors import did_you_mean
 from mcutrain.modules.spec import EXPANDS, LITE_OPTIONS, UPS

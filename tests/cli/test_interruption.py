@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from mcutrain import data, demo
 from mcutrain.demo import Size
@@ -144,6 +145,48 @@ def test_ctrl_c_exits_with_130_and_the_same_command_continues(
 
     assert run(*command).code == 0
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+INTERRUPTED_WHILE = """
+import os, signal, sys
+module, sys.argv = sys.argv[1], ["mcutrain", "--help"]
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupter())
+from mcutrain.cli import main
+print("begun", flush=True)
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["mcutrain.cli.commands", "mcutrain.cli.train", "rich"])
+def test_ctrl_c_while_commands_are_imported_is_a_sentence(module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_WHILE, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    told = (done.returncode, done.stdout, done.stderr)
+    assert told == (130, "begun\n", "mcutrain: interrupted\n")
+
+
+def test_ctrl_c_while_flags_are_read_is_a_sentence(
+    run: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(typer.core.TyperCommand, "parse_args", interrupted)
+    outcome = run("info", "x")
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", "mcutrain: interrupted\n")
+
+
+def test_ctrl_c_that_is_ignored_stays_so(run: Call) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run("--version").code == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(

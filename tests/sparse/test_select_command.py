@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mcutrain import demo
-from mcutrain.cli import app, select, select_request
+from mcutrain.cli import select, select_request
+from mcutrain.cli.commands import app
 from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
 from mcutrain.pipeline import prepare
 from mcutrain.sparse import find_head, layers_of, parse_scheme
