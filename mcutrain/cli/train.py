@@ -250,7 +250,9 @@ def train(
     source = reading.of(data, seed)
     state, log = saving.state or folder / STATE, record.log or folder / LOG
     check_writable(state)
-    where = _Where(*line.of(project), waiting.patience, log, record.tensorboard)
+    port, baud = line.of(project)
+    may_be_virtual = _may_be_virtual(project, port)
+    where = _Where(port, baud, waiting.patience, log, record.tensorboard, may_be_virtual)
     course, found = _course(project, source, settings, model)
     course, sends_latents = _of_latents(project, course)
     if found is not None and not json:
@@ -261,7 +263,7 @@ def train(
     warning = _warning(project, course, outcome, loss, state)
     if warning and not json:
         say(f"mcutrain: {warning}")
-    _tell(outcome, how, log, json, warning)
+    _tell(outcome, how, where, json, warning)
 
 
 @dataclass(frozen=True)
@@ -273,6 +275,14 @@ class _Where:
     patience_seconds: float
     log: Path
     tensorboard: Path | None
+    may_be_virtual: bool
+
+
+def _may_be_virtual(project: BoardProject, port: str) -> bool:
+    """Whether it may be a `mcutrain board`, whose firmware is the same: it has no cable."""
+    emulate = project.board.emulate
+    has_twin = bool(emulate.unicorn or emulate.qemu)
+    return has_twin and ("://" in port or Path(port).resolve().is_relative_to("/dev/pts"))
 
 
 # ---- what is learnt ----
@@ -692,11 +702,11 @@ def _right(step: Step, label: int | bytes, *, has_classes: bool) -> float:
 # ---- the end ----
 
 
-def _tell(outcome: Outcome, how: Settings, log: Path, json: bool, warning: str) -> None:
+def _tell(outcome: Outcome, how: Settings, where: _Where, json: bool, warning: str) -> None:
     if json:
-        show_json({**_facts(outcome, how, log), "warning": warning or None})
+        show_json({**_facts(outcome, how, where.log), "warning": warning or None})
     elif not outcome.interrupted:
-        _show_outcome(outcome, how, log)
+        _show_outcome(outcome, how, where)
     if outcome.interrupted:
         say(
             f"mcutrain: interrupted, {outcome.position:,} of {outcome.total:,} steps are done and "
@@ -770,7 +780,7 @@ def _scores(outcome: Outcome) -> dict[str, Any]:
     return values | {name: after.get(name) for name in names}
 
 
-def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
+def _show_outcome(outcome: Outcome, how: Settings, where: _Where) -> None:
     from mcutrain_host.trainer import ring_facts
 
     identity = outcome.identity
@@ -782,7 +792,8 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
             show(line)
     if outcome.steps:
         speed = outcome.steps / max(outcome.seconds, 1e-9)
-        show(f"trained         {outcome.steps:,} steps, {speed:,.1f} a second{_cycles(outcome)}")
+        cycles = _cycles(outcome, where.may_be_virtual)
+        show(f"trained         {outcome.steps:,} steps, {speed:,.1f} a second{cycles}")
     else:
         show(
             f"trained         nothing: the board had done all {outcome.total:,} steps; --epochs "
@@ -805,7 +816,7 @@ def _show_outcome(outcome: Outcome, how: Settings, log: Path) -> None:
     stack = outcome.statistics.stack_used_bytes
     used = f", {stack:,} of the stack's {identity.stack_bytes:,} used" if stack else ""
     show(f"SRAM            {identity.sram_bytes:,} bytes with the stack{used}")
-    show(f"state           {_kept(outcome, how)}; log in {shlex.quote(str(log))}")
+    show(f"state           {_kept(outcome, how)}; log in {shlex.quote(str(where.log))}")
 
 
 def _skipped(how: Settings) -> int | None:
@@ -820,9 +831,12 @@ def _levels(how: Settings) -> dict[str, Any]:
     return {} if how.levels is None else how.levels.words.facts(how.state.read_bytes())
 
 
-def _cycles(outcome: Outcome) -> str:
+def _cycles(outcome: Outcome, may_be_virtual: bool) -> str:
+    """Of a step. may_be_virtual: then they may be instructions, some of which take longer."""
     if not outcome.train_cycles:
         return ""
     hz = outcome.identity.clock_hz
-    time_of = f" ({1e3 * outcome.train_cycles / hz:,.2f} ms on the board)" if hz else ""
+    ms = f"{1e3 * outcome.train_cycles / hz:,.2f} ms" if hz else ""
+    which = ", or more where the board is virtual: it counts instructions"
+    time_of = f" ({ms}{which if may_be_virtual else ' on the board'})" if ms else ""
     return f", {outcome.train_cycles:,.0f} cycles each{time_of}"

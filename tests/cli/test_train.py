@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import pytest
 from mcutrain_host import saved
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.link import SerialLink
-from mcutrain_host.manifest import BoardProject
+from mcutrain_host.manifest import BoardProject, Emulation
 from mcutrain_host.protocol import Firmware, Rate
 from mcutrain_host.trainer import Begin, Settings
 
@@ -188,6 +189,31 @@ def test_ctrl_c_saves_and_the_same_command_ends_with_the_same_bits(
     assert ended(started(folder, *flags)).code == 0
     assert events(folder, "connected")[1]["position"] == done
     assert (folder / "trained.mcts").read_bytes() == simulated[0]
+
+
+@pytest.mark.parametrize(
+    ("emulate", "port", "expected"),
+    [
+        (Emulation(unicorn="stm32f446"), "/dev/pts/3", True),
+        (Emulation(qemu=("-M", "x")), "socket://127.0.0.1:5000", True),
+        (Emulation(unicorn="stm32f446"), "/dev/ttyACM0", False),
+        (Emulation(qemu_user="qemu-arm"), "socket://127.0.0.1:5000", False),
+    ],
+)
+def test_a_board_without_a_cable_may_be_virtual(
+    emulate: Emulation, port: str, expected: bool
+) -> None:
+    project: Any = SimpleNamespace(board=SimpleNamespace(emulate=emulate))
+    assert train._may_be_virtual(project, port) is expected
+
+
+def test_what_a_virtual_board_counts_is_not_told_as_its_time() -> None:
+    identity = SimpleNamespace(clock_hz=180_000_000)
+    outcome: Any = SimpleNamespace(train_cycles=8_449_200, identity=identity)
+    of_both = ", 8,449,200 cycles each (46.94 ms"
+    assert train._cycles(outcome, False) == f"{of_both} on the board)"
+    says = ", or more where the board is virtual: it counts instructions)"
+    assert train._cycles(outcome, True) == of_both + says
 
 
 def test_after_ctrl_c_a_fresh_run_continues_without_the_flag(
