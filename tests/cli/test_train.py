@@ -330,6 +330,18 @@ def test_other_samples_than_before_are_pointed_out(run: Run, folder: Path, board
     assert run("train", folder, *flags, "--samples", 20).err.count("other samples") == 0
 
 
+def test_another_rate_in_the_middle_of_a_run_is_pointed_out(
+    run: Run, folder: Path, board: Board
+) -> None:
+    flags = ("--port", board.url, "--test-samples", 0, "--samples", 60, "--epochs", 2)
+    process = started(folder, *flags, "--lr", 0.03)
+    wait_for_steps(folder, 5)
+    process.send_signal(signal.SIGINT)
+    assert ended(process).code == 130
+    outcome = run("train", folder, "--data", IMAGES, *flags, "--lr", 0.006)
+    assert "they were done with other samples or settings; --fresh begins anew" in outcome.err
+
+
 def test_the_firmware_of_another_model_is_refused(run: Run, folder: Path, board: Board) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
