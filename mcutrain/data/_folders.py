@@ -98,7 +98,7 @@ def list_parts(root: Path, kind: Kind) -> tuple[list[Listing], tuple[str, ...]]:
     Raises DataError where there are no class folders, or unequal ones.
     """
     places = _parts(root)
-    names = _class_names(places[0], kind)
+    names = _class_names(places[0], kind, "" if places[0] == root else f" in {places[0].name}")
     return [_list_files(place, names, kind) for place in places], names
 
 
@@ -162,11 +162,12 @@ def _parts(root: Path) -> list[Path]:
     return [train, *(place for place in found if place is not None)]
 
 
-def _class_names(root: Path, kind: Kind) -> tuple[str, ...]:
+def _class_names(root: Path, kind: Kind, where: str) -> tuple[str, ...]:
+    """where: in which part that is; the sentence begins with the path of the whole."""
     names = [folder.name for folder in _folders(root)]
     if len(names) < 2:
         raise DataError(
-            f"{root.name} has {len(names)} class folders: put the {kind.plural} into "
+            f"there is {'one' if names else 'no'} class folder{where}: put the {kind.plural} into "
             "a folder per class, at least two"
         )
     return as_names(names)

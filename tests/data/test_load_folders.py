@@ -160,9 +160,22 @@ def test_an_empty_class_folder_is_named(folder: Path) -> None:
         load(folder)
 
 
-def test_a_folder_without_classes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has 0 class folders"):
+@pytest.mark.parametrize(
+    ("classes", "says"),
+    [
+        ((), "there is no class folder: put the images "),
+        (("a",), "there is one class folder: put the images "),
+        (("train/a",), "there is one class folder in train: put the images "),
+    ],
+)
+def test_a_folder_without_classes_is_refused(
+    tmp_path: Path, classes: tuple[str, ...], says: str
+) -> None:
+    for place in classes:
+        put(tmp_path / place / "1.png", (1, 2, 3))
+    with pytest.raises(DataError) as error:
         load(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}: {says}")
 
 
 def test_a_folder_in_a_class_folder_is_refused(folder: Path) -> None:
