@@ -25,7 +25,7 @@ from mcutrain.sparse.layers import (
 )
 from mcutrain.sparse.module_names import kind_hint
 from mcutrain.sparse.modules import FINE_BITS, Trained, low_rank_columns, modules_of
-from mcutrain.sparse.scheme import UpdateScheme
+from mcutrain.sparse.scheme import DEPTHS, UpdateScheme
 
 Array = npt.NDArray[Any]
 DIFFERENCE_SHIFT = 2
@@ -222,7 +222,7 @@ def _index(scheme: UpdateScheme, key: str, layers: tuple[Layer, ...]) -> int:
     by_name = {layer.name: layer.index for layer in layers}
     index = int(key) if key.isdecimal() else by_name.get(key, -1)
     if not 0 <= index < len(layers):
-        hint = did_you_mean(key, by_name) or kind_hint(key)
+        hint = did_you_mean(key, by_name) or kind_hint(key) or did_you_mean(key, DEPTHS)
         raise SchemeError(
             f"scheme {scheme.name!r} names the layer {key!r}; the model has layers 0 to "
             f"{len(layers) - 1}, `mcutrain info` lists them{hint}"

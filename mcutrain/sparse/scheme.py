@@ -25,6 +25,8 @@ else:  # pragma: no cover
 SHORT_FORMS = "head, bias:K, last:K, full, modules, LAYER:SHARE joined by commas, or a .toml file"
 WORDS = ("head", "full", "modules", "last:6", "bias:6")
 """Short forms that a misspelt one may be like."""
+DEPTHS = ("last", "bias")
+"""Those that count layers."""
 RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
 TABLES = ("weights", "importance")
@@ -179,6 +181,7 @@ def _parse_short(text: str) -> UpdateScheme:
         elif match := re.fullmatch(r"(.+):(\d*\.?\d+)", part):
             name, value = match.groups()
             _check_new(text, name, weights)
+            _check_not_misspelt(name, value)
             weights[name] = float(value)
             continue
         else:
@@ -201,6 +204,13 @@ def _check_no_module(text: str, part: str) -> None:
     is_share = re.fullmatch(r"\d*\.?\d+", number) and float(number) <= 1
     if hint and not is_share:
         raise SchemeError(f"{text!r} is not an update scheme{hint}")
+
+
+def _check_not_misspelt(name: str, number: str) -> None:
+    """A short form counts from 1, the share of a layer ends there."""
+    meant = did_you_mean(f"{name}:{number}", [f"{word}:{number}" for word in DEPTHS])
+    if float(number) > 1 and meant and did_you_mean(name, DEPTHS):
+        raise SchemeError(f"{name}:{number} is no short form, and no share of a layer{meant}")
 
 
 def _check_new(text: str, name: str, given: Mapping[str, object]) -> None:

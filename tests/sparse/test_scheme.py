@@ -132,6 +132,31 @@ def test_a_layer_given_by_index_and_by_name_is_given_twice(graph: Graph) -> None
             resolve(parse_scheme(text), graph)
 
 
+NEITHER = "is no short form, and no share of a layer"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("lasst:6", "lasst:6 is no short form, and no share of a layer; did you mean 'last:6'?"),
+        (
+            "head,bis:12",
+            "bis:12 is no short form, and no share of a layer; did you mean 'bias:12'?",
+        ),
+        ("conv:6", "scheme 'conv:6': the share 6.0 of layer conv is not in 0 to 1"),
+    ],
+)
+def test_a_misspelt_short_form_is_no_layer(text: str, says: str) -> None:
+    with pytest.raises(SchemeError) as error:
+        parse_scheme(text)
+    assert str(error.value) == says
+
+
+def test_a_misspelt_short_form_of_one_layer_is_no_layer(graph: Graph) -> None:
+    with pytest.raises(SchemeError, match=r"names the layer 'lasst'; .*; did you mean 'last'\?"):
+        resolve(parse_scheme("lasst:1"), graph)
+
+
 @pytest.mark.parametrize("share", ["1.01", "7", "100"])
 def test_a_share_above_one_is_refused(share: str) -> None:
     with pytest.raises(SchemeError, match="of layer 3 is not in 0 to 1"):
