@@ -34,7 +34,7 @@ TOLERANCE = 5e-4
 
 
 @dataclass(frozen=True)
-class Bound:
+class TangentBound:
     """A tangent as sums: products with its slope of the last biases, by depth, and of weights."""
 
     tangent: Tangent
@@ -49,7 +49,7 @@ class Joint:
 
     kernels: Kernels
     structure: Structure
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[TangentBound] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._products = {
@@ -84,7 +84,7 @@ class Joint:
         """The same, and remember its tangent."""
         tangent = self.kernels.tangent(self._of(depth, shares))
         if tangent is not None:
-            self.bounds.append(Bound(tangent, *self._sums(tangent.slope)))
+            self.bounds.append(TangentBound(tangent, *self._sums(tangent.slope)))
         return self.gain(depth, shares)
 
     def _of(self, depth: int, shares: Shares) -> Array:
