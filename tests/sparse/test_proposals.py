@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mcutrain.analysis.finalists import part
+from mcutrain.cli.select_output import show_selection
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Dataset
 from mcutrain.errors import DataError, PlanError
@@ -139,3 +140,15 @@ def test_the_largest_published_scheme_that_fits_is_proposed_as_it_is(problem, mo
         weights = {i: share for i, share in scheme.weights.items() if share > 0}
         assert (scheme.bias_depth, weights) in [(s.bias_depth, s.weights) for s in found]
     assert proposals.published(made, costs, Limits(least - 1)) == {}
+
+
+def test_a_published_scheme_is_not_said_to_be_an_optimum(problem, monkeypatch, capsys):
+    graph, made, costs = problem
+    monkeypatch.setattr(proposals, "schemes_of", lambda _: (UpdateScheme("p", 3, {"2": 1.0}),))
+    found = propose(graph, made, costs, Limits(4000), 6)
+    prior = next(p.selection for p in found if p.reading == "published as p")
+    facts = {"model": "m", "classes": 3, "finalists": []}
+    show_selection(prior, facts, None, json=False)
+    said = capsys.readouterr().out
+    assert "published for this network" in said
+    assert not any(word in said for word in ("proved", "sum of", "gain 1", "kept away", "+1"))
