@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from mcutrain.errors import PlanError, SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains, is_joint
 from mcutrain.sparse.cost import CostModel, Limits
@@ -116,7 +117,10 @@ def published(contributions: Contributions, costs: CostModel, limits: Limits) ->
         is_choice = max(shares, default=0) < count and set(shares.values()) <= set(SHARES)
         if depth > count or not is_choice:
             continue
-        needs = costs.plan(scheme)
+        try:
+            needs = costs.plan(scheme)
+        except (SchemeError, PlanError):  # of another network of that name
+            continue
         if fits(limits, needs):
             bias = tuple(min(k, depth) / max(depth, 1) for k in range(count + 1))
             weights = {

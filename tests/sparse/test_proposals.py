@@ -11,7 +11,7 @@ from mcutrain.analysis.finalists import part
 from mcutrain.cli.select_output import show_selection
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Dataset
-from mcutrain.errors import DataError, PlanError
+from mcutrain.errors import DataError, PlanError, SchemeError
 from mcutrain.sparse import UpdateScheme, proposals
 from mcutrain.sparse.contribution import Gains, is_joint
 from mcutrain.sparse.cost import Limits
@@ -140,6 +140,18 @@ def test_the_largest_published_scheme_that_fits_is_proposed_as_it_is(problem, mo
         weights = {i: share for i, share in scheme.weights.items() if share > 0}
         assert (scheme.bias_depth, weights) in [(s.bias_depth, s.weights) for s in found]
     assert proposals.published(made, costs, Limits(least - 1)) == {}
+
+
+def test_a_scheme_of_another_network_of_that_name_is_left_out(problem, monkeypatch):
+    _, made, costs = problem
+
+    def refuse(scheme):
+        raise SchemeError("it shares a weight")
+
+    monkeypatch.setattr(proposals, "schemes_of", lambda _: (UpdateScheme("p", 3, {"2": 1.0}),))
+    other = replace(costs, plan=refuse)
+    assert proposals.published(made, other, Limits(4000)) == {}
+    assert list(proposals.published(made, costs, Limits(4000))) == ["published as p"]
 
 
 def test_a_published_scheme_is_not_said_to_be_an_optimum(problem, monkeypatch, capsys):
