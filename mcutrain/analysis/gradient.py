@@ -56,7 +56,7 @@ from mcutrain.sparse.modules import whole_modules
 
 Array = npt.NDArray[Any]
 
-RATE_FACTORS = (1.0, 1 / 4, 1 / 16, 1 / 64)
+RATE_FACTORS = (1 / 4, 1 / 16, 1 / 64)
 """A rate that was searched may be too high for the head alone, whose gradients are the largest."""
 LEARNT = 0.95
 """A head has learnt something whose loss is less than so much of that of equal scores."""
@@ -98,7 +98,7 @@ def by_gradient(
     started = time.monotonic()
     index, others = chosen_samples(len(problem.train_y), settings)
     rest = replace(problem, train_x=problem.train_x[others], train_y=problem.train_y[others])
-    settings, trunk, head = _with_learning_head(rest, settings, report)
+    settings, (trunk, head) = _with_head(rest, settings, report)
     names = {layer.index: (layer.weight, layer.bias) for layer in problem.layers}
     plain, _ = without_modules(trunk)
     modules = module_parts(trunk)
@@ -291,25 +291,32 @@ def has_learnt(head_loss: float, classes: int) -> bool:
     return head_loss < LEARNT * math.log(classes)
 
 
-def _with_learning_head(
-    problem: Problem, settings: GradientSettings, report: Report
-) -> tuple[GradientSettings, Graph, dict[str, float]]:
-    """The settings with the highest rate at which the head alone learns, or as they are."""
-    trunk, head = _with_head(problem, settings, report)
-    for factor in RATE_FACTORS[1:] if settings.is_found else ():
-        if has_learnt(head["loss"], problem.outputs):
-            break
-        lower = replace(settings, learning_rate=factor * settings.learning_rate)
-        other = _with_head(problem, lower, report)
-        if has_learnt(other[1]["loss"], problem.outputs):
-            return lower, *other
-    return settings, trunk, head
+Taught = tuple[Graph, dict[str, float]]
+"""The network with a trained head, and what it reaches: accuracy, probability, loss."""
+
+
+def learning_head(
+    taught: Callable[[float], Taught], settings: GradientSettings, classes: int
+) -> tuple[GradientSettings, Taught]:
+    """The settings with the highest rate at which the head alone learns, or as they are.
+
+    taught: the head at a rate.
+    """
+    first = taught(settings.learning_rate)
+    if not settings.is_found or has_learnt(first[1]["loss"], classes):
+        return settings, first
+    for factor in RATE_FACTORS:
+        rate = factor * settings.learning_rate
+        found = taught(rate)
+        if has_learnt(found[1]["loss"], classes):
+            return replace(settings, learning_rate=rate), found
+    return settings, first
 
 
 def _with_head(
     problem: Problem, settings: GradientSettings, report: Report
-) -> tuple[Graph, dict[str, float]]:
-    """The network with a trained head, and what it reaches: accuracy, probability, loss."""
+) -> tuple[GradientSettings, Taught]:
+    """The head trained alone, behind features that are computed once."""
     whole = problem.trunk(settings.seed)
     graph, _ = without_modules(whole)
     cuts = (all_cuts(graph)[0], worthwhile_cuts(graph)[-1])
@@ -319,13 +326,17 @@ def _with_head(
         for x in (problem.train_x, problem.test_x)
     ]
     features = [part.at(cuts[-1]) for part in parts]
-    trial = TrialSettings(settings.head_epochs, settings.learning_rate, settings.seed)
-    trained = trained_head(whole, cuts[-1], features[0], problem.train_y, trial)
-    step = cut_step(trained, UpdateScheme(), cuts[-1])
-    found = evaluate(compiled(step, settings.seed), step, features[1], problem.test_y)
+
+    def taught(rate: float) -> Taught:
+        trial = TrialSettings(settings.head_epochs, rate, settings.seed)
+        trained = trained_head(whole, cuts[-1], features[0], problem.train_y, trial)
+        step = cut_step(trained, UpdateScheme(), cuts[-1])
+        return trained, evaluate(compiled(step, settings.seed), step, features[1], problem.test_y)
+
+    found = learning_head(taught, settings, problem.outputs)
     for part in parts:
         part.forget()
-    return trained, found
+    return found
 
 
 def _product_gains(

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from mcutrain.analysis import gradient as by_gradients
 from mcutrain.analysis.dimension import (
     InnerProducts,
     effective_dimension,
@@ -23,11 +22,13 @@ from mcutrain.analysis.gradient import (
     Moments,
     by_gradient,
     chosen_samples,
+    learning_head,
     parameter_moments,
     per_channel,
 )
 from mcutrain.analysis.problem import Problem
 from mcutrain.errors import DataError
+from mcutrain.ir.graph import Graph
 from mcutrain.sparse import UpdateScheme, find_head, resolve
 from mcutrain.sparse.contribution import SHARES
 from tests.analysis.conftest import CLASSES
@@ -264,22 +265,15 @@ def test_weights_are_measured_over_at_least_the_last_biases(residual: Problem) -
     ],
 )
 def test_a_searched_rate_is_lowered_until_the_head_alone_learns(
-    small: Problem,
-    monkeypatch: pytest.MonkeyPatch,
-    is_found: bool,
-    learns_at: float,
-    rate: float,
-    tried: list[float],
+    small: Problem, is_found: bool, learns_at: float, rate: float, tried: list[float]
 ) -> None:
     seen: list[float] = []
 
-    def head(problem: Problem, settings: GradientSettings, _: object) -> tuple[object, object]:
-        seen.append(settings.learning_rate)
-        knows = settings.learning_rate <= learns_at
-        return settings, {"loss": math.log(problem.outputs) * (0.9 if knows else 1.0)}
+    def taught(at: float) -> tuple[Graph, dict[str, float]]:
+        seen.append(at)
+        return small.model, {"loss": math.log(CLASSES) * (0.9 if at <= learns_at else 1.0)}
 
-    monkeypatch.setattr(by_gradients, "_with_head", head)
     wanted = GradientSettings(learning_rate=1.0, is_found=is_found)
-    settings, trunk, _ = by_gradients._with_learning_head(small, wanted, lambda *_: None)
+    settings, (_, head) = learning_head(taught, wanted, CLASSES)
     assert (settings.learning_rate, seen) == (rate, tried)
-    assert trunk == settings
+    assert head == taught(rate)[1]
