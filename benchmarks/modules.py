@@ -2,19 +2,23 @@
 
     .venv/bin/python benchmarks/modules.py --shared ../shared
 
-As benchmarks/accuracy.py trains, but for each way of training at the learning rate that is best on
-training images: 4 epochs of the first 3,000, tested on the other 1,000. The SRAM (arena and state)
-is that of a published scheme. Of layers, biases and modules each way trains as many of the last
-ones as fit. `lite residuals` have the biases of TinyTL (arXiv 2007.11622) beside them. --analysis
-FILE: also what `mcutrain select` would select by it; --augmented FILE --augmented-analysis FILE:
-and what it would select of a model that has modules, by the analysis of that.
+As benchmarks/accuracy.py trains, but each way of training at the learning rate that is best on
+training images: 4 epochs of the first 3,000, tested on the other 1,000, at the --search-at rung. A
+rung is so many KB of SRAM (arena and state), or what a published scheme takes (49kb). Of layers,
+biases and modules each way trains as many of the last ones as fit. `lite residuals` have the biases
+of TinyTL (arXiv 2007.11622) beside them. --analysis FILE: also what `mcutrain select` would select
+by it; --augmented FILE --augmented-analysis FILE: and what it would select of a model that has
+modules, by the analysis of that; both by --measure.
+
+--tinytl: without a limit all biases, and all biases with lite residuals beside all blocks, as
+TinyTL compares them.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -36,13 +40,15 @@ from mcutrain.simulation import Run, RunSettings, Samples
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import read_contributions
 from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.scheme import schemes_of
 from mcutrain.sparse.select import Selector
 
 DATA = "data/cifar10_10k2k.npz"
 CLASSES = 10
 TRAIN_IMAGES = 4000
 HELD_OUT = 1000
-RATES = tuple(rate / 256 for rate in (0.2, 0.4, 0.8))
+RATES = (0.2, 0.4, 0.8)
+UNLIMITED = "all"
 MOST_BIASES = 60
 
 
@@ -59,14 +65,11 @@ class Way:
 WAYS = (
     Way("head", "head"),
     Way("biases", "bias:{}"),
-    Way("last layers", "last:{}"),
-    Way("adapters", pet="adapter:8,at=last:{}"),
     Way("adapters, biases", pet="adapter:8,at=last:{}", biases=True),
     Way("LoRA", pet="lora:4,at=last:{}"),
     Way("LoRA-FA", pet="lora-fa:4,at=last:{}"),
     Way("gains", pet="gain,at=last:{}"),
-    Way("lite residuals 1×1", pet="lite:1,at=last:{}", biases=True),
-    Way("lite residuals 3×3", pet="lite:3,groups=4,at=last:{}", biases=True),
+    Way("lite residuals", pet="lite:3,groups=4,at=last:{}", biases=True),
 )
 
 
@@ -85,43 +88,73 @@ class Trained:
 
 
 def main() -> None:
-    """Choose what fits, find rates, train everything, print a table."""
+    """Choose what fits, find rates, train everything, print a table for each rung."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--model", default="mcunet-5fps")
-    parser.add_argument("--budgets", nargs="+", default=["49", "100"], help="published schemes, KB")
+    parser.add_argument("--rungs", nargs="+", default=["64", "96", "128", "192"])
+    parser.add_argument("--search-at", default="96", help="one of the rungs")
+    parser.add_argument("--tinytl", action="store_true")
     parser.add_argument("--ways", nargs="+", help="some of the ways, by name")
     parser.add_argument("--analysis", type=Path)
     parser.add_argument("--augmented", type=Path)
     parser.add_argument("--augmented-analysis", type=Path)
+    parser.add_argument("--measure", help="of the analyses; their first one")
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="times 1/256")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    shared, console = Path(options.shared), Console()
+    shared, console = Path(options.shared), Console(width=140)
     model = shared / f"models/{options.model}.int8.tflite"
+    if options.tinytl:
+        ladder, options.search_at = {UNLIMITED: tinytl(load(model))}, UNLIMITED
+    else:
+        ladder = {rung: rows_of(model, rung, options, console) for rung in options.rungs}
+    for table in compared(shared, model, ladder, options, console):
+        console.print(table)
+
+
+def tinytl(graph: Graph) -> dict[str, Trained]:
+    """All biases, with and without modules."""
+    biases = f"bias:{len(layers_of(graph, find_head(graph))) - 1}"
+    return {"biases": Trained(biases), "lite residuals": Trained(biases, "lite:3,groups=4")}
+
+
+def rows_of(
+    model: Path, rung: str, options: argparse.Namespace, console: Console
+) -> dict[str, Trained]:
+    """What each way trains in so much SRAM."""
     graph = load(model)
-    new = replace_head(graph, find_head(graph).node, CLASSES, 0)
-    for budget in options.budgets:
-        published = f"{options.model}-{budget}kb"
-        limit = prepare(new, published).plan.sram_bytes
-        rows = {"published": Trained(published)}
-        for way in WAYS:
-            if options.ways and way.name not in options.ways:
-                continue
-            found = largest(new, way, limit)
-            if found is None:
-                console.print(f"{way.name}: none fits {limit:,} bytes")
-            else:
-                rows[way.name] = found
-        if options.analysis is not None:
-            rows["selected"] = Trained(selected(graph, options.analysis, limit))
-        if options.augmented is not None:
-            whole = load(options.augmented)
-            scheme = selected(whole, options.augmented_analysis, limit)
-            rows["selected, of modules too"] = Trained(scheme, model=options.augmented)
-        if options.ways and "published" not in options.ways:
-            del rows["published"]
-        console.print(compared(shared, model, rows, f"{budget} KB", limit, options, console))
+    new = with_head(model)
+    limit = limit_of(new, options.model, rung)
+    rows = {}
+    fitting = [
+        (prepare(new, scheme).plan.sram_bytes, scheme.name) for scheme in schemes_of(options.model)
+    ]
+    if any(size <= limit for size, _ in fitting):
+        rows["published"] = Trained(max(pair for pair in fitting if pair[0] <= limit)[1])
+    for way in WAYS:
+        found = largest(new, way, limit)
+        if found is None:
+            console.print(f"{way.name}: none fits {limit:,} bytes")
+        else:
+            rows[way.name] = found
+    if options.ways:
+        rows = {name: row for name, row in rows.items() if name in options.ways}
+    if options.analysis is not None:
+        rows["selected"] = Trained(selected(graph, options.analysis, limit, options.measure))
+    if options.augmented is not None:
+        whole = load(options.augmented)
+        scheme = selected(whole, options.augmented_analysis, limit, options.measure)
+        rows["selected, of modules too"] = Trained(scheme, model=options.augmented)
+    return rows
+
+
+def limit_of(graph: Graph, network: str, rung: str) -> int:
+    """Bytes."""
+    if rung.endswith("kb"):
+        return prepare(graph, f"{network}-{rung}").plan.sram_bytes
+    return 1024 * int(rung)
 
 
 def with_head(model: Path) -> Graph:
@@ -172,12 +205,12 @@ def most(limit: int, is_possible: Callable[[int], bool]) -> int:
     return low
 
 
-def selected(graph: Graph, analysis: Path, limit: int) -> str:
+def selected(graph: Graph, analysis: Path, limit: int, measure: str | None) -> str:
     """The scheme, in a file beside the analysis."""
     contributions = read_contributions(analysis, graph).smoothed()
     new = replace_head(graph, find_head(graph).node, CLASSES, 0)
-    found = Selector(new, contributions, cost_model(new)).select(Limits(limit))
-    path = analysis.with_name(f"{analysis.stem}-selected-{limit}.toml")
+    found = Selector(new, contributions, cost_model(new), measure).select(Limits(limit))
+    path = analysis.with_name(f"{analysis.stem}-{found.measure}-{limit}.toml")
     path.write_text(found.scheme.to_toml(), encoding="utf-8")
     return str(path)
 
@@ -185,47 +218,63 @@ def selected(graph: Graph, analysis: Path, limit: int) -> str:
 def compared(
     shared: Path,
     model: Path,
-    rows: dict[str, Trained],
-    budget: str,
-    limit: int,
+    ladder: dict[str, dict[str, Trained]],
     options: argparse.Namespace,
     console: Console,
-) -> Table:
-    """Every row at its rate from every seed."""
+) -> Iterator[Table]:
+    """Every row at its way's rate from every seed; what several rungs train is trained once."""
     jobs = Parallel(n_jobs=options.jobs, return_as="generator")
-    searches = [(name, rate) for name in rows for rate in RATES]
-    by_rate = dict(
-        zip(
-            searches,
-            jobs(delayed(learn)(shared, model, rows[n], 0, r, True) for n, r in searches),
-            strict=True,
-        )
-    )
-    rates = {name: max(RATES, key=lambda rate: by_rate[name, rate]) for name in rows}
-    runs = [(name, seed) for seed in range(options.seeds) for name in rows]
-    accuracies: dict[str, list[float]] = {name: [] for name in rows}
-    results = jobs(delayed(learn)(shared, model, rows[n], s, rates[n]) for n, s in runs)
-    for (name, seed), accuracy in zip(runs, results, strict=True):
-        accuracies[name].append(accuracy)
-        console.print(f"{budget}, {name}, seed {seed}, rate {rates[name]:g}: {accuracy:.2f} %")
-    table = Table(f"{budget}: {limit:,} bytes", "trains", "arena", "state", "M instructions",
-                  "rate · 256", "top-1 %", title=model.name)  # fmt: skip
+    rates = [rate / 256 for rate in options.rates]
+    first = ladder[options.search_at]
+    for rows in ladder.values():  # ways that did not fit there
+        first = first | {name: row for name, row in rows.items() if name not in first}
+    searches = [(name, rate) for name in first for rate in rates]
+    results = jobs(delayed(learn)(shared, model, first[n], 0, r, True) for n, r in searches)
+    by_rate = {}
+    for (name, rate), accuracy in zip(searches, results, strict=True):
+        by_rate[name, rate] = accuracy
+        console.print(f"{first[name].text}, rate {256 * rate:g}/256: {accuracy:.2f} % held out")
+    best = {name: max(rates, key=lambda rate: by_rate[name, rate]) for name in first}
+    runs = {
+        (row, best[name], seed): name
+        for seed in range(options.seeds)
+        for rows in ladder.values()
+        for name, row in rows.items()
+    }
+    accuracies = {}
+    results = jobs(delayed(learn)(shared, model, row, seed, rate) for row, rate, seed in runs)
+    for (run, name), accuracy in zip(runs.items(), results, strict=True):
+        row, rate, seed = run
+        accuracies[run] = accuracy
+        text = f"{name}, {row.text}, seed {seed}, rate {256 * rate:g}/256: {accuracy:.2f} %"
+        console.print(text)
     new = with_head(model)
-    for name, what in rows.items():
-        step = outlined(new if what.model is None else with_head(what.model), what)
-        found = accuracies[name]
-        error = f" ± {stdev(found):.2f}" if len(found) > 1 else ""
-        work = sum(estimate(step.plan.training, USUAL_ISA, step.plan.segments).values())
-        table.add_row(
-            name,
-            what.text,
-            f"{step.plan.arena_bytes:,}",
-            f"{step.plan.state_bytes:,}",
-            f"{work / 1e6:.1f}",
-            f"{256 * rates[name]:g}",
-            f"{mean(found):.2f}{error}",
-        )
-    return table
+    for rung, rows in ladder.items():
+        table = Table(rung, "trains", "arena", "state", "saved", "M instructions", "256 · rate",
+                      "top-1 %", "±", title=model.name)  # fmt: skip
+        for name, row in rows.items():
+            step = outlined(new if row.model is None else with_head(row.model), row)
+            found = [accuracies[row, best[name], seed] for seed in range(options.seeds)]
+            error = f"{stdev(found) / len(found) ** 0.5:.2f}" if len(found) > 1 else ""
+            work = sum(estimate(step.plan.training, USUAL_ISA, step.plan.segments).values())
+            table.add_row(
+                name,
+                row.text,
+                f"{step.plan.arena_bytes:,}",
+                f"{step.plan.state_bytes:,}",
+                f"{saved_bytes(step):,}",
+                f"{work / 1e6:.1f}",
+                f"{256 * best[name]:g}",
+                f"{mean(found):.2f}",
+                error,
+            )
+        yield table
+
+
+def saved_bytes(step: TrainingStep) -> int:
+    """Of what the backward pass reads: activations that are alive at the loss."""
+    plan = step.plan
+    return sum(buffer.size_bytes for buffer in plan.arena.live_at(plan.training.loss_step))
 
 
 def learn(
