@@ -69,8 +69,11 @@ FULL = (
             Row("full", share, "squares"),
         )
     ),
+    Row("last:32", 0.71, "helped"),
+    Row("last:32", 0.71, "squares"),
 )
-"""{}: as many layers as a step of that share of the instructions has."""
+"""{}: as many layers as a step of that share of the instructions has. The last two: the layers
+that a share of 0.7 has, in the time of those that 0.5 has."""
 DEMO = (
     Row("full"),
     Row("last:10"),

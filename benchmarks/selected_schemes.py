@@ -14,7 +14,7 @@ instead of the analysis' own.
 
 --many-classes: the 100 classes of benchmarks/many_classes.py instead, 5 epochs of 5,000 images at a
 rate of 0.3/256, tested on the 5,000 other training images; the analysis is by gradient, of 2,000 of
-the 10,000, and kept in the file.
+those that are trained on, and kept in the file.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
         limits = Limits(sram_bytes)
         if options.finalists > 1:
             proposals = propose(graph, contributions, costs, limits, options.finalists)
-            found = finalist(shared, proposals, options.rate / 256)
+            found = finalist(proposals, lesson(shared, options), options.jobs)
         else:
             found = Selector(graph, contributions, costs, options.measure).select(limits)
         file = options.analysis.with_name(f"selected-{budget}kb.toml")
@@ -117,30 +117,44 @@ def at_rate(contributions: Contributions, rate: float) -> Contributions:
 
 def analysis_of_many(shared: Path) -> Contributions:
     """By gradient, of 2,000 images, with as many epochs as are trained."""
-    images = many_classes.dataset(shared / DATA, MANY_IMAGES).train
+    images = halves_of_many(shared).train
     graph = pipeline.load(shared / MODEL)
     problem = Problem.of(graph, held_out(images, 2000), len(images.names))
-    settings = GradientSettings(learning_rate=MANY_RATE, epochs=MANY_EPOCHS)
+    epochs = MANY_EPOCHS * len(images) // len(problem.train_y)  # as many steps
+    settings = GradientSettings(learning_rate=MANY_RATE, epochs=epochs)
     return by_gradient(problem, settings)
+
+
+def halves_of_many(shared: Path) -> data.Split:
+    """To train on, and to test on; all of them are CIFAR-10's training images."""
+    images = many_classes.dataset(shared / DATA, MANY_IMAGES).train
+    half = len(images) // 2
+    return data.Split(images.subset(half), images.take(np.arange(half, len(images))))
 
 
 def train_many(shared: Path, scheme: str, seed: int) -> float:
     """Accuracy on the training images that are not trained on."""
-    images = many_classes.dataset(shared / DATA, MANY_IMAGES).train
-    half = len(images) // 2
-    split = data.Split(images.subset(half), images.take(np.arange(half, len(images))))
+    split = halves_of_many(shared)
     settings = TrialSettings(MANY_EPOCHS, MANY_RATE, seed)
     usual = many_classes.VARIANTS[0]
     model = pipeline.load(shared / MODEL)
     return many_classes.learn(model, split, parse_scheme(scheme), settings, usual).outputs / 100
 
 
-def finalist(shared: Path, proposals: list[Proposal], rate: float) -> Selection:
-    """As `mcutrain select --finalists` chooses, trained as all schemes here, on training images."""
-    train_images = part(data.load(shared / DATA).train, TRAIN_IMAGES)
-    settings = RunSettings(learning_rate=rate, flip=True)
-    lesson = Lesson(shared / MODEL, (), CLASSES, train_images, settings)
-    found = trained(proposals, lesson, os.cpu_count() or 1)
+def lesson(shared: Path, options: argparse.Namespace) -> Lesson:
+    """How finalists are trained, as all schemes here; on training images, some of them held out."""
+    if options.many_classes:
+        images = halves_of_many(shared).train
+        settings = RunSettings(MANY_EPOCHS, MANY_RATE)
+        return Lesson(shared / MODEL, (), len(images.names), part(images), settings)
+    images = part(data.load(shared / DATA).train, TRAIN_IMAGES)
+    settings = RunSettings(learning_rate=options.rate / 256, flip=True)
+    return Lesson(shared / MODEL, (), CLASSES, images, settings)
+
+
+def finalist(proposals: list[Proposal], how: Lesson, jobs: int) -> Selection:
+    """As `mcutrain select --finalists` chooses."""
+    found = trained(proposals, how, jobs)
     for one in found:
         selection = one.proposal.selection
         print(
