@@ -291,6 +291,22 @@ def has_learnt(head_loss: float, classes: int) -> bool:
     return head_loss < LEARNT * math.log(classes)
 
 
+def rate_note(found: Contributions, rate: float) -> str:
+    """What is to be known of an analysis that was asked for at this rate; empty if nothing is."""
+    used = found.settings["learning_rate"]
+    if not has_learnt(-found.head["loss"], found.classes):
+        return (
+            f"with the head alone nothing was learnt at a learning rate of {used:g}, so gradients "
+            "say little of what is worth training: give a smaller rate, or analyze by training"
+        )
+    if used != rate:
+        return (
+            f"at a learning rate of {rate:g} the head alone learns nothing; gradients are taken "
+            f"at {used:g}"
+        )
+    return ""
+
+
 Taught = tuple[Graph, dict[str, float]]
 """The network with a trained head, and what it reaches: accuracy, probability, loss."""
 

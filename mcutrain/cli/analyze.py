@@ -206,8 +206,10 @@ def analyze(
         say(_headline(problem))
     rate = method.rate(problem, quiet=json)
     if method.by == "gradient":
+        from mcutrain.analysis.gradient import rate_note
+
         found = _by_gradient(problem, method, rate)
-        if note := _rate_note(found, rate):
+        if note := rate_note(found, rate):
             say(f"mcutrain: {note}")
     else:
         found = _by_training(problem, method, rate, execution)
@@ -275,21 +277,6 @@ def _by_gradient(problem: Problem, method: AnalysisFlags, rate: float) -> Contri
         return by_gradient(
             problem, settings, lambda what, n, of: watch.tell(TrialsDone(what, n, of))
         )
-
-
-def _rate_note(found: Contributions, rate: float) -> str:
-    """What is to be known of the rate of an analysis by gradient; empty if nothing is."""
-    from mcutrain.analysis.gradient import has_learnt
-
-    used = found.settings["learning_rate"]
-    if not has_learnt(-found.head["loss"], found.classes):
-        return (
-            f"with the head alone nothing was learnt at --lr {used:g}, so gradients say little of "
-            "what is worth training: give a smaller --lr, or --by training"
-        )
-    if used != rate:
-        return f"at that rate the head alone learns nothing; gradients are taken at --lr {used:g}"
-    return ""
 
 
 class _Watch:

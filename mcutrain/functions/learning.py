@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from mcutrain.analysis.gradient import GradientSettings, by_gradient
+from mcutrain.analysis.gradient import GradientSettings, by_gradient, rate_note
 from mcutrain.analysis.problem import HEAD_EPOCHS, Problem, held_out
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.analysis.rate import found_rate
@@ -223,7 +223,10 @@ def analyze(
     if by == "gradient":
         is_found = learning_rate is None
         settings = GradientSettings(gradient_samples, rate, seed, first, epochs, is_found)
-        return by_gradient(problem, settings, lambda what, n, of: tell(TrialsDone(what, n, of)))
+        found = by_gradient(problem, settings, lambda what, n, of: tell(TrialsDone(what, n, of)))
+        if note := rate_note(found, rate):
+            warn(note)
+        return found
     return by_training(problem, TrainingSettings(epochs, rate, seed, seeds, first), execution, tell)
 
 

@@ -14,7 +14,7 @@ from mcutrain.cli import analyze as command
 from mcutrain.cli import main
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.pipeline import load
-from mcutrain.sparse.contribution import Contributions, Gains, read_contributions
+from mcutrain.sparse.contribution import read_contributions
 
 Outcome = tuple[int, str, str]
 Run = Callable[..., Outcome]
@@ -123,20 +123,8 @@ def test_an_interruption_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyP
     assert "the same command continues" in err
 
 
-@pytest.mark.parametrize(
-    ("loss", "used", "note"),
-    [
-        (1.60, 0.5, "nothing was learnt at --lr 0.5"),
-        (1.20, 0.125, "gradients are taken at --lr 0.125"),
-        (1.20, 0.5, ""),
-    ],
-)
-def test_a_rate_at_which_the_head_learns_nothing_is_said(
-    loss: float, used: float, note: str
-) -> None:
-    gains = {"fisher": Gains((0.0,), {})}
-    head, settings = {"loss": -loss}, {"learning_rate": used}
-    found = Contributions("m", "", 5, "gradient", (), head, gains, settings=settings)
-    said = command._rate_note(found, 0.5)
-    assert note in said
-    assert bool(said) == bool(note)
+def test_a_rate_at_which_the_head_learns_nothing_is_said(run: Run) -> None:
+    quick = ("--by", "gradient", "--gradient-samples", 2, "--head-epochs", 1)
+    code, _, err = run("--data", IMAGES, *FEW, *quick, "--classes", 10, "--lr", 1e-12)
+    assert code == 0
+    assert "mcutrain: with the head alone nothing was learnt at a learning rate of 1e-12" in err

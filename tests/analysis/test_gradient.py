@@ -25,12 +25,13 @@ from mcutrain.analysis.gradient import (
     learning_head,
     parameter_moments,
     per_channel,
+    rate_note,
 )
 from mcutrain.analysis.problem import Problem
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import UpdateScheme, find_head, resolve
-from mcutrain.sparse.contribution import SHARES
+from mcutrain.sparse.contribution import SHARES, Contributions, Gains
 from tests.analysis.conftest import CLASSES
 from tests.autodiff.measure import cosine, float_derivatives, size_ratio
 
@@ -277,3 +278,22 @@ def test_a_searched_rate_is_lowered_until_the_head_alone_learns(
     settings, (_, head) = learning_head(taught, wanted, CLASSES)
     assert (settings.learning_rate, seen) == (rate, tried)
     assert head == taught(rate)[1]
+
+
+@pytest.mark.parametrize(
+    ("loss", "used", "note"),
+    [
+        (1.60, 0.5, "nothing was learnt at a learning rate of 0.5"),
+        (1.20, 0.125, "gradients are taken at 0.125"),
+        (1.20, 0.5, ""),
+    ],
+)
+def test_a_rate_at_which_the_head_learns_nothing_is_said(
+    loss: float, used: float, note: str
+) -> None:
+    gains = {"fisher": Gains((0.0,), {})}
+    head, settings = {"loss": -loss}, {"learning_rate": used}
+    found = Contributions("m", "", 5, "gradient", (), head, gains, settings=settings)
+    said = rate_note(found, 0.5)
+    assert note in said
+    assert bool(said) == bool(note)

@@ -278,12 +278,13 @@ def test_quantize_takes_arrays_and_says_the_layers(tmp_path: Path) -> None:
 def test_an_analysis_warns_of_a_rate_that_changes_next_to_nothing(
     model: Path, arrays: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used: list[float] = []
     monkeypatch.setattr(learning, "found_rate", lambda *_: FoundRate(1e-7, False))
-    monkeypatch.setattr(learning, "by_gradient", lambda _, how, __: used.append(how.learning_rate))
-    with pytest.warns(UserWarning, match="the learning rate 1e-07 was found, but trials with"):
-        mcutrain.analyze(model, arrays, by="gradient")
-    assert used == [1e-7]
+    few: dict[str, Any] = {"by": "gradient", "head_epochs": 1, "gradient_samples": 2, "classes": 10}
+    doubt = "the learning rate 1e-07 was found, but trials with"
+    nothing = "with the head alone nothing was learnt at a learning rate of 1e-07"
+    with pytest.warns(UserWarning, match=doubt), pytest.warns(UserWarning, match=nothing):
+        found = mcutrain.analyze(model, arrays, **few)
+    assert found.settings["learning_rate"] == 1e-7
 
 
 @pytest.mark.parametrize(
