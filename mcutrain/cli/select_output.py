@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 WITH_HEAD = (*IN_PERCENT, "loss")
 """Measures that have a value for the head alone; the others only rank."""
-PRIOR = (
-    "published for this network, and the best of the finalists when trained: no optimum of the "
-    "analysis"
-)
 
 
 def write(found: Selection, facts: Mapping[str, Any], folder: Path) -> None:
@@ -98,11 +94,16 @@ def show_selection(
         _show_layers(found)
     if found.modules:
         _show_modules(found)
-    show(PRIOR if _is_prior(found) else _gains(found))
+    if found.published is not None:
+        show(
+            f"published as {found.published}, and the best of the finalists when trained, not by "
+            "the analysis:"
+        )
+    show(_gains(found))
     _show_costs(found, target)
     if found.share is not None:
         show(f"  {found.share:>12g} {'':6}of its time in the mean, as `train --elastic` takes it")
-    if not _is_prior(found):
+    if found.binding:
         show(f"  more is kept away by {found.binding}")
     is_guess = found.measure not in WITH_HEAD and "finalists" not in facts
     if is_guess and found.binding.startswith("nothing"):
@@ -113,13 +114,6 @@ def show_selection(
         show(f"  {by}: +{more}, {', '.join(found.next.changes)}")
 
 
-def _is_prior(found: Selection) -> bool:
-    """Whether others found it on other data: then its gains are no numbers of this analysis."""
-    from mcutrain.sparse.proposals import PUBLISHED
-
-    return found.measure.startswith(PUBLISHED)
-
-
 def _show_layers(found: Selection) -> None:
     from mcutrain.sparse.selection import share_text
 
@@ -128,7 +122,7 @@ def _show_layers(found: Selection) -> None:
             layer.index,
             layer.name,
             share_text(layer.share),
-            "" if _is_prior(found) else f"+{_amount(found.measure, layer.gain)}",
+            f"+{_amount(found.measure, layer.gain)}",
             layer.state_bytes,
             layer.residual_bits,
         ]
@@ -140,10 +134,8 @@ def _show_layers(found: Selection) -> None:
     biases = "" if found.scheme.bias_bits == 32 else f" and {found.scheme.bias_bits} of each bias"
     own = found.scheme.layer_residual_bits
     bits = "residual bits" if own else f"{found.scheme.residual_bits} residual bits"
-    gain = (
-        "" if _is_prior(found) else f"; the biases gain {_amount(found.measure, found.bias_gain)}"
-    )
-    show(f"with {bits}{biases}{gain}")
+    show(f"with {bits}{biases}; the biases gain "
+         f"{_amount(found.measure, found.bias_gain)}")  # fmt: skip
 
 
 def _show_modules(found: Selection) -> None:

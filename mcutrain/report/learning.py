@@ -197,6 +197,7 @@ class Chosen:
     free: Mapping[str, int] = field(default_factory=dict)
     next: More | None = None
     modules: tuple[ChosenModule, ...] = ()
+    published: str | None = None
 
 
 @dataclass(frozen=True)

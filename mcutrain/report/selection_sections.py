@@ -40,8 +40,13 @@ def selection(found: Chosen) -> Section:
     says = (
         f"Within {within or 'no limit'}, training the head, the last {found.bias_depth} biases and "
         f"weights of {len(found.layers)} layers{_modules_text(found)} is expected to add {gain} of "
-        f"{found.measure} to training the head alone; {proof}. What keeps the gain from being "
-        f"larger: {found.binding or 'not asked'}."
+        f"{found.measure} to training the head alone; {proof}. "
+    )
+    says += (
+        f"What keeps the gain from being larger: {found.binding or 'not asked'}."
+        if found.published is None
+        else f"It was not chosen by these gains: it was published as {found.published}, and was "
+        "the best of the finalists when trained."
     )
     if found.next is not None:
         more = _amount(found.next.more_gain, found.measure)

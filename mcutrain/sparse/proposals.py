@@ -76,41 +76,47 @@ def propose(
     """
     found: dict[str, Proposal] = {}
     known = published(contributions, costs, limits)
-    for name, selector in _selectors(graph, contributions, known, costs, by_gradient, progress):
+    for name, selector in _selectors(graph, contributions, costs, by_gradient, progress):
         selection = selector.select(limits, with_next=False)
-        found.setdefault(selection.scheme.to_toml(), Proposal(name, selection))
-        report(len(found))
-        if len(found) == count:
-            break
+        proposals = [Proposal(name, selection)]
+        if known is not None:  # beside the first reading
+            prior = selector.given(known, limits, selection.bound)
+            proposals += [] if prior is None else [Proposal(f"{PUBLISHED}{known.name}", prior)]
+            known = None
+        for proposal in proposals:
+            found.setdefault(proposal.selection.scheme.to_toml(), proposal)
+            report(len(found))
+            if len(found) == count:
+                return list(found.values())
     return list(found.values())
 
 
 def _selectors(
     graph: Graph,
     contributions: Contributions,
-    known: dict[str, Gains],
     costs: CostModel,
     by_gradient: bool,
     progress: Progress,
 ) -> Iterator[tuple[str, Selector]]:
     """By every reading; the usual residual bits come first, since what fewer lose shows late."""
     read = readings(contributions)
-    first, *others = (name for name in read if FACTOR not in name)
+    plain = [name for name in read if FACTOR not in name]
     weighted = [name for name in read if FACTOR in name]
     free = replace(contributions, gains=read)
-    usual = replace(free, gains={**read, **known}, residual_factor={USUAL_BITS: 1.0})
-    rounds = (usual, (first, *known, *others)), (free, (first, *others)), (usual, weighted)
-    for analysis, names in rounds:
+    usual = replace(free, residual_factor={USUAL_BITS: 1.0})
+    for analysis, names in ((usual, plain), (free, plain), (usual, weighted)):
         for name in names:
             selector = Selector(graph, analysis, costs, name, progress)
             selector.by_gradient = by_gradient
             yield (name if analysis is usual else f"{name}, any residual bits"), selector
 
 
-def published(contributions: Contributions, costs: CostModel, limits: Limits) -> dict[str, Gains]:
-    """Gains whose best scheme is the largest shipped one of this network that fits; none: empty."""
+def published(
+    contributions: Contributions, costs: CostModel, limits: Limits
+) -> UpdateScheme | None:
+    """The largest shipped scheme of this network that fits; None if there is none."""
     count = len(contributions.layers)
-    found: list[tuple[int, str, Gains]] = []
+    found: list[tuple[int, str, UpdateScheme]] = []
     for scheme in schemes_of(contributions.model):
         depth = scheme.bias_depth or 0
         shares = {int(i): share for i, share in scheme.weights.items() if share > 0}
@@ -122,12 +128,8 @@ def published(contributions: Contributions, costs: CostModel, limits: Limits) ->
         except (SchemeError, PlanError):  # of another network of that name
             continue
         if fits(limits, needs):
-            bias = tuple(min(k, depth) / max(depth, 1) for k in range(count + 1))
-            weights = {
-                i: {share: float(shares.get(i) == share) for share in SHARES} for i in range(count)
-            }
-            found.append((needs.sram_bytes, scheme.name, Gains(bias, weights)))
-    return {f"{PUBLISHED}{name}": gains for _, name, gains in sorted(found)[-1:]}
+            found.append((needs.sram_bytes, scheme.name, scheme))
+    return max(found, key=lambda one: one[:2])[-1] if found else None
 
 
 def _weighted(gains: Gains, factor: float) -> Gains:

@@ -29,7 +29,7 @@ from mcutrain.sparse.resolution import with_importance
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.search import BestFirst, Contender
 from mcutrain.sparse.selection import LayerChoice, ModuleChoice, Next, Selection, changes
-from mcutrain.sparse.units import Structure, kept_channels
+from mcutrain.sparse.units import Shares, Structure, kept_channels
 
 MOST_CUTS = 200
 """Schemes that are planned in vain before the limit is lowered and the optimum is given up."""
@@ -115,6 +115,61 @@ class Selector:
             solves=self._solves,
             cuts=self._cuts,
         )
+
+    def given(self, known: UpdateScheme, limits: Limits, bound: float) -> Selection | None:
+        """A published scheme of layers and biases, with what it gains by this analysis.
+
+        bound: what no scheme gains more than. None if it does not fit as it is planned and built.
+        """
+        shares = tuple(sorted((int(i), s) for i, s in known.weights.items() if s > 0))
+        depth, bits = known.bias_depth or 0, known.residual_bits
+        scheme = self.structure.scheme(depth, shares, bits, known.bias_bits)
+        if self.by_gradient:
+            scheme = with_importance(scheme, self.contributions)
+        measured = (self.costs.build or self.costs.plan)(scheme)
+        if measured is None or not fits(limits, measured):
+            return None
+        layers = tuple(self._given_layer(i, share, depth, shares, bits) for i, share in shares)
+        bias_gain = self._bias_gain(depth)
+        gain = (
+            bias_gain + sum(layer.gain for layer in layers)
+            if self.joint is None
+            else self.joint.gain(depth, shares)
+        )
+        return Selection(
+            scheme=scheme,
+            measure=self.measure,
+            head=self.contributions.head.get(self.measure, 0.0),
+            gain=gain,
+            bias_gain=bias_gain,
+            bound=max(bound, gain),
+            optimal=False,
+            layers=layers,
+            modules=(),
+            measured=measured,
+            limits=limits,
+            free=_free(limits, measured),
+            binding="",
+            next=None,
+            solves=0,
+            cuts=0,
+            published=known.name,
+        )
+
+    def _given_layer(
+        self, i: int, share: float, depth: int, shares: Shares, bits: int
+    ) -> LayerChoice:
+        """A layer of a scheme that was not chosen: it may gain nothing, and is costed alone."""
+        if self.joint is None:
+            of_layer = self.choices.gains.weights.get(i, {})
+            gain = self.factors.get(bits, 1.0) * of_layer.get(share, 0.0)
+        else:
+            rest = tuple(other for other in shares if other[0] != i)
+            gain = self.joint.gain(depth, shares) - self.joint.gain(depth, rest)
+        book, least, own = self.choices.book, self.structure.least_depth(i), ((i, share),)
+        state = book.at(least, own, bits).state
+        size = sum(state[name] for name in state.keys() - book.at(least).state.keys())
+        return LayerChoice(i, self.structure.names[i], share, gain, size, bits)
 
     # ------------------------------------------------------------------ searching
 

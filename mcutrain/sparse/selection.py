@@ -59,6 +59,7 @@ class Selection(Shown):
     solves, cuts: how often the solver ran, and how many schemes it proposed that did not fit.
     share: of the time of an elastic step, that keeps the mean step within the limit; None without.
     is_bound: whether the sums that it is chosen by were at most the truth where that was looked at.
+    published: the name of the scheme, where others found it on other data, and nothing was chosen.
     """
 
     scheme: UpdateScheme
@@ -79,6 +80,7 @@ class Selection(Shown):
     cuts: int
     share: float | None = None
     is_bound: bool = True
+    published: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "free", MappingProxyType(dict(self.free)))
@@ -157,6 +159,7 @@ class Selection(Shown):
             "solves": self.solves,
             "cuts": self.cuts,
             "elastic_share": self.share,
+            "published": self.published,
         }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mcutrain.report.charts import Mark, PlotScales, numbers
@@ -10,8 +12,9 @@ from mcutrain.report.content import ArenaBuffer, ArenaMap
 from mcutrain.report.figures import short
 from mcutrain.report.learning import LearningCurve, Point, SweepPoint
 from mcutrain.report.memory_sections import stacked, timeline
-from mcutrain.report.selection_sections import sweep
+from mcutrain.report.selection_sections import selection, sweep
 from mcutrain.report.training_sections import curves
+from tests.report import conftest as values
 
 
 def test_parts_in_a_row_begin_where_the_one_before_ends() -> None:
@@ -32,6 +35,16 @@ def test_what_ends_or_begins_at_the_peak_is_alive_at_it() -> None:
     assert [row[0] for row in at_peak.rows] == ["begins", "ends"]
     assert [row[0] for row in every.rows] == ["before", "ends", "begins", "behind"]
     assert "this one is 8 larger." in section.says
+
+
+def test_a_published_scheme_is_not_said_to_be_chosen_by_its_gains() -> None:
+    chosen = values.selection(tuple(map(str, range(25))))
+    given = replace(chosen, published="p", optimal=False, bound=0.2, binding="", next=None)
+    said = selection(given).says
+    assert "+10.00 points of accuracy" in said
+    assert "no scheme that fits can gain more than +20.00 points" in said
+    assert said.endswith("it was published as p, and was the best of the finalists when trained.")
+    assert "What keeps the gain" in selection(chosen).says
 
 
 def test_budgets_are_in_order() -> None:

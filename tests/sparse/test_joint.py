@@ -185,6 +185,20 @@ def test_what_a_layer_gains_is_lost_without_it() -> None:
         assert layer.gain == pytest.approx(selection.gain - joint.gain(depth, rest))
 
 
+def test_a_given_scheme_learns_what_it_learns_as_a_whole() -> None:
+    """The same as if it had been chosen; only that it is not said to be the best."""
+    rng = np.random.default_rng(1)
+    graph, costs = graph_of("chain", 1), cached_device("chain", 1, False)
+    found = analysis(contributions(graph, rng, SHARES), kernels(rng, 3, 0.02))
+    selector = Selector(graph, found, costs)
+    chosen = selector.select(Limits(10**6))
+    given = selector.given(replace(chosen.scheme, name="p"), Limits(10**6), chosen.bound)
+    assert given is not None
+    assert (given.layers, given.scheme, given.gain) == (chosen.layers, chosen.scheme, chosen.gain)
+    assert (given.bias_gain, given.bound) == (chosen.bias_gain, chosen.bound)
+    assert (given.optimal, given.published) == (False, "p")
+
+
 def test_more_memory_lets_more_be_learnt() -> None:
     rng = np.random.default_rng(2)
     graph, costs = graph_of("inverted", 1), cached_device("inverted", 1, False)

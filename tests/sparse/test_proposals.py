@@ -133,13 +133,11 @@ def test_the_largest_published_scheme_that_fits_is_proposed_as_it_is(problem, mo
     least, most = (costs.plan(scheme).sram_bytes for scheme in (small, large))
     assert least < most
     for limit, scheme in ((most, large), (most - 1, small), (least, small)):
-        assert list(proposals.published(made, costs, Limits(limit))) == [
-            f"published as {scheme.name}"
-        ]
+        assert proposals.published(made, costs, Limits(limit)) == scheme
         found = [p.selection.scheme for p in propose(graph, made, costs, Limits(limit), 6)]
         weights = {i: share for i, share in scheme.weights.items() if share > 0}
         assert (scheme.bias_depth, weights) in [(s.bias_depth, s.weights) for s in found]
-    assert proposals.published(made, costs, Limits(least - 1)) == {}
+    assert proposals.published(made, costs, Limits(least - 1)) is None
 
 
 def test_a_scheme_of_another_network_of_that_name_is_left_out(problem, monkeypatch):
@@ -150,17 +148,70 @@ def test_a_scheme_of_another_network_of_that_name_is_left_out(problem, monkeypat
 
     monkeypatch.setattr(proposals, "schemes_of", lambda _: (UpdateScheme("p", 3, {"2": 1.0}),))
     other = replace(costs, plan=refuse)
-    assert proposals.published(made, other, Limits(4000)) == {}
-    assert list(proposals.published(made, costs, Limits(4000))) == ["published as p"]
+    assert proposals.published(made, other, Limits(4000)) is None
+    known = proposals.published(made, costs, Limits(4000))
+    assert known is not None
+    assert known.name == "p"
+
+
+def prior_of(problem, monkeypatch, scheme, limits=None):
+    """The selection of a scheme that was published, and the best by the first measure."""
+    graph, made, costs = problem
+    monkeypatch.setattr(proposals, "schemes_of", lambda _: (scheme,))
+    found = propose(graph, made, costs, limits or Limits(4000), 6)
+    return next(p.selection for p in found if p.reading == "published as p"), found[0].selection
 
 
 def test_a_published_scheme_is_not_said_to_be_an_optimum(problem, monkeypatch, capsys):
-    graph, made, costs = problem
-    monkeypatch.setattr(proposals, "schemes_of", lambda _: (UpdateScheme("p", 3, {"2": 1.0}),))
-    found = propose(graph, made, costs, Limits(4000), 6)
-    prior = next(p.selection for p in found if p.reading == "published as p")
+    prior, best = prior_of(problem, monkeypatch, UpdateScheme("p", 3, {"2": 1.0}))
     facts = {"model": "m", "classes": 3, "finalists": []}
     show_selection(prior, facts, None, json=False)
     said = capsys.readouterr().out
-    assert "published for this network" in said
-    assert not any(word in said for word in ("proved", "sum of", "gain 1", "kept away", "+1"))
+    assert "published as p" in said
+    assert f"not proved to be the largest, which is at most {100 * best.gain:.1f} %" in said
+    assert "kept away" not in said
+    assert not prior.optimal
+
+
+def test_a_published_scheme_has_the_gains_of_the_analysis(problem, monkeypatch):
+    _, made, costs = problem
+    prior, best = prior_of(problem, monkeypatch, UpdateScheme("p", 3, {"2": 1.0, "0": 0.5}))
+    gains = made.gains["accuracy"]
+    assert (prior.measure, prior.published, best.published) == ("accuracy", "p", None)
+    assert prior.bias_gain == gains.bias[3]
+    assert [(c.index, c.gain) for c in prior.layers] == [
+        (0, gains.weights[0][0.5]),
+        (2, gains.weights[2][1.0]),
+    ]
+    assert prior.gain == pytest.approx(gains.bias[3] + gains.weights[0][0.5] + gains.weights[2][1])
+    assert prior.bound == best.bound >= best.gain > prior.gain
+    assert prior.measured == costs.plan(prior.scheme)
+    assert prior.to_dict()["published"] == "p"
+
+
+def test_a_published_scheme_may_train_what_gains_nothing(problem, monkeypatch):
+    """Its layers' bytes are those that a selection of the same scheme would tell."""
+    graph, made, costs = problem
+    gains = made.gains["accuracy"]
+    scheme = UpdateScheme("p", 3, {"0": 0.5, "2": 1.0})
+    sure = replace(gains, weights={0: {0.5: 9.0}, 2: {1.0: 9.0}}, bias=(0.0, 1.0, 2.0, 9.0))
+    chosen = Selector(graph, replace(made, gains={"accuracy": sure}), costs).select(Limits(4000))
+    none = replace(gains, weights={**gains.weights, 2: {1.0: -0.1}})
+    prior, _ = prior_of(
+        (graph, replace(made, gains={"accuracy": none}), costs), monkeypatch, scheme
+    )
+    assert dict(chosen.scheme.weights) == dict(prior.scheme.weights)
+    assert [c.state_bytes for c in prior.layers] == [c.state_bytes for c in chosen.layers]
+    assert [c.gain for c in prior.layers] == [gains.weights[0][0.5], -0.1]
+
+
+def test_a_published_scheme_that_does_not_link_is_no_proposal(problem, monkeypatch):
+    graph, made, costs = problem
+    known = UpdateScheme("p", 3, {"2": 1.0})
+    monkeypatch.setattr(proposals, "schemes_of", lambda _: (known,))
+
+    def build(scheme):
+        return None if dict(scheme.weights) == {"2": 1.0} else costs.plan(scheme)
+
+    found = propose(graph, made, replace(costs, build=build), Limits(4000), 6)
+    assert "published as p" not in [p.reading for p in found]
