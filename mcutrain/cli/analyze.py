@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, TextColumn
@@ -23,6 +22,7 @@ from mcutrain.cli.output import (
     replace_file,
     say,
     show,
+    show_json,
     show_table,
 )
 from mcutrain.cli.training import Lines, rate_line, searching
@@ -179,7 +179,8 @@ def analyze(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the analysis there, for `mcutrain select` and `mcutrain report`.",
+            help="Write the analysis there, for `mcutrain select` and `mcutrain report`; --json "
+            "prints it without the inner products that they read.",
             show_default=False,
         ),
     ] = None,
@@ -213,11 +214,10 @@ def analyze(
             say(f"mcutrain: {note}")
     else:
         found = _by_training(problem, method, rate, execution)
-    text = found.to_json()
     if output is not None:
-        replace_file(output, text.encode())
+        replace_file(output, found.to_json().encode())
     if json:
-        show(json_format.dumps(json_format.loads(text), indent=2, ensure_ascii=False))
+        show_json(_printed(found, output))
     else:
         _print(found)
 
@@ -318,6 +318,15 @@ def _duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _printed(found: Contributions, output: Path | None) -> dict[str, Any]:
+    """What the file has, without the kernels, which are megabytes: where these are."""
+    values = found.to_dict()
+    if found.kernels is not None:
+        file = None if output is None else str(output)
+        values["kernels"] = {"samples": found.kernels.samples, "file": file}
+    return values
 
 
 def _ends(measure: str, by: Mapping[int, float]) -> tuple[str, str]:

@@ -309,6 +309,10 @@ def _has_all(kernels: Kernels, gains: Gains) -> bool:
 
 def _kernels(value: Any, count: int) -> Kernels:
     table = _table(value, "kernels")
+    if "file" in table:
+        raise _WrongError(
+            "it is what --json printed, without the kernels; take the file that -o wrote"
+        )
     samples = _integer(table.get("samples"), 1, MOST_SAMPLES + 1, "samples of kernels")
 
     def products(text: Any, what: str) -> Array:

@@ -13,6 +13,7 @@ import pytest
 from mcutrain.cli import analyze as command
 from mcutrain.cli import main
 from mcutrain.demo import IMAGES, MODEL
+from mcutrain.errors import AnalysisError
 from mcutrain.pipeline import load
 from mcutrain.sparse.contribution import read_contributions
 
@@ -70,6 +71,21 @@ def test_an_analysis_by_gradient_is_printed_and_written(run: Run, tmp_path: Path
     again = json.loads(out)
     assert again["method"] == "gradient"
     assert again["gains"] == json.loads(found.to_json())["gains"]
+
+
+def test_json_has_no_kernels_but_says_where_they_are(run: Run, tmp_path: Path) -> None:
+    """They are megabytes of what no person reads."""
+    quick = ("--by", "gradient", "--gradient-samples", 2, "--head-epochs", 1, "--lr", 0.001)
+    code, out, _ = run("--data", IMAGES, *FEW, *quick, "--json", "-o", "a.json")
+    assert code == 0
+    printed, written = json.loads(out), json.loads((tmp_path / "a.json").read_text())
+    kernels = written.pop("kernels")
+    assert printed.pop("kernels") == {"samples": kernels["samples"], "file": "a.json"}
+    assert len(kernels["biases"]) == 25
+    assert printed == written
+    (tmp_path / "printed.json").write_text(out)
+    with pytest.raises(AnalysisError, match="it is what --json printed, without the kernels; take"):
+        read_contributions(tmp_path / "printed.json")
 
 
 def test_one_class_only_is_explained(run: Run, tmp_path: Path) -> None:
