@@ -185,18 +185,25 @@ def test_nothing_is_learnable_where_steps_overshoot() -> None:
     assert found[3] == 0
 
 
-def test_kernels_are_inner_products_of_what_may_be_trained(residual: Problem) -> None:
-    """And with a schedule of cosine form the disturbing rate is 3/4 of the largest."""
-    seen: list[InnerProducts] = []
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[InnerProducts]:
+    """The inner products that an analysis by gradient takes."""
+    found: list[InnerProducts] = []
 
     class Kept(InnerProducts):
         def __init__(self, parts: Mapping[str, Sequence[np.ndarray]]) -> None:
             super().__init__(parts)
-            seen.append(self)
+            found.append(self)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mcutrain.analysis.gradient.InnerProducts", Kept)
-        made = by_gradient(residual, SETTINGS).kernels
+    monkeypatch.setattr("mcutrain.analysis.gradient.InnerProducts", Kept)
+    return found
+
+
+def test_kernels_are_inner_products_of_what_may_be_trained(
+    residual: Problem, seen: list[InnerProducts]
+) -> None:
+    """And with a schedule of cosine form the disturbing rate is 3/4 of the largest."""
+    made = by_gradient(residual, SETTINGS).kernels
     assert made is not None
     assert made.rate == SETTINGS.learning_rate / 2
     assert made.disturbing_rate == pytest.approx(0.75 * SETTINGS.learning_rate)
@@ -233,19 +240,12 @@ def test_late_weights_get_no_credit_for_what_biases_before_them_do() -> None:
         assert dict(found.weights[1]) == pytest.approx({0.25: half, 0.5: half, 1.0: whole})
 
 
-def test_weights_are_measured_over_at_least_the_last_biases(residual: Problem) -> None:
+def test_weights_are_measured_over_at_least_the_last_biases(
+    residual: Problem, seen: list[InnerProducts], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last layers' learnable gain is what they add to those, not what they add alone."""
-    seen: list[InnerProducts] = []
-
-    class Kept(InnerProducts):
-        def __init__(self, parts: Mapping[str, Sequence[np.ndarray]]) -> None:
-            super().__init__(parts)
-            seen.append(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mcutrain.analysis.gradient.InnerProducts", Kept)
-        patch.setattr("mcutrain.analysis.gradient.least_biases", lambda layers: layers - 3)
-        gains = by_gradient(residual, SETTINGS).gain("learnable")
+    monkeypatch.setattr("mcutrain.analysis.gradient.least_biases", lambda layers: layers - 3)
+    gains = by_gradient(residual, SETTINGS).gain("learnable")
     layers = residual.layers
     last = layers[3:]
     behind = sum(seen[0].of(layer.bias)[-1] for layer in last)
