@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli import boards
-from mcutrain.cli.output import err, say, show_json, show_table
+from mcutrain.cli.output import err, out, say, show, show_json, show_table
 
 if TYPE_CHECKING:
     from mcutrain_host.client import Device
@@ -31,7 +31,8 @@ def monitor(
 ) -> None:
     """Watch a board: position, loss, cycles, stack, the line's faults. It changes nothing.
 
-    A port has one user: while another program uses it, this is refused. Ctrl-C ends it.
+    A port has one user: while another program uses it, this is refused. Ctrl-C ends it. Where
+    there is no terminal, a line is printed for each answer.
 
     Example: `mcutrain monitor --port /dev/ttyACM0`
     """
@@ -44,8 +45,11 @@ def monitor(
             tell(facts(device))
         elif json:
             _repeat(device, every, tell)
-        else:
+        elif out.is_terminal and err.is_terminal:
             _watch(device, every)
+        else:
+            tell(facts(device))
+            _repeat(device, every, _tell_line)
     except KeyboardInterrupt:
         say("mcutrain: no longer watching")
     finally:
@@ -73,6 +77,19 @@ def _tell_json(found: dict[str, Any]) -> None:
 
 def _tell_table(found: dict[str, Any]) -> None:
     show_table(("", ""), _rows(found))
+
+
+def _tell_line(found: dict[str, Any]) -> None:
+    """What changes, where no table can be drawn again."""
+    prediction = found["prediction"]
+    parts = [
+        f"{found['position']:,} samples learnt",
+        f"loss {found['loss']:.4f}",
+        *([] if prediction == BAD_PREDICTION else [f"prediction {prediction}"]),
+        *([f"save {found['save_number']}"] if found["save_number"] else []),
+        f"{found['frames']:,} frames, {found['frames_refused']:,} damaged",
+    ]
+    show(f"{time.strftime('%H:%M:%S')}  {', '.join(parts)}")
 
 
 def _repeat(device: Device, every: float, tell: Callable[[dict[str, Any]], None]) -> None:
