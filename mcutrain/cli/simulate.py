@@ -442,7 +442,10 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
     show(_memory_line(result))
     show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
     if result.latent:
-        show(f"                from {result.latent} on, which was computed once for each sample")
+        show(
+            f"{'':16}without the frozen layers up to {result.latent}, which ran beforehand, once "
+            "for each sample"
+        )
     if result.skipped is not None:
         show(skipped_line(result.skipped, result.steps))
     for line in _ladder_lines(step, result):

@@ -224,6 +224,8 @@ def test_a_run_from_a_latent_saves_the_same_bytes_and_says_where_it_begins(
     assert begins[0] is None
     assert begins[1] in [latent["tensor"] for latent in listed]
     assert begins[2] == begins[3] == name
+    said = run(*flags[:-1], "--latent", name).out
+    assert f"without the frozen layers up to {name}, which ran beforehand, once for each" in said
 
 
 @pytest.mark.parametrize(
