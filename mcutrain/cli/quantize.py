@@ -157,10 +157,10 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
-    from mcutrain.formats import format_of_quantized, read_float, write
+    from mcutrain.formats import format_of_quantized, load, read_float, write
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
-    from mcutrain.quant import compared_samples, layer_errors
+    from mcutrain.quant import compared_samples, layer_errors, named_as
 
     _check_format(output)
     found = read_float(model)
@@ -177,6 +177,8 @@ def quantize(
         poor = _poor(result, x, () if json else layers)
         tell("writing", 0, 1)
         note = write(result.graph, path, description="quantized by mcutrain")
+        if layers:
+            layers = named_as(layers, load(path))
     if poor:
         say(f"mcutrain: warning: {poor}")
     facts = {**_facts(found, result, path, len(x), compared), "note": note, "warning": poor}

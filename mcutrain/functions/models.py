@@ -23,7 +23,14 @@ from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.recipe import of_json
-from mcutrain.quant import LayerError, Quantization, Quantized, QuantizeSettings, useful
+from mcutrain.quant import (
+    LayerError,
+    Quantization,
+    Quantized,
+    QuantizeSettings,
+    named_as,
+    useful,
+)
 from mcutrain.quant import layer_errors as errors_of_layers
 from mcutrain.runs.training import SimulationResult, load_data, model_input, prepare_samples
 from mcutrain.shown import Record, Shown
@@ -137,6 +144,8 @@ def quantize(
     for note in filter(None, (*notes, useful(result, x))):
         warn(note)
     path = None if output is None else _write(result.graph, Path(output))
+    if layers and path is not None:
+        layers = named_as(layers, load(path))
     return QuantizedModel(result.graph, result, len(x), compared, layers, path)
 
 

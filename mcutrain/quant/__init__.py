@@ -3,7 +3,7 @@
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import add_classes, replace_head, scale_outputs
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
-from mcutrain.quant.report import LayerError, compared_samples, layer_errors
+from mcutrain.quant.report import LayerError, compared_samples, layer_errors, named_as
 
 __all__ = [
     "LayerError",
@@ -13,6 +13,7 @@ __all__ = [
     "add_classes",
     "compared_samples",
     "layer_errors",
+    "named_as",
     "replace_head",
     "scale_outputs",
     "useful",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.quant.calibrate import Progress
 from mcutrain.quant.fake import Judge, decibels, judged_graph, snr_db
@@ -29,7 +31,7 @@ ACTIVATION_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class LayerError:
-    """One layer. operator: of the int8 graph.
+    """One layer. name: of the float graph's, or as `named_as` says. operator: of the int8 graph.
 
     snr_db: of its int8 output, all before it quantized too. alone_db: of the model's outputs if
     nothing but this layer (its weights and its output) is quantized; None where it does not reach
@@ -71,6 +73,21 @@ def layer_errors(
             )
         )
     return tuple(rows)
+
+
+def named_as(layers: Sequence[LayerError], graph: Graph) -> tuple[LayerError, ...]:
+    """The same layers by their names in a graph, such as that of the file that was written.
+
+    A .tflite file has names of tensors only, of which its layers get theirs.
+    """
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    named = []
+    for layer in layers:
+        node = makers.get(layer.tensor)
+        while node is not None and node.op.is_view:
+            node = makers.get(node.inputs[0])
+        named.append(layer if node is None else replace(layer, name=node.name))
+    return tuple(named)
 
 
 def compared_samples(quantized: Quantized, samples: int) -> int:

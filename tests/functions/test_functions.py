@@ -272,6 +272,8 @@ def test_quantize_takes_arrays_and_says_the_layers(tmp_path: Path) -> None:
     assert mcutrain.diff(found.graph, path).are_equal
     assert found.snr_db > 10
     assert len(found.records()) == len(found.layers) > 10
+    written = {node.name for node in mcutrain.load(path).nodes}
+    assert {layer.name for layer in found.layers} <= written | {"input"}
     shown(found)
 
 

@@ -50,6 +50,13 @@ def test_a_float_model_becomes_an_int8_file(run, model, samples, tmp_path):
     assert outcome.code == 0, outcome.err
     assert "hurt most" in outcome.out
     assert "signal to noise" in outcome.out
+    named = {layer["name"] for layer in run("info", "small.int8.tflite", "--json").json["layers"]}
+    rows = outcome.out.split("hurt most")[0].splitlines()[2:]
+    names = [row.split()[0] for row in rows if row.strip()]
+    assert names[0] == "input"
+    assert len(names) > 3
+    assert set(names[1:]) <= named
+    assert set(outcome.out.split("hurt most")[1].splitlines()[0].replace(",", " ").split()) <= named
     graph = load(tmp_path / "small.int8.tflite")
     assert graph.tensors[graph.inputs[0]].type.shape == (1, 8, 8, 3)
 
