@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,6 +80,34 @@ class JsonLines:
             os.ftruncate(self._file.fileno(), end - len(rest))
             return end - len(rest)
         return end + self._file.write(b"\n")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a board holds in its slots: the number of the save, and the SHA-256 of the state."""
+
+    save: int
+    sha256: str
+
+
+def last_kept(path: Path) -> Kept | None:
+    """What the last run of a log brought to its file just after it was saved; None: not known."""
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - LONGEST_LINE_BYTES, 0))
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    for line in reversed(lines):
+        try:
+            facts = json.loads(line)
+            if facts["event"] == "pulled":
+                return Kept(int(facts["save"]), str(facts["sha256"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue  # no line of ours, or of a board without slots
+    return None
 
 
 def check_tensorboard(folder: Path) -> None:

@@ -7,6 +7,7 @@ this program, or of both, and ends with the same bits.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from mcutrain_host.errors import (
     RefusedError,
     StateFileError,
 )
-from mcutrain_host.log import Log
+from mcutrain_host.log import Kept, Log
 from mcutrain_host.manifest import ElasticSelection, GateWords, LadderFronts
 from mcutrain_host.protocol import (
     Firmware,
@@ -120,7 +121,7 @@ class Settings:
     state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
     that is gone. facts: about the run, for the log. gate, levels, elastic: as the manifest
-    has it.
+    has it. earlier: what the board saved in an earlier run, which is not saved once more.
     """
 
     firmware: Firmware
@@ -134,6 +135,7 @@ class Settings:
     gate: GateWords | None = None
     levels: LadderFronts | None = None
     elastic: ElasticSelection | None = None
+    earlier: Kept | None = None
 
 
 class TrainingObserver(Protocol):
@@ -628,14 +630,29 @@ class Training:
     def _keep(self) -> None:
         """In the board's flash and in the file. A refusal comes after the file is written."""
         refusal = None
-        if self.identity.has_slots and not self._is_looking:
+        state = self._saved_earlier()
+        saves = self.identity.has_slots and not self._is_looking
+        if saves and state is None:
             try:
                 self._save()
             except RefusedError as error:
                 refusal = error
-        self._pull()
+        self._pull(state, is_saved=saves and refusal is None)
         if refusal:
             raise refusal
+
+    def _saved_earlier(self) -> SavedState | None:
+        """The board's state, if its newest save holds just this: one more would only wear flash."""
+        earlier = self.settings.earlier
+        if earlier is None or self._steps or self._saved is not None:
+            return None
+        if not self.identity.has_slots or earlier.save != self.identity.save_number:
+            return None
+        state = self._read_state()
+        if _sha256(state) != earlier.sha256:
+            return None
+        self._saved = Saved(earlier.save, self.position)
+        return state
 
     def _keep_without_log(self) -> None:
         """The same when the log cannot be written; the error that is told is the log's."""
@@ -645,17 +662,23 @@ class Training:
         except HostError as error:
             self.watch.say(str(error))
 
-    def _pull(self) -> None:
-        state = read_state(
+    def _read_state(self) -> SavedState:
+        return read_state(
             self.device,
             self.settings.firmware,
             lambda done, of: self.watch.transferred("reading the state", done, of),
             self.position,
         )
+
+    def _pull(self, known: SavedState | None = None, *, is_saved: bool = False) -> None:
+        """To the file. known: the board's state. is_saved: it is also what was saved last."""
+        state = self._read_state() if known is None else known
         saved_files.write(self.settings.state, state.raw)
         self._kept = state
         self.saved_position = max(self.position, self.saved_position)
         facts: dict[str, Any] = {"file": str(self.settings.state)}
+        if is_saved and self._saved is not None:
+            facts |= {"save": self._saved.number, "sha256": _sha256(state)}
         if self.settings.gate is not None:
             facts["skipped"] = skipped_samples(state.raw, self.settings.gate.offset)
         if self.settings.levels is not None:
@@ -680,6 +703,10 @@ class Training:
                 **ring_facts(outcome.statistics),
             },
         )
+
+
+def _sha256(state: SavedState) -> str:
+    return hashlib.sha256(state.raw).hexdigest()
 
 
 def position_facts(right: int, labels: bytes) -> dict[str, int]:

@@ -237,6 +237,7 @@ def train(
 
     Example: `mcutrain train project --data images/ --port /dev/ttyACM0 --epochs 2`
     """
+    from mcutrain_host.log import last_kept
     from mcutrain_host.manifest import BoardProject
 
     from mcutrain.runs.training import check_after
@@ -258,7 +259,9 @@ def train(
     if found is not None and not json:
         say(rate_line(found.rate, found, course.samples.split))
     lessons = _lessons(project, course, reading.tests(course), sends_latents, saving.after)
-    how = _settings(project, course, state, saving, waiting.reconnect)
+    how = replace(
+        _settings(project, course, state, saving, waiting.reconnect), earlier=last_kept(log)
+    )
     outcome, loss = _run(where, lessons, how, json)
     warning = _warning(project, course, outcome, loss, state)
     if warning and not json:

@@ -167,6 +167,8 @@ def test_what_a_run_did_is_told(run: Run, folder: Path, board: Board) -> None:
     assert lines["trained"].startswith("120 steps, ")
     assert "cycles each" in lines["trained"]
     assert "on the board (save 1) and in " in lines["state"]
+    again = run("train", folder, "--data", IMAGES, "--port", board.url, *TESTED)
+    assert "on the board (save 1) and in " in again.out  # not once more
     assert "scheme 22:0.25,bias:2" in outcome.err
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from mcutrain_host.errors import LogError
-from mcutrain_host.log import JsonLines, TensorBoard
+from mcutrain_host.log import JsonLines, Kept, TensorBoard, last_kept
 
 
 def test_a_line_is_an_object_and_is_there_at_once(tmp_path: Path) -> None:
@@ -52,6 +52,21 @@ def test_a_name_that_is_no_unicode_is_written_too(tmp_path: Path) -> None:
     log.write("pulled", 5, {"file": name})
     log.close()
     assert json.loads((tmp_path / "log").read_text(encoding="utf-8"))["file"] == name
+
+
+def test_what_was_kept_last_is_found_among_whatever_a_log_holds(tmp_path: Path) -> None:
+    log = JsonLines(tmp_path / "log")
+    log.write("pulled", 5, {"file": "f", "save": 1, "sha256": "aa"})
+    log.write("pulled", 9, {"file": "f", "save": 2, "sha256": "bb"})
+    log.write("pulled", 9, {"file": "f"})
+    log.close()
+    assert last_kept(tmp_path / "log") == Kept(2, "bb")
+    with (tmp_path / "log").open("ab") as file:
+        file.write(b'\xff\n[1]\n{"event": "pulled", "save": "x", "sha256": 1}\n{"eve')
+    assert last_kept(tmp_path / "log") == Kept(2, "bb")
+    assert last_kept(tmp_path / "none") is None
+    assert last_kept(tmp_path) is None
+    assert last_kept(Path("/dev/full")) is None
 
 
 def test_a_full_disk_is_a_sentence() -> None:

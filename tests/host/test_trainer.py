@@ -19,7 +19,7 @@ from mcutrain_host.errors import (
     StateFileError,
     UnpluggedError,
 )
-from mcutrain_host.log import JsonLines, Logs
+from mcutrain_host.log import JsonLines, Logs, last_kept
 from mcutrain_host.protocol import Command, Identity, Rate, Step
 from mcutrain_host.trainer import Begin, Lessons, Outcome, Settings, Training
 
@@ -98,6 +98,7 @@ class Bench:
 
     def run(self, log: Any = None, lessons: Lessons = LESSONS, **settings: Any) -> Outcome:
         given: dict[str, Any] = {"firmware": CHAIN, "seed": SEED, "state": self.state}
+        given["earlier"] = last_kept(self.folder / "train.jsonl")
         own = log or JsonLines(self.folder / "train.jsonl")
         self.asked_to_stop = False
         training = Training(
@@ -160,6 +161,35 @@ def test_the_log_has_a_line_per_step_and_per_event(bench: Bench) -> None:
     assert steps[3]["mult_q31"] == rate_at(3).mult_q31
     assert steps[3]["loss"] == pytest.approx(steps[3]["loss_q16"] / 65536, abs=1e-6)
     assert bench.lines[0]["course"] == "abc"
+
+
+def test_a_finished_run_is_not_saved_once_more(bench: Bench) -> None:
+    """Also after a power cut: flash wears, and it holds this very state."""
+    bench.run()
+    for _ in range(2):
+        bench.state.unlink()
+        outcome = bench.run()
+        assert (bench.board.flash.number, outcome.steps) == (3, 0)
+        assert (outcome.saved.number, outcome.saved.position) == (3, TOTAL)
+        assert bench.state.read_bytes() == undisturbed() == bench.board.flash.saved
+        bench.board.power_on()
+
+
+def test_a_finished_run_is_saved_where_the_board_may_hold_something_else(bench: Bench) -> None:
+    bench.run()
+    other = bytes(700)
+    bench.board.network.digest = other  # another program's, that it did not save
+    bench.run()
+    assert bench.board.flash.number == 4
+    assert bench.board.flash.saved == bench.board.network.save()
+    bench.board.flash.number = 9  # another board
+    bench.run()
+    assert bench.board.flash.number == 10
+    (bench.folder / "train.jsonl").unlink()
+    bench.run()
+    assert bench.board.flash.number == 11
+    bench.run(begin=Begin.FILE, source=bench.state)
+    assert bench.board.flash.number == 13
 
 
 @pytest.mark.parametrize("seed", range(6))
