@@ -9,6 +9,8 @@ from functools import wraps
 from inspect import Parameter
 from typing import Any, get_type_hints
 
+from mcutrain.cli.panels import flag_of, in_panels
+
 
 def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the fields of a class of flags in the place of each parameter of its type.
@@ -30,7 +32,7 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
         command(**values)
 
-    run.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(in_panels(flags))  # type: ignore[attr-defined]
     run.__annotations__ = {}  # as text, typer would compile those of all commands at each start
     return run
 
@@ -38,19 +40,11 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
 def given(*groups: Any) -> list[str]:
     """The flags that are not as they are by default. groups: values of classes of flags."""
     return [
-        _flag_of(field.name, get_type_hints(type(group), include_extras=True)[field.name])
+        flag_of(field.name, get_type_hints(type(group), include_extras=True)[field.name])
         for group in groups
         for field in fields(group)
         if getattr(group, field.name) != field.default
     ]
-
-
-def _flag_of(name: str, hint: Any) -> str:
-    """As a user types it: as it is declared, or as the field is called."""
-    info = hint.__metadata__[0]
-    declared = (info.default, *(info.param_decls or ()))  # typer takes the first for a default
-    long = (flag for flag in declared if str(flag).startswith("--"))
-    return next(long, f"--{name.replace('_', '-')}")
 
 
 def _flags_of(kind: Any) -> list[Parameter]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcutrain.cli.output import say
+from mcutrain.cli.panels import MEMORY
 from mcutrain.cli.training import placing
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ Remember = Annotated[
         help="A ring of N latents, of all samples so far drawn alike: in the slots of a board's "
         "flash, which are as large as it needs, for `train --replay`, or in a library's memory. "
         "With --latent auto if nothing else is said.",
+        rich_help_panel=MEMORY,
     ),
 ]
 NoQas = Annotated[

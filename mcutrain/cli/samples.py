@@ -10,6 +10,7 @@ import typer
 
 from mcutrain.cli.options import Profile, parse_number, parse_numbers, parse_rate
 from mcutrain.cli.output import count_bar, say
+from mcutrain.cli.panels import ADAPTIVE
 
 if TYPE_CHECKING:
     from mcutrain.data import Episodes, ModelInput, Normalization, Split
@@ -191,6 +192,7 @@ TimesOf = Annotated[
         "--board",
         metavar="BOARD",
         help="Whose time --elastic shares out; by default that of a Cortex-M4 or M7.",
+        rich_help_panel=ADAPTIVE,
         show_default=False,
     ),
 ]

@@ -1,12 +1,15 @@
 """What helps a newcomer to the right words: groups, completion, "did you mean", export lines."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from mcutrain.cli import panels
 from mcutrain.cli.commands import PANELS, app
 from mcutrain.demo import MODEL
 from mcutrain.errors import did_you_mean
@@ -26,6 +29,49 @@ def test_every_command_stands_in_one_group_of_the_help_in_their_order(run: Run) 
         assert [line.split()[1] for line in box.splitlines()[1:] if line[2:3] != " "] == [
             command.__name__ for command in commands
         ]
+
+
+def boxes(text: str) -> dict[str, list[str]]:
+    """The flags of a help text, by the titles of the boxes that they stand in."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("╭─ "):
+            flags = found.setdefault(line[3:].rstrip("─╮ "), [])
+        elif match := re.match(r"│ (?:\*  |   |)(--[a-z-]+)", line):
+            flags.append(match[1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "some"),
+    [
+        ("simulate", {"--lr": "Training", "--stream": panels.MEMORY, "--board": panels.ADAPTIVE}),
+        ("generate", {"--remember": panels.MEMORY, "--prefix": "Files", "--board": "Options"}),
+        ("compare", {"--samples": "Reading the data", "--jobs": "On this computer"}),
+        ("select", {"--finalists": "Choosing a scheme"}),
+        ("train", {"--reconnect": "The board", "--state": "Files"}),
+    ],
+)
+def test_many_flags_stand_in_boxes_by_what_they_are_about(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, some: dict[str, str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    found = boxes(run(command, "--help").out)
+    every = [flag for flags in found.values() for flag in flags]
+    assert len(every) == len(set(every)) > panels.MANY
+    parameters = typer.main.get_command(app).commands[command].params
+    flags = {max(p.opts, key=len) for p in parameters if p.param_type_name == "option"}
+    assert set(every) == flags | {"--help"}
+    assert max(map(len, found.values())) < 15
+    titles = list(found)
+    assert titles[:2] == ["Arguments", "Options"]
+    assert titles[2:] == [title for title in panels.PANELS if title in found]
+    assert {"--json", "--help"} <= set(found["Options"])
+    assert {flag: title for title, flags in found.items() for flag in flags if flag in some} == some
+
+
+def test_few_flags_stand_in_one_box(run: Run) -> None:
+    assert list(boxes(run("augment", "--help").out)) == ["Arguments", "Options"]
 
 
 @pytest.mark.parametrize("command", ["augment", "plan", "simulate", "generate"])

@@ -1,0 +1,92 @@
+"""Which flags stand together in the help of a command that has many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from inspect import Parameter
+from typing import Annotated, Any
+
+from typer.models import OptionInfo
+
+MANY = 17
+"""Options that fit into one box."""
+MEMORY = "Memory and time"
+ADAPTIVE = "Choosing while it trains: tensors, columns, fronts"
+PANELS = {
+    "Reading the data": (
+        *("--samples", "--test-samples", "--gradient-samples", "--test-share"),
+        *("--mean", "--std", "--stride"),
+    ),
+    "The network, and what is learnt": (
+        *("--pet", "--add-class", "--loss", "--accumulate", "--gate", "--no-qas", "--channels"),
+    ),
+    "Training": (
+        *("--epochs", "--head-epochs", "--lr", "--schedule", "--warmup", "--seeds"),
+        *("--flip", "--crop", "--augment", "--versions", "--test-every"),
+        *("--ways", "--shots", "--episodes", "--replay", "--remember"),
+    ),
+    "Choosing a scheme": ("--measure", "--sweep", "--train", "--finalists"),
+    MEMORY: (
+        *("--gradient-bits", "--residual-bits", "--head-residual-bits", "--bias-bits"),
+        *("--layer-bits", "--stream", "--part", "--latent"),
+        *("--sram", "--flash", "--instructions", "--step-time"),
+    ),
+    ADAPTIVE: (
+        *("--elastic", "--every", "--importance", "--profile", "--swap"),
+        *("--proxies", "--drift", "--batches"),
+    ),
+    "The board": ("--slots", "--timed", "--baud", "--save-every", "--reconnect", "--patience"),
+    "On this computer": (
+        *("--reference", "--portable", "--jobs", "--backend", "--scheduler", "--no-build"),
+        *("--here", "--count"),
+    ),
+    "Files": (
+        *("--checkpoint", "--after", "--save-state", "--save-model", "--log", "--tensorboard"),
+        *("--state", "--from", "--fresh", "--model", "--csv", "--picture"),
+        *("--prefix", "--class-names"),
+    ),
+}
+"""By title, in the order of the help. What is not here is what most calls give, and comes first."""
+TITLES = {flag: title for title, flags in PANELS.items() for flag in flags}
+
+
+def flag_of(name: str, hint: Any) -> str:
+    """As a user types it: as it is declared, or as the parameter is called."""
+    info = hint.__metadata__[0]
+    declared = (info.default, *(info.param_decls or ()))  # typer takes the first for a default
+    long = (flag for flag in declared if str(flag).startswith("--"))
+    return next(long, f"--{name.replace('_', '-')}")
+
+
+def in_panels(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """A command's parameters by the panels of its help, if it has many options."""
+    options = [p for p in parameters if _option(p) is not None]
+    if len(options) <= MANY:
+        return list(parameters)
+    order = ["", *PANELS]
+    titled = [(_title(p), p) for p in parameters]
+    titled.sort(key=lambda pair: order.index(pair[0]))  # stable
+    return [_with_title(p, title) for title, p in titled]
+
+
+def _option(parameter: Parameter) -> OptionInfo | None:
+    found = getattr(parameter.annotation, "__metadata__", (None,))[0]
+    return found if isinstance(found, OptionInfo) else None
+
+
+def _title(parameter: Parameter) -> str:
+    info = _option(parameter)
+    if info is None:
+        return ""
+    return info.rich_help_panel or TITLES.get(flag_of(parameter.name, parameter.annotation), "")
+
+
+def _with_title(parameter: Parameter, title: str) -> Parameter:
+    """A copy: other commands have the same flag."""
+    info = _option(parameter)
+    if info is None or not title:
+        return parameter
+    own = copy(info)
+    own.rich_help_panel = title
+    return parameter.replace(annotation=Annotated[parameter.annotation.__origin__, own])
