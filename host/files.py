@@ -40,6 +40,19 @@ def write_whole(path: Path, content: bytes) -> None:
         part.write_bytes(content)
 
 
+def unwritable(path: Path, error: OSError) -> str:
+    """Why a file or a folder cannot be written, as the end of a sentence."""
+    if isinstance(error, FileNotFoundError) and not path.parent.exists():
+        return f"there is no folder {path.parent}"
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        file = next((p for p in (path, *path.parents) if is_file(p)), None)
+        if file is not None:
+            return f"{file} is a file, no folder"
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder, give a file"
+    return error.strerror or str(error)
+
+
 def is_file(path: Path) -> bool:
     """Whether the file is there; a text that can be no path, as a long list of names, is none."""
     try:

@@ -10,6 +10,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from mcutrain_host.text import reason
+
 T = TypeVar("T")
 LARGEST_INT = 2**53
 """JavaScript's numbers are exact up to here."""
@@ -38,7 +40,7 @@ def parse(text: str, where: str) -> Any:
         json.dumps(value, ensure_ascii=False).encode()  # no half of a surrogate pair
         return value
     except (ValueError, RecursionError) as error:
-        raise ValuesError(f"{where} is no JSON: {error}") from error
+        raise ValuesError(f"{where} is no JSON: {reason(error)}") from error
 
 
 def from_values(kind: type[T], value: Any, where: str) -> T:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcutrain_host.errors import LogError
+from mcutrain_host.files import unwritable
 from mcutrain_host.packages import OPTIONAL
 
 LONGEST_LINE_BYTES = 65_536
@@ -42,7 +43,7 @@ class JsonLines:
             self._file = path.open("ab", buffering=0)
             self._end = self._after_last_line()
         except OSError as error:
-            raise LogError(path, error.strerror or str(error)) from error
+            raise LogError(path, unwritable(path, error)) from error
 
     def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
         """Append a line. Raises LogError, and the file ends with the line before."""
@@ -135,7 +136,7 @@ class TensorBoard:
             folder.mkdir(parents=True, exist_ok=True)
             self._writer = EventsWriter(str(folder / "events"))
         except OSError as error:
-            raise LogError(folder, error.strerror or str(error)) from error
+            raise LogError(folder, unwritable(folder, error)) from error
 
     def write(self, event: str, position: int, facts: Mapping[str, Any]) -> None:
         """The numbers of an event that make a curve. Raises LogError."""

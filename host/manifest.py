@@ -18,6 +18,7 @@ from mcutrain_host.files import restore_folder
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, table
 from mcutrain_host.protocol import Firmware
 from mcutrain_host.saved import LevelWords
+from mcutrain_host.text import reason
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -358,7 +359,8 @@ class Manifest:
                 raise ProjectError(f"{path} is of another version of mcutrain; generate it anew")
             return from_values(Manifest, known(Manifest, values), str(path))
         except (ValuesError, UnicodeDecodeError) as error:
-            raise ProjectError(f"{path} is damaged: {error}; generate the project anew") from error
+            why = reason(error)
+            raise ProjectError(f"{path} is damaged: {why}; generate the project anew") from error
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcutrain_host.errors import ModelMismatchError, StateFileError
-from mcutrain_host.files import write_whole
+from mcutrain_host.files import unwritable, write_whole
 
 if TYPE_CHECKING:
     from mcutrain_host.manifest import ElasticSelection, StateTensor
@@ -129,4 +129,4 @@ def write(path: Path, raw: bytes) -> None:
     try:
         write_whole(path, raw)
     except OSError as error:
-        raise StateFileError(f"cannot write {path}: {error.strerror}") from error
+        raise StateFileError(f"cannot write {path}: {unwritable(path, error)}") from error

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import struct
+import zipfile
+import zlib
+
 LONGEST = 256
 """Characters of a name. What is longer is cut."""
 
@@ -15,6 +20,26 @@ def printable(text: str, longest: int = LONGEST) -> str:
     """
     cut = text if len(text) <= longest else text[:longest] + "…"
     return "".join(c if c.isprintable() else _escape(c) for c in cut)
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, as the end of a sentence, for a reader who knows no Python."""
+    if isinstance(error, OSError):
+        return error.strerror or "the system says no reason"
+    if isinstance(error, UnicodeError):
+        return "it is no text in UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        is_cut = error.pos >= len(error.doc.rstrip())
+        return "it ends too early" if is_cut else f"there is no JSON at line {error.lineno}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, (struct.error, EOFError)):
+        return "it ends too early"
+    if isinstance(error, (zipfile.BadZipFile, zlib.error)):
+        return "it is damaged, cut short or of another kind"
+    if isinstance(error, KeyError) and error.args:
+        return f"{error.args[0]!r} is missing"
+    return " ".join(str(error).split())[:200] or "it is damaged"
 
 
 def _escape(character: str) -> str:

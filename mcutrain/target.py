@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import mcutrain_firmware
 from mcutrain_host.json_values import ValuesError, from_values
 from mcutrain_host.manifest import BuildOutput, Emulation, Flashing, Region, Uart
+from mcutrain_host.text import reason
 
 from mcutrain.arguments import PathLike
 from mcutrain.errors import TargetError, did_you_mean
@@ -338,8 +339,8 @@ def load_target(board: str | Path) -> Target:
             f"there is no board {str(board)!r}: use one of {', '.join(board_names())}, or a folder "
             f"with a board.toml{did_you_mean(str(board), board_names())}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TargetError(f"{file}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise TargetError(f"{file}: {reason(error)}") from error
     unknown = sorted(values.keys() - KEYS)
     if unknown:
         raise TargetError(

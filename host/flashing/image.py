@@ -10,6 +10,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import FlashError
+from mcutrain_host.text import reason
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def load_segments(elf: Path) -> list[LoadSegment]:
         with elf.open("rb") as file:
             found = [LoadSegment(*part) for part in loaded_segments(ELFFile(file))]
     except (ELFError, OSError) as error:
-        raise FlashError(f"{elf} is no ELF file that can be read: {error}") from error
+        raise FlashError(f"{elf} is no ELF file that can be read: {reason(error)}") from error
     if not found:
         raise FlashError(f"{elf} has nothing to load")
     return sorted(found, key=lambda segment: segment.address)

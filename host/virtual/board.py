@@ -12,6 +12,7 @@ from typing import Any
 
 from mcutrain_host.files import write_whole
 from mcutrain_host.manifest import BoardProject
+from mcutrain_host.text import reason
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.image import Image, read_uf2
 from mcutrain_host.virtual.link import (
@@ -321,4 +322,4 @@ def _saved_flash(path: Path | None) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise VirtualBoardError(f"cannot read the saved flash {path}: {error}") from error
+        raise VirtualBoardError(f"cannot read the saved flash {path}: {reason(error)}") from error

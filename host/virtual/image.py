@@ -12,6 +12,7 @@ from typing import Any
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from mcutrain_host.elf import loaded_segments
+from mcutrain_host.text import reason
 from mcutrain_host.virtual.errors import VirtualBoardError
 
 MODEL_FILE = "mct_model.c"
@@ -51,7 +52,7 @@ class Image:
             with path.open("rb") as stream:
                 return _read(ELFFile(stream))
         except (OSError, ELFError) as error:
-            raise VirtualBoardError(f"cannot read the firmware {path}: {error}") from error
+            raise VirtualBoardError(f"cannot read the firmware {path}: {reason(error)}") from error
 
     def locate(self, address: int) -> str:
         """`name + 0x12` of the function that an address is in, or the bare address."""

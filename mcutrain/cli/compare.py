@@ -12,7 +12,15 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.models import load_model
-from mcutrain.cli.output import count_bar, err, say, show, show_json, show_table
+from mcutrain.cli.output import (
+    check_writable_folder,
+    count_bar,
+    err,
+    say,
+    show,
+    show_json,
+    show_table,
+)
 from mcutrain.cli.pet import calibrating
 from mcutrain.cli.training import placing
 from mcutrain.cli.trials import watching_trials
@@ -141,6 +149,8 @@ def compare(
 
     limits.check()
     check_can_build()  # a sentence before the data is read
+    if output is not None:
+        check_writable_folder(output)
     runs, budget = Runs.of(seeds, few_shot.of(classes)), limits.budget
     source, settings = reading.of(data, seed=0), learning.settings(seed=0)
     elastic, swapping = selecting.elastic_of, selecting.swapping_of

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli.options import Json, Seed
-from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table, writing
+from mcutrain.cli.output import (
+    check_writable_folder,
+    count_bar,
+    err,
+    percent,
+    show,
+    show_json,
+    show_table,
+    writing,
+)
 from mcutrain.cli.training import watching
 
 if TYPE_CHECKING:
@@ -67,6 +76,7 @@ def demo(
         return
     size = content.QUICK if quick else content.Size()
     folder = output or cache_folder() / "demo"
+    check_writable_folder(folder)
     check_can_build()  # a sentence before work begins
     lacking = board.missing()
     story = _Story(json)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mcutrain_host.files import write_whole
+from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.text import printable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -126,7 +126,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise McutrainError(f"cannot write {path}: {error.strerror or error}") from error
+        raise McutrainError(f"cannot write {path}: {unwritable(path, error)}") from error
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -139,6 +139,13 @@ def check_writable(path: Path) -> None:
     """Raise McutrainError now if a file cannot be written there later."""
     with writing(path):
         if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder, give a file")
+            raise IsADirectoryError(errno.EISDIR, "")
         with tempfile.TemporaryFile(dir=path.parent):
             pass
+
+
+def check_writable_folder(path: Path) -> None:
+    """Raise McutrainError now if no file can be written into this folder, or it made, later."""
+    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    with writing(path), tempfile.TemporaryFile(dir=there):
+        pass

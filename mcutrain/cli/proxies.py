@@ -11,7 +11,7 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.models import load_model
-from mcutrain.cli.output import percent, say, show, show_json, show_table
+from mcutrain.cli.output import check_writable_folder, percent, say, show, show_json, show_table
 from mcutrain.cli.training import counting
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def proxies(
 
     settings = wanted.settings
     check_folder(output)
+    check_writable_folder(output)
     check_can_build()  # a sentence before the data is read
     graph = load_model(model)
     step = prepare(graph, scheme)

@@ -11,7 +11,7 @@ import typer
 from mcutrain.cli import options, select_output
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.finalists import SchemeTraining, final, finalist_facts, proposals, show_finalists
-from mcutrain.cli.output import count_bar, err
+from mcutrain.cli.output import check_writable_folder, count_bar, err
 from mcutrain.cli.select_request import Choice, LimitFlags, Request
 from mcutrain.cli.training import Lines
 
@@ -111,6 +111,8 @@ def select(
     if request.elastic and (finalists is not None or sweep is not None):
         flag = "--sweep" if finalists is None else "--finalists"
         raise typer.BadParameter(f"it does not go with {flag}", param_hint="--elastic")
+    if output is not None:
+        check_writable_folder(output)
     training = None
     if data is not None:
         settings = learning.settings(seed)

@@ -255,9 +255,7 @@ def _read_image(path: Path, image_shape: ImageShape | None) -> Pixels:
     except DataError as error:
         raise DataError(f"{place_of(path)} {error}") from error
     except Exception as error:  # decoders raise anything for damaged files
-        raise DataError(
-            f"{place_of(path)} is no readable image ({type(error).__name__}): replace or remove it"
-        ) from error
+        raise DataError(f"{place_of(path)} is no readable image: replace or remove it") from error
     if image_shape is None:
         return pixels
     fitted: Pixels = Transform(*image_shape).fit(pixels[np.newaxis])[0]

@@ -15,6 +15,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.text import reason
 
 from mcutrain.data.dataset import (
     NORMAL_AND_ANOMALY,
@@ -203,7 +204,7 @@ def read_arrays(path: Path) -> Arrays:
     except DataError:
         raise
     except Exception as error:  # zipfile raises a dozen kinds for a damaged file
-        raise DataError(f"no sound .npz file ({_first_line(error)}): save it again") from error
+        raise DataError(f"no sound .npz file ({_why(error)}): save it again") from error
 
 
 def _read_npy(path: Path) -> npt.NDArray[Any]:
@@ -231,9 +232,7 @@ def _sound(name: str, content: bytearray) -> npt.NDArray[Any]:
     except DataError as error:
         raise DataError(f"{name} {error}") from error
     except Exception as error:  # the header is a Python literal: SyntaxError, MemoryError, …
-        raise DataError(f"{name} has no sound header ({_first_line(error)}): save it again") from (
-            error
-        )
+        raise DataError(f"{name} has no sound header: save it again") from error
 
 
 def _read_all(member: IO[bytes], size_bytes: int) -> bytearray:
@@ -286,6 +285,5 @@ def _short(shape: tuple[int, ...]) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:100]}".encode("ascii", "replace").decode()
+def _why(error: Exception) -> str:
+    return reason(error).encode("ascii", "replace").decode()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.text import reason
 
 from mcutrain.data import mfcc
 from mcutrain.data._folders import Kind, Listing, Progress, place_of
@@ -114,5 +115,4 @@ def _resampled(sound: npt.NDArray[np.float64], rate: int) -> npt.NDArray[np.floa
 
 
 def _reason(error: Exception) -> str:
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:80]}".encode("ascii", "replace").decode()
+    return reason(error).encode("ascii", "replace").decode()

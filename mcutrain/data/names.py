@@ -4,6 +4,7 @@ import zipfile
 from pathlib import Path
 
 from mcutrain_host.files import is_file
+from mcutrain_host.text import reason
 
 from mcutrain.data.dataset import as_names
 from mcutrain.errors import DataError
@@ -26,7 +27,7 @@ def read_names(text: str) -> tuple[str, ...]:
             raise DataError(f"{path} is too large to be a list of class names: one name a line")
         return _lines(path.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is no readable list of class names: {error}") from error
+        raise DataError(f"{path} is no readable list of class names: {reason(error)}") from error
 
 
 def names_in_model(path: Path) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from mcutrain_host.files import whole
+from mcutrain_host.files import unwritable, whole
 
 from mcutrain.errors import McutrainError
 
@@ -20,4 +20,4 @@ def replace_checked(path: Path, content: bytes, check: Callable[[Path], None]) -
             part.write_bytes(content)
             check(part)
     except OSError as error:
-        raise McutrainError(f"cannot write {path}: {error.strerror or error}") from error
+        raise McutrainError(f"cannot write {path}: {unwritable(path, error)}") from error

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from mcutrain_host.text import reason
+
 from mcutrain.autodiff import Gate, Levels
 from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.sparse.columns import RULES
@@ -96,6 +98,6 @@ def of_json(text: str, where: str) -> Recipe:
     """A recipe from what to_json made. Raises StateError if it is none."""
     try:
         values = json.loads(text)
-    except ValueError as error:
-        raise StateError(f"{where} is damaged: its recipe is no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise StateError(f"{where} is damaged: its recipe is no JSON: {reason(error)}") from error
     return of_dict(values, where)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mcutrain_host.files import replace_folder, restore_folder
+from mcutrain_host.files import replace_folder, restore_folder, unwritable
+from mcutrain_host.text import reason
 
 from mcutrain.errors import McutrainError, PlanError
 from mcutrain.formats import load, write
@@ -55,7 +56,7 @@ def write_ladder(
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError as error:
-        raise McutrainError(f"cannot write {folder}: {error.strerror or error}") from error
+        raise McutrainError(f"cannot write {folder}: {unwritable(folder, error)}") from error
 
 
 def check_folder(folder: Path) -> None:
@@ -120,8 +121,8 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise McutrainError(
             f"cannot read {path}: {error.strerror or error}; `mcutrain proxies` makes such a folder"
         ) from error
-    except ValueError as error:
-        raise McutrainError(f"{path} is no JSON file: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise McutrainError(f"{path} is no JSON file: {reason(error)}") from error
     is_known = isinstance(found, dict) and found.get("format") == FORMAT
     kinds = {"latent": str, "front": str, "proxies": int}
     if not is_known or not all(isinstance(found.get(k), kind) for k, kind in kinds.items()):

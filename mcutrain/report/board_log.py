@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.text import reason
+
 from mcutrain.errors import ReportError
 from mcutrain.report.learning import ElasticChoice, LearningCurve, Point
 
@@ -79,7 +81,7 @@ def _event(line: bytes, where: str) -> dict[str, Any]:
     try:
         event = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{where} is no JSON: {error}") from error
+        raise ReportError(f"{where} is no JSON: {reason(error)}") from error
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ReportError(f"{where} is no event of `mcutrain train`")
     if event["event"] not in EVENTS:

@@ -49,7 +49,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise ReportError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise ReportError(f"{path} is no text: {error}") from error
+        raise ReportError(f"{path} is no text in UTF-8") from error
 
 
 def _memory(folder: Path, manifest: Manifest) -> ArenaMap | None:

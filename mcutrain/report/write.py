@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcutrain_host.files import write_whole
+from mcutrain_host.files import unwritable, write_whole
 
 from mcutrain.errors import ReportError
 from mcutrain.report.content import Report
@@ -37,5 +37,5 @@ def replace_file(path: Path, text: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
     except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror or error}") from error
+        raise ReportError(f"cannot write {path}: {unwritable(path, error)}") from error
     return path

@@ -16,8 +16,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.files import write_whole
+from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.saved import LevelWords, skipped_samples
+from mcutrain_host.text import reason
 
 from mcutrain import data
 from mcutrain.errors import ArgumentError, DataError, StateError
@@ -521,14 +522,15 @@ class Finished:
     @staticmethod
     def read(path: Path) -> Finished:
         """Of a checkpoint. Raises StateError."""
+        content = _content(path)
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            with np.load(content, allow_pickle=False) as file:
                 left = json.loads(str(file["counts"]))["left"]
                 saved = file["saved"].astype(np.uint8).tobytes()
                 return Finished(saved, **left, x=file["ring_x"], y=file["ring_y"])
         except Exception as error:
             raise StateError(
-                f"{path} is no checkpoint of this version of mcutrain ({error}): give the "
+                f"{path} is no checkpoint of this version of mcutrain, or a damaged one: give the "
                 "--checkpoint of the run to go on from"
             ) from error
 
@@ -719,12 +721,13 @@ class Run:
         try:
             write_whole(path, buffer.getvalue())
         except OSError as error:
-            raise StateError(f"cannot write the checkpoint {path}: {error.strerror}") from error
+            why = unwritable(path, error)
+            raise StateError(f"cannot write the checkpoint {path}: {why}") from error
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint. Raises StateError if it is of another run, or damaged."""
+        content = _content(path)
         try:
-            content = io.BytesIO(path.read_bytes())  # numpy leaves a damaged file open
             with np.load(content, allow_pickle=False) as file:
                 counts = json.loads(str(file["counts"]))
                 saved = file["saved"].astype(np.uint8).tobytes()
@@ -738,7 +741,9 @@ class Run:
             decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
             state = RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
         except Exception as error:
-            raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
+            raise StateError(
+                f"{path} is no checkpoint of mcutrain, or a damaged one: give another file"
+            ) from error
         if identity != self._identity:
             raise StateError(
                 f"{path} belongs to another model, scheme, data set or settings; give the same "
@@ -892,6 +897,14 @@ class Run:
             digest.update(self.begin)
         digest.update(content_of(self.samples.split.test))
         return digest.hexdigest()
+
+
+def _content(path: Path) -> io.BytesIO:
+    """A checkpoint's bytes: numpy leaves a damaged file open. Raises StateError."""
+    try:
+        return io.BytesIO(path.read_bytes())
+    except OSError as error:
+        raise StateError(f"cannot read the checkpoint {path}: {reason(error)}") from error
 
 
 def _epoch(values: dict[str, Any]) -> EpochResult:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.files import write_whole
+from mcutrain_host.files import unwritable, write_whole
+from mcutrain_host.text import reason
 
 from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
@@ -180,7 +181,7 @@ class Contributions(Shown):
         try:
             write_whole(file, self.to_json().encode())
         except OSError as error:
-            raise AnalysisError(f"cannot write {file}: {error.strerror or error}") from error
+            raise AnalysisError(f"cannot write {file}: {unwritable(file, error)}") from error
         return file
 
 
@@ -239,7 +240,7 @@ def read_contributions(path: str | Path, graph: Graph | None = None) -> Contribu
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise AnalysisError(f"cannot read the analysis {path}: {error}") from error
+        raise AnalysisError(f"cannot read the analysis {path}: {reason(error)}") from error
     try:
         found = _parsed(values)
     except _WrongError as error:

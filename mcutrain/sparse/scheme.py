@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mcutrain_host.files import is_file
+from mcutrain_host.text import reason
 
 from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import SchemeError, did_you_mean
@@ -226,8 +227,8 @@ def _depth(text: str) -> int | None:
 def _read_toml(path: Path) -> UpdateScheme:
     try:
         values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SchemeError(f"cannot read the scheme {path}: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise SchemeError(f"cannot read the scheme {path}: {reason(error)}") from error
     unknown = sorted(values.keys() - KEYS)
     if unknown:
         raise SchemeError(f"scheme {path}: unknown keys {unknown}; known are {sorted(KEYS)}")

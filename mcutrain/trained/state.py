@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from mcutrain_host.manifest import FILE
+from mcutrain_host.text import reason
 
 from mcutrain.errors import StateError
 from mcutrain.pipeline.recipe import Recipe, of_dict, of_json
@@ -41,9 +42,13 @@ def read_state(path: Path) -> SavedRun:
         try:
             values = json_text.loads(manifest.read_text(encoding="utf-8"))
             given = values.get("recipe")
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StateError(
-                f"{manifest} is damaged: {error}; generate the project anew"
+                f"{manifest} is damaged: {reason(error)}; generate the project anew"
+            ) from error
+        except AttributeError as error:
+            raise StateError(
+                f"{manifest} is damaged: it is no table; generate the project anew"
             ) from error
         recipe = None if given is None else of_dict(given, str(manifest))
     return SavedRun(file, content, recipe)
@@ -55,5 +60,5 @@ def _read_checkpoint(path: Path, content: bytes) -> SavedRun:
             saved = file["saved"].astype(np.uint8).tobytes()
             text = str(file["recipe"]) if "recipe" in file else ""
     except Exception as error:
-        raise StateError(f"{path} is no checkpoint of mcutrain: {error}") from error
+        raise StateError(f"{path} is no checkpoint of mcutrain, or a damaged one") from error
     return SavedRun(path, saved, of_json(text, str(path)) if text else None)

@@ -187,3 +187,112 @@ def test_without_the_interpreter_verify_says_what_to_install(
 
     monkeypatch.setattr(oracle_tflite, "find_interpreter", lambda: None)
     assert "pip install 'mcutrain[oracle]'" in run("verify", model).sentence
+
+
+GARBAGE = np.random.default_rng(0).bytes(5000)
+OUR_WORDS = {
+    "garbage": GARBAGE,
+    "cut.json": b'{"format": ',
+    "empty": b"",
+    "deep": b"[" * 100_000,
+    "deep.toml": b"bias_depth = " + b"[" * 100_000,
+    "garbage.toml": GARBAGE,
+    "wrong.json": b'{"format":\n 1,, }',
+}
+PYTHON = (
+    *("codec", "Errno", "unpack", "buffer", "Error", "recursion", "expecting", "Expecting"),
+    *("pickle", "archive'", "Unidentified", "zip", "onnx.ModelProto", "char "),
+)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, model: Path) -> None:
+    """Files that are damaged, or something else than they are given for."""
+    for name, content in OUR_WORDS.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "cut.tflite").write_bytes(model.read_bytes()[:3000])
+    (tmp_path / "cut.onnx").write_bytes(b"\x08\x07" + GARBAGE)
+    np.savez(tmp_path / "other.npz", z=np.zeros(3))
+    for folder, name in (("board", "board.toml"), ("project", "manifest.json")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(GARBAGE)
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "ladder.json").write_bytes(b"[" * 100_000)
+    for name in ("a", "b"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for i in range(2):
+            (tmp_path / "images" / name / f"{i}.png").write_bytes(GARBAGE)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("info cut.tflite", "cut.tflite is corrupt or truncated: take a whole copy of it"),
+        ("info cut.onnx", "cut.onnx is not an ONNX model or is cut short"),
+        ("select MODEL --analysis garbage", "the analysis garbage: it is no text in UTF-8"),
+        ("select MODEL --analysis cut.json", "the analysis cut.json: it ends too early"),
+        ("select MODEL --analysis empty", "the analysis empty: it ends too early"),
+        ("select MODEL --analysis wrong.json", "wrong.json: there is no JSON at line 2"),
+        ("select MODEL --analysis deep", "the analysis deep: it is nested too deeply"),
+        ("select MODEL --analysis none", "the analysis none: No such file or directory"),
+        ("plan MODEL --scheme garbage.toml", "the scheme garbage.toml: it is no text in UTF-8"),
+        ("plan MODEL --scheme deep.toml", "the scheme deep.toml: it is nested too deeply"),
+        ("plan MODEL --scheme none.toml", "the scheme none.toml: No such file or directory"),
+        ("plan MODEL --board board", "board/board.toml: it is no text in UTF-8"),
+        ("plan MODEL --proxies r", "r/ladder.json is no JSON file: it is nested too deeply"),
+        ("build project", "project/manifest.json is damaged: it is no text in UTF-8; generate"),
+        ("report project", "project/manifest.json is no text in UTF-8"),
+        ("verify MODEL --data garbage", "garbage: no sound .npz file (it is damaged, cut short"),
+        (
+            "verify MODEL --data images",
+            "0.png is no readable image: replace or remove it",
+        ),
+        ("generate MODEL -o p --class-names garbage", "class names: it is no text in UTF-8"),
+        ("export MODEL -o a.tflite --state other.npz", "no checkpoint of mcutrain, or a damaged"),
+        ("simulate MODEL DATA --checkpoint garbage", "no checkpoint of mcutrain, or a damaged one"),
+        ("simulate MODEL DATA --checkpoint empty", "no checkpoint of mcutrain, or a damaged one"),
+        ("simulate MODEL DATA --after other.npz", "or a damaged one: give the --checkpoint of the"),
+        ("simulate MODEL DATA --after none", "cannot read the checkpoint none: No such file"),
+    ],
+)
+def test_what_cannot_be_read_is_explained_in_our_words(
+    run: Run, model: Path, images: Path, foreign: None, command: str, says: str
+) -> None:
+    data = ["--data", images, "--lr", 0.001, "--samples", 4, "--test-samples", 4]
+    words: list[object] = []
+    for word in command.split():
+        words += {"MODEL": [model], "DATA": data}.get(word, [word])
+    if words[0] == "select":
+        words += ["--sram", "60K"]
+    outcome = run(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    sentence = outcome.err.splitlines()[-1].removeprefix("mcutrain: error: ")
+    assert says in sentence
+    assert not [word for word in PYTHON if word in sentence]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("quantize FLOAT -o no/q.tflite --calibration DATA", "there is no folder no"),
+        ("analyze MODEL --data DATA -o no/a.json", "there is no folder no"),
+        ("augment MODEL --modules lora:4 -o no/a.tflite", "there is no folder no"),
+        ("simulate MODEL --data DATA --log no/x.jsonl", "there is no folder no"),
+        ("analyze MODEL --data DATA -o file/a.json", "file is a file, no folder"),
+        ("analyze MODEL --data DATA -o .", "it is a folder, give a file"),
+        ("select MODEL --analysis none --sram 60K -o file", "file is a file, no folder"),
+        ("compare MODEL --data DATA -o file/x", "file is a file, no folder"),
+        ("proxies MODEL --data DATA -o file/x", "file is a file, no folder"),
+        ("demo -o file/x", "file is a file, no folder"),
+        ("generate MODEL -o file/x", "file is a file, no folder"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_the_work(
+    run: Run, model: Path, images: Path, tmp_path: Path, command: str, says: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    named = {"MODEL": model, "DATA": images, "FLOAT": model.parent / "fashion.onnx"}
+    sentence = run(*(named.get(word, word) for word in command.split())).sentence
+    assert sentence.startswith("cannot write ")
+    assert sentence.endswith(says)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

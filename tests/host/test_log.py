@@ -108,9 +108,9 @@ def test_a_line_that_only_fits_in_part_is_taken_back(
 
 
 def test_a_log_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="No such file or directory"):
+    with pytest.raises(LogError, match="there is no folder"):
         JsonLines(tmp_path / "no" / "log")
-    with pytest.raises(LogError, match="Is a directory"):
+    with pytest.raises(LogError, match="it is a folder, give a file"):
         JsonLines(tmp_path)
 
 

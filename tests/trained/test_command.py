@@ -107,7 +107,7 @@ def test_models_that_share_no_name_are_said_to_be_others(run: Run, model: Path):
     ("arguments", "says"),
     [
         (("-o", "out.txt"), "out.txt must end with .tflite or .onnx, which tells its format"),
-        (("-o", "nowhere/out.onnx"), "cannot write nowhere/out.onnx: No such file or directory"),
+        (("-o", "nowhere/out.onnx"), "cannot write nowhere/out.onnx: there is no folder nowhere"),
         (("-o", "a.onnx", "--state", "no.npz"), "cannot read no.npz: No such file or directory"),
         (("-o", "a.onnx", "--state", "bad.npz"), "bad.npz is no checkpoint of mcutrain"),
         (("-o", "a.onnx", "--state", "bad.mcts"), "bad.mcts does not say how it was trained"),

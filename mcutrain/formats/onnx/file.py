@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
+from mcutrain_host.text import reason
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
@@ -50,12 +51,12 @@ def read_model(path: str | Path) -> ModelProto:
             raise ModelError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, the limit")
         data = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read: {error}") from error
+        raise ModelError(f"{path} cannot be read: {reason(error)}") from error
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:
-        raise ModelError(f"{path} is not an ONNX model or is cut short: {error}") from error
+        raise ModelError(f"{path} is not an ONNX model or is cut short") from error
     if not model.HasField("graph") or not model.graph.node:
         raise ModelError(f"{path} holds no graph; it is not an ONNX model or is cut short")
     if len(model.graph.node) > MAX_NODES:

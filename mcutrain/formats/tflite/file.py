@@ -117,8 +117,7 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
     except BINDING_ERRORS as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(f"{path} is corrupt or truncated: {reason}") from error
+        raise ModelError(f"{path} is corrupt or truncated: take a whole copy of it") from error
 
 
 def read_file(path: Path) -> FileModel:
