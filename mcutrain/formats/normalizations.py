@@ -2,7 +2,8 @@
 
     d = x - mean(x);  y = d / sqrt(mean(d * d) + epsilon) * gamma + beta
 
-and as TensorFlow has it, x * g + (beta - mean(x) * g) with g = gamma / sqrt(...).
+as TensorFlow has it, x * g + (beta - mean(x) * g) with g = gamma / sqrt(...), and with the variance
+as JAX' Flax has it, max(mean(x * x) - mean(x) * mean(x), 0).
 """
 
 from __future__ import annotations
@@ -116,18 +117,14 @@ class _NormalizationParts:
         if added is None or added.kind != "Add":
             return None
         for name in added.inputs:
-            epsilon, mean = self._number(self._with_constant(added, name)), self._mean(name)
-            if epsilon is None or mean is None or not 0 <= epsilon <= MOST_EPSILON:
+            epsilon = self._number(self._with_constant(added, name))
+            if epsilon is None or not 0 <= epsilon <= MOST_EPSILON:
                 continue
-            difference = self.producers.get(self._squared(mean[0]))
-            if difference is None or difference.kind != "Sub":
-                continue
-            x, its_mean = difference.inputs
-            if self._mean(its_mean) == (x, mean[1]):
+            found = self._variance(name) or self._difference_of_means(self._not_negative(name))
+            if found is not None:
+                x, axes = found
                 means = {
-                    n.outputs[0]
-                    for n in self.readers[x]
-                    if self._mean(n.outputs[0]) == (x, mean[1])
+                    n.outputs[0] for n in self.readers[x] if self._mean(n.outputs[0]) == (x, axes)
                 }
                 alike = {
                     n.outputs[0]
@@ -135,9 +132,38 @@ class _NormalizationParts:
                     if n.kind == "Sub" and n.inputs[0] == x and n.inputs[1] in means
                 }
                 return Deviation(
-                    root.outputs[0], x, frozenset(alike), frozenset(means), mean[1], epsilon
+                    root.outputs[0], x, frozenset(alike), frozenset(means), axes, epsilon
                 )
         return None
+
+    def _variance(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        """What mean((x - mean(x))**2) is of, and its axes."""
+        mean = self._mean(name)
+        difference = self.producers.get(self._squared(mean[0])) if mean else None
+        if mean is None or difference is None or difference.kind != "Sub":
+            return None
+        x, its_mean = difference.inputs
+        return (x, mean[1]) if self._mean(its_mean) == (x, mean[1]) else None
+
+    def _difference_of_means(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        """What mean(x * x) - mean(x) * mean(x) is of, and its axes."""
+        difference = self.producers.get(name)
+        if difference is None or difference.kind != "Sub":
+            return None
+        of_squares = self._mean(difference.inputs[0])
+        of_x = self._mean(self._squared(difference.inputs[1]))
+        if of_squares is None or of_x is None or of_squares[1] != of_x[1]:
+            return None
+        return of_x if self._squared(of_squares[0]) == of_x[0] else None
+
+    def _not_negative(self, name: str) -> str:
+        """What the tensor is where that is not negative, and 0 elsewhere; or the tensor."""
+        node = self.producers.get(name)
+        if node is None or node.kind not in ("Max", "Relu"):
+            return name
+        rest = [n for n in node.inputs if self._number(n) != 0.0]
+        is_limit = len(rest) == 1 and (node.kind == "Relu" or len(node.inputs) == 2)
+        return rest[0] if is_limit else name
 
     # ------------------------------------------------------------------ what they make together
 

@@ -97,6 +97,22 @@ def as_tensorflow(net: OnnxNetwork, x: str) -> str:
     return net.op("Add", net.op("Mul", x, factor), shift)
 
 
+def of_means(parts: Parts, not_negative: str = "Max") -> str:
+    """The variance as JAX' Flax has it, from the means of x and of its squares."""
+    net = parts.net
+    of_squares = parts.mean_of(net.op("Mul", parts.x, parts.x))
+    variance = net.op("Sub", of_squares, net.op("Mul", parts.mean, parts.mean))
+    if not_negative:
+        zero = [net.real(0.0)] if not_negative == "Max" else []
+        variance = net.op(not_negative, variance, *zero)
+    return net.op("Sqrt", net.op("Add", variance, net.real(EPSILON)))
+
+
+def as_flax(net: OnnxNetwork, x: str, not_negative: str = "Max") -> str:
+    parts = Parts(net, x)
+    return parts.scaled(net.op("Div", parts.d, of_means(parts, not_negative)))
+
+
 def alone(net: OnnxNetwork, x: str) -> str:
     """What follows is no gamma and no beta, but read all the same."""
     parts = Parts(net, x)
@@ -115,6 +131,9 @@ FORMS: dict[str, tuple[Form, int]] = {
     "reciprocal": (of_reciprocal, 1),
     "quotient": (of_quotient, 1),
     "tensorflow": (as_tensorflow, 1),
+    "flax": (as_flax, 1),
+    "flax, Relu": (lambda net, x: as_flax(net, x, "Relu"), 1),
+    "flax, no limit": (lambda net, x: as_flax(net, x, ""), 1),
     "alone": (alone, 1),
     "twice": (twice, 2),
 }
@@ -225,7 +244,33 @@ def computed_epsilon(net: OnnxNetwork) -> str:
     return net.op("Div", parts.d, root)
 
 
-@pytest.mark.parametrize("parts", [other_mean, without_mean, other_power, computed_epsilon])
+def other_square(net: OnnxNetwork) -> str:
+    parts = Parts(net, "input")
+    parts.mean = parts.mean_of(net.op("Sigmoid", "input"))
+    return net.op("Div", parts.d, of_means(parts))
+
+
+def other_limit(net: OnnxNetwork) -> str:
+    parts = Parts(net, "input")
+    of_squares = parts.mean_of(net.op("Mul", parts.x, parts.x))
+    variance = net.op("Sub", of_squares, net.op("Mul", parts.mean, parts.mean))
+    variance = net.op("Max", variance, net.real(0.1))
+    return net.op("Div", parts.d, net.op("Sqrt", net.op("Add", variance, net.real(EPSILON))))
+
+
+def limited_by_another(net: OnnxNetwork) -> str:
+    parts = Parts(net, "input")
+    variance = net.op("Max", parts.mean_of(parts.power()), parts.mean)
+    return net.op("Div", parts.d, net.op("Sqrt", net.op("Add", variance, net.real(EPSILON))))
+
+
+LOOK_ALIKE = (
+    *(other_mean, without_mean, other_power, computed_epsilon),
+    *(other_square, other_limit, limited_by_another),
+)
+
+
+@pytest.mark.parametrize("parts", LOOK_ALIKE)
 def test_what_only_looks_like_it_is_refused(parts, tmp_path):
     net = OnnxNetwork(list(SEQUENCE), 13)
     with pytest.raises(ModelError, match="a normalization of each position in parts"):

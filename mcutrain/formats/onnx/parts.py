@@ -40,7 +40,9 @@ def _joined(node: NodeProto, found: dict[str, Normalized]) -> NodeProto:
     )
 
 
-PARTS = {"ReduceMean", "Sub", "Pow", "Mul", "Add", "Sqrt", "Reciprocal", "Div"}
+PARTS = {
+    *("ReduceMean", "Sub", "Pow", "Mul", "Max", "Relu", "Add", "Sqrt", "Reciprocal", "Div"),
+}
 
 
 def _without_unread(nodes: list[NodeProto], outputs: set[str], last: set[str]) -> list[NodeProto]:
