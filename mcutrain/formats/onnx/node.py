@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -35,6 +35,7 @@ class Activation(Protocol):
 
 
 V = TypeVar("V", bound=Activation)
+N = TypeVar("N", bound="OnnxNode[Any]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,10 @@ class OnnxNode(Generic[V]):
     def output(self) -> str:
         """The name of the first output."""
         return self.outputs[0]
+
+    def reading(self: N, *inputs: Any) -> N:
+        """The same node with other inputs: values and constants."""
+        return replace(self, inputs=inputs)
 
     def unsupported(self, what: str) -> UnsupportedError:
         """An error of the form: `Conv` (node 'x'): what, what is supported instead."""

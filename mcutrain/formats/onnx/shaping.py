@@ -56,11 +56,16 @@ def reshape(node: GraphNode[V]) -> V:
 
 def transpose(node: GraphNode[V]) -> V:
     """Another view; data moves only if its axes do not fit those that are stored."""
-    x, rank = node.x(), len(node.x().shape)
-    order = transposed_order(node, rank)
+    x = node.x()
+    return in_order(node, x, transposed_order(node, len(x.shape)))
+
+
+def in_order(node: GraphNode[V], x: V, order: Sequence[int]) -> V:
+    """A value with its axes in another order; data moves only if they do not fit what is stored."""
     found = x.layout.turned(order)
     if found is None:
-        rows = node.arranged(0, x.shape, range(rank), "rows")
+        node = node.reading(x)
+        rows = node.arranged(0, x.shape, range(len(x.shape)), "rows")
         x, found = node.stored(rows, x), Layout.of_rows(x.shape).turned(order)
     assert found is not None
     return node.seen(x, found)
