@@ -297,6 +297,31 @@ def test_a_sequence_is_resized_along_its_length(tmp_path):
     compares_equal(net, net.save(tmp_path / "m.onnx", y))
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("factors", [[1, 2, 1.5, 1], [1, 2, 1, 1], [1, 2, 1]])
+def test_a_resize_may_have_its_channels_last(tmp_path, factors, mode):
+    """As jax2onnx writes it: what it resizes is no axis of channels."""
+    shape = [1, 6, 9, 7][: len(factors)]
+    net = OnnxNetwork(shape, opset=18)
+    compares_equal(
+        net,
+        net.save(tmp_path / "m.onnx", net.op("Resize", "input", "", net.real(factors), mode=mode)),
+    )
+
+
+@pytest.mark.oracle
+def test_channels_last_between_transposes_move_no_data(tmp_path):
+    net = OnnxNetwork([1, 4, 5, 3], opset=18)
+    x = net.op("Transpose", "input", perm=[0, 3, 1, 2])
+    x = net.op("Conv", x, net.real(net.rng.normal(0, 1, (2, 3, 1, 1))))
+    x = net.op("Transpose", x, perm=[0, 2, 3, 1])
+    x = net.op("Resize", x, "", net.real([1, 2, 2, 1]), mode="nearest")
+    path = net.save(tmp_path / "m.onnx", x)
+    compares_equal(net, path)
+    assert "FloatTranspose" not in {type(n.op).__name__ for n in read_float(path).network.nodes}
+
+
 def resize(net, *values, **attributes):
     return net.op("Resize", "input", "", *map(net.constant, values), **attributes)
 
@@ -306,6 +331,8 @@ def resize(net, *values, **attributes):
     [
         (lambda net: resize(net, np.float32([1, 1, 2, 2]), mode="cubic"), "mode 'cubic'"),
         (lambda net: resize(net, np.float32([1, 2, 2, 2])), r"axis 1 of \(1, 6, 9, 7\) to 12"),
+        (lambda net: resize(net, np.float32([2, 2, 2, 1])), r"axis 0 of \(1, 6, 9, 7\) to 2"),
+        (lambda net: resize(net, np.float32([2, 1, 2, 1])), r"axis 0 of \(1, 6, 9, 7\) to 2"),
         (lambda net: resize(net, np.float32([1, 1, 2])), "do not fit"),
         (lambda net: resize(net, np.float32([1, 1, np.nan, 2])), "do not fit"),
         (lambda net: resize(net, np.float32([1, 1, 0.01, 2])), "axis 2 of .* to 0"),

@@ -328,6 +328,14 @@ def test_a_resize_is_within_a_step_per_rounding(
     compare(model, y, tmp_path_factory, 0.0 if kind == "nearest" and same_scale else 1.0)
 
 
+@pytest.mark.parametrize("factors", [(1, 2, 1.5, 1), (1, 2, 1)])
+def test_a_resize_may_have_its_channels_last(factors, tmp_path_factory):
+    model = QdqModel((1, 6, 5, 3)[: len(factors)], 0.05, 3, 19)
+    scales = model.constant(np.array(factors, np.float32))
+    y = model.op("Resize", model.x, "", scales, mode="nearest")
+    compare(model, model.requantize(y, 0.05, 3), tmp_path_factory, 0.0)
+
+
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
 @pytest.mark.parametrize("coordinates", ["half_pixel_symmetric", "half_pixel", "asymmetric"])
 def test_a_resize_of_any_size_finds_the_pixels_of_onnxruntime(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import UnsupportedError
+from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
 from mcutrain.formats.onnx.shaping import identity
 from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
@@ -106,6 +107,7 @@ class Mode:
         return Places.of(ROUNDINGS[self.rounding](at) if self.rounding else at, along.size)
 
 
+ONE_ROW = Places((0.0,), (0,))
 MOST_BELOW = 16
 """Of the simple fractions that a factor in a file is looked for among, the largest denominator."""
 WRITTEN = {
@@ -122,17 +124,42 @@ def resize(node: GraphNode[V]) -> V:
     """Resize and Upsample of height and width, to the nearest pixel or linearly between two."""
     shape = node.real().shape
     mode = _mode(node)
-    spatial = [_along(node, shape, axis) for axis in range(len(shape))][2:]
-    if len(spatial) not in (1, 2):
+    if len(shape) not in (3, 4):
         raise node.unsupported(f"{shape} is not; [1, c, l] and [1, c, h, w] are")
+    along = [_along(node, shape, axis) for axis in range(len(shape))]
+    if along[1].new != along[1].size and along[-1].new == along[-1].size:
+        return _channels_last(node, mode, along)
+    for axis in (0, 1):
+        if along[axis].new != along[axis].size:
+            raise _too_much(node, shape, axis, along[axis].new)
+    spatial = along[2:]
     if all(along.new == along.size for along in spatial):
         return identity(node)  # as onnxruntime copies, whatever the factors are
     places = [mode.places(along) for along in spatial]
     if all(p.is_identity(along.size) for p, along in zip(places, spatial, strict=True)):
         return identity(node)
-    one_row = Places((0.0,), (0,))
-    rows, columns = (one_row, *places)[-2:]
+    rows, columns = (ONE_ROW, *places)[-2:]
     return node.of_image(FloatResize(rows, columns), node.image())
+
+
+def _channels_last(node: GraphNode[V], mode: Mode, along: list[ResizedAxis]) -> V:
+    """Of [1, l, c] or [1, h, w, c], as jax2onnx writes it."""
+    shape = node.real().shape
+    if along[0].new != along[0].size:
+        raise _too_much(node, shape, 0, along[0].new)
+    spatial = along[1:-1]
+    rows, columns = (ONE_ROW, *(mode.places(one) for one in spatial))[-2:]
+    stored = (1, *((1, *shape[1:-1])[-2:]), shape[-1])
+    image = node.arranged(0, stored, range(len(stored)), "image0")
+    new = (1, *(one.new for one in spatial), shape[-1])
+    layout = replace(Layout.of_rows((1, *((1, *new[1:-1])[-2:]), shape[-1])), shape=new)
+    return node.computed(FloatResize(rows, columns), (image,), layout)
+
+
+def _too_much(node: OnnxNode[Any], shape: Shape, axis: int, new: int) -> UnsupportedError:
+    return node.unsupported(
+        f"axis {axis} of {shape} to {new} is not; height and width to 1 to {MAX_SIZE:,} are"
+    )
 
 
 def _mode(node: OnnxNode[Any]) -> Mode:
@@ -187,10 +214,8 @@ def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> ResizedAxis:
             raise node.wrong(f"sizes {sizes} do not fit {shape}")
         new = sizes[index]
         factor = np.float32(new) / np.float32(size)
-    if (axis < 2 and new != size) or not 0 < new <= MAX_SIZE or not 0 < size <= MAX_SIZE:
-        raise node.unsupported(
-            f"axis {axis} of {shape} to {new} is not; height and width to 1 to {MAX_SIZE:,} are"
-        )
+    if not 0 < new <= MAX_SIZE or not 0 < size <= MAX_SIZE:
+        raise _too_much(node, shape, axis, new)
     is_down = new < size
     if (
         is_down
