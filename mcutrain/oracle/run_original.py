@@ -49,15 +49,32 @@ def bound_memory(most_bytes: int) -> None:
 
 
 def _run_onnx(model: Path, x: Array) -> list[Array]:
+    try:
+        session = _onnx_session(str(model))
+    except ImportError:
+        raise
+    except Exception:
+        # jax2onnx leaves shapes of tensors from before it took Transposes out (0.17.1)
+        import onnx
+
+        proto = onnx.load(model)
+        if not proto.graph.value_info:
+            raise
+        del proto.graph.value_info[:]
+        session = _onnx_session(proto.SerializeToString())
+    name = session.get_inputs()[0].name
+    found = [session.run(None, {name: one[None]}) for one in x]
+    return [np.concatenate(ys) for ys in zip(*found, strict=True)]
+
+
+def _onnx_session(model: str | bytes) -> Any:
+    """Of a file, or of what would be in one."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    found = [session.run(None, {name: one[None]}) for one in x]
-    return [np.concatenate(ys) for ys in zip(*found, strict=True)]
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _run_tflite(model: Path, x: Array) -> list[Array]:

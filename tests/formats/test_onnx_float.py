@@ -432,6 +432,22 @@ def test_networks_equal_their_runtime(network):
     assert compare_with_original(model, x).endswith("to onnxruntime")
 
 
+def test_what_a_file_says_wrongly_of_inner_tensors_does_not_matter(tmp_path):
+    """jax2onnx says of tensors that they are channels last when they no longer are."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    net = OnnxNetwork(IMAGE)
+    first = net.conv("input", 6, 4)
+    proto = net.proto(net.op("Relu", first))
+    wrong = helper.make_tensor_value_info(first, TensorProto.DOUBLE, [1, 9, 7, 4])
+    proto.graph.value_info.append(wrong)
+    path = tmp_path / "m.onnx"
+    onnx.save(proto, path)
+    with pytest.raises(Exception, match="tensor\\(double\\)"):
+        onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(0).normal(0, 1, (2, 9, 7, 6)).astype(np.float32)
+    assert compare_with_original(read_float(path), x).endswith("dB to onnxruntime")
+
+
 def test_another_function_than_the_files_is_refused(tmp_path):
     pytest.importorskip("onnxruntime")
     paths = []
