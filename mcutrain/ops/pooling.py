@@ -343,6 +343,24 @@ class Mean(ClampingOp):
 
 
 @dataclass(frozen=True)
+class ImageSum(Mean):
+    """The same with another multiplier: TFLite's SUM over h and w, saturated."""
+
+    @property
+    def is_mean(self) -> bool:
+        """No."""
+        return False
+
+    def as_sums(self) -> Op:
+        """No last layer."""
+        return Op.as_sums(self)
+
+    def sum_scales(self, types: Sequence[TensorType]) -> tuple[float, ...]:
+        """None."""
+        return Op.sum_scales(self, types)
+
+
+@dataclass(frozen=True)
 class MeanSums(ChannelwiseOp):
     """y[c] = sum over the image of (x - x_zero_point), int32: the mean for a loss to read.
 

@@ -12,8 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import numpy.typing as npt
+import tflite
 from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import McutrainError
@@ -106,8 +108,68 @@ def as_installed(graph: Graph) -> Graph:
     return graph.with_nodes(_rounding_twice(graph, n) for n in graph.nodes)
 
 
+def _with_real_sums(model: bytes | str | Path) -> bytes | str | Path:
+    """The model with SUM of int8 in single precision: its reference kernel takes int8 for uint8.
+
+    So it is in LiteRT 2.3.0 and TensorFlow 2.21; the other kernels add what is meant. What does not
+    fit int8 saturates here, where they would wrap around.
+    """
+    content = model if isinstance(model, bytes) else Path(model).read_bytes()
+    root = tflite.Model.GetRootAs(content, 0)
+    codes = [root.OperatorCodes(i) for i in range(root.OperatorCodesLength())]
+    if not any(code.BuiltinCode() == tflite.BuiltinOperator.SUM for code in codes):
+        return model
+    try:
+        schema = importlib.import_module("ai_edge_litert.schema_py_generated")
+    except ImportError:
+        return model
+    tables = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    for graph in tables.subgraphs:
+        graph.operators = [
+            made
+            for operator in graph.operators
+            for made in _real_sum(schema, tables, graph, operator)
+        ]
+    builder = flatbuffers.Builder(len(content))
+    builder.Finish(tables.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _real_sum(schema: Any, model: Any, graph: Any, operator: Any) -> list[Any]:
+    """A SUM of int8 between a DEQUANTIZE and a QUANTIZE; other operators as they are."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    is_sum = model.operatorCodes[operator.opcodeIndex].builtinCode == schema.BuiltinOperator.SUM
+    if not is_sum or graph.tensors[x].type != schema.TensorType.INT8:
+        return [operator]
+
+    def code(builtin: int) -> int:
+        made = schema.OperatorCodeT()
+        made.builtinCode = made.deprecatedBuiltinCode = builtin
+        made.version = 2 if builtin == schema.BuiltinOperator.DEQUANTIZE else 1
+        model.operatorCodes.append(made)
+        return len(model.operatorCodes) - 1
+
+    def real(of: int) -> int:
+        made = schema.TensorT()
+        made.shape, made.name = graph.tensors[of].shape, graph.tensors[of].name + b"/real"
+        made.type, made.buffer = schema.TensorType.FLOAT32, 0
+        graph.tensors.append(made)
+        return len(graph.tensors) - 1
+
+    def between(builtin: int, source: int, target: int) -> Any:
+        made = schema.OperatorT()
+        made.opcodeIndex, made.inputs, made.outputs = code(builtin), [source], [target]
+        return made
+
+    inner, outer = real(x), real(y)
+    operator.inputs, operator.outputs = [inner, *operator.inputs[1:]], [outer]
+    first = between(schema.BuiltinOperator.DEQUANTIZE, x, inner)
+    return [first, operator, between(schema.BuiltinOperator.QUANTIZE, outer, y)]
+
+
 def _load(model: bytes | str | Path) -> Any:
     module = interpreter().module
+    model = _with_real_sums(model)
     source: dict[str, Any] = (
         {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
     )

@@ -14,7 +14,7 @@ from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation
 from mcutrain.ops.pad import Pad
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.slice import Part, Slice
 from mcutrain.ops.softmax import Softmax
@@ -135,6 +135,24 @@ class FloatMean(FloatOp):
         _, height, width, _ = image.shape
         mult, shift = multipliers.mean_multiplier(image.scale, y.scale, height * width)
         return Mean(image.zero_point, y.zero_point, mult, shift)
+
+
+@dataclass(frozen=True, eq=False)
+class FloatSum(FloatMean):
+    """The sum over the whole image."""
+
+    def run(self, *x: Array) -> Array:
+        """Sum."""
+        y: Array = x[0].sum(axis=(1, 2), keepdims=True, dtype=np.float32)
+        return y
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """TFLite's SUM."""
+        (image,) = x
+        _, height, width, _ = image.shape
+        given = (image.scale, image.zero_point)
+        mult, shift = multipliers.sum_multiplier(given, y.scale, height * width)
+        return ImageSum(image.zero_point, y.zero_point, mult, shift)
 
 
 @dataclass(frozen=True, eq=False)

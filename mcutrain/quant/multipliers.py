@@ -210,6 +210,45 @@ def mean_multiplier(x_scale: float, y_scale: float, count: int) -> tuple[int, in
     return (mult << bits) // count, shift - bits
 
 
+MOST_TRIED = 2**10  # positions of a sum whose multiplier is looked for among neighbours
+NEIGHBOURS = 16
+
+
+def sum_multiplier(x: tuple[float, int], y_scale: float, count: int) -> tuple[int, int]:
+    """(mult_q31, shift) of s_x / s_y, such that sums round as the float32 of reduce.h does.
+
+    x: its scale and zero point. Float32 rounds once: so does a multiplier without a shift to the
+    right. Of its neighbours the one is taken with which most sums of `count` numbers are equal, all
+    of them as a rule. Raises ValueError if the sums overflow.
+    """
+    x_scale, x_zero_point = x
+    factor = np.float32(x_scale) / np.float32(y_scale)
+    if factor < 1:
+        mult, shift = min(round(float(factor) * 2**31), 2**31 - 1), 0
+    else:
+        mult, shift = fixedpoint.quantize_multiplier(float(factor))
+    if count * 255 << shift >= 2**31:
+        raise ValueError(f"its sums of {count} numbers overflow 32 bits; are the scales damaged?")
+    if count > MOST_TRIED:
+        return mult, shift
+    stored = np.arange(INT8[0] * count, INT8[1] * count + 1)
+    shifted = np.float32(np.float32(-x_zero_point) * factor) * np.float32(count)
+    real = (stored.astype(np.float32) * factor + shifted).astype(np.float64)
+    wanted = np.sign(real) * np.floor(np.abs(real) + 0.5)
+    seen = np.abs(wanted) <= INT8[1] - INT8[0]
+    sums, wanted = stored[seen] - count * x_zero_point, wanted[seen]
+
+    def differing(tried: int) -> int:
+        found = fixedpoint.multiply_by_quantized_multiplier(sums, tried, shift)
+        return int(np.count_nonzero(found != wanted))
+
+    best, fewest = mult, differing(mult)
+    for tried in (mult + sign * by for by in range(1, NEIGHBOURS + 1) for sign in (1, -1)):
+        if fewest and 0 <= tried < 2**31 and (number := differing(tried)) < fewest:
+            best, fewest = tried, number
+    return best, shift
+
+
 def _stored(value: float, scale: float, zero_point: int) -> int:
     """The integer for a real value, not saturated to int8; infinities are beyond it."""
     if math.isinf(value):

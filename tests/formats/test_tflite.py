@@ -302,7 +302,18 @@ REFUSALS = {
             table="ReducerOptions",
         ),
         UnsupportedError,
-        r"averages \(1, 4, 4, 2\) over the axes \[0, 2\]; supported are all but the first",
+        r"reduces \(1, 4, 4, 2\) over the axes \[0, 2\]; supported are all but the first",
+    ),
+    "a sum modulo 256": (
+        one(
+            "SUM",
+            (IMAGE, LIKE),
+            ((1, IMAGE[-1]), LIKE),
+            (np.array([1, 2], np.int32), {}),
+            table="ReducerOptions",
+        ),
+        UnsupportedError,
+        "quantized as its input, of which TFLite adds the integers modulo 256",
     ),
     "a part of another scale": (
         one(

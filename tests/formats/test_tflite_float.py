@@ -167,6 +167,14 @@ def means_over_axes(m):
     return m.op("BATCH_MATMUL", [channels, x], (1, 1, 8), "BatchMatMulOptions")
 
 
+def sums_over_axes(m):
+    """As JAX' means are written: what divides is behind."""
+    rows = m.op("SUM", [m.x, m.integers(1)], (1, 7, 4), "ReducerOptions")
+    columns = m.op("SUM", [m.x, m.integers(-2)], (1, 8, 4), "ReducerOptions")
+    rows = m.op("MUL", [rows, m.real(1)], (1, 7, 4), "MulOptions")
+    return m.op("BATCH_MATMUL", [rows, columns], (1, 7, 8), "BatchMatMulOptions", AdjY=True)
+
+
 def squeeze_and_excitation(m):
     s = m.op("MEAN", [m.x, m.integers(1, 2)], (1, 1, 1, 4), "ReducerOptions", KeepDims=True)
     s = m.op("LOGISTIC", [m.conv(s, (1, 1, 1, 4), (1, 1))], (1, 1, 1, 4))
@@ -306,6 +314,7 @@ MAKERS = [
     pools_and_concatenation,
     layer_normalizations,
     means_over_axes,
+    sums_over_axes,
     transposed_convolutions,
     squeeze_and_excitation,
     preprocessing,

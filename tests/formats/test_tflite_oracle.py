@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats import load
 from mcutrain.ir.interpret import interpret
+from mcutrain.oracle.tflite import find_interpreter
 from tests.formats.oracle import (
     PACKAGE,
     ROUNDS_ONCE,
@@ -19,7 +20,14 @@ from tests.formats.oracle import (
 )
 from tests.formats.tflite_builder import TfliteBuilder
 from tests.formats.tflite_elementwise_models import ELEMENTWISE_AND_SHAPES
-from tests.formats.tflite_models import SINGLE_OPERATORS, int8, scales, seeds, zero_points
+from tests.formats.tflite_models import (
+    SINGLE_OPERATORS,
+    int8,
+    scales,
+    seeds,
+    sums_over_axes,
+    zero_points,
+)
 
 pytestmark = [pytest.mark.oracle, needs_interpreter]
 
@@ -72,6 +80,40 @@ def test_a_loaded_operator_equals_the_reference_kernel(tmp_path_factory, operato
     content = data.draw(OPERATORS[operator])
     graph = load_bytes(tmp_path_factory, content)
     assert_equals_reference(graph, content, draw_inputs(graph, seed))
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), seed=seeds)
+def test_a_sum_equals_the_kernel_that_adds_int8(tmp_path_factory, data, seed):
+    """The reference kernel takes int8 for uint8: with that the rest of this file compares."""
+    content = data.draw(sums_over_axes())
+    graph = load_bytes(tmp_path_factory, content)
+    module = find_interpreter().module
+    kernels = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    loaded = module.Interpreter(model_content=content, experimental_op_resolver_type=kernels)
+    loaded.allocate_tensors()
+    (x,), (y,) = loaded.get_input_details(), loaded.get_output_details()
+    for (values,) in draw_inputs(graph, seed):
+        loaded.set_tensor(x["index"], values)
+        loaded.invoke()
+        found = interpret(graph, {graph.inputs[0]: values})[graph.outputs[0]]
+        assert (found == loaded.get_tensor(y["index"])).all()
+
+
+def test_a_network_with_a_sum_is_compared_in_single_precision(tmp_path_factory):
+    """What does not fit int8 saturates."""
+    b = TfliteBuilder()
+    x = b.tensor("x", (1, 3, 5, 4), scale=0.3, zero_point=-7)
+    axes = b.constant("axes", np.array([1, 2], np.int32))
+    total = b.tensor("sum", (1, 4), scale=0.77, zero_point=5)
+    b.operator("SUM", [x, axes], total, table="ReducerOptions", KeepDims=False)
+    y = b.tensor("y", (1, 4), scale=0.6, zero_point=-1)
+    b.operator("QUANTIZE", [total], y, table="QuantizeOptions")
+    content = b.content([x], [y])
+    graph = load_bytes(tmp_path_factory, content)
+    inputs = draw_inputs(graph, 0)
+    assert any(np.abs((v.astype(int) + 7).sum(axis=(1, 2)) * 0.3).max() > 99 for (v,) in inputs)
+    assert_equals_reference(graph, content, inputs)
 
 
 @pytest.mark.shared

@@ -1,5 +1,7 @@
 """Hypothesis strategies that draw .tflite models of one operator, with all its options."""
 
+import math
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -236,6 +238,27 @@ def means_over_axes(draw):
     axis = b.constant("axes", np.array(written, np.int32))
     y = b.tensor("y", tuple(y_shape), **(x_quantization if alike else y_quantization))
     b.operator("MEAN", [x, axis], y, table="ReducerOptions", KeepDims=keep)
+    return b.content([x], [y])
+
+
+@st.composite
+def sums_over_axes(draw):
+    """SUM of which no output is beyond int8, where TFLite's wrap around."""
+    shape = (1, *draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
+    rank = len(shape)
+    axes = draw(st.lists(st.integers(1, rank - 1), min_size=1, unique=True))
+    keep = draw(st.booleans()) or len(axes) == rank - 1
+    kept = [d for i, d in enumerate(shape) if keep or i not in axes]
+    y_shape = [1 if i in axes else d for i, d in enumerate(shape)] if keep else kept
+    count = math.prod(shape[axis] for axis in axes)
+    scale, zero_point = draw(scales), draw(zero_points)
+    b = TfliteBuilder()
+    x = b.tensor("x", shape, scale=scale, zero_point=zero_point)
+    written = [axis - rank * draw(st.integers(0, 1)) for axis in axes]
+    axis = b.constant("axes", np.array(written, np.int32))
+    larger = 2.0 ** (count.bit_length() + draw(st.integers(0, 2)))  # exact in float32
+    y = b.tensor("y", tuple(y_shape), scale=scale * larger, zero_point=zero_point)
+    b.operator("SUM", [x, axis], y, table="ReducerOptions", KeepDims=keep)
     return b.content([x], [y])
 
 

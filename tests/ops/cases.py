@@ -46,6 +46,7 @@ from mcutrain.ops.pad import Pad, PadGradInput
 from mcutrain.ops.pooling import (
     AveragePool2D,
     AveragePool2DGradInput,
+    ImageSum,
     MaxPool2D,
     MaxPool2DGradInput,
     Mean,
@@ -376,6 +377,10 @@ def rescale(s: Source) -> Sample:
 
 def mean(s: Source) -> Sample:
     return Sample.of(Mean(*requantized_pixels(s)), image(s))
+
+
+def image_sum(s: Source) -> Sample:
+    return Sample.of(ImageSum(*requantized_pixels(s)), image(s))
 
 
 def mean_sums(s: Source) -> Sample:
@@ -919,6 +924,7 @@ CASES = (
     Case("concatenation_grad_input", concatenation_grad_input),
     Case("transpose", transpose),
     Case("mean", mean),
+    Case("image_sum", image_sum),
     Case("mean_sums", mean_sums),
     Case("reshape", reshape),
     Case("pad", pad),

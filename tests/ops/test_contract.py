@@ -40,7 +40,16 @@ FIELD_SAMPLES = 60
 
 TIED = {
     *("conv_2d", "conv_2d_sums", "depthwise_conv_2d", "add", "rescale", "leaky_relu", "pad"),
-    *("mean", "average_pool_2d", "max_pool_2d", "lookup", "mul", "add_channels", "transpose"),
+    *(
+        "mean",
+        "image_sum",
+        "average_pool_2d",
+        "max_pool_2d",
+        "lookup",
+        "mul",
+        "add_channels",
+        "transpose",
+    ),
     *("resize", "batch_matmul", "layer_norm"),
 }
 """Forward operators whose output channels can always be permuted."""

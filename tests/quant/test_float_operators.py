@@ -21,6 +21,7 @@ from mcutrain.quant.float_shapes import (
     FloatReshape,
     FloatSlice,
     FloatSoftmax,
+    FloatSum,
     FloatTranspose,
 )
 from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv
@@ -39,6 +40,7 @@ SAMPLES: dict[str, tuple[FloatOp, int]] = {
     "average": (FloatPool(WINDOW, False), 1),
     "maximum": (FloatPool(WINDOW, True), 1),
     "mean": (FloatMean(), 1),
+    "sum": (FloatSum(), 1),
     "resize": (FloatResize(DOUBLED, DOUBLED), 1),
     "copying resize": (FloatResize(COPIED, COPIED), 1),
     "border of 0": (FloatPad((1, 0, 2, 1)), 1),

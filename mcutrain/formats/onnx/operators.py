@@ -43,7 +43,7 @@ from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
@@ -116,6 +116,7 @@ OPERATORS: dict[str, Rules] = {
     "Pad": Rules(joining.pad, joining.pad),
     "QuantizeLinear": Rules(quantizing.int8_quantize, None, "a model that has it is int8 already"),
     "ReduceMean": Rules(pooling.reduce_mean, pooling.reduce_mean),
+    "ReduceSum": Rules(pooling.int8_sum, pooling.float_sum),
     "Relu": Rules(activations.int8_relu, activations.float_clip),
     "Reshape": Rules(shaping.reshape, shaping.reshape),
     "Resize": Rules(resizing.resize, resizing.resize),
@@ -148,6 +149,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     LeakyRelu: activations.write_leaky_relu,
     Lookup: activations.write_look_up,
     MaxPool2D: pooling.write_pool,
+    ImageSum: pooling.write_mean,
     Mean: pooling.write_mean,
     Mul: arithmetic.write_mul,
     Pad: joining.write_pad,

@@ -1,4 +1,4 @@
-"""ONNX operators that pool: MaxPool, AveragePool, of the whole image, and ReduceMean."""
+"""ONNX operators that pool: MaxPool, AveragePool, of the whole image; ReduceMean, ReduceSum."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import UnsupportedError
+from mcutrain.formats.onnx.arithmetic import affine, along
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import IMAGE_RANKS, Layout
@@ -21,12 +22,13 @@ from mcutrain.formats.onnx.write_sums import strides_of
 from mcutrain.formats.onnx.writer import OnnxWriter
 from mcutrain.ir.graph import Node, TensorType
 from mcutrain.ir.op import Op
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean
 from mcutrain.ops.spatial import Window
+from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool
+from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool, FloatSum
 
-AXES_OPSET = 18  # from which on ReduceMean reads its axes as an input
+AXES_OPSETS = {"ReduceMean": 18, "ReduceSum": 13}  # from which on axes are an input
 
 
 def _pool_of(node: OnnxNode[Any], size: tuple[int, ...]) -> tuple[Padding, Window]:
@@ -81,6 +83,25 @@ def _global_pool(node: GraphNode[V], mean: FloatMean) -> V:
 
 def reduce_mean(node: GraphNode[V]) -> V:
     """The mean over any axes but the batch; the others are channels to the operator."""
+    return _reduced(node, FloatMean())
+
+
+def int8_sum(node: Int8Node) -> Value:
+    """The sum likewise."""
+    return _reduced(node, FloatSum())
+
+
+def float_sum(node: FloatOnnx) -> FloatValue:
+    """The mean times the number of what is added, which goes where a factor can."""
+    x = node.x()
+    mean = _reduced(node, FloatMean())
+    if mean is x:
+        return x
+    axis, factor = along(node, mean, np.full(1, math.prod(x.shape) / math.prod(mean.shape)))
+    return affine(node, mean, Affine(factor, np.zeros_like(factor)), axis)
+
+
+def _reduced(node: GraphNode[V], op: FloatMean) -> V:
     x = node.real()
     result = reduced(node, x.shape)
     if result is None:
@@ -97,7 +118,7 @@ def reduce_mean(node: GraphNode[V]) -> V:
         image = node.view(rows, (1, 1, *lengths), "image0")
     stored = (1, *(x.shape[i] for i in kept))
     places = tuple(1 + kept.index(i) for i in sorted(kept))
-    return node.computed(FloatMean(), (image,), Layout(stored, (0, *places), shape))
+    return node.computed(op, (image,), Layout(stored, (0, *places), shape))
 
 
 # ------------------------------------------------------------------------------------------ writing
@@ -118,13 +139,14 @@ def write_pool(w: OnnxWriter, node: Node) -> None:
 
 
 def write_mean(w: OnnxWriter, node: Node) -> None:
-    """ReduceMean over height and width."""
+    """ReduceMean or ReduceSum over height and width."""
     op = node.op
     assert isinstance(op, Mean)
     x, y = node.inputs[0], node.outputs[0]
-    if w.opset < AXES_OPSET:
-        real = w.layer(node, "ReduceMean", [w.real(x)], axes=[2, 3], keepdims=1)
+    name = "ReduceSum" if isinstance(op, ImageSum) else "ReduceMean"
+    if w.opset < AXES_OPSETS[name]:
+        real = w.layer(node, name, [w.real(x)], axes=[2, 3], keepdims=1)
     else:
         axes = w.constant(f"{y}/axes", np.array([2, 3], np.int64))
-        real = w.layer(node, "ReduceMean", [w.real(x), axes], keepdims=1)
+        real = w.layer(node, name, [w.real(x), axes], keepdims=1)
     w.finish(real, y, (op.low, op.high))

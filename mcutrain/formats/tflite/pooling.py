@@ -1,4 +1,4 @@
-"""Pools and means: AVERAGE_POOL_2D, MAX_POOL_2D, MEAN."""
+"""Pools, means and sums: AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, SUM."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import tflite
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.tflite.entry import Entry, Rule
 from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.float_operator import FloatOperator
+from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.windows import padding_of, window_of
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_shapes import FloatMean, FloatPool, image_to_average
+from mcutrain.quant.float_affine import Affine
+from mcutrain.quant.float_op import Quantization, Shape
+from mcutrain.quant.float_shapes import FloatMean, FloatPool, FloatSum, image_to_average
 
 SCALE_TOLERANCE = 1e-6  # pooling.cc: how far the scales of input and output may differ
 
@@ -79,32 +82,71 @@ def _write_pool(
     w.finish_limits(written, node, op.low, op.high)
 
 
-# -------------------------------------------------------------------------------------------- mean
+# ------------------------------------------------------------------------------------ mean and sum
 
 
 def _axes(o: Operands, shape: Shape) -> set[int]:
-    """The axes that MEAN averages, counted from the front."""
+    """The axes that MEAN averages or SUM sums, counted from the front."""
     rank = len(shape)
     axes = {a + rank if a < 0 else a for a in o.integers(1)}
     if shape[:1] != (1,) or 0 in shape or not axes <= set(range(1, rank)):
         raise UnsupportedError(
-            f"{o.where} averages {shape} over the axes {sorted(axes)}; supported are all but the "
+            f"{o.where} reduces {shape} over the axes {sorted(axes)}; supported are all but the "
             "first, of [1,…]"
         )
     return axes
 
 
-def _mean(o: Operands) -> None:
+def _reduced(reduction: FloatMean) -> Rule:
     """Over any axes but the batch; the others are channels to the operator."""
+
+    def convert(o: Operands) -> None:
+        o.options(tflite.ReducerOptions)
+        x, shape = o.x(), o.shape()
+        for op in image_to_average(shape, _axes(o, shape)):
+            x = o.moved(x, op)
+        o.emit(reduction, x)
+
+    return convert
+
+
+def _float_sum(o: FloatOperator) -> None:
+    """The mean times their number, which goes where a factor can."""
     o.options(tflite.ReducerOptions)
     x, shape = o.x(), o.shape()
     for op in image_to_average(shape, _axes(o, shape)):
         x = o.moved(x, op)
-    o.emit(FloatMean(), x)
+    _, height, width, channels = o.importer.shapes[x]
+    mean = o.inner(FloatMean(), "mean", x)
+    o.emit(Affine(np.full(channels, float(height * width)), np.zeros(channels)), mean)
+
+
+def _int8_sum(o: Int8Operator) -> None:
+    """Of inputs quantized otherwise than the output: else it is of the integers modulo 256."""
+    if Quantization.of(o.tensor().type) == o.quantization:
+        raise UnsupportedError(
+            f"{o.where} has an output that is quantized as its input, of which TFLite adds the "
+            "integers modulo 256; supported is another quantization"
+        )
+    _reduced(FloatSum())(o)
 
 
 def _write_mean(w: TfliteWriter, node: Node) -> None:
-    """MEAN over height and width, which drops them if a Reshape to [1, c] alone reads it."""
+    _write_reduced(w, node, "MEAN")
+
+
+def _write_sum(w: TfliteWriter, node: Node) -> None:
+    x, y = (Quantization.of(w.type(name)) for name in (node.inputs[0], node.outputs[0]))
+    if x == y:
+        raise UnsupportedError(
+            f"node {node.name!r} sums to the quantization of its input, of which TFLite adds the "
+            "integers modulo 256; export it as .onnx"
+        )
+    _write_reduced(w, node, "SUM")
+
+
+def _write_reduced(w: TfliteWriter, node: Node, name: str) -> None:
+    """Over height and width, which it drops if a Reshape to [1, c] alone reads it."""
     op = node.op
     assert isinstance(op, Mean)
     y, limits = node.outputs[0], (op.low, op.high)
@@ -115,9 +157,9 @@ def _write_mean(w: TfliteWriter, node: Node) -> None:
     if drops:
         assert reader is not None
         w.left_out.add(reader.outputs[0])
-        w.operator("MEAN", inputs, reader.outputs[0], options)
+        w.operator(name, inputs, reader.outputs[0], options)
     else:
-        w.then_limits(node, "MEAN", inputs, options, limits)
+        w.then_limits(node, name, inputs, options, limits)
 
 
 OPERATORS = (
@@ -128,5 +170,12 @@ OPERATORS = (
         version=2,
     ),
     Entry("MAX_POOL_2D", _pool(largest=True), writes={MaxPool2D: _write_max_pool}, version=2),
-    Entry("MEAN", _mean, writes={Mean: _write_mean}, version=2),
+    Entry("MEAN", _reduced(FloatMean()), writes={Mean: _write_mean}, version=2),
+    Entry(
+        "SUM",
+        int8=_int8_sum,
+        real=_float_sum,
+        writes={ImageSum: _write_sum},
+        version=2,
+    ),
 )
