@@ -158,6 +158,36 @@ def layer_normalizations(m):
     return m.conv(normalized(m, x, SHAPE, (-3, -2, -1), gamma=False), SHAPE)
 
 
+def as_flax(m, x, shape, share=None, back=None, relu=RELU):
+    """As jax2tf's LayerNorm is converted: means are sums times a number, without their axis."""
+    inner, kept = shape[:-1], (*shape[:-1], 1)
+    share = m.builder.constant(f"share_{m.count}", np.float32(share or 1 / shape[-1]))
+
+    def mean(of):
+        total = m.op("SUM", [of, m.integers(len(shape) - 1)], inner, "ReducerOptions")
+        return m.op("MUL", [total, share], inner, "MulOptions")
+
+    of_x, of_squares = mean(x), mean(m.op("MUL", [x, x], shape, "MulOptions"))
+    operands = [of_squares, m.op("MUL", [of_x, of_x], inner, "MulOptions")]
+    variance = m.op("SUB", operands, inner, "SubOptions", FusedActivationFunction=relu)
+    of_x = m.op("RESHAPE", [of_x, m.integers(*(back or kept))], back or kept, "ReshapeOptions")
+    d = m.op("SUB", [x, of_x], shape, "SubOptions")
+    epsilon = m.builder.constant(f"epsilon_{m.count}", np.float32(1e-3))
+    variance = m.op("ADD", [variance, epsilon], inner, "AddOptions")
+    variance = m.op("RESHAPE", [variance, m.integers(*kept)], kept, "ReshapeOptions")
+    g = m.op("RSQRT", [variance], kept)
+    g = m.op("MUL", [g, m.real(shape[-1], scale=1.0)], shape, "MulOptions")
+    y = m.op("MUL", [d, g], shape, "MulOptions")
+    return m.op("ADD", [y, m.real(shape[-1])], shape, "AddOptions")
+
+
+def layer_normalizations_of_flax(m):
+    x = as_flax(m, m.conv(m.x, SHAPE), SHAPE)
+    x = as_flax(m, m.conv(x, SHAPE), SHAPE, relu=NONE)
+    x = m.op("RESHAPE", [x, m.integers(1, 56, 4)], (1, 56, 4), "ReshapeOptions")
+    return m.op("RESHAPE", [as_flax(m, x, (1, 56, 4)), m.integers(*SHAPE)], SHAPE)
+
+
 def means_over_axes(m):
     rows = m.op("MEAN", [m.x, m.integers(1)], (1, 7, 4), "ReducerOptions")
     columns = m.op("MEAN", [m.x, m.integers(-2)], (1, 8, 4), "ReducerOptions")
@@ -313,6 +343,7 @@ MAKERS = [
     residual_and_classifier,
     pools_and_concatenation,
     layer_normalizations,
+    layer_normalizations_of_flax,
     means_over_axes,
     sums_over_axes,
     transposed_convolutions,
@@ -391,6 +422,25 @@ def test_what_only_resembles_a_layer_normalization_stays_in_parts(tmp_path, axes
     made = normalized(m, m.x, SHAPE, axes, gamma=False)
     with pytest.raises(McutrainError, match=r"over the axes \[.*\]; supported are the last ones"):
         read_float(m.save(tmp_path / "n.tflite", made))
+
+
+def test_layer_normalizations_of_flax_become_one_operator_each(tmp_path):
+    m = FloatModel()
+    path = m.save(tmp_path / "m.tflite", layer_normalizations_of_flax(m))
+    found = [type(node.op).__name__ for node in read_float(path).network.nodes]
+    assert found.count("FloatLayerNorm") == 3
+    assert not {"FloatMean", "FloatMul"} & set(found)
+
+
+@pytest.mark.parametrize("options", [{"share": 0.3}, {"back": (1, 1, 4)}, {"relu": RELU6}])
+def test_what_only_resembles_that_of_flax_stays_in_parts(tmp_path, options):
+    """A sum that is no mean, a mean that is subtracted along another axis, another limit."""
+    m = FloatModel()
+    x = m.op("SLICE", [m.x, m.integers(0, 0, 0, 0), m.integers(1, 1, 4, 4)], (1, 1, 4, 4))
+    x = m.op("RESHAPE", [x, m.integers(1, 4, 4)], (1, 4, 4), "ReshapeOptions")
+    path = m.save(tmp_path / "m.tflite", as_flax(m, x, (1, 4, 4), **options))
+    with pytest.raises(McutrainError, match="RSQRT"):
+        read_float(path)
 
 
 def cut(m, begin, sizes):

@@ -1,6 +1,7 @@
 """Layer normalization, which .tflite files have in parts: MEAN, SQUARED_DIFFERENCE, RSQRT and more.
 
-What Keras' layer is converted to is one operator again for its many, in models to quantize.
+What Keras' layer is converted to is one operator again for its many, in models to quantize; and
+that of JAX' Flax, whose means are a SUM times a number, without the axes that they are over.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ KINDS = {
     "SUB": ("Sub", tflite.SubOptions),
 }
 """What parts of two operands are called; each may have an activation, and is no part then."""
+ALONG = {*KINDS, "RSQRT", "SQRT", "SQUARE", "MAXIMUM", "RELU"}
+"""What may compute with tensors that lost the axes that a mean is over."""
+SHARE_TOLERANCE = 1e-5  # of the number that a sum is multiplied by, in float32
 
 
 def with_layer_norms(model: FileModel) -> FileModel:
@@ -36,10 +40,9 @@ def with_layer_norms(model: FileModel) -> FileModel:
         return model
     names = [t.name for t in model.tensors]
     index = {name: i for i, name in enumerate(names)}
-    parts = [part for op in model.operators for part in _parts(model, op)]
+    parts = _Parts(model)
     outputs = {names[i] for i in model.outputs if i != MISSING}
-    constants = _constants(model)
-    found = normalized(parts, constants.get, outputs)
+    found = normalized(parts.parts, parts.constants.get, outputs)
     return replace(
         model,
         operators=tuple(
@@ -84,16 +87,97 @@ def _constants(model: FileModel) -> dict[str, Array]:
     return found
 
 
-def _parts(model: FileModel, op: FileOperator) -> Iterator[NormalizationPart]:
-    """What an operator is as parts: SQUARED_DIFFERENCE and RSQRT are two."""
-    if MISSING in (*op.inputs, *op.outputs) or not _is_known(op, len(op.inputs)):
-        return
-    inputs = tuple(model.tensors[i].name for i in op.inputs)
-    outputs = (model.tensors[op.outputs[0]].name,)
-    inner = f"{outputs[0]}/inner"
-    if op.name == "MEAN" and len(inputs) == 2:
-        yield NormalizationPart("ReduceMean", inputs, outputs, _axes(model, op))
-    elif op.name == "SQUARED_DIFFERENCE" and len(inputs) == 2:
+class _Parts:
+    """What operators are as parts.
+
+    A tensor without the axes that a mean is over has a name of its own until a RESHAPE gives them
+    back: nothing else may read it together with what the mean is of.
+    """
+
+    LOST = "without axes/"
+
+    def __init__(self, model: FileModel) -> None:
+        self.model = model
+        self.constants = _constants(model)
+        self.whole: dict[str, Shape] = {}  # by name of a tensor without axes: its shape with them
+        self.names: dict[str, str] = {}  # of parts by those of the file, where they differ
+        self.sums: dict[str, tuple[str, tuple[int, ...], int]] = {}  # x, axes, how many numbers
+        self.parts = [part for op in model.operators for part in self._of(op)]
+
+    def _of(self, op: FileOperator) -> Iterator[NormalizationPart]:
+        """SQUARED_DIFFERENCE and RSQRT are two parts, a SUM of the right factor is one with it."""
+        if MISSING in (*op.inputs, *op.outputs) or not _is_known(op, len(op.inputs)):
+            return
+        inputs = tuple(self.model.tensors[i].name for i in op.inputs)
+        y = self.model.tensors[op.outputs[0]]
+        if op.name == "RESHAPE" and self.whole.get(inputs[0]) == y.shape:
+            self.names[y.name] = self.LOST + inputs[0]
+        elif op.name in ("MEAN", "SUM") and len(inputs) == 2:
+            yield from self._reduced(op, inputs, y.name)
+        else:
+            inputs, output = self._inside(op, inputs, y.name)
+            yield from self._mean(op, inputs, output) or _plain_parts(op, inputs, output)
+
+    def _reduced(
+        self, op: FileOperator, inputs: tuple[str, ...], y: str
+    ) -> Iterator[NormalizationPart]:
+        given = self.model.tensors[op.inputs[1]].data
+        shape = self.model.tensors[op.inputs[0]].shape
+        rank = len(shape)
+        if given is None or any(not -rank <= axis < rank for axis in given.ravel()):
+            return
+        axes = tuple(sorted({int(axis) % rank - rank for axis in given.ravel()}))
+        if not op.table(tflite.ReducerOptions, op.name).KeepDims():
+            self.whole[y] = tuple(1 if i - rank in axes else d for i, d in enumerate(shape))
+            y = self.LOST + y
+        x = self.names.get(inputs[0], inputs[0])
+        if op.name == "MEAN":
+            yield NormalizationPart("ReduceMean", (x, inputs[1]), (y,), axes)
+        else:
+            self.sums[y] = x, axes, math.prod(shape[axis] for axis in axes)
+
+    def _inside(
+        self, op: FileOperator, inputs: tuple[str, ...], y: str
+    ) -> tuple[tuple[str, ...], str]:
+        """The names of its parts: of what has lost axes, where all that it computes with has."""
+        computed = [name for name in inputs if name not in self.constants]
+        wholes = {self.whole.get(name) for name in computed}
+        numbers = (c.size == 1 for n in inputs if (c := self.constants.get(n)) is not None)
+        if op.name in ALONG and len(wholes) == 1 and None not in wholes and all(numbers):
+            (whole,) = wholes
+            assert whole is not None
+            self.whole[y] = whole
+            lost = (name if name in self.constants else self.LOST + name for name in inputs)
+            return tuple(lost), self.LOST + y
+        return tuple(self.names.get(name, name) for name in inputs), y
+
+    def _mean(
+        self, op: FileOperator, inputs: tuple[str, ...], output: str
+    ) -> tuple[NormalizationPart, ...]:
+        """The mean that a SUM is if this operator divides it by how many numbers it adds."""
+        found = [self.sums[name] for name in inputs if name in self.sums]
+        numbers = [c for n in inputs if (c := self.constants.get(n)) is not None and c.size == 1]
+        if op.name not in ("MUL", "DIV") or len(found) != 1 or len(numbers) != 1:
+            return ()
+        ((x, axes, count),), number = found, float(numbers[0].ravel()[0])
+        divides = op.name == "DIV" and inputs[0] in self.sums
+        share = number * count if op.name == "MUL" else number / count if divides else 0.0
+        if abs(share - 1) >= SHARE_TOLERANCE or not _is_plain(op):
+            return ()
+        return (NormalizationPart("ReduceMean", (x,), (output,), axes),)
+
+
+def _is_plain(op: FileOperator) -> bool:
+    """Whether an operator of KINDS has no activation."""
+    return not op.table(KINDS[op.name][1], op.name).FusedActivationFunction()
+
+
+def _plain_parts(
+    op: FileOperator, inputs: tuple[str, ...], output: str
+) -> Iterator[NormalizationPart]:
+    """What an operator is by itself."""
+    outputs, inner = (output,), f"{output}/inner"
+    if op.name == "SQUARED_DIFFERENCE" and len(inputs) == 2:
         yield NormalizationPart("Sub", inputs, (inner,))
         yield NormalizationPart("Mul", (inner, inner), outputs)
     elif op.name == "RSQRT" and len(inputs) == 1:
@@ -103,20 +187,20 @@ def _parts(model: FileModel, op: FileOperator) -> Iterator[NormalizationPart]:
         yield NormalizationPart("Sqrt", inputs, outputs)
     elif op.name == "SQUARE" and len(inputs) == 1:
         yield NormalizationPart("Mul", (*inputs, *inputs), outputs)
+    elif op.name == "MAXIMUM" and len(inputs) == 2:
+        yield NormalizationPart("Max", inputs, outputs)
+    elif op.name == "RELU":
+        yield NormalizationPart("Relu", inputs, outputs)
     elif op.name in KINDS and len(inputs) == 2:
         kind, table = KINDS[op.name]
-        is_plain = not op.table(table, op.name).FusedActivationFunction()
-        yield NormalizationPart(kind if is_plain else op.name, inputs, outputs)
+        code = op.table(table, op.name).FusedActivationFunction()
+        if op.name == "SUB" and code == tflite.ActivationFunctionType.RELU:  # a variance
+            yield NormalizationPart(kind, inputs, (inner,))
+            yield NormalizationPart("Relu", (inner,), outputs)
+        else:
+            yield NormalizationPart(op.name if code else kind, inputs, outputs)
     else:
         yield NormalizationPart(op.name, inputs, outputs)
-
-
-def _axes(model: FileModel, mean: FileOperator) -> tuple[int, ...]:
-    """Of a MEAN that keeps them; empty where they are not known."""
-    given = model.tensors[mean.inputs[1]].data
-    if given is None or not mean.table(tflite.ReducerOptions, mean.name).KeepDims():
-        return ()
-    return tuple(int(axis) for axis in given.ravel())
 
 
 def layer_norm(o: FloatOperator) -> None:
@@ -139,4 +223,6 @@ def _numbers(o: FloatOperator, position: int, lengths: Shape) -> Array:
     """Gamma or beta, if it is there, in the order in which a row is stored."""
     if not o.has(position):
         return np.full(math.prod(lengths), 2.0 - position)
-    return np.broadcast_to(o.real(position), lengths).ravel().astype(np.float64)
+    data = o.real(position)
+    data = data.reshape(data.shape[max(data.ndim - len(lengths), 0) :])  # axes of length 1 go
+    return np.broadcast_to(data, lengths).ravel().astype(np.float64)
