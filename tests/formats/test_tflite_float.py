@@ -13,6 +13,7 @@ from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ops.lookup import Lookup
 from mcutrain.oracle.run_original import _run_tflite
 from mcutrain.quant.fake import snr_db
+from mcutrain.quant.float_elementwise import Function
 from tests.formats.oracle import needs_interpreter
 from tests.formats.tflite_builder import TfliteBuilder
 
@@ -176,7 +177,8 @@ def as_flax(m, x, shape, share=None, back=None, relu=RELU):
     variance = m.op("ADD", [variance, epsilon], inner, "AddOptions")
     variance = m.op("RESHAPE", [variance, m.integers(*kept)], kept, "ReshapeOptions")
     g = m.op("RSQRT", [variance], kept)
-    g = m.op("MUL", [g, m.real(shape[-1], scale=1.0)], shape, "MulOptions")
+    gamma = m.real(*(1 for _ in inner), shape[-1], scale=1.0)
+    g = m.op("MUL", [g, gamma], shape, "MulOptions")
     y = m.op("MUL", [d, g], shape, "MulOptions")
     return m.op("ADD", [y, m.real(shape[-1])], shape, "AddOptions")
 
@@ -323,6 +325,43 @@ def weights_in_fewer_bits(m):
     return x
 
 
+def number(m, value):
+    m.count += 1
+    return m.builder.constant(f"number_{m.count}", np.float32(value))
+
+
+def compared(m, a, b):
+    """LESS, a tensor of truth values."""
+    m.count += 1
+    return m.builder.operator("LESS", [a, b], m.builder.tensor(f"LESS_{m.count}", SHAPE, "bool"))
+
+
+def exact_gelu(m, x, factor=0.5, middle=0.0):
+    """With an approximation of erf for positive numbers, and SELECT of its sign."""
+
+    def on(name, *inputs):
+        tables = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions"}
+        return m.op(name, list(inputs), SHAPE, tables.get(name, ""))
+
+    z = on("MUL", x, number(m, np.sqrt(0.5)))
+    size = on("ABS", z)
+    t = on("ADD", on("MUL", size, number(m, 0.3275911)), number(m, 1.0))
+    t = on("RSQRT", on("SQUARE", t))
+    series = number(m, 1.061405429)
+    for c in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        series = on("ADD", on("MUL", t, series), number(m, c))
+    series = on("MUL", t, series)
+    erf = on("SUB", number(m, 1.0), on("MUL", series, on("EXP", on("NEG", on("SQUARE", z)))))
+    erf = on("SELECT", compared(m, z, number(m, middle)), on("NEG", erf), erf)
+    half = on("MUL", x, number(m, factor))
+    return on("MUL", half, on("ADD", erf, number(m, 1.0)))
+
+
+def exact_gelus(m):
+    x = exact_gelu(m, m.conv(m.x, SHAPE))
+    return m.conv(exact_gelu(m, x), SHAPE)
+
+
 def flattened_by_its_shape(m):
     """What Keras' Flatten becomes where the batch is open."""
     shape = m.builder.tensor("shape", (4,), "int32")
@@ -339,6 +378,7 @@ def flattened_by_its_shape(m):
 
 
 MAKERS = [
+    exact_gelus,
     convolutions,
     residual_and_classifier,
     pools_and_concatenation,
@@ -441,6 +481,35 @@ def test_what_only_resembles_that_of_flax_stays_in_parts(tmp_path, options):
     path = m.save(tmp_path / "m.tflite", as_flax(m, x, (1, 4, 4), **options))
     with pytest.raises(McutrainError, match="RSQRT"):
         read_float(path)
+
+
+def test_functions_in_parts_without_a_rule_become_one_operator_each(tmp_path):
+    m = FloatModel()
+    network = read_float(m.save(tmp_path / "m.tflite", exact_gelus(m))).network
+    assert [n.op.name for n in network.nodes if isinstance(n.op, Function)] == ["gelu", "gelu"]
+    assert len(network.nodes) == 4
+
+
+@pytest.mark.parametrize("options", [{"factor": 0.6}, {"middle": 0.5}])
+def test_another_function_is_refused_with_the_operators_that_it_needs(tmp_path, options):
+    m = FloatModel()
+    path = m.save(tmp_path / "m.tflite", exact_gelu(m, m.conv(m.x, SHAPE), **options))
+    with pytest.raises(McutrainError, match="ABS"):
+        read_float(path)
+
+
+def test_a_function_of_channels_is_not_one_of_a_tensor(tmp_path):
+    """What is added differs from channel to channel."""
+    m = FloatModel()
+    x = m.conv(m.x, SHAPE)
+    biased = m.op("ADD", [x, m.real(4)], SHAPE, "AddOptions")
+    path = m.save(tmp_path / "m.tflite", exact_gelu(m, biased))
+    assert [n.op.name for n in read_float(path).network.nodes if isinstance(n.op, Function)]
+    m = FloatModel()
+    x = m.conv(m.x, SHAPE)
+    wrong = m.op("MUL", [exact_gelu(m, x), m.op("NEG", [x], SHAPE)], SHAPE, "MulOptions")
+    with pytest.raises(McutrainError, match="NEG"):
+        read_float(m.save(tmp_path / "n.tflite", wrong))
 
 
 def cut(m, begin, sizes):

@@ -14,6 +14,7 @@ import tflite
 Array = npt.NDArray[Any]
 
 TYPES = {
+    "bool": tflite.TensorType.BOOL,
     "int8": tflite.TensorType.INT8,
     "uint8": tflite.TensorType.UINT8,
     "int16": tflite.TensorType.INT16,

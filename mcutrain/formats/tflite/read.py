@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcutrain.errors import UnsupportedError
-from mcutrain.formats.tflite import normalizing
+from mcutrain.formats.tflite import expressions, normalizing
 from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
@@ -47,8 +47,12 @@ def read_tflite(path: Path) -> FloatGraph:
     Weights may be int8 with scales (a dynamic-range quantized file): they are read as real numbers.
     """
     with naming(path):
-        model = normalizing.with_layer_norms(read_file(path))
-        rules = {**FLOAT_RULES, normalizing.NAME: normalizing.layer_norm}
+        model = expressions.with_functions(normalizing.with_layer_norms(read_file(path)))
+        parts = {
+            normalizing.NAME: normalizing.layer_norm,
+            expressions.NAME: expressions.function,
+        }
+        rules = {**FLOAT_RULES, **parts}
         return Importer(model, rules, VIEWS).graph(path.stem)
 
 
