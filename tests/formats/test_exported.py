@@ -1,6 +1,6 @@
-"""Small members of families of networks, as PyTorch's two exporters write them.
+"""Small members of families of networks, as PyTorch's two exporters and those of JAX write them.
 
-The files are made by benchmarks/export_networks.py --small.
+The files are made by benchmarks/export_networks.py --small and benchmarks/export_jax.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from mcutrain.simulation import ReferenceSimulator
 from mcutrain.simulation.rates import LearningRate
 from tests.simulation.networks import samples, states_differ
 
-FILES = sorted((Path(__file__).parent / "exported").glob("*.onnx"))
+FOLDER = Path(__file__).parent / "exported"
+FILES = sorted(FOLDER.glob("*.onnx"))
+TFLITE = sorted(set(FOLDER.glob("*.tflite")) - set(FOLDER.glob("*.int8.tflite")))
+INT8_TFLITE = sorted(FOLDER.glob("*.int8.tflite"))
 LEAST_DB = 100.0  # float32 sums in another order
 INT8_DB = 20.0  # untrained: numbers are less apart than those of a trained network
 STEPS = 2.0  # mean, of the output's scale: a sum in a hundred is rounded once, not twice, and grows
@@ -44,6 +47,44 @@ def test_the_float_network_computes_what_onnxruntime_does(path: Path) -> None:
     said = compare_with_original(read_float(path), noise(4))
     assert said.endswith("dB to onnxruntime")
     assert float(said.split()[0]) > LEAST_DB
+
+
+@each(TFLITE)
+def test_the_float_network_computes_what_tflite_does(path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    said = compare_with_original(read_float(path), noise(4))
+    assert said.endswith("dB to the TFLite interpreter")
+    assert float(said.split()[0]) > LEAST_DB
+
+
+@each(TFLITE)
+def test_float_tflite_is_quantized_as_the_same_network_in_onnx_is(path: Path) -> None:
+    made = read_float(path).quantize(noise(24))
+    assert made.chosen.snr_db > INT8_DB
+    other = read_float(path.with_suffix(".onnx")).quantize(noise(24))
+    kinds = [
+        sorted(type(n.op).__name__ for n in q.graph.nodes if not n.op.is_view)
+        for q in (made, other)
+    ]
+    assert kinds[0] == kinds[1]
+
+
+@each(INT8_TFLITE)
+def test_int8_of_tflite_itself_is_trained_to_the_bit(path: Path) -> None:
+    """Its means are a SUM, which TFLite's reference kernel does not compute."""
+    pytest.importorskip("ai_edge_litert")
+    graph = load(path)
+    verdict = compare(path, samples=4, reference_samples=2)
+    ours = [c for c in verdict.comparisons if c.of == "host C"]
+    assert ours
+    assert [c.differing for c in ours] == [0] * len(ours)
+    step = prepare(graph, "last:5")
+    x, y = samples(graph, 4, 4)
+    rates = [LearningRate(2**30, -4)] * len(x)
+    reference, device = ReferenceSimulator(step.plan.training, 3), step.simulator(3)
+    reference.train(x, y, rates)
+    device.train(x, y, rates)
+    assert not states_differ(reference.state, device.state)
 
 
 @each(FILES)
