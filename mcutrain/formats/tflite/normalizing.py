@@ -15,7 +15,7 @@ import tflite
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.normalizations import Array, NormalizationPart, Normalized, normalized
-from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator
+from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
 from mcutrain.formats.tflite.float_operator import FloatOperator
 from mcutrain.quant.float_norm import FloatLayerNorm
 from mcutrain.quant.float_op import Shape
@@ -90,11 +90,9 @@ def _constants(model: FileModel) -> dict[str, Array]:
 class _Parts:
     """What operators are as parts.
 
-    A tensor without the axes that a mean is over has a name of its own until a RESHAPE gives them
-    back: nothing else may read it together with what the mean is of.
+    A mean may be without the axes that it is over. What a RESHAPE makes of it, with them, has its
+    name; where it is broadcast without them, along other axes, it has another.
     """
-
-    LOST = "without axes/"
 
     def __init__(self, model: FileModel) -> None:
         self.model = model
@@ -111,12 +109,12 @@ class _Parts:
         inputs = tuple(self.model.tensors[i].name for i in op.inputs)
         y = self.model.tensors[op.outputs[0]]
         if op.name == "RESHAPE" and self.whole.get(inputs[0]) == y.shape:
-            self.names[y.name] = self.LOST + inputs[0]
+            self.names[y.name] = inputs[0]
         elif op.name in ("MEAN", "SUM") and len(inputs) == 2:
             yield from self._reduced(op, inputs, y.name)
         else:
-            inputs, output = self._inside(op, inputs, y.name)
-            yield from self._mean(op, inputs, output) or _plain_parts(op, inputs, output)
+            names = self._read(op, inputs, y)
+            yield from self._mean(op, names, y.name) or _plain_parts(op, names, y.name)
 
     def _reduced(
         self, op: FileOperator, inputs: tuple[str, ...], y: str
@@ -129,27 +127,29 @@ class _Parts:
         axes = tuple(sorted({int(axis) % rank - rank for axis in given.ravel()}))
         if not op.table(tflite.ReducerOptions, op.name).KeepDims():
             self.whole[y] = tuple(1 if i - rank in axes else d for i, d in enumerate(shape))
-            y = self.LOST + y
         x = self.names.get(inputs[0], inputs[0])
         if op.name == "MEAN":
             yield NormalizationPart("ReduceMean", (x, inputs[1]), (y,), axes)
         else:
             self.sums[y] = x, axes, math.prod(shape[axis] for axis in axes)
 
-    def _inside(
-        self, op: FileOperator, inputs: tuple[str, ...], y: str
-    ) -> tuple[tuple[str, ...], str]:
-        """The names of its parts: of what has lost axes, where all that it computes with has."""
+    def _read(self, op: FileOperator, inputs: tuple[str, ...], y: FileTensor) -> tuple[str, ...]:
+        """The names of what an operator reads; notes whether its output lacks axes, too."""
         computed = [name for name in inputs if name not in self.constants]
         wholes = {self.whole.get(name) for name in computed}
         numbers = (c.size == 1 for n in inputs if (c := self.constants.get(n)) is not None)
-        if op.name in ALONG and len(wholes) == 1 and None not in wholes and all(numbers):
+        if op.name in ALONG and len(wholes) == 1 and all(numbers):
             (whole,) = wholes
-            assert whole is not None
-            self.whole[y] = whole
-            lost = (name if name in self.constants else self.LOST + name for name in inputs)
-            return tuple(lost), self.LOST + y
-        return tuple(self.names.get(name, name) for name in inputs), y
+            if whole is not None:
+                self.whole[y.name] = whole
+        names = []
+        for index, name in zip(op.inputs, inputs, strict=True):
+            is_broadcast = self.model.tensors[index].shape != y.shape
+            if name in self.whole and is_broadcast:
+                names.append(f"{name}/along other axes")
+            else:
+                names.append(self.names.get(name, name))
+        return tuple(names)
 
     def _mean(
         self, op: FileOperator, inputs: tuple[str, ...], output: str
