@@ -13,6 +13,9 @@ from mcutrain.cli.models import load_model
 from mcutrain.cli.output import replace_file, show, show_json, show_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcutrain.memplan import TrainingPlan
     from mcutrain.pipeline import TrainingStep
 
 BIGGEST = 8
@@ -55,8 +58,7 @@ def plan(
     Example: `mcutrain plan model.tflite --scheme last:6 --classes 10 --sram 256K --picture`
     """
     from mcutrain.functions.planning import plan as planned
-    from mcutrain.memplan import picture as drawing
-    from mcutrain.memplan import rows_kept, to_csv
+    from mcutrain.memplan import to_csv
     from mcutrain.modules import parse_pet
 
     target = hardware.target
@@ -72,14 +74,26 @@ def plan(
     step = flags.prepare(graph, options.new_classes(classes))
     found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
     if csv is not None:
-        replace_file(csv, to_csv(step.plan.arena).encode())
+        replace_file(csv, to_csv(step.plan.arena, step.plan.front_arenas).encode())
     if json:
         show_json({"file": str(model), **found.to_dict()})
         return
     _print(step, found.to_dict(), "" if found.ring is None else found.ring.summary())
     if picture:
-        show()
-        show(drawing(step.plan.arena, notes=rows_kept(step.plan)).rstrip())
+        for text in _pictures(step.plan):
+            show()
+            show(text.rstrip())
+
+
+def _pictures(plan: TrainingPlan) -> Iterator[str]:
+    """The arena over a step; with a ladder also over each of its fronts, under its name."""
+    from mcutrain.memplan import picture, rows_kept
+
+    begin = "" if plan.ladder is None else "step, level 0 its front\n"
+    yield begin + picture(plan.arena, notes=rows_kept(plan))
+    if plan.ladder is not None:
+        for name, front in plan.ladder.named.items():
+            yield f"{name}\n" + picture(front.arena, notes=rows_kept(front))
 
 
 def against_bound(found: dict[str, Any]) -> str:

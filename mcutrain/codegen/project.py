@@ -189,7 +189,7 @@ def generate(
         made, board = _board_files(plan, scheme, target, values, files, latent)
         files |= made
         facts = replace(facts, board=board)
-    files["plan.csv"] = to_csv(plan.arena)
+    files["plan.csv"] = to_csv(plan.arena, plan.front_arenas)
     files["graph.txt"] = dump(plan.training.graph)
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))

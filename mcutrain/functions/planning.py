@@ -19,6 +19,8 @@ from mcutrain.errors import ArgumentError, PlanError
 from mcutrain.formats import write
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import (
+    STEP,
+    MemoryPlan,
     Stream,
     check_board,
     check_budget,
@@ -65,6 +67,19 @@ class Ring:
         )
 
 
+def _buffers(arena: MemoryPlan) -> list[Record]:
+    return [
+        {
+            "buffer": b.name,
+            "bytes": b.size_bytes,
+            "offset": arena.offsets[b.name],
+            "first_step": b.first,
+            "last_step": b.last,
+        }
+        for b in arena.buffers
+    ]
+
+
 @dataclass(frozen=True, repr=False)
 class Planned(Shown):
     """The memory of a training step, and of a board's firmware that runs it (board: if given).
@@ -104,17 +119,15 @@ class Planned(Shown):
         )
 
     def records(self) -> list[Record]:
-        """Every buffer of the arena, with its life and place."""
-        arena = self.step.plan.arena
+        """Every buffer of the arena, with its life and place; with a ladder also whose it is."""
+        plan = self.step.plan
+        if plan.ladder is None:
+            return _buffers(plan.arena)
+        arenas = {STEP: plan.arena, **plan.front_arenas}
         return [
-            {
-                "buffer": b.name,
-                "bytes": b.size_bytes,
-                "offset": arena.offsets[b.name],
-                "first_step": b.first,
-                "last_step": b.last,
-            }
-            for b in arena.buffers
+            {"front": name, **record}
+            for name, arena in arenas.items()
+            for record in _buffers(arena)
         ]
 
     def to_dict(self) -> Record:

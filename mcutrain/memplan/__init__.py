@@ -8,7 +8,7 @@ from mcutrain.memplan.picture import picture
 from mcutrain.memplan.placed import Placed, PlannedFront, PlannedLadder
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.solver import solve
-from mcutrain.memplan.table import read_csv, to_csv
+from mcutrain.memplan.table import STEP, read_csv, read_fronts, to_csv
 from mcutrain.memplan.training_plan import (
     ScheduledStep,
     Stream,
@@ -24,6 +24,7 @@ from mcutrain.memplan.validate import validate
 
 __all__ = [
     "DEEPEST",
+    "STEP",
     "Buffer",
     "Ladder",
     "Latent",
@@ -46,6 +47,7 @@ __all__ = [
     "plan_training",
     "plan_with_ladder",
     "read_csv",
+    "read_fronts",
     "rows_kept",
     "saves_much",
     "solve",

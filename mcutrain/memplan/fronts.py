@@ -14,7 +14,7 @@ from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.memplan.latent import find_latent
 from mcutrain.memplan.lifetimes import lifetimes
-from mcutrain.memplan.placed import PlannedFront, PlannedLadder
+from mcutrain.memplan.placed import POLICY, PlannedFront, PlannedLadder, level_name
 from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile
 from mcutrain.memplan.solver import SEARCH_NODES, solve
 from mcutrain.memplan.stream import Segment, StreamableFront
@@ -41,8 +41,8 @@ def plan_with_ladder(
     see it before a front does; fronts may still compute row by row. Raises PlanError if the ladder
     is of another network, or the step cannot begin with its latent.
     """
-    graphs = [_renamed(ladder.policy, "policy:")]
-    graphs += [_renamed(g, f"level {i}:") for i, g in enumerate(ladder.proxies, 1)]
+    graphs = [_renamed(ladder.policy, f"{POLICY}:")]
+    graphs += [_renamed(g, f"{level_name(i)}:") for i, g in enumerate(ladder.proxies, 1)]
     align_bytes = max(align_bytes, needed_alignment(training), *map(_alignment, graphs))
     position = _position(training, ladder, align_bytes)
     layout = lay_out(training, align_bytes, stream, position)

@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
 from mcutrain.memplan.plan import MemoryPlan
 from mcutrain.memplan.stream import Segment
+
+POLICY = "policy"
+
+
+def level_name(level: int) -> str:
+    """What files and pictures call a front."""
+    return f"level {level}"
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,11 @@ class PlannedFront(Placed):
     graph: Graph
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """In execution order."""
+        return self.graph.nodes
+
+    @property
     def x(self) -> str:
         """The sample."""
         return self.graph.inputs[0]
@@ -69,6 +81,12 @@ class PlannedLadder:
     def fronts(self) -> tuple[PlannedFront, ...]:
         """The policy, and the proxies."""
         return (self.policy, *self.proxies)
+
+    @property
+    def named(self) -> dict[str, PlannedFront]:
+        """The same by name, the policy first."""
+        levels = {level_name(i): front for i, front in enumerate(self.proxies, 1)}
+        return {POLICY: self.policy, **levels}
 
     @property
     def levels(self) -> int:

@@ -1,34 +1,54 @@
 """Plans and problems as CSV in the format of google/minimalloc, fit for a bug report.
 
 Columns `id,lower,upper,size` and, for a plan, `offset`. A lifetime is half-open: alive from step
-`lower` to before step `upper`.
+`lower` to before step `upper`. Where fronts of a ladder take turns in the arena a last column says
+whose a buffer is; the steps of each follow those of the one before, so that all of it is one plan.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from mcutrain.errors import PlanError
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 
 PROBLEM_COLUMNS = ("id", "lower", "upper", "size")
 PLAN_COLUMNS = (*PROBLEM_COLUMNS, "offset")
+FRONT_COLUMNS = (*PLAN_COLUMNS, "front")
+STEP = "step"
+"""Whose buffers are no front's; the whole front's are among them."""
+NO_FRONTS: Mapping[str, MemoryPlan] = MappingProxyType({})
 
 
-def to_csv(plan: MemoryPlan) -> str:
-    """One line per buffer, in the plan's order, with its offset."""
+def to_csv(plan: MemoryPlan, fronts: Mapping[str, MemoryPlan] = NO_FRONTS) -> str:
+    """One line per buffer, in the plan's order, with its offset.
+
+    fronts: plans that share the arena, one at a time; their buffers follow, under these names.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(PLAN_COLUMNS)
-    for b in plan.buffers:
-        writer.writerow([b.name, b.first, b.last + 1, b.size_bytes, plan.offsets[b.name]])
+    writer.writerow(FRONT_COLUMNS if fronts else PLAN_COLUMNS)
+    begin = 0
+    for front, part in {STEP: plan, **fronts}.items():
+        for b in part.buffers:
+            row = [b.name, begin + b.first, begin + b.last + 1, b.size_bytes, part.offsets[b.name]]
+            writer.writerow([*row, front] if fronts else row)
+        begin += max((b.last + 1 for b in part.buffers), default=0)
     return text.getvalue()
 
 
+def read_fronts(text: str) -> dict[str, str]:
+    """Of what `read_csv` reads: the buffers of a ladder's fronts, each with the front's name."""
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    whose = {row["id"]: row.get("front") or STEP for row in rows}
+    return {name: front for name, front in whose.items() if front != STEP}
+
+
 def read_csv(text: str) -> tuple[Buffer, ...]:
-    """The buffers of a problem or plan; offsets are checked to be numbers, then left out.
+    """The buffers of a problem or plan, fronts' too; offsets are checked to be numbers, no more.
 
     Raises PlanError, with the line number, for anything but the columns above, one unique id per
     line, `lower` < `upper` and `size` > 0.
@@ -49,10 +69,11 @@ def read_csv(text: str) -> tuple[Buffer, ...]:
 
 def _header(row: Sequence[str]) -> tuple[str, ...]:
     columns = tuple(cell.strip() for cell in row)
-    if columns not in (PROBLEM_COLUMNS, PLAN_COLUMNS):
+    if columns not in (PROBLEM_COLUMNS, PLAN_COLUMNS, FRONT_COLUMNS):
         raise PlanError(
             f"line 1: the columns are '{','.join(columns)}'; "
-            f"they must be '{','.join(PROBLEM_COLUMNS)}', with or without ',offset'"
+            f"they must be '{','.join(PROBLEM_COLUMNS)}', with or without ',offset' or "
+            "',offset,front'"
         )
     return columns
 
@@ -60,7 +81,8 @@ def _header(row: Sequence[str]) -> tuple[str, ...]:
 def _buffer(columns: Sequence[str], row: Sequence[str], line: int) -> Buffer:
     if len(row) != len(columns):
         raise PlanError(f"line {line}: {len(row)} values for {len(columns)} columns")
-    cells = zip(columns[1:], row[1:], strict=True)
+    numbers = min(len(columns), len(PLAN_COLUMNS))
+    cells = zip(columns[1:numbers], row[1:numbers], strict=True)
     lower, upper, size_bytes, *_ = (_integer(cell, column, line) for column, cell in cells)
     if lower >= upper:
         raise PlanError(f"line {line}: lower {lower} is not less than upper {upper}")

@@ -22,7 +22,7 @@ from mcutrain.memplan.contents import check_contents
 from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.placed import Placed, PlannedLadder
-from mcutrain.memplan.plan import Buffer, align_up, load_profile, peak
+from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile, peak
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.solver import SEARCH_NODES, solve
 from mcutrain.memplan.stream import Segment, StreamableFront
@@ -105,6 +105,12 @@ class TrainingPlan(Placed):
         """Activations, gradients and scratch; of the step, or of a front if one needs more."""
         fronts_bytes = 0 if self.ladder is None else self.ladder.arena_bytes
         return max(self.arena.arena_bytes, fronts_bytes)
+
+    @property
+    def front_arenas(self) -> dict[str, MemoryPlan]:
+        """By name: where the buffers of policy and proxies lie, while nothing else does."""
+        fronts = {} if self.ladder is None else self.ladder.named
+        return {name: front.arena for name, front in fronts.items()}
 
     @property
     def sram_bytes(self) -> int:
@@ -363,7 +369,7 @@ def state_parts(plan: TrainingPlan) -> dict[str, int]:
     return parts
 
 
-def rows_kept(plan: TrainingPlan) -> dict[str, str]:
+def rows_kept(plan: Placed) -> dict[str, str]:
     """What a picture says of the buffers of rings."""
     tensors = [t for segment in plan.segments for t in segment.tensors if t.is_ring]
     return {t.name: f"a ring of {t.room} of {t.rows} rows" for t in tensors}

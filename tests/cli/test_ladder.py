@@ -11,8 +11,9 @@ import pytest
 from mcutrain_host.manifest import Manifest
 
 from mcutrain.autodiff.drift import Drift
+from mcutrain.functions import planning
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import Ladder
+from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
 from mcutrain.pipeline import prepare
 from mcutrain.proxies import LADDER_FILE, kept_ladder, write_ladder
 from tests.cli.conftest import Board, Run, done
@@ -170,6 +171,31 @@ def test_a_plan_says_what_each_front_takes(run: Run, model: Path, proxies: Path)
     assert more["levels"]["drifts"]
     assert more["state_bytes"] == found["state_bytes"] + 8
     assert "corrected by what it taught" in run(*drifting).out
+
+
+def test_a_plan_draws_each_front_and_writes_its_buffers(
+    run: Run, model: Path, proxies: Path, tmp_path: Path
+) -> None:
+    plan = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies)).plan
+    assert plan.ladder is not None
+    flags = (*SCHEME, "--proxies", proxies)
+    said = run("plan", model, *flags, "--csv", "plan.csv", "--picture").out
+    drawn = [f"step, level 0 its front\n{picture(plan.arena, notes=rows_kept(plan))}"]
+    drawn += [
+        f"{name}\n{picture(front.arena, notes=rows_kept(front))}"
+        for name, front in plan.ladder.named.items()
+    ]
+    assert len(drawn) == 4
+    assert said.endswith("\n" + "\n".join(drawn))
+    assert (tmp_path / "plan.csv").read_text() == to_csv(plan.arena, plan.front_arenas)
+    run("generate", model, *flags, "-o", "project")
+    assert (tmp_path / "project/plan.csv").read_text() == (tmp_path / "plan.csv").read_text()
+    records = planning.plan(model, ladders.SCHEME, proxies=proxies).records()
+    assert list(dict.fromkeys(record["front"] for record in records)) == [
+        "step", "policy", "level 1", "level 2",
+    ]  # fmt: skip
+    offsets = {r["buffer"]: r["offset"] for r in records if r["front"] == "level 2"}
+    assert offsets == plan.front_arenas["level 2"].offsets
 
 
 @pytest.mark.parametrize("drifts", [False, True], ids=["policy", "drift"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 
 import pytest
@@ -21,7 +23,10 @@ from mcutrain.memplan import (
     latents,
     lay_out,
     plan_training,
+    read_csv,
+    read_fronts,
     tail,
+    to_csv,
     validate,
 )
 from mcutrain.memplan.fronts import front_constant_bytes
@@ -119,6 +124,34 @@ def test_a_ladder_adds_its_counts_to_the_state_and_its_weights_to_the_flash(
     assert plan.constant_bytes == plain.constant_bytes + sum(more)
     twice = front_constant_bytes(plan, (*plan.ladder.fronts, *plan.ladder.fronts))
     assert twice == [*more, 0, 0, 0]
+
+
+@pytest.mark.parametrize("stream", ["auto", "off", "max"])
+def test_a_file_of_the_plan_has_the_buffers_of_every_front(
+    training: TrainGraph, stream: Stream
+) -> None:
+    """Whose they are, where they lie and in which of its steps; and all of it is one sound plan."""
+    plan = with_ladder(training, stream=stream)
+    assert plan.ladder is not None
+    text = to_csv(plan.arena, plan.front_arenas)
+    rows, whose = list(csv.DictReader(io.StringIO(text))), read_fronts(text)
+    offsets = {row["id"]: int(row["offset"]) for row in rows}
+    found = MemoryPlan(read_csv(text), offsets, plan.arena_bytes, plan.arena.align_bytes)
+    validate(found)
+    of_step = tuple(b for b in found.buffers if b.name not in whose)
+    assert (of_step, {b.name: offsets[b.name] for b in of_step}) == (
+        plan.arena.buffers,
+        plan.arena.offsets,
+    )
+    assert list(dict.fromkeys(whose.values())) == ["policy", "level 1", "level 2"]
+    begin = len(plan.nodes)
+    for name, front in plan.ladder.named.items():
+        own = [b for b in found.buffers if whose.get(b.name) == name]
+        assert [replace(b, first=b.first - begin, last=b.last - begin) for b in own] == [
+            *front.arena.buffers
+        ]
+        assert {b.name: offsets[b.name] for b in own} == front.arena.offsets
+        begin += len(front.nodes)
 
 
 def test_a_latent_that_lies_elsewhere_than_the_front_makes_it_is_noticed(
