@@ -190,9 +190,16 @@ def generate(
         files |= made
         facts = replace(facts, board=board)
     files["plan.csv"] = to_csv(plan.arena, plan.front_arenas)
-    files["graph.txt"] = dump(plan.training.graph)
+    files["graph.txt"] = _graphs(plan)
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
+
+
+def _graphs(plan: TrainingPlan) -> str:
+    """What is computed: the step, and each front of a ladder under its name."""
+    fronts = {} if plan.ladder is None else plan.ladder.named
+    named = (replace(front.graph, name=name) for name, front in fronts.items())
+    return "\n".join(map(dump, (plan.training.graph, *named)))
 
 
 def ring_bytes(plan: TrainingPlan, interface: Interface) -> int:

@@ -30,8 +30,12 @@ class Placed:
 
     def scratch_of(self, node: str) -> int | None:
         """The offset of a node's scratch, if it has any."""
+        return self.arena.offsets.get(self.scratch_buffer(node))
+
+    def scratch_buffer(self, node: str) -> str:
+        """What a node's scratch is called, if it has any."""
         segment = next((s for s in self.segments if node in s.nodes), None)
-        return self.arena.offsets.get(SCRATCH_PREFIX + (segment.name if segment else node))
+        return SCRATCH_PREFIX + (segment.name if segment else node)
 
     def offset_of(self, tensor: str) -> int:
         """The first byte of a tensor in the arena."""

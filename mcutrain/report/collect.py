@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
 
 from mcutrain_host.memory import Memory
 
 from mcutrain.cost.flash import code_sizes, flash_parts
-from mcutrain.cost.instructions import estimate
+from mcutrain.cost.instructions import USUAL_ISA, estimate
+from mcutrain.cost.ladder import front_costs, front_flash_bytes
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import ParameterUpdate
-from mcutrain.memplan import TrainingPlan, rows_kept, state_parts
+from mcutrain.memplan import MemoryPlan, PlannedFront, TrainingPlan, rows_kept, state_parts
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
+from mcutrain.memplan.placed import level_name
 from mcutrain.pipeline import TrainingStep
 from mcutrain.report.content import (
     ArenaBuffer,
     ArenaMap,
     Executed,
+    FrontMap,
     Instructions,
     NetworkNode,
     Report,
@@ -35,6 +38,7 @@ from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
 
 CODE = "code, at most"
+LADDER = "fronts of the ladder"
 FLASH_PARTS = {
     "constant": "frozen weights and biases",
     "initial": "initial state",
@@ -70,6 +74,7 @@ def collect(
         scheme_toml=resolved_scheme(step).to_toml(),
         network=_network(step),
         memory=memory_of(step.plan),
+        fronts=fronts_of(step.plan, isa),
         usage=_usage(step.plan, target, linked),
         instructions=_instructions(step, isa) if isa else None,
     )
@@ -110,8 +115,23 @@ def resolved_scheme(step: TrainingStep) -> UpdateScheme:
 
 def memory_of(plan: TrainingPlan) -> ArenaMap:
     """Every buffer of the arena, from the lowest offset up, with its kind."""
-    arena = plan.arena
-    kinds = _kinds(plan)
+    return _map(plan.arena, plan.nodes, _kinds(plan))
+
+
+def fronts_of(plan: TrainingPlan, isa: str = "") -> tuple[FrontMap, ...]:
+    """The policy and each level of a ladder, the whole front without buffers; none without one."""
+    ladder = plan.ladder
+    if ladder is None:
+        return ()
+    policy, whole, *proxies = front_costs(plan, isa or USUAL_ISA)
+    found = [
+        FrontMap(name, **asdict(cost), memory=_map(front.arena, front.nodes, _front_kinds(front)))
+        for (name, front), cost in zip(ladder.named.items(), (policy, *proxies), strict=True)
+    ]
+    return (found[0], FrontMap(level_name(0), **asdict(whole)), *found[1:])
+
+
+def _map(arena: MemoryPlan, nodes: Sequence[Node], kinds: Mapping[str, str]) -> ArenaMap:
     spans = [
         ArenaBuffer(
             b.name, kinds.get(b.name, "other"), b.size_bytes, b.first, b.last, arena.offsets[b.name]
@@ -122,9 +142,18 @@ def memory_of(plan: TrainingPlan) -> ArenaMap:
         arena.arena_bytes,
         arena.lower_bound_bytes,
         arena.peak_step,
-        tuple(node.name for node in plan.nodes),
+        tuple(node.name for node in nodes),
         tuple(sorted(spans, key=lambda s: (s.offset, s.first, s.name))),
     )
+
+
+def _front_kinds(front: PlannedFront) -> dict[str, str]:
+    """Buffer → what it holds: a front is an inference."""
+    return {
+        **dict.fromkeys(front.buffer_of.values(), "activation"),
+        **{front.scratch_buffer(node.name): "scratch" for node in front.nodes},
+        **dict.fromkeys(rows_kept(front), "ring"),
+    }
 
 
 def _kinds(plan: TrainingPlan) -> dict[str, str]:
@@ -221,6 +250,7 @@ def planned_flash(plan: TrainingPlan, isa: str = "") -> tuple[UsagePart, ...]:
     for key, part in flash_parts(plan.training, code).items():
         assert isinstance(key, tuple)
         sizes[FLASH_PARTS[key[0]]] += part.size_bytes
+    sizes[LADDER] = sum(front_flash_bytes(plan, code))
     return tuple(UsagePart(name, size) for name, size in sizes.items() if size)
 
 

@@ -82,6 +82,24 @@ class ArenaMap:
 
 
 @dataclass(frozen=True)
+class FrontMap:
+    """A front of a ladder, or its policy, and what it takes.
+
+    flash_bytes: besides the step and the fronts before it. memory: the arena while it computes;
+    None if it is not known, or the step's, whose first nodes the whole front is.
+    """
+
+    name: str
+    macs: int
+    instructions: int = 0
+    flash_bytes: int = 0
+    memory: ArenaMap | None = None
+
+    def __post_init__(self) -> None:
+        at_least_0(macs=self.macs, instructions=self.instructions, flash_bytes=self.flash_bytes)
+
+
+@dataclass(frozen=True)
 class UsagePart:
     """Bytes by what they are for."""
 
@@ -158,9 +176,10 @@ class Instructions:
 class Report:
     """Everything that is known of a model's training on a board.
 
-    scheme: its name, scheme_toml: the whole of it. selection: what `mcutrain select` chose and why;
-    sweep: the same for each budget. choices: what an elastic run trained; profile: what a step
-    takes. commands: what was typed to make this.
+    scheme: its name, scheme_toml: the whole of it. fronts: of a ladder, its policy first, then the
+    whole one. selection: what `mcutrain select` chose and why; sweep: the same for each budget.
+    choices: what an elastic run trained; profile: what a step takes. commands: what was typed to
+    make this.
     """
 
     model: str
@@ -170,6 +189,7 @@ class Report:
     scheme_toml: str = ""
     network: tuple[NetworkNode, ...] = ()
     memory: ArenaMap | None = None
+    fronts: tuple[FrontMap, ...] = ()
     usage: Usage | None = None
     instructions: Instructions | None = None
     analysis: Analysis | None = None

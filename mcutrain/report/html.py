@@ -71,6 +71,7 @@ def sections_of(report: Report) -> Iterator[Section]:
         (report.analysis, network_sections.analysis),
         (report.usage, memory_sections.usage),
         (report.memory, memory_sections.timeline),
+        (report.fronts, memory_sections.fronts),
         (report.instructions, instruction_sections.instructions),
         (report.profile, elastic_sections.profile),
     ):

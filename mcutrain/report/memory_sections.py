@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcutrain.report.charts import INKS, Bar, Chart, Rule, Ruler, numbers, si
-from mcutrain.report.content import KINDS, ArenaBuffer, ArenaMap, Usage, UsagePart
+from mcutrain.report.content import KINDS, ArenaBuffer, ArenaMap, FrontMap, Usage, UsagePart
 from mcutrain.report.figures import Figure, Key, NumberTable, Section, count, lines, plain, short
 
 KIND_NAMES = {
@@ -18,6 +18,10 @@ KIND_NAMES = {
     "other": "buffers",
 }
 HEADROOM = 1.04
+MEMORY_SAYS = (
+    "Each rectangle is a buffer: as wide as it lives, as high as it is large. Point at one "
+    "to see its name, size and life. The dashed lines mark the peak and the arena's size."
+)
 
 
 def timeline(memory: ArenaMap) -> Section:
@@ -35,7 +39,7 @@ def timeline(memory: ArenaMap) -> Section:
         f"bytes. Most is alive at step {memory.peak_step}, {peak}: "
         f"{count(memory.lower_bound_bytes)} bytes, and no arena can be smaller than that; "
         + ("this one is not larger." if over == 0 else f"this one is {count(over)} larger."),
-        (_timeline(memory),) if memory.buffers else (),
+        (_timeline("chart-memory", MEMORY_SAYS, memory),) if memory.buffers else (),
         (
             _buffers("Alive at the peak", memory, at_peak),
             _buffers(f"All {len(memory.buffers)} buffers", memory, memory.buffers),
@@ -55,7 +59,43 @@ def _buffers(title: str, memory: ArenaMap, buffers: Sequence[ArenaBuffer]) -> Nu
     )
 
 
-def _timeline(memory: ArenaMap) -> Figure:
+def fronts(found: Sequence[FrontMap]) -> Section:
+    """What each takes, and each one's buffers."""
+    drawn = [(f.name, f.memory) for f in found if f.memory is not None and f.memory.buffers]
+    levels = len(found) - 1
+    return Section(
+        "fronts",
+        "Fronts of the ladder",
+        f"For each sample a policy takes one of {levels} fronts that make the same latent. While "
+        "one of them computes, the arena is its own; the whole front, level 0, is the beginning of "
+        "the training step. Flash is what each has besides the step and those before it.",
+        tuple(
+            _timeline(f"chart-front-{i}", f"{name.capitalize()}: the arena over its nodes.", memory)
+            for i, (name, memory) in enumerate(drawn)
+        ),
+        (
+            _front_table(found),
+            *(
+                _buffers(f"{len(memory.buffers)} buffers of {name}", memory, memory.buffers)
+                for name, memory in drawn
+            ),
+        ),
+    )
+
+
+def _front_table(found: Sequence[FrontMap]) -> NumberTable:
+    rows = tuple((f.name, *map(count, _numbers(f))) for f in found)
+    head = ("front", "multiplications", "instructions", "flash bytes", "arena bytes")
+    return NumberTable("What each front takes", head, rows)
+
+
+def _numbers(front: FrontMap) -> tuple[int | None, ...]:
+    """Instructions and flash are 0 where nobody said them."""
+    arena_bytes = None if front.memory is None else front.memory.arena_bytes
+    return front.macs, front.instructions or None, front.flash_bytes, arena_bytes
+
+
+def _timeline(name: str, says: str, memory: ArenaMap) -> Figure:
     kinds = [kind for kind in KINDS if any(b.kind == kind for b in memory.buffers)]
     top = HEADROOM * max(memory.arena_bytes, 1)
     bars = [
@@ -70,9 +110,8 @@ def _timeline(memory: ArenaMap) -> Figure:
     peak = f"peak {count(memory.lower_bound_bytes)} B, step {memory.peak_step}"
     steps = numbers("step of the schedule", (0, len(memory.steps) - 1), is_count=True, most=10)
     return Figure(
-        "chart-memory",
-        "Each rectangle is a buffer: as wide as it lives, as high as it is large. Point at one "
-        "to see its name, size and life. The dashed lines mark the peak and the arena's size.",
+        name,
+        says,
         Chart(
             Ruler(steps.title, -0.5, max(len(memory.steps), 1) - 0.5, steps.ticks, has_grid=False),
             _bytes("bytes of the arena", top),

@@ -10,10 +10,11 @@ import jinja2
 
 from mcutrain.report.charts import style
 from mcutrain.report.collect import collect, curve_of
+from mcutrain.report.content import Report
 from mcutrain.report.figures import NumberTable, Section
 from mcutrain.report.folder import analysis_of, chosen_of
 from mcutrain.report.html import templates
-from mcutrain.report.memory_sections import timeline, usage
+from mcutrain.report.memory_sections import fronts, timeline, usage
 from mcutrain.report.network_sections import analysis, network
 from mcutrain.report.selection_sections import selection
 from mcutrain.report.training_sections import comparison, curves
@@ -74,14 +75,18 @@ def _cell(value: Any) -> str:
 
 def _step(step: Any) -> list[Section]:
     found = collect(step)
-    memory = [timeline(found.memory)] if found.memory is not None else []
-    return [network(found.network), *memory]
+    return [network(found.network), *_memory(found)]
 
 
 def _planned(planned: Any) -> list[Section]:
     found = collect(planned.step, planned.board)
     sections = [usage(found.usage)] if found.usage is not None else []
-    return [*sections, timeline(found.memory)] if found.memory is not None else sections
+    return [*sections, *_memory(found)]
+
+
+def _memory(found: Report) -> list[Section]:
+    memory = [timeline(found.memory)] if found.memory is not None else []
+    return [*memory, fronts(found.fronts)] if found.fronts else memory
 
 
 SECTIONS: dict[str, Callable[[Any], list[Section]]] = {

@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from mcutrain_host.errors import HostError
-from mcutrain_host.manifest import FILE, Manifest
+from mcutrain_host.manifest import FILE, LadderFronts, Manifest
 from mcutrain_host.memory import linked_memory
 
 from mcutrain.errors import PlanError, ReportError
-from mcutrain.memplan import Buffer, MemoryPlan, read_csv
+from mcutrain.memplan import STEP, Buffer, MemoryPlan, read_csv, read_fronts
+from mcutrain.memplan.placed import POLICY, level_name
+from mcutrain.memplan.plan import align_up
 from mcutrain.report.collect import linked_usage
-from mcutrain.report.content import ArenaBuffer, ArenaMap, Report, Usage, UsagePart
+from mcutrain.report.content import ArenaBuffer, ArenaMap, FrontMap, Report, Usage, UsagePart
 from mcutrain.report.json_values import from_values, known, parse
 
 ALIGN_BYTES = 4
@@ -27,12 +30,14 @@ MOST_STEPS = 100_000
 def read_project(folder: Path) -> Report:
     """A report from a folder of `mcutrain generate`. Raises ReportError."""
     manifest = manifest_of(folder / FILE)
+    memory = _memory(folder, manifest)
     return Report(
         model=manifest.model,
         scheme=manifest.scheme,
         classes=manifest.classes if manifest.has_labels else 0,
         generator=manifest.generator,
-        memory=_memory(folder, manifest),
+        memory=memory.get(STEP),
+        fronts=() if manifest.levels is None else _fronts(manifest.levels, memory),
         usage=_usage(folder, manifest),
     )
 
@@ -52,18 +57,34 @@ def read_text(path: Path) -> str:
         raise ReportError(f"{path} is no text in UTF-8") from error
 
 
-def _memory(folder: Path, manifest: Manifest) -> ArenaMap | None:
+def _fronts(levels: LadderFronts, memory: Mapping[str, ArenaMap]) -> tuple[FrontMap, ...]:
+    """The policy, the whole front, and the cheaper ones. memory: of those that have one."""
+    named = {POLICY: levels.policy, **{level_name(i): f for i, f in enumerate(levels.fronts)}}
+    return tuple(
+        FrontMap(name, **asdict(cost), memory=memory.get(name)) for name, cost in named.items()
+    )
+
+
+def _memory(folder: Path, manifest: Manifest) -> dict[str, ArenaMap]:
+    """Of the step, and of each front of a ladder that plan.csv says something of."""
     path = folder / "plan.csv"
     if not path.is_file():
-        return None
+        return {}
     text = read_text(path)
     try:
         buffers = read_csv(text)
-        offsets = _offsets(text)
+        offsets, whose = _offsets(text), read_fronts(text)
     except (PlanError, ValueError, KeyError) as error:
         raise ReportError(f"{path}: {error}") from error
+    own: dict[str, list[Buffer]] = {STEP: []}
+    for buffer in buffers:
+        own.setdefault(whose.get(buffer.name, STEP), []).append(buffer)
+    names = _step_names(folder / "graph.txt")
     try:
-        return _placed(buffers, offsets, manifest, _step_names(folder / "graph.txt"))
+        return {
+            part: _placed(part, mine, offsets, manifest, names.get(part, []))
+            for part, mine in own.items()
+        }
     except ValueError as error:
         raise ReportError(f"{path}: {error}") from error
 
@@ -73,12 +94,18 @@ def _offsets(text: str) -> dict[str, int]:
 
 
 def _placed(
-    buffers: tuple[Buffer, ...],
+    part: str,
+    buffers: Sequence[Buffer],
     offsets: Mapping[str, int],
     manifest: Manifest,
     names: list[str],
 ) -> ArenaMap:
-    """Raises ValueError for buffers that make no sense."""
+    """Of the step, or of a front, whose steps are counted from its first buffer's on.
+
+    Raises ValueError for buffers that make no sense.
+    """
+    begin = 0 if part == STEP else min(b.first for b in buffers)
+    buffers = tuple(replace(b, first=b.first - begin, last=b.last - begin) for b in buffers)
     steps = max((b.last + 1 for b in buffers), default=0)
     if steps > MOST_STEPS:
         raise ValueError(f"a buffer lives until step {steps}")
@@ -86,23 +113,33 @@ def _placed(
         ArenaBuffer(b.name, "other", b.size_bytes, b.first, b.last, offsets[b.name])
         for b in buffers
     ]
-    plan = MemoryPlan(buffers, offsets, manifest.arena_bytes, ALIGN_BYTES)
+    ends = (offsets[b.name] + b.size_bytes for b in buffers)
+    arena_bytes = manifest.arena_bytes if part == STEP else align_up(max(ends), ALIGN_BYTES)
+    plan = MemoryPlan(buffers, offsets, arena_bytes, ALIGN_BYTES)
     named = [*names[:steps], *(f"step {i}" for i in range(len(names[:steps]), steps))]
     return ArenaMap(
-        manifest.arena_bytes,
-        manifest.arena_lower_bound_bytes,
+        arena_bytes,
+        manifest.arena_lower_bound_bytes if part == STEP else plan.lower_bound_bytes,
         plan.peak_step,
         tuple(named),
         tuple(sorted(spans, key=lambda s: (s.offset, s.first, s.name))),
     )
 
 
-def _step_names(path: Path) -> list[str]:
-    """The first output of each node of graph.txt and its operator; none if it is not there."""
+def _step_names(path: Path) -> dict[str, list[str]]:
+    """Of the step and of each front: the first output of each node of graph.txt and its operator.
+
+    None if it is not there.
+    """
     if not path.is_file():
-        return []
-    nodes = re.finditer(r"^ +\d+ (.+?): .* = (\w+)\(", read_text(path), re.MULTILINE)
-    return [f"{node[1]} ({node[2]})" for node in nodes]
+        return {}
+    first, *others = re.split(r"^graph ", read_text(path), flags=re.MULTILINE)[1:] or [""]
+    graphs = {STEP: first, **{text.partition("\n")[0]: text for text in others}}
+    nodes = {
+        part: re.finditer(r"^ +\d+ (.+?): .* = (\w+)\(", text, re.MULTILINE)
+        for part, text in graphs.items()
+    }
+    return {part: [f"{node[1]} ({node[2]})" for node in found] for part, found in nodes.items()}
 
 
 def _usage(folder: Path, manifest: Manifest) -> Usage:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from mcutrain import demo
+from mcutrain.autodiff import Levels
+from mcutrain.memplan import plan_with_ladder
 from mcutrain.pipeline import prepare
-from mcutrain.report.collect import collect
-from mcutrain.report.content import Report
+from mcutrain.report.collect import collect, fronts_of
+from mcutrain.report.content import FrontMap, Report
 from mcutrain.report.learning import (
     Analysis,
     Chosen,
@@ -30,6 +32,7 @@ from mcutrain.report.learning import (
 )
 from mcutrain.target import load_target
 from tests.cli.conftest import images, model, run
+from tests.proxies import ladders
 
 __all__ = ["images", "model", "run"]
 
@@ -63,7 +66,16 @@ def full_report() -> Report:
         commands=("mcutrain demo --quick",),
         choices=choices(layers),
         profile=profile(layers),
+        fronts=fronts(),
     )
+
+
+def fronts() -> tuple[FrontMap, ...]:
+    """Of a ladder of two levels, the second of which keeps some channels."""
+    step = ladders.step()
+    whole, _ = ladders.front_of(step)
+    given = replace(step.plan.training, levels=Levels(2, ""))
+    return fronts_of(plan_with_ladder(given, ladders.ladder(whole, (0.5,))))
 
 
 def choices(layers: tuple[str, ...]) -> ElasticChoices:

@@ -1,6 +1,7 @@
 """`mcutrain report`: what lies in a folder becomes report.html."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,18 @@ from hypothesis import strategies as st
 from mcutrain_host.log import JsonLines
 
 from mcutrain.errors import ReportError
+from mcutrain.pipeline import prepare
+from mcutrain.proxies import kept_ladder, write_ladder
 from mcutrain.report.board_log import FEWEST_STEPS, read_log
 from mcutrain.report.charts import Bar
+from mcutrain.report.collect import collect
 from mcutrain.report.content import Report
 from mcutrain.report.folder import read_folder
 from mcutrain.report.html import sections_of
 from mcutrain.report.learning import LearningCurve, Point
 from mcutrain.report.write import write
 from tests.cli.conftest import Run
+from tests.proxies import ladders
 
 
 def step(loss: float, is_right: bool) -> dict[str, Any]:
@@ -95,6 +100,58 @@ def test_a_project_is_reported_from_its_manifest_and_plan(
     assert max(ends) == manifest["arena_bytes"]
     assert "Conv2DGradWeight" in " ".join(found.memory.steps)
     assert run("report", "p", "--json").json["sections"] == ["usage", "memory"]
+
+
+@pytest.fixture(scope="module")
+def proxies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("proxies") / "ladder"
+    whole, _ = ladders.front_of(ladders.step())
+    write_ladder(ladders.ladder(whole), folder, whole)
+    return folder
+
+
+def test_a_project_with_a_ladder_is_reported_with_each_front(
+    run: Run, model: Path, proxies: Path, tmp_path: Path
+) -> None:
+    """As the step itself says it, but for what kind of buffer each is."""
+    flags = ("--scheme", ladders.SCHEME, "--proxies", proxies, "-o", "p")
+    assert run("generate", model, *flags).code == 0
+    found = read_folder(tmp_path / "p")
+    step = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies))
+    expected = collect(step)
+    assert [front.name for front in found.fronts] == ["policy", "level 0", "level 1", "level 2"]
+    for own, other in zip(found.fronts, expected.fronts, strict=True):
+        assert replace(own, memory=None) == replace(other, memory=None)
+        assert (own.memory is None) == (own.name == "level 0") == (other.memory is None)
+        if own.memory is not None and other.memory is not None:
+            buffers = tuple(replace(b, kind="other") for b in other.memory.buffers)
+            assert own.memory == replace(other.memory, buffers=buffers, steps=own.memory.steps)
+            assert len(own.memory.steps) == len(other.memory.steps)
+            assert f"{own.name}:" in own.memory.steps[0]
+    assert found.memory is not None
+    assert expected.memory is not None
+    assert not any(":" in name.removeprefix("scratch:") for name in found.memory.steps)
+    assert [b.name for b in found.memory.buffers] == [b.name for b in expected.memory.buffers]
+    assert run("report", "p", "--json").json["sections"] == ["usage", "memory", "fronts"]
+
+
+def test_a_plan_that_says_nothing_of_fronts_is_drawn_without_them(
+    run: Run, model: Path, proxies: Path, tmp_path: Path
+) -> None:
+    """A project of an earlier version; and one whose file was changed is a sentence."""
+    flags = ("--scheme", ladders.SCHEME, "--proxies", proxies, "-o", "p")
+    assert run("generate", model, *flags).code == 0
+    path = tmp_path / "p/plan.csv"
+    rows = [row.split(",") for row in path.read_text().splitlines()]
+    path.write_text(
+        "".join(",".join(row[:5]) + "\n" for row in rows if row[5] in ("front", "step"))
+    )
+    fronts = read_folder(tmp_path / "p").fronts
+    assert [front.memory for front in fronts] == [None] * 4
+    (_, section) = list(sections_of(Report("m", memory=None, fronts=fronts, scheme_toml="x")))[::-1]
+    assert (len(section.figures), len(section.tables)) == (0, 1)
+    path.write_text("id,lower,upper,size,offset,front\na,0,1,4,0,step\nb,1,99999999,4,0,policy\n")
+    assert "lives until step" in run("report", "p").sentence
 
 
 def test_a_log_is_averaged_between_tests(tmp_path: Path) -> None:

@@ -6,15 +6,24 @@ from dataclasses import replace
 
 import pytest
 
+from mcutrain.autodiff import Levels
+from mcutrain.cost.instructions import USUAL_ISA
+from mcutrain.cost.ladder import front_costs
+from mcutrain.memplan import plan_with_ladder
 from mcutrain.report.charts import Mark, PlotScales, numbers
 from mcutrain.report.checks import is_index
+from mcutrain.report.collect import fronts_of, planned_flash
 from mcutrain.report.content import ArenaBuffer, ArenaMap
-from mcutrain.report.figures import short
+from mcutrain.report.figures import count, short
 from mcutrain.report.learning import LearningCurve, Point, SweepPoint
-from mcutrain.report.memory_sections import stacked, timeline
+from mcutrain.report.memory_sections import fronts, stacked, timeline
 from mcutrain.report.selection_sections import selection, sweep
 from mcutrain.report.training_sections import curves
+from tests.proxies import ladders
 from tests.report import conftest as values
+
+ROW_BY_ROW = ("rows of activations", "buffers")
+"""What is kept of them; how far each has come."""
 
 
 def test_parts_in_a_row_begin_where_the_one_before_ends() -> None:
@@ -45,6 +54,34 @@ def test_a_published_scheme_is_not_said_to_be_chosen_by_its_gains() -> None:
     assert "no scheme that fits can gain more than +20.00 points" in said
     assert said.endswith("it was published as p, and was the best of the finalists when trained.")
     assert "What keeps the gain" in selection(chosen).says
+
+
+def test_fronts_are_shown_with_what_the_planner_says_of_each() -> None:
+    step = ladders.step()
+    whole, _ = ladders.front_of(step)
+    given = replace(step.plan.training, levels=Levels(3, ""))
+    plan = plan_with_ladder(given, ladders.ladder(whole))
+    assert plan.ladder is not None
+    table, *buffers = fronts(fronts_of(plan)).tables
+    costs, arenas = front_costs(plan), [f.arena.arena_bytes for f in plan.ladder.fronts]
+    sizes = [[c.macs, c.instructions, c.flash_bytes] for c in costs]
+    for row, size in zip((sizes[0], *sizes[2:]), arenas, strict=True):
+        row.append(size)
+    assert [row[0] for row in table.rows] == ["policy", "level 0", "level 1", "level 2"]
+    assert [[count(n) for n in row] for row in sizes] == [
+        [cell for cell in row[1:] if cell] for row in table.rows
+    ]
+    for shown, front in zip(buffers, plan.ladder.fronts, strict=True):
+        assert {row[0]: row[2:] for row in shown.rows} == {
+            b.name: tuple(map(count, (b.size_bytes, front.arena.offsets[b.name], b.first, b.last)))
+            for b in front.arena.buffers
+        }
+        assert {row[1] for row in shown.rows} <= {"activations", "scratch", *ROW_BY_ROW}
+    own = {part.name: part.size_bytes for part in planned_flash(plan, USUAL_ISA)}
+    more = sum(cost.flash_bytes for cost in (costs[0], *costs[2:]))
+    assert own["fronts of the ladder"] == more
+    plain = {part.name: part.size_bytes for part in planned_flash(step.plan, USUAL_ISA)}
+    assert plain == {name: size for name, size in own.items() if name != "fronts of the ladder"}
 
 
 def test_budgets_are_in_order() -> None:

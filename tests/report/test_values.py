@@ -41,7 +41,7 @@ def test_only_what_is_known_gets_a_section(report: Report) -> None:
     names = [s.name for s in sections_of(report)]
     assert names == [
         *("accuracy", "choices", "selection", "sweep", "comparison", "network", "contributions"),
-        *("usage", "memory", "instructions", "profile", "scheme", "commands"),
+        *("usage", "memory", "fronts", "instructions", "profile", "scheme", "commands"),
     ]
     assert [s.name for s in sections_of(Report("m"))] == []
     assert "<script" not in render(Report("m"))
