@@ -35,8 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, pipeline
-from mcutrain.cost.instructions import USUAL_ISA, estimate
-from mcutrain.cost.ladder import front_costs
+from mcutrain.cost.executed import StepParts
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, find_latent
 from mcutrain.pipeline import TrainingStep
@@ -128,15 +127,14 @@ class Case:
         skipped = sum(epoch.skipped or 0 for epoch in state.epochs)
         accuracy = state.epochs[-1].test_accuracy
         assert accuracy is not None
-        learnt, cost = 1 - skipped / run.total, self.costs
-        fronts, shares = float(cost.front), ()
+        learnt, shares = 1 - skipped / run.total, ()
         if method.ladder:
             levels = [epoch.levels for epoch in state.epochs if epoch.levels is not None]
             shares = tuple(np.sum(levels, axis=0) / run.total)
-            fronts = float(np.dot(shares, cost.fronts))
-            fronts += cost.policy if method.level is None else 0
-        tail = cost.loss + learnt * cost.update
-        return Found(100 * accuracy, fronts + tail, learnt, shares)
+        instructions = self.costs.mean(learnt, shares or None)
+        if method.level is not None:  # nothing has to choose
+            instructions -= self.costs.policy
+        return Found(100 * accuracy, instructions, learnt, shares)
 
     def drawn(self, share: float, seed: int) -> float:
         """Accuracy of plain steps, of which this share is taken, at random."""
@@ -144,9 +142,11 @@ class Case:
         return 100 * _trained(self.run(PLAIN, seed, rate), seed, share)
 
     @cached_property
-    def costs(self) -> Costs:
-        """Of the parts of a step."""
-        return Costs.of(self.step(Method("gate", gate=True, ladder=True), 0))
+    def costs(self) -> StepParts:
+        """Of a step with a ladder and a gate."""
+        found = StepParts.of(self.step(Method("gate", gate=True, ladder=True), 0).plan)
+        assert found is not None, "there is a model of instructions of a Cortex-M4 and M7"
+        return found
 
 
 def _trained(run: Run, seed: int, share: float) -> float:
@@ -160,38 +160,6 @@ def _trained(run: Run, seed: int, share: float) -> float:
         run.simulator.train(run.samples.train(index[taken], epoch, seed), y[index[taken]], rates)
         position += len(index)
     return run.evaluate()
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Estimated instructions. loss: from the latent on; update: what a skipped sample saves."""
-
-    policy: int
-    fronts: tuple[int, ...]
-    loss: int
-    update: int
-
-    @staticmethod
-    def of(step: TrainingStep) -> Costs:
-        """Of a step with a ladder and a gate."""
-        plan = step.plan
-        assert plan.ladder is not None
-        policy, *fronts = (cost.instructions for cost in front_costs(plan))
-        found = estimate(plan.training, USUAL_ISA, plan.segments)
-        names = [node.name for node in plan.training.graph.nodes]
-        before, until = plan.ladder.position, plan.training.loss_step + 1
-        loss = sum(found[name] for name in names[before:until])
-        return Costs(policy, tuple(fronts), loss, sum(found.values()) - fronts[0] - loss)
-
-    @property
-    def front(self) -> int:
-        """The whole one."""
-        return self.fronts[0]
-
-    @property
-    def plain(self) -> int:
-        """A step that is learnt."""
-        return self.front + self.loss + self.update
 
 
 def always(ladder: Ladder, level: int) -> Ladder:
@@ -292,7 +260,7 @@ def table_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
     for method in methods:
         add(_cells(case, method, first, arguments))
     if case.passes > 1:
-        once = cost.front / case.passes + cost.loss + cost.update
+        once = cost.fronts[0] / case.passes + cost.loss + cost.update
         add(_row("cached", case, PLAIN, [replace(f, instructions=once) for f in first], first))
     return table
 
@@ -312,7 +280,7 @@ def _row(
     accuracy = np.array([f.accuracy for f in found])
     plain = np.array([f.accuracy for f in first])
     instructions = float(np.mean([f.instructions for f in found]))
-    shares = [min(f.instructions / case.costs.plain, 1) for f in found]
+    shares = [min(f.instructions / case.costs.whole, 1) for f in found]
     is_plain = name == PLAIN.name
     alike = plain if is_plain else np.array([case.drawn(s, i) for i, s in enumerate(shares)])
     return [
@@ -321,7 +289,7 @@ def _row(
         " ".join(f"{100 * s:.0f}" for s in np.mean([f.levels for f in found], axis=0)),
         f"{np.mean([f.learnt for f in found]):.0%}",
         f"{instructions / 1e6:.2f}",
-        f"{instructions / case.costs.plain:.1%}",
+        f"{instructions / case.costs.whole:.1%}",
         with_error(accuracy),
         "" if is_plain else with_error(accuracy - plain, "+"),
         "" if is_plain else with_error(accuracy - alike, "+"),

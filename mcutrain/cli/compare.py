@@ -118,6 +118,7 @@ def compare(
         int | None,
         typer.Option(min=1, max=100, help="Runs of each scheme; 3 by default.", show_default=False),
     ] = None,
+    ladder: options.LadderFlags,
     few_shot: inputs.EpisodeFlags,
     learning: inputs.ScheduledLearningFlags,
     selecting: inputs.ShareFlags,
@@ -142,7 +143,7 @@ def compare(
 
     Example: `mcutrain compare model.tflite --data images/ --board nucleo-f446re -o comparison`
     """
-    from mcutrain.report.compare import Runs, with_results
+    from mcutrain.report.compare import Proxies, Runs, with_results
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
     from mcutrain.simulation import check_can_build
@@ -154,21 +155,23 @@ def compare(
     runs, budget = Runs.of(seeds, few_shot.of(classes)), limits.budget
     source, settings = reading.of(data, seed=0), learning.settings(seed=0)
     elastic, swapping = selecting.elastic_of, selecting.swapping_of
+    proxies = Proxies.of(ladder.proxies, gate, ladder.drift)
     graph = load_model(model)
     contributions = limits.contributions(graph)
     split = _read(graph, source)
     wanted = runs.classes(graph, split, options.as_classes(classes))
-    experiment = _Experiment(model, graph, source, split, wanted, budget, runs, settings, gate)
+    of_all = gate if proxies is None else None
+    experiment = _Experiment(model, graph, source, split, wanted, budget, runs, settings, of_all)
     chosen = None if contributions is None else experiment.select(contributions)
     augmented = experiment.with_modules(asked.pet or [])
     with err.status("planning"), placing() as told:
         planner = experiment.planner(told)
         candidates, usual_ones = experiment.candidates(asked.scheme or [], chosen)
         candidates += augmented
-        candidates, rows = planner.rows_with(candidates, usual_ones, elastic, swapping)
+        candidates, rows = planner.rows_with(candidates, usual_ones, elastic, swapping, proxies)
     lesson = experiment.lesson(candidates)
     results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
-    found = with_results(rows, results, runs.episodes)
+    found = with_results(candidates, rows, results, runs.episodes)
     for text in (*_saturations(rows, results), *_doubts(lesson, rows, results)):
         say(f"mcutrain: {text}")
     if output is not None:
@@ -247,7 +250,7 @@ class _Experiment:
 
     def lesson(self, candidates: list[PlannedRow]) -> Lesson:
         """What every row learns."""
-        from mcutrain.report.compare import elastic_of, graphs_of, swapping_of
+        from mcutrain.report.compare import elastic_of, graphs_of, savings_of, swapping_of
         from mcutrain.runs.parallel import Lesson
 
         return Lesson(
@@ -263,6 +266,7 @@ class _Experiment:
             isa=self.budget.isa,
             episodes=self.runs.episodes,
             graphs=graphs_of(candidates),
+            savings=savings_of(candidates),
         )
 
 

@@ -29,9 +29,11 @@ from mcutrain.report.compare import (
     Budget,
     PlannedRow,
     Planner,
+    Proxies,
     Runs,
     elastic_of,
     graphs_of,
+    savings_of,
     selected,
     swapping_of,
     trials,
@@ -269,6 +271,8 @@ class Comparison(Shown):
                 "fits": row.fits,
                 "flash_bytes": row.flash_bytes,
                 "instructions": row.instructions,
+                "learnt": row.learnt,
+                "levels": row.levels,
             }
             for row in self.rows
         ]
@@ -322,6 +326,8 @@ def compare(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     pets: Sequence[str] = (),
+    proxies: PathLike | None = None,
+    drift: bool = False,
     jobs: Count | None = None,
     progress: Callable[[Standing], None] | None = None,
 ) -> Comparison:
@@ -335,8 +341,11 @@ def compare(
     slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic … importance: as
     `simulate` takes them, add a row for each of `schemes` (or the largest that fits) that is
     trained so; swap, with every, one for each of `schemes`. pets: a row for each, as
-    `simulate` takes pet. analysis: of `analyze`, adds the scheme that it selects. jobs: processes,
-    one per CPU by default.
+    `simulate` takes pet. proxies: a folder of fronts, as `mcutrain proxies` wrote it, adds three
+    rows for each of `schemes` (or the one that they were made for): with a gate, 0.8 or `gate`,
+    with the fronts, and with both; others then have no gate. drift: of their policy, as `prepare`
+    takes it. analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per CPU
+    by default.
 
     An interrupted comparison continues from the cache. Raises DataError, ModelError, SchemeError,
     AnalysisError, BuildError, ArgumentError.
@@ -351,6 +360,8 @@ def compare(
         which = "every" if every else "importance"
         raise ArgumentError(f"{which} is of rows that are elastic: give the share, too (elastic)")
     runs = Runs.of(seeds, Episodes.of(ways, shots, episodes, classes))
+    ladder = Proxies.of(None if proxies is None else Path(proxies), gate, drift)
+    gate = gate if ladder is None else None
     check_can_build()
     target = target_of(board, slots)
     budget = Budget(target, sram)
@@ -384,6 +395,7 @@ def compare(
         usual_ones,
         None if elastic is None else Elastic(elastic, every, importance=importance),
         Swapping(swap, every) if swap else None,
+        ladder,
     )
     for note in input_notes(split, model_input(graph), normalization or "auto"):
         warn(note)
@@ -400,6 +412,7 @@ def compare(
         isa=budget.isa,
         episodes=runs.episodes,
         graphs=graphs_of(candidates),
+        savings=savings_of(candidates),
     )
     all_runs = trials(len(rows), runs.count)
     tell = progress or (lambda status: None)
@@ -409,7 +422,8 @@ def compare(
     curves = [
         curve_of(rows[run.scheme].name, result) for run, result in results.items() if run.seed == 0
     ]
-    return Comparison(graph.name, tuple(with_results(rows, results, runs.episodes)), tuple(curves))
+    learnt = with_results(candidates, rows, results, runs.episodes)
+    return Comparison(graph.name, tuple(learnt), tuple(curves))
 
 
 def _graph(model: Graph | PathLike) -> Graph:

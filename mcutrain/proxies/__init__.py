@@ -8,6 +8,7 @@ from mcutrain.proxies.folder import (
     LADDER_FILE,
     check_folder,
     kept_ladder,
+    read_facts,
     read_ladder,
     write_ladder,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "keep_channels",
     "kept_ladder",
     "make_ladder",
+    "read_facts",
     "read_ladder",
     "write_ladder",
 ]

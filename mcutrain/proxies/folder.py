@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,18 +98,19 @@ def read_ladder(folder: Path, front: Graph) -> Ladder:
 def kept_ladder(folder: Path) -> Callable[[Callable[[str], Graph]], Ladder]:
     """What reads the ladder of a folder for a step, as mcutrain.prepare takes it.
 
-    It raises as read_ladder does, and PlanError if the step cannot begin with the latent.
+    It raises as read_ladder does, and PlanError if the step cannot begin with the latent. Other
+    processes can have it.
     """
+    return partial(_ladder_for, folder)
 
-    def read(front_of: Callable[[str], Graph]) -> Ladder:
-        latent = read_facts(folder)["latent"]
-        try:
-            front = front_of(latent)
-        except PlanError as error:
-            raise PlanError(f"the ladder {folder} makes latents, and {error}") from error
-        return read_ladder(folder, front)
 
-    return read
+def _ladder_for(folder: Path, front_of: Callable[[str], Graph]) -> Ladder:
+    latent = read_facts(folder)["latent"]
+    try:
+        front = front_of(latent)
+    except PlanError as error:
+        raise PlanError(f"the ladder {folder} makes latents, and {error}") from error
+    return read_ladder(folder, front)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from mcutrain.cost.instructions import USUAL_ISA, estimate
+from mcutrain.autodiff import Gate
+from mcutrain.cost.executed import StepParts
+from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Episodes, Split
-from mcutrain.errors import ArgumentError, ModelError
+from mcutrain.errors import ArgumentError, ModelError, PlanError, SchemeError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import NOTHING_TO_CORRECT, TrainingStep, prepare
 from mcutrain.pipeline.losses import classes_for
+from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.runs.parallel import Elastic, Swapping, Trial
+from mcutrain.runs.parallel import Elastic, Saving, Swapping, Trial
 from mcutrain.runs.training import SimulationResult, selector_of
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
@@ -28,6 +32,8 @@ from mcutrain.target import Target
 
 SEEDS = 3
 """Runs of each row if nobody says how many."""
+ALPHA = 0.8
+"""Of a gate beside a ladder, if nobody says another."""
 LAST = 6
 """Layers that `last k` trains where no limit says otherwise."""
 
@@ -37,7 +43,8 @@ class PlannedRow:
     """A row that is to be: what to call it, and what it trains.
 
     elastic: if it trains a part at a time; swapping: if it trains other columns in turn. graph: the
-    model with modules, if it trains those.
+    model with modules, if it trains those. saving: if its steps are made cheaper in another way
+    than those of all rows. parts: what a step is made of, once it is planned.
     """
 
     name: str
@@ -45,6 +52,61 @@ class PlannedRow:
     elastic: Elastic | None = None
     swapping: Swapping | None = None
     graph: Graph | None = None
+    saving: Saving | None = None
+    parts: StepParts | None = None
+
+
+@dataclass(frozen=True)
+class Proxies:
+    """Rows with a ladder of fronts, as `mcutrain proxies` wrote it into a folder.
+
+    gate: alpha of the rows that have a gate. drift: of those that have the ladder.
+    """
+
+    folder: Path
+    gate: float = ALPHA
+    drift: bool = False
+
+    @staticmethod
+    def of(folder: Path | None, gate: float | None, drift: bool) -> Proxies | None:
+        """What was asked for; None without a folder. Raises ArgumentError, McutrainError."""
+        if folder is None and drift:
+            raise ArgumentError(NOTHING_TO_CORRECT)
+        if folder is None:
+            return None
+        read_facts(folder)  # a sentence before the data is read
+        alpha = ALPHA if gate is None else gate
+        Gate.of(alpha)
+        return Proxies(folder, alpha, drift)
+
+    def scheme_row(self) -> PlannedRow:
+        """What it was made for. Raises SchemeError if only a file knows that."""
+        name = str(read_facts(self.folder).get("scheme", ""))
+        try:
+            return PlannedRow(name, parse_scheme(name))
+        except SchemeError as error:
+            called = f", {name!r}" if name else ""
+            raise SchemeError(
+                f"the scheme that {self.folder} was made for{called} is known by its file alone: "
+                "give that, too (--scheme)"
+            ) from error
+
+    def rows(self, asked: Sequence[PlannedRow]) -> list[PlannedRow]:
+        """Each scheme with the gate alone, with the ladder alone, and with both."""
+        ladder = kept_ladder(self.folder)
+        with_drift = ", drift" if self.drift else ""
+        ways = {
+            f"gate {self.gate:g}": Saving(self.gate),
+            f"proxies{with_drift}": Saving(None, ladder, self.drift),
+            f"proxies{with_drift}, gate {self.gate:g}": Saving(self.gate, ladder, self.drift),
+        }
+        return [
+            PlannedRow(
+                name if len(asked) == 1 else f"{name}: {row.name}", row.scheme, saving=saving
+            )
+            for row in asked
+            for name, saving in ways.items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -74,9 +136,8 @@ class Budget:
 
     def row(self, candidate: PlannedRow, step: TrainingStep) -> Compared:
         """What a scheme needs; it has not learnt yet. Of an elastic one the mean step's time."""
-        isa = self.isa
+        isa, parts = self.isa, candidate.parts
         share = 1.0 if candidate.elastic is None else candidate.elastic.share
-        whole = sum(estimate(step.plan.training, isa, step.plan.segments).values())
         return Compared(
             name=candidate.name,
             scheme=candidate.scheme.name,
@@ -86,7 +147,7 @@ class Budget:
             state_bytes=step.plan.state_bytes,
             flash_bytes=sum(part.size_bytes for part in planned_flash(step.plan, isa)),
             sram_limit=self.limit,
-            instructions=round(share * whole) or None,
+            instructions=None if parts is None else round(share * parts.whole),
         )
 
 
@@ -106,16 +167,27 @@ class Planner:
     report: Callable[[int, int], None] = lambda nodes, of: None
 
     def step(self, candidate: PlannedRow) -> TrainingStep:
-        """What is trained. Raises ArgumentError if an elastic row cannot keep to its share."""
-        step = prepare(
-            candidate.graph or self.graph,
-            candidate.scheme,
-            classes=self.classes,
-            gate=self.gate,
-            elastic=candidate.elastic is not None,
-            swap="" if candidate.swapping is None else candidate.swapping.rule,
-            report=self.report,
-        )
+        """What is trained. Raises ArgumentError if an elastic row cannot keep to its share.
+
+        Raises PlanError for a ladder that the scheme cannot use.
+        """
+        saving = candidate.saving or Saving(self.gate)
+        try:
+            step = prepare(
+                candidate.graph or self.graph,
+                candidate.scheme,
+                classes=self.classes,
+                gate=saving.gate,
+                elastic=candidate.elastic is not None,
+                swap="" if candidate.swapping is None else candidate.swapping.rule,
+                ladder=saving.ladder,
+                drift=saving.drift,
+                report=self.report,
+            )
+        except PlanError as error:
+            if saving.ladder is None:
+                raise
+            raise PlanError(f"{candidate.name}: {error}") from error
         if candidate.elastic is not None:
             self._check(candidate.name, step, candidate.elastic)
         return step
@@ -128,9 +200,18 @@ class Planner:
         except (ArgumentError, ModelError) as error:
             raise ArgumentError(f"{name}: {error}") from error
 
+    def planned(self, candidates: Sequence[PlannedRow]) -> tuple[list[PlannedRow], list[Compared]]:
+        """Each with its parts, and what it needs; none has learnt yet."""
+        found, rows = [], []
+        for candidate in candidates:
+            step = self.step(candidate)
+            found.append(replace(candidate, parts=StepParts.of(step.plan, self.budget.isa)))
+            rows.append(self.budget.row(found[-1], step))
+        return found, rows
+
     def rows(self, candidates: Sequence[PlannedRow]) -> list[Compared]:
         """What each needs; none has learnt yet."""
-        return [self.budget.row(candidate, self.step(candidate)) for candidate in candidates]
+        return self.planned(candidates)[1]
 
     def rows_with(
         self,
@@ -138,19 +219,27 @@ class Planner:
         usual_ones: int,
         elastic: Elastic | None,
         swapping: Swapping | None,
+        proxies: Proxies | None = None,
     ) -> tuple[list[PlannedRow], list[Compared]]:
-        """The candidates and what they need, behind them those that are elastic, or swap columns.
+        """The candidates and what they need, and those that are elastic, swap columns, or have
+        cheaper fronts.
 
         usual_ones: so many of the candidates nobody asked for. Raises ArgumentError if there is
-        nothing to swap, or an elastic row cannot keep to its share.
+        nothing to swap, or an elastic row cannot keep to its share; McutrainError for a ladder that
+        cannot be read or used.
         """
-        rows = self.rows(candidates)
+        with_proxies: list[PlannedRow] = []
+        if proxies is not None:
+            candidates, asked = with_ladders_scheme(candidates, usual_ones, proxies)
+            with_proxies = proxies.rows(asked)
+        candidates, rows = self.planned(candidates)
         more: list[PlannedRow] = []
         if elastic is not None:
             more += elastic_rows(candidates, rows, usual_ones, elastic)
         if swapping is not None:
             more += swapped_rows(candidates, usual_ones, swapping)
-        return [*candidates, *more], rows + self.rows(more)
+        more, of_more = self.planned([*with_proxies, *more])
+        return [*candidates, *more], rows + of_more
 
 
 def elastic_rows(
@@ -187,6 +276,27 @@ def swapped_rows(
         PlannedRow(f"swapped, {swapping.rule}: {row.name}", row.scheme, swapping=swapping)
         for row in asked
     ]
+
+
+def with_ladders_scheme(
+    candidates: Sequence[PlannedRow], usual_ones: int, proxies: Proxies
+) -> tuple[list[PlannedRow], list[PlannedRow]]:
+    """All candidates, and those of them that get a ladder: the ones behind the usual ones.
+
+    If there are none it is the scheme that the ladder was made for, which is added if no row has
+    it.
+    """
+    asked = [row for row in candidates[usual_ones:] if row.graph is None]
+    if asked:
+        return list(candidates), asked
+    own = proxies.scheme_row()
+    alike = [row for row in candidates if row.graph is None and row.scheme == own.scheme]
+    return ([*candidates], alike[:1]) if alike else ([*candidates, own], [own])
+
+
+def savings_of(candidates: Sequence[PlannedRow]) -> dict[int, Saving]:
+    """Which of them have savings of their own, by number, as a Lesson has it."""
+    return {i: row.saving for i, row in enumerate(candidates) if row.saving is not None}
 
 
 def swapping_of(candidates: Sequence[PlannedRow]) -> dict[int, Swapping]:
@@ -290,16 +400,22 @@ def trials(schemes: int, seeds: int) -> list[Trial]:
 
 
 def with_results(
+    candidates: Sequence[PlannedRow],
     rows: Sequence[Compared],
     results: Mapping[Trial, SimulationResult],
     episodes: Episodes | None = None,
 ) -> list[Compared]:
-    """The rows with what their schemes learnt, seeds, or episodes, in order."""
+    """The rows with what their schemes learnt, seeds, or episodes, in order.
+
+    Instructions are those of a step in the mean, where samples are skipped or take one front or
+    another.
+    """
     found = []
-    for i, row in enumerate(rows):
+    for i, (candidate, planned) in enumerate(zip(candidates, rows, strict=True)):
         own = [
             results[trial] for trial in sorted(results, key=lambda t: t.seed) if trial.scheme == i
         ]
+        row = _executed(planned, candidate, own)
         found.append(
             replace(
                 row,
@@ -311,3 +427,23 @@ def with_results(
             )
         )
     return found
+
+
+def _executed(
+    row: Compared, candidate: PlannedRow, results: Sequence[SimulationResult]
+) -> Compared:
+    """With the shares of samples that were learnt, and of each front, and what a step took."""
+    steps = sum(result.steps for result in results)
+    if not steps:
+        return row
+    learnt, levels = None, None
+    if any(result.skipped is not None for result in results):
+        learnt = 1 - sum(result.skipped or 0 for result in results) / steps
+    counts = [result.levels for result in results if result.levels is not None]
+    if counts:
+        levels = tuple(sum(own) / steps for own in zip(*counts, strict=True))
+    changed = replace(row, learnt=learnt, levels=levels or ())
+    if candidate.parts is None or candidate.elastic is not None:
+        return changed
+    mean = candidate.parts.mean(1.0 if learnt is None else learnt, levels)
+    return replace(changed, instructions=round(mean))

@@ -219,8 +219,10 @@ class SweepPoint:
 class Compared:
     """A row of a comparison. accuracies: after training, one per seed. limit: of SRAM, if any.
 
-    learning_rate: of all its runs. ways, shots: if the accuracies are of few-shot episodes, their
-    classes and training samples of each; else 0.
+    instructions: of a step, in the mean. learning_rate: of all its runs. ways, shots: if the
+    accuracies are of few-shot episodes, their classes and training samples of each; else 0. learnt:
+    the share of samples that a gate let through; None without one. levels: of those that took each
+    front of a ladder, the whole one first; none without one.
     """
 
     name: str
@@ -236,6 +238,8 @@ class Compared:
     learning_rate: float | None = None
     ways: int = 0
     shots: int = 0
+    learnt: float | None = None
+    levels: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         at_least_0(

@@ -220,6 +220,8 @@ def comparison_table(rows: Sequence[Compared]) -> NumberTable:
     columns = ["trained", "scheme", "lr", "accuracy", "SRAM", "flash", "instructions per step"]
     if limited:
         columns.insert(5, "fits")
+    gated, laddered = any(r.learnt is not None for r in rows), any(r.levels for r in rows)
+    columns += ["learnt"] * gated + ["levels, %"] * laddered
     found = []
     for r in rows:
         row = [
@@ -233,8 +235,13 @@ def comparison_table(rows: Sequence[Compared]) -> NumberTable:
         ]
         if limited:
             row.insert(5, {True: "yes", False: "no", None: ""}[r.fits])
+        row += [percent(r.learnt)] * gated + [" ".join(_whole(s) for s in r.levels)] * laddered
         found.append(tuple(row))
     return NumberTable("Schemes", tuple(columns), tuple(found), 2)
+
+
+def _whole(share: float) -> str:
+    return f"{100 * share:.0f}"
 
 
 def accuracy_text(row: Compared) -> str:

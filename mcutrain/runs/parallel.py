@@ -27,7 +27,7 @@ from mcutrain.data import Dataset, Episodes, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
 from mcutrain.formats import format_of_content, write
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import MakesLadder, TrainingStep, load, prepare
 from mcutrain.runs import training
 from mcutrain.simulation import Progress, Run, RunSettings
 from mcutrain.simulation.elastic import MOVES
@@ -75,6 +75,19 @@ class Swapping:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """What steps leave out, or make cheaper. gate: alpha of mcutrain.autodiff.Gate.
+
+    ladder: what reads the fronts of which a policy takes one for each sample; drift: it is
+    corrected by what samples taught. Both as mcutrain.pipeline.prepare takes them.
+    """
+
+    gate: float | None = None
+    ladder: MakesLadder | None = None
+    drift: bool = False
+
+
+@dataclass(frozen=True)
 class Lesson:
     """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
 
@@ -82,7 +95,8 @@ class Lesson:
     samples per update. gate: alpha of mcutrain.autodiff.Gate. elastic, swapping: of those
     schemes, by number, that are trained so. isa: of the chip whose time these share out. episodes:
     each trial learns that of its seed, drawn from the split, of whose ways the classes are. graphs:
-    of those schemes, by number, that train another graph than the model's.
+    of those schemes, by number, that train another graph than the model's. savings: of those, by
+    number, that have others than the gate.
     """
 
     model: Path
@@ -98,6 +112,7 @@ class Lesson:
     episodes: Episodes | None = None
     swapping: Mapping[int, Swapping] = field(default_factory=dict)
     graphs: Mapping[int, Graph] = field(default_factory=dict)
+    savings: Mapping[int, Saving] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -108,6 +123,10 @@ class Lesson:
         """Of the runs of a scheme."""
         way = self.elastic.get(scheme) or self.swapping.get(scheme)
         return self.settings if way is None else way.of(self.settings)
+
+    def saving_of(self, scheme: int) -> Saving:
+        """How the steps of a scheme are made cheaper."""
+        return self.savings.get(scheme, Saving(self.gate))
 
     def profile_of(self, scheme: int) -> Path | None:
         """The file by which a scheme's time is shared out, if one was given."""
@@ -147,7 +166,7 @@ class _Order:
     settings: RunSettings
     normalization: Normalization | None
     accumulate: int
-    gate: float | None
+    saving: Saving
     folder: Path
     parent: int
     isa: str = USUAL_ISA
@@ -182,7 +201,7 @@ def train_all(
                 lesson.settings_of(trial.scheme),
                 lesson.normalization,
                 lesson.accumulate,
-                lesson.gate,
+                lesson.saving_of(trial.scheme),
                 folder,
                 os.getpid(),
                 lesson.isa,
@@ -368,7 +387,9 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
         classes=order.classes,
         head_seed=order.seed,
         accumulate=order.accumulate,
-        gate=order.gate,
+        gate=order.saving.gate,
+        ladder=order.saving.ladder,
+        drift=order.saving.drift,
         elastic=order.settings.elastic is not None,
         swap=order.settings.swap,
     )

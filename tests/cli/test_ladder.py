@@ -11,7 +11,8 @@ import pytest
 from mcutrain_host.manifest import Manifest
 
 from mcutrain.autodiff.drift import Drift
-from mcutrain.functions import planning
+from mcutrain.cost.instructions import USUAL_ISA, estimate
+from mcutrain.functions import learning, planning
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
 from mcutrain.pipeline import prepare
@@ -40,7 +41,7 @@ def made(whole: Graph) -> Ladder:
 @pytest.fixture(scope="module")
 def proxies(whole: Graph, made: Ladder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("proxies") / "ladder"
-    write_ladder(made, folder, whole)
+    write_ladder(made, folder, whole, {"scheme": ladders.SCHEME})
     return folder
 
 
@@ -196,6 +197,112 @@ def test_a_plan_draws_each_front_and_writes_its_buffers(
     ]  # fmt: skip
     offsets = {r["buffer"]: r["offset"] for r in records if r["front"] == "level 2"}
     assert offsets == plan.front_arenas["level 2"].offsets
+
+
+ONCE = ("--samples", 30, "--test-samples", 20, "--epochs", 2, "--lr", "0.03")
+
+
+@pytest.mark.parametrize("drift", [[], ["--drift"]], ids=["policy", "drift"])
+def test_ways_with_a_ladder_are_compared_at_what_they_cost(
+    run: Run,
+    model: Path,
+    images: Path,
+    proxies: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    drift: list[str],
+) -> None:
+    """Each row is what `simulate` and `plan` say; instructions are those of a step in the mean."""
+    monkeypatch.setattr("mcutrain.report.compare.usual", lambda *_: [])
+    given = ("--data", images, *ONCE, "--proxies", proxies, "--gate", 1, *drift)
+    found = run("compare", model, *given, "--seeds", 1, "--jobs", 1, "--json").json["rows"]
+    with_ladder = ("--proxies", proxies, *drift)
+    name = "proxies, drift" if drift else "proxies"
+    ways: dict[str, tuple[object, ...]] = {
+        "fashion-sparse": (),
+        "gate 1": ("--gate", 1),
+        name: with_ladder,
+        f"{name}, gate 1": (*with_ladder, "--gate", 1),
+    }
+    assert [row["name"] for row in found] == list(ways)
+    costs = run("plan", model, *SCHEME, "--proxies", proxies, "--json").json["levels"]
+    fronts = [front["instructions"] for front in costs["fronts"]]
+    behind = instructions_behind(model, proxies)
+    for row, flags in zip(found, ways.values(), strict=True):
+        simulated = run("simulate", model, *SCHEME, "--data", images, *ONCE, *flags, "--json").json
+        planned = run("plan", model, *SCHEME, *flags, "--json").json
+        assert row["accuracies"] == [simulated["accuracy"]]
+        assert row["sram_bytes"] == planned["sram_bytes"]
+        skipped, levels = simulated["skipped"] or 0, simulated["levels"]
+        assert row["learnt"] == (None if simulated["skipped"] is None else 1 - skipped / STEPS)
+        assert row["levels"] == [count / STEPS for count in levels or ()]
+        executed = fronts[0] * STEPS
+        if levels is not None:
+            pairs = zip(levels, fronts, strict=True)
+            executed = costs["policy"]["instructions"] * STEPS
+            executed += sum(count * front for count, front in pairs)
+        executed += behind[0] * STEPS + behind[1] * (STEPS - skipped)
+        assert row["instructions"] == pytest.approx(executed / STEPS, abs=1)
+    plain, gate, ladder, both = (row["instructions"] for row in found)
+    assert both < ladder < plain
+    assert gate < plain
+    flash = [row["flash_bytes"] for row in found]
+    own = sum(front["flash_bytes"] for front in (costs["policy"], *costs["fronts"][1:]))
+    assert [size - flash[0] for size in flash[2:]] == [own, flash[1] - flash[0] + own]
+
+
+def instructions_behind(model: Path, proxies: Path) -> tuple[int, int]:
+    """Of what a step does behind the latent: up to the loss, and then."""
+    plan = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies)).plan
+    assert plan.ladder is not None
+    counts = estimate(plan.training, USUAL_ISA, plan.segments)
+    each = [counts[node.name] for node in plan.nodes]
+    loss = next(i for i, n in enumerate(plan.nodes) if plan.training.loss in n.outputs) + 1
+    return sum(each[plan.ladder.position : loss]), sum(each[loss:])
+
+
+def test_a_comparison_shows_levels_and_what_was_learnt(
+    run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that were asked for get the ladder; without a ladder there is no such column."""
+    for module in ("report.compare", "functions.learning"):
+        monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
+    flags = ("--data", images, *ONCE, "--seeds", 1, "--jobs", 1)
+    said = run("compare", model, *flags, *SCHEME, "--proxies", proxies).out
+    for name in ("gate 0.8", "proxies", "proxies, gate 0.8"):
+        assert f"\n {name} " in said
+    assert "levels, %" in said
+    assert "learnt" in said
+    plain = run("compare", model, *flags, *SCHEME).out
+    assert "levels" not in plain
+    assert "learnt" not in plain
+    gated = run("compare", model, *flags, *SCHEME, "--gate", 1).out
+    assert "learnt" in gated
+    row = learning.compare(
+        model, images, [ladders.SCHEME], proxies=proxies, samples=30, test_samples=20, epochs=2,
+        learning_rate=0.03, seeds=1, jobs=1,
+    ).records()[2]  # fmt: skip
+    assert (row["name"], len(row["levels"])) == ("proxies", 3)
+    assert f"{row['instructions']:,}" in said
+
+
+def test_a_ladder_that_cannot_be_compared_is_a_sentence(
+    run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
+) -> None:
+    flags = ("compare", model, "--data", images, *ONCE, "--seeds", 1)
+    assert "`mcutrain proxies` makes such" in run(*flags, "--proxies", "nowhere").sentence
+    assert "there is no ladder" in run(*flags, "--drift").sentence
+    assert "the gate's alpha is 17" in run(*flags, "--proxies", proxies, "--gate", 17).sentence
+    full = run(*flags, "--proxies", proxies, "--scheme", "full").sentence
+    assert full.startswith("proxies: the ladder ")
+    assert "the first layer is trained" in full
+    of_file = tmp_path / "of_file"
+    shutil.copytree(proxies, of_file)
+    facts = json.loads((of_file / LADDER_FILE).read_text())
+    for scheme, called in (("mine", ", 'mine',"), ("", " is known")):
+        (of_file / LADDER_FILE).write_text(json.dumps({**facts, "scheme": scheme}))
+        sentence = run(*flags, "--proxies", of_file).sentence
+        assert called in sentence.replace("'mine' is", "'mine', is")
+        assert "give that, too (--scheme)" in sentence
 
 
 @pytest.mark.parametrize("drifts", [False, True], ids=["policy", "drift"])

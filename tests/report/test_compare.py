@@ -25,10 +25,12 @@ from mcutrain.report.compare import (
     Budget,
     PlannedRow,
     Planner,
+    Proxies,
     elastic_rows,
     last_that_fits,
     selected,
     usual,
+    with_ladders_scheme,
 )
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
@@ -190,8 +192,8 @@ def test_a_damaged_checkpoint_in_the_cache_is_begun_anew(
     folder.mkdir()
     runs._save(split, folder)
     order = runs._Order(
-        runs._plain(lesson.schemes[0]), 0, 0, model, None, lesson.settings, None, 1, None,
-        folder, os.getppid(),
+        runs._plain(lesson.schemes[0]), 0, 0, model, None, lesson.settings, None, 1,
+        runs.Saving(), folder, os.getppid(),
     )  # fmt: skip
     expected = runs._work(order)
     (checkpoint,) = (tmp_path / "runs").glob("*.npz")
@@ -244,6 +246,35 @@ def test_the_gate_of_a_comparison_is_that_of_its_runs(model: Path, images: Path)
     (result,) = train_all(lesson, [Trial(0, 0)], 1)
     assert result.saved == api.train(prepare(graph, "head", gate=1.0), split, settings).saved
     assert result.skipped
+
+
+# -------------------------------------------------------------------------------- rows of a ladder
+
+
+def test_a_ladder_is_for_the_schemes_that_were_asked_for(tmp_path: Path) -> None:
+    """If there are none, for that which it was made for, in a row of its own if no other has it."""
+    facts = {"format": 1, "latent": "x", "front": "0", "proxies": 1}
+    names = ("head only", "head"), ("last 6", "last:6")
+    usual_ones = [PlannedRow(name, parse_scheme(text)) for name, text in names]
+    asked = [PlannedRow(name, parse_scheme(name)) for name in ("last:2", "bias:3")]
+
+    def made_for(scheme: str) -> Proxies:
+        (tmp_path / "ladder.json").write_text(json.dumps({**facts, "scheme": scheme}))
+        return Proxies(tmp_path, 0.5)
+
+    proxies = made_for("last:6")
+    assert with_ladders_scheme([*usual_ones, *asked], 2, proxies) == ([*usual_ones, *asked], asked)
+    assert with_ladders_scheme(usual_ones, 2, proxies) == (usual_ones, [usual_ones[1]])
+    found, own = with_ladders_scheme(usual_ones, 2, made_for("last:3"))
+    assert [row.name for row in found] == ["head only", "last 6", "last:3"]
+    assert own == found[2:]
+    both = [row.name for row in proxies.rows(asked)]
+    assert both[2:4] == ["proxies, gate 0.5: last:2", "gate 0.5: bias:3"]
+    one = proxies.rows(asked[:1])
+    assert [row.name for row in one] == ["gate 0.5", "proxies", "proxies, gate 0.5"]
+    assert {row.scheme.name for row in one} == {"last:2"}
+    ways = [(row.saving.gate, row.saving.ladder is None) for row in one if row.saving]
+    assert ways == [(0.5, True), (None, False), (0.5, False)]
 
 
 # ------------------------------------------------------------------------------------- elastic rows
