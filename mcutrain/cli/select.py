@@ -17,10 +17,12 @@ from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
+    from mcutrain.functions.choosing import LevelsBeside
     from mcutrain.runs.parallel import Lesson
     from mcutrain.sparse.select import Selector
     from mcutrain.sparse.selection import Selection
 
+LADDER_FOLDER = "ladder"
 SWEEP_STEPS = 12
 """Budgets of a sweep that gives no step."""
 
@@ -104,6 +106,8 @@ def select(
 
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
+    if request.proxies is not None and sweep is not None:
+        raise typer.BadParameter("it does not go with --sweep", param_hint="--proxies")
     if train and (data is None or sweep is None):
         raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
     if finalists is not None and (data is None or sweep is not None):
@@ -189,7 +193,36 @@ def _tell(
     if output is not None:
         select_output.write(found, facts, output)
         select_output.write_report(choice, found, output)
+    levels = _levels(choice, found, output)  # a sentence, if it was made for another scheme
+    if levels is not None:
+        facts = {**facts, "ladder": levels.to_dict()}
+        if output is not None:
+            select_output.write(found, facts, output)
     select_output.show_selection(found, facts, choice.target, json)
+    if levels is not None and not json:
+        select_output.show_levels(levels, found.limits)
+
+
+def _levels(choice: Choice, found: Selection, output: Path | None) -> LevelsBeside | None:
+    """How many of a ladder fit beside it, if there is one, and these in a folder of their own."""
+    from mcutrain.functions.choosing import levels_beside
+
+    request = choice.request
+    if request.proxies is None:
+        return None
+    with err.status("planning levels"):
+        levels = levels_beside(
+            found,
+            choice.graph,
+            request.proxies,
+            board=choice.target,
+            slots=request.slots,
+            accumulate=request.accumulate,
+            elastic=request.elastic,
+        )
+    if output is not None:
+        levels.write(request.proxies, output / LADDER_FOLDER)
+    return levels
 
 
 def _selector(choice: Choice) -> Selector:

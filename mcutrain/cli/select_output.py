@@ -25,6 +25,7 @@ from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
     from mcutrain.cli.select_request import Choice
+    from mcutrain.functions.choosing import LevelsBeside
     from mcutrain.runs.parallel import Lesson
     from mcutrain.sparse.cost import Limits
     from mcutrain.sparse.select import Selector
@@ -112,6 +113,20 @@ def show_selection(
         more = _amount(found.measure, found.next.more_gain)
         by = f"with {found.next.more_bytes:,} bytes more"
         show(f"  {by}: +{more}, {', '.join(found.next.changes)}")
+
+
+def show_levels(found: LevelsBeside, limits: Limits) -> None:
+    """Which levels of a ladder fit, and what the program takes with them."""
+    kept, left_out = found.levels.kept, found.levels.left_out
+    texts = [", ".join(map(str, levels)) for levels in ((0, *kept), left_out)]
+    took = [f"{found.measured.sram_bytes:,} bytes of SRAM"]
+    if limits.flash_bytes is not None:
+        took.append(f"{found.measured.flash_bytes:,} of flash")
+    if not kept:
+        show("  no level of the ladder but the whole front fits beside the scheme")
+        return
+    others = f"; {texts[1]} do{'es' * (len(left_out) == 1)} not" if left_out else ""
+    show(f"  levels {texts[0]} of the ladder fit, with {' and '.join(took)}{others}")
 
 
 def _show_layers(found: Selection) -> None:

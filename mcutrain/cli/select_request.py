@@ -151,6 +151,16 @@ class Request:
         ),
     ] = False
 
+    proxies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Cheaper fronts, as `mcutrain proxies` wrote them for the scheme that is "
+            "selected: as many levels as fit beside it are kept, and written to -o.",
+            show_default=False,
+        ),
+    ] = None
+
     @property
     def by_gradient(self) -> bool:
         """Are the channels of a share those with the largest gradient?"""

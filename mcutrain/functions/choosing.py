@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from mcutrain.arguments import Count, PathLike, Positive, checked
+from mcutrain.arguments import Count, PathLike, Positive, Within, checked
 from mcutrain.autodiff import TrainOptions
+from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.errors import AnalysisError, ArgumentError, PlanError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import load, prepare
+from mcutrain.memplan import Ladder
+from mcutrain.pipeline import TrainingStep, front_of, load, prepare
+from mcutrain.proxies import kept_ladder, read_facts, write_ladder
+from mcutrain.proxies.fewer import FittingLevels, levels_that_fit
 from mcutrain.quant import replace_head
 from mcutrain.runs.training import selector_of
+from mcutrain.shown import Record
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import find_head
 from mcutrain.sparse.contribution import Contributions, check_model, read_contributions
-from mcutrain.sparse.cost import Limits
+from mcutrain.sparse.cost import Limits, Needs
 from mcutrain.sparse.scheme import BIAS_BITS
-from mcutrain.sparse.select import Selector
+from mcutrain.sparse.select import Selector, fits
 from mcutrain.sparse.selection import Selection
 from mcutrain.target import Slots, Target, target_of
 
@@ -125,6 +131,90 @@ def select_elastic(
                 f"left out, and cannot be kept to {instructions:,} in the mean: {error}"
             ) from error
     return replace(found, share=share)
+
+
+@dataclass(frozen=True)
+class LevelsBeside:
+    """How many levels of a ladder fit beside a selected scheme.
+
+    front: the network's own, level 0. measured: what the scheme takes with those that do.
+    """
+
+    levels: FittingLevels
+    front: Graph
+    measured: Needs
+
+    def to_dict(self) -> Record:
+        """For JSON; levels as the ladder that was given counts them."""
+        return {
+            "kept": [0, *self.levels.kept],
+            "left_out": list(self.levels.left_out),
+            "sram_bytes": self.measured.sram_bytes,
+            "flash_bytes": self.measured.flash_bytes,
+        }
+
+    def write(self, given: PathLike, folder: PathLike) -> None:
+        """A ladder of those that fit; none if that is the whole front alone. given: which it is of.
+
+        Raises McutrainError.
+        """
+        if self.levels.ladder is None:
+            return
+        facts = read_facts(Path(given))
+        known = facts.get("levels")
+        if isinstance(known, list) and len(known) > max(self.levels.kept):
+            facts["levels"] = [known[level] for level in (0, *self.levels.kept)]
+        names = ("model", "scheme", "isa", "delta", "threshold", "levels")
+        more: dict[str, Any] = {name: facts[name] for name in names if name in facts}
+        write_ladder(self.levels.ladder, Path(folder), self.front, more)
+
+
+@checked
+def levels_beside(
+    found: Selection,
+    model: Graph,
+    proxies: PathLike,
+    *,
+    board: PathLike | Target | None = None,
+    slots: Slots = "on",
+    accumulate: Annotated[int, Within(1, 65535)] = 1,
+    elastic: bool = False,
+) -> LevelsBeside:
+    """How many levels of a ladder fit beside what was selected, in the limits that it was for.
+
+    Those that save most instructions are taken first. model: with the head that is trained.
+    proxies: a folder of `mcutrain proxies`, made for the scheme that was selected. board, slots:
+    as `select` took them. Raises PlanError if it was made for another scheme, McutrainError if it
+    is none.
+    """
+    target = target_of(board, slots)
+
+    def step_with(ladder: Ladder | None) -> TrainingStep:
+        return prepare(model, found.scheme, accumulate=accumulate, elastic=elastic, ladder=ladder)
+
+    plain = step_with(None)
+    ladder = kept_ladder(Path(proxies))(lambda latent: front_of(plain, latent))
+    code = None if target is None or target.is_hosted else code_sizes(target.isa)
+
+    def measured(beside: Ladder) -> Needs:
+        step = step_with(beside)
+        more = 0 if code is None else sum(front_flash_bytes(step.plan, code))
+        return replace(
+            found.measured,
+            sram_bytes=found.measured.sram_bytes + _sram(step, target) - _sram(plain, target),
+            flash_bytes=found.measured.flash_bytes + more,
+        )
+
+    levels = levels_that_fit(ladder, lambda fewer: fits(found.limits, measured(fewer)))
+    own = found.measured if levels.ladder is None else measured(levels.ladder)
+    return LevelsBeside(levels, front_of(plain, ladder.latent), own)
+
+
+def _sram(step: TrainingStep, target: Target | None) -> int:
+    plan = step.plan
+    if target is None:
+        return plan.sram_bytes
+    return target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
 
 
 def analysis_for(

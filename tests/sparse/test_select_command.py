@@ -13,11 +13,16 @@ from typer.testing import CliRunner
 from mcutrain import demo
 from mcutrain.cli import select, select_request
 from mcutrain.cli.commands import app
+from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
 from mcutrain.pipeline import prepare
+from mcutrain.proxies import kept_ladder, write_ladder
 from mcutrain.sparse import find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions
 from mcutrain.sparse.kernels import Kernels
+from mcutrain.target import load_target
+from tests.proxies import ladders
 from tests.sparse.networks import contributions
 
 MODEL = str(demo.MODEL)
@@ -61,6 +66,63 @@ def test_the_scheme_is_printed_with_its_proof_and_written(analysis, tmp_path):
     assert values["board"] == "nucleo-f446re"
     assert values["sram_bytes"] + values["free"]["sram_bytes"] == 131_072
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+BOARD = ("--board", "nucleo-f446re", "--sram", "46K", NO_BUILD)
+
+
+@pytest.fixture(scope="module")
+def ladder(analysis, tmp_path_factory) -> Path:
+    """Of the scheme that is selected for this board; the first level is the larger one."""
+    folder = tmp_path_factory.mktemp("ladder")
+    (folder / "scheme.toml").write_text(answer("--analysis", analysis, *BOARD)["scheme"])
+    whole, _ = ladders.front_of(prepare(demo.network(), str(folder / "scheme.toml")))
+    facts = {"scheme": "selected", "levels": [{"level": level} for level in range(3)]}
+    write_ladder(ladders.ladder(whole), folder / "ladder", whole, facts)
+    return folder / "ladder"
+
+
+def test_as_many_levels_are_kept_as_fit_those_that_save_most_first(analysis, ladder, tmp_path):
+    flags = ("--analysis", analysis, *BOARD, "--proxies", str(ladder))
+    every = answer(*flags)
+    assert (every["ladder"]["kept"], every["ladder"]["left_out"]) == ([0, 1, 2], [])
+    scheme = str(ladder.parent / "scheme.toml")
+    plan = prepare(demo.network(), scheme, ladder=kept_ladder(ladder)).plan
+    code = code_sizes(load_target("nucleo-f446re").isa)
+    needs = [every["flash_bytes"] + sum(front_flash_bytes(plan, code))]
+    assert every["ladder"]["flash_bytes"] == needs[0]
+    target = load_target("nucleo-f446re")
+    sram = target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
+    assert every["ladder"]["sram_bytes"] == sram
+    out = tmp_path / "out"
+    less = answer(*flags, "--flash", str(needs[0] - 1), "-o", str(out))
+    assert (less["ladder"]["kept"], less["ladder"]["left_out"]) == ([0, 2], [1])
+    assert less["ladder"]["flash_bytes"] < needs[0]
+    assert json.loads((out / "selection.json").read_text())["ladder"] == less["ladder"]
+    own = json.loads((out / "ladder/ladder.json").read_text())
+    assert (own["proxies"], own["levels"]) == (1, [{"level": 0}, {"level": 2}])
+    kept = prepare(demo.network(), scheme, ladder=kept_ladder(out / "ladder")).plan
+    found = every["flash_bytes"] + sum(front_flash_bytes(kept, code))
+    assert less["ladder"]["flash_bytes"] == found
+    said = " ".join(run(*flags, "--flash", str(needs[0] - 1)).stdout.split())
+    assert f"levels 0, 2 of the ladder fit, with {less['ladder']['sram_bytes']:,} bytes of" in said
+    assert f"and {found:,} of flash; 1 does not" in said
+    none = run(*flags, "--flash", str(every["flash_bytes"] + 1)).stdout
+    assert "no level of the ladder but the whole front fits" in none
+
+
+def test_a_ladder_that_goes_with_no_selection_is_a_sentence(analysis, ladder, tmp_path):
+    """It is made for a scheme, so that is written all the same."""
+    flags = ("--analysis", analysis, "--proxies", str(ladder))
+    other = run(*flags, "--board", "nucleo-f446re", NO_BUILD, "-o", str(tmp_path))
+    assert isinstance(other.exception, PlanError)
+    assert "the ladder" in str(other.exception)
+    assert (tmp_path / "scheme.toml").is_file()
+    assert not (tmp_path / "ladder").exists()
+    nowhere = run("--analysis", analysis, *BOARD, "--proxies", "nowhere")
+    assert "`mcutrain proxies` makes such a folder" in str(nowhere.exception)
+    sweep = run(*flags, "--sweep", "40K:64K")
+    assert "it does not go with --sweep" in sweep.output
 
 
 def test_what_is_learnt_together_is_printed_with_its_proof(found, tmp_path):
