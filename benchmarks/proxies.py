@@ -1,7 +1,8 @@
 """Cheaper fronts for easy samples, judged at equal instructions: accuracy against plain training.
 
     .venv/bin/python benchmarks/proxies.py --shared ../shared --seeds 3 [--passes 1 4] [--time]
-        [--models mcunet-5fps mbv2-w0.35] [--schemes 49kb head]
+        [--models mcunet-5fps mbv2-w0.35 or files] [--schemes 49kb head]
+    .venv/bin/python benchmarks/proxies.py --models NET.int8.tflite --schemes head --time-only
 
 CIFAR-10, a new 10-class head, the first --samples training images and all test images, the same
 order for all methods of a seed. Rates: for each method, and each share of plain steps, the best of
@@ -15,7 +16,11 @@ cached: plain, each sample's latent computed once and kept; the same bits as pla
 M instructions: of a step, in the mean, estimated for a Cortex-M4 or M7; policy, chosen front, loss,
 and what is learnt. to plain: top-1 less plain's, seed by seed, with its standard error. to as
 many: less that of plain steps of which so many are left out at random, that it executes as many
-instructions. ms, with --time: of a step of the generated C on this computer, over a pass.
+instructions. ms, with --time: processor time of a step of the generated C on this computer, of all
+threads together (MCT_THREADS=1 for one), over --timed samples; methods take turns after each few
+samples, so that what else runs slows all of them alike. There always n has its policy, too.
+--time-only: nothing else, at one rate, the first of --rates. --ladder DIR: what `mcutrain proxies`
+wrote for the one model and scheme, instead of one that is made.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from pathlib import Path
 import numpy as np
 from accuracy import DATA
 from gate import _with_error as with_error
+from mcutrain_host.saved import skipped_samples
 from rich.console import Console
 from rich.table import Table
 
@@ -39,12 +45,14 @@ from mcutrain.cost.executed import StepParts
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, find_latent
 from mcutrain.pipeline import TrainingStep
-from mcutrain.proxies import LadderSettings, make_ladder
+from mcutrain.proxies import LadderSettings, kept_ladder, make_ladder
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.simulation import Run, RunSettings, Samples
 
 ALPHA = 0.8
 CHUNK = 32
+TURN = 10
+"""Samples after which it is the next method's turn to be timed."""
 VALIDATION = 1000
 FIRST_TUNING_SEED = 100
 LARGE = 1 << 24
@@ -188,6 +196,12 @@ def ladder_of(graph: Graph, scheme: str, split: data.Split, settings: LadderSett
     return made.ladder
 
 
+def kept(graph: Graph, scheme: str, folder: Path) -> Ladder:
+    """Of a folder."""
+    step = pipeline.prepare(graph, scheme, classes=10)
+    return kept_ladder(folder)(lambda latent: pipeline.front_of(step, latent))
+
+
 def main() -> None:
     """A table for each model, scheme and number of passes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -202,7 +216,11 @@ def main() -> None:
     parser.add_argument("--delta", type=float, default=0.25)
     parser.add_argument("--rates", nargs="+", type=float, default=RATES)
     parser.add_argument("--tuning", type=int, default=2)
+    parser.add_argument("--distillation", type=int, default=LadderSettings.distillation)
+    parser.add_argument("--ladder", type=Path)
     parser.add_argument("--time", action="store_true")
+    parser.add_argument("--time-only", action="store_true")
+    parser.add_argument("--timed", type=int, default=1000)
     arguments = parser.parse_args()
     shared = Path(arguments.shared)
     images = data.load(shared / DATA)
@@ -211,19 +229,27 @@ def main() -> None:
     tuning = data.Split(split.train, part(images.train, arguments.samples, behind))
     further = part(images.train, behind, behind + arguments.unlabelled)
     some = data.Split(further, split.test)
-    settings = LadderSettings(arguments.levels, arguments.delta)
+    settings = LadderSettings(
+        arguments.levels, arguments.delta, distillation=arguments.distillation
+    )
     for model in arguments.models:
-        graph = pipeline.load(shared / f"models/{model}.int8.tflite")
+        file = Path(model)
+        graph = pipeline.load(file if file.is_file() else shared / f"models/{model}.int8.tflite")
         for short in arguments.schemes:
             scheme = f"{model}-{short}" if short.endswith("kb") else short
-            ladder = ladder_of(graph, scheme, some, settings)
+            ladder = (
+                ladder_of(graph, scheme, some, settings)
+                if arguments.ladder is None
+                else kept(graph, scheme, arguments.ladder)
+            )
             for passes in arguments.passes:
                 case = Case(
                     graph, scheme, split, tuning, passes, ladder,
                     tuple(arguments.rates), arguments.tuning,
                 )  # fmt: skip
                 name = f"{model}, {scheme}, {passes} passes"
-                Console(width=140).print(table_of(name, case, arguments))
+                made = times_of if arguments.time_only else table_of
+                Console(width=140).print(made(name, case, arguments))
 
 
 def part(images: data.Dataset, first: int, end: int) -> data.Dataset:
@@ -231,26 +257,41 @@ def part(images: data.Dataset, first: int, end: int) -> data.Dataset:
     return data.Dataset(images.x[first:end], images.y[first:end], images.names)
 
 
-def table_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
-    """Of all rows, printed as they come."""
-    cost, seeds = case.costs, range(arguments.seeds)
+def title_of(title: str, case: Case) -> str:
+    """With what the parts of a step take."""
+    cost = case.costs
     fronts = ", ".join(f"{front / 1e6:.2f}" for front in cost.fronts)
-    parts = f"policy {cost.policy / 1e6:.2f}, fronts {fronts}, to the loss {cost.loss / 1e6:.2f}"
-    table = Table(
-        "", "rate", "levels", "learnt", "M instructions", "share", "top-1 %", "to plain",
-        "to as many", *(["ms"] if arguments.time else []),
-        title=f"{title}, {len(seeds)} seeds; M instructions: {parts}, "
-        f"update {cost.update / 1e6:.2f}",
-    )  # fmt: skip
-    print(table.title, flush=True)
-    fixed = range(1, arguments.levels if case.passes == 1 else 1)
-    methods = (
+    return (
+        f"{title}; M instructions: policy {cost.policy / 1e6:.2f}, fronts {fronts}, "
+        f"to the loss {cost.loss / 1e6:.2f}, update {cost.update / 1e6:.2f}"
+    )
+
+
+def methods_of(levels: int, passes: int) -> tuple[Method, ...]:
+    """All rows that are trained."""
+    return (
         PLAIN,
         Method("gate", gate=True),
         Method("proxies", ladder=True),
         Method("proxies, gate", gate=True, ladder=True),
-        *(Method(f"always {n}", ladder=True, level=n) for n in fixed),
+        *(
+            Method(f"always {n}", ladder=True, level=n)
+            for n in range(1, levels if passes == 1 else 1)
+        ),
     )
+
+
+def table_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
+    """Of all rows, printed as they come."""
+    cost, seeds = case.costs, range(arguments.seeds)
+    table = Table(
+        "", "rate", "levels", "learnt", "M instructions", "share", "top-1 %", "to plain",
+        "to as many", *(["ms"] if arguments.time else []),
+        title=title_of(f"{title}, {len(seeds)} seeds", case),
+    )  # fmt: skip
+    print(table.title, flush=True)
+    methods = methods_of(case.ladder.levels, case.passes)
+    timed = {} if not arguments.time else step_times(case, methods, arguments.timed)
     first = [case.trained(PLAIN, seed) for seed in seeds]
 
     def add(row: Sequence[str]) -> None:
@@ -258,20 +299,13 @@ def table_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
         print(*row, sep=" | ", flush=True)
 
     for method in methods:
-        add(_cells(case, method, first, arguments))
+        own = first if method is PLAIN else [case.trained(method, seed) for seed in seeds]
+        cells = _row(method.name, case, method, own, first)
+        add([*cells, *([f"{timed[method].ms:.2f}"] if timed else [])])
     if case.passes > 1:
         once = cost.fronts[0] / case.passes + cost.loss + cost.update
         add(_row("cached", case, PLAIN, [replace(f, instructions=once) for f in first], first))
     return table
-
-
-def _cells(
-    case: Case, method: Method, first: Sequence[Found], arguments: argparse.Namespace
-) -> list[str]:
-    seeds = range(arguments.seeds)
-    found = first if method is PLAIN else [case.trained(method, seed) for seed in seeds]
-    cells = _row(method.name, case, method, found, first)
-    return cells + ([f"{step_ms(case, method):.2f}"] if arguments.time else [])
 
 
 def _row(
@@ -296,14 +330,63 @@ def _row(
     ]
 
 
-def step_ms(case: Case, method: Method) -> float:
-    """Of a pass with seed 0, every front computed."""
-    run = case.run(method, 0, case.rate_of(method), "off")
-    x = run.samples.train(np.arange(len(case.split.train)), 0, 0)
-    rates = [run.course.rates.at(i) for i in range(len(x))]
-    started = time.monotonic()
-    run.simulator.train(x, case.split.train.y, rates)
-    return 1e3 * (time.monotonic() - started) / len(x)
+@dataclass(frozen=True)
+class Timed:
+    """Of steps with seed 0, every front computed. levels, learnt: shares of the samples."""
+
+    ms: float
+    levels: tuple[float, ...]
+    learnt: float
+
+
+def step_times(case: Case, methods: Sequence[Method], samples: int) -> dict[Method, Timed]:
+    """Of each method, which takes turns with the others every few samples."""
+    rates = dict.fromkeys(methods, case.rates[0])
+    if len(case.rates) > 1:
+        rates = {method: case.rate_of(method) for method in methods}
+    runs = {method: case.run(method, 0, rates[method], "off") for method in methods}
+    seconds = dict.fromkeys(methods, 0.0)
+    count = min(samples, len(case.split.train))
+    for begin in range(0, count, TURN):
+        index = np.arange(begin, min(begin + TURN, count))
+        for method, run in runs.items():
+            x = run.samples.train(index, 0, 0)
+            each = [run.course.rates.at(int(i)) for i in index]
+            started = time.process_time()
+            run.simulator.train(x, case.split.train.y[index], each)
+            seconds[method] += time.process_time() - started
+    found = {}
+    for method, run in runs.items():
+        saved, plan = run.simulator.save(), case.step(method, 0).plan
+        words, gate = plan.level_words, plan.gate_offset
+        levels = () if words is None else tuple(n / count for n in words.samples(saved))
+        skipped = 0 if gate is None else skipped_samples(saved, gate)
+        found[method] = Timed(1e3 * seconds[method] / count, levels, 1 - skipped / count)
+    return found
+
+
+def times_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
+    """Time per sample, and instructions, without any accuracy."""
+    methods = methods_of(case.ladder.levels, 1)
+    found = step_times(case, methods, arguments.timed)
+    first = found[PLAIN].ms
+    table = Table(
+        "", "levels", "learnt", "M instructions", "share", "ms", "share of plain's",
+        title=title_of(f"{title}, {min(arguments.timed, len(case.split.train))} samples", case),
+    )  # fmt: skip
+    for method, own in found.items():
+        instructions = case.costs.mean(own.learnt, own.levels or None)
+        instructions -= case.costs.policy if method.level is not None else 0
+        table.add_row(
+            method.name,
+            " ".join(f"{100 * share:.0f}" for share in own.levels),
+            f"{own.learnt:.0%}",
+            f"{instructions / 1e6:.2f}",
+            f"{instructions / case.costs.whole:.1%}",
+            f"{own.ms:.2f}",
+            f"{own.ms / first:.1%}",
+        )
+    return table
 
 
 if __name__ == "__main__":
