@@ -19,8 +19,9 @@ many: less that of plain steps of which so many are left out at random, that it 
 instructions. ms, with --time: processor time of a step of the generated C on this computer, of all
 threads together (MCT_THREADS=1 for one), over --timed samples; methods take turns after each few
 samples, so that what else runs slows all of them alike. There always n has its policy, too.
---time-only: nothing else, at one rate, the first of --rates. --ladder DIR: what `mcutrain proxies`
-wrote for the one model and scheme, instead of one that is made.
+--time-only: nothing else, at one rate, the first of --rates, and with fronts of the first channels
+that nobody fitted, of which a policy takes each alike, by brightness: time does not depend on
+weights. --ladder DIR: what `mcutrain proxies` wrote for the one model and scheme, instead.
 """
 
 from __future__ import annotations
@@ -43,14 +44,24 @@ from rich.table import Table
 from mcutrain import data, pipeline
 from mcutrain.cost.executed import StepParts
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import Ladder, find_latent
+from mcutrain.memplan import Ladder, find_latent, front
 from mcutrain.pipeline import TrainingStep
-from mcutrain.proxies import LadderSettings, kept_ladder, make_ladder
+from mcutrain.proxies import (
+    LadderSettings,
+    inner_channels,
+    keep_channels,
+    kept_ladder,
+    make_ladder,
+)
+from mcutrain.proxies.policy import features_of, fit_policy, on_grid, policy_graph, stem_of
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.simulation import Run, RunSettings, Samples
 
 ALPHA = 0.8
 CHUNK = 32
+BLOCK = 8
+"""Channels that go together."""
+BRIGHTNESS_SAMPLES = 24
 TURN = 10
 """Samples after which it is the next method's turn to be timed."""
 VALIDATION = 1000
@@ -187,13 +198,40 @@ def always(ladder: Ladder, level: int) -> Ladder:
 def ladder_of(graph: Graph, scheme: str, split: data.Split, settings: LadderSettings) -> Ladder:
     """As `mcutrain proxies` makes it of these samples."""
     step = pipeline.prepare(graph, scheme, classes=10)
-    x = step.input_type
-    samples = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, RunSettings())
-    given = samples.quantized(samples.split.train.x)
+    given = inputs_of(step, split)
     made = make_ladder(step, find_latent(step.plan), given, settings)
     cosines = ", ".join(f"{level.cosine:.3f}" for level in made.levels)
     print(f"{scheme}: cosines {cosines}; policy right for {made.right:.1%}", flush=True)
     return made.ladder
+
+
+def inputs_of(step: TrainingStep, split: data.Split) -> np.ndarray:
+    """The training images as the step takes them."""
+    x = step.input_type
+    samples = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, RunSettings())
+    return samples.quantized(samples.split.train.x)
+
+
+def unfitted(graph: Graph, scheme: str, split: data.Split, settings: LadderSettings) -> Ladder:
+    """Fronts of the first channels of each group, which make no good latents."""
+    step = pipeline.prepare(graph, scheme, classes=10)
+    latent = find_latent(step.plan)
+    whole = front(step.plan.training, latent)
+    stem = stem_of(whole)
+    groups = inner_channels(whole, [name for node in stem.nodes for name in node.outputs])
+    proxies = []
+    for level in range(1, settings.levels):
+        share = 1 - level * settings.delta
+        counts = [max(BLOCK, int(group.channels * share) // BLOCK * BLOCK) for group in groups]
+        pairs = zip(groups, counts, strict=True)
+        proxies.append(keep_channels(whole, [(group, np.arange(count)) for group, count in pairs]))
+    some = data.Split(split.train.subset(BRIGHTNESS_SAMPLES), split.test)
+    features = features_of(on_grid(stem), inputs_of(step, some))
+    ranks = np.argsort(np.argsort(features.sum(axis=1)))
+    levels = ranks * settings.levels // len(ranks)
+    fitted = fit_policy(features, levels, settings.levels)
+    policy = policy_graph(on_grid(stem), *fitted, features)
+    return Ladder(latent.tensor, tuple(proxies), policy)
 
 
 def kept(graph: Graph, scheme: str, folder: Path) -> Ladder:
@@ -237,19 +275,20 @@ def main() -> None:
         graph = pipeline.load(file if file.is_file() else shared / f"models/{model}.int8.tflite")
         for short in arguments.schemes:
             scheme = f"{model}-{short}" if short.endswith("kb") else short
-            ladder = (
-                ladder_of(graph, scheme, some, settings)
-                if arguments.ladder is None
-                else kept(graph, scheme, arguments.ladder)
-            )
+            if arguments.ladder is not None:
+                ladder = kept(graph, scheme, arguments.ladder)
+            elif arguments.time_only:
+                ladder = unfitted(graph, scheme, images, settings)
+            else:
+                ladder = ladder_of(graph, scheme, some, settings)
             for passes in arguments.passes:
                 case = Case(
                     graph, scheme, split, tuning, passes, ladder,
                     tuple(arguments.rates), arguments.tuning,
                 )  # fmt: skip
                 name = f"{model}, {scheme}, {passes} passes"
-                made = times_of if arguments.time_only else table_of
-                Console(width=140).print(made(name, case, arguments))
+                shown = times_of if arguments.time_only else table_of
+                Console(width=140).print(shown(name, case, arguments))
 
 
 def part(images: data.Dataset, first: int, end: int) -> data.Dataset:
