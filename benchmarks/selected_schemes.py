@@ -99,7 +99,7 @@ def select(shared: Path, options: argparse.Namespace) -> dict[str, tuple[str, st
         file.write_text(found.scheme.to_toml(), encoding="utf-8")
         print(
             f"{budget} KB, {sram_bytes:,} bytes: {found.measured.sram_bytes:,} bytes, "
-            f"by {found.measure}, {found.binding}\n{found.scheme.to_toml()}",
+            f"by {found.published or found.measure}, {found.binding}\n{found.scheme.to_toml()}",
             flush=True,
         )
         pairs[budget] = (published, str(file), sram_bytes)
