@@ -30,6 +30,8 @@ DARK = {
 SHAPES = ("disc", "square", "diamond", "triangle", "cross", "x", "star", "hexagon")
 LARGEST = 1e150
 """Values beyond are drawn there, so that no difference of two overflows."""
+LEAST = 1e-290
+"""Nearer to 0 they are 0: parts of them could not be told from it."""
 CHARACTER_PX, TICK_PX = 6.6, 12
 SIGNS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -109,7 +111,7 @@ def names(title: str, labels: Sequence[str], most: int = 10) -> Ruler:
 
 def bounded(value: float) -> float:
     """The value where charts can compute with it."""
-    return min(max(float(value), -LARGEST), LARGEST)
+    return 0.0 if abs(value) < LEAST else min(max(float(value), -LARGEST), LARGEST)
 
 
 def _step(wanted: float) -> float:

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcutrain.report.charts import Chart, Line, Mark, names, numbers, si
@@ -20,6 +20,8 @@ FULL = LearningCurve("full", (Point(0, 0.1), Point(1, 0.7, 0.6, 1.0), Point(2, 0
 
 
 @given(st.lists(NUMBERS, max_size=5))
+@example([5e-324])
+@example([1e-290, 1.5e-290])
 def test_an_axis_holds_its_values_between_round_numbers(values: list[float]) -> None:
     axis = numbers("", values)
     assert -math.inf < axis.low < axis.high < math.inf
