@@ -111,18 +111,20 @@ def as_installed(graph: Graph) -> Graph:
 def _with_real_sums(model: bytes | str | Path) -> bytes | str | Path:
     """The model with SUM of int8 in single precision: its reference kernel takes int8 for uint8.
 
-    So it is in LiteRT 2.3.0 and TensorFlow 2.21; the other kernels add what is meant. What does not
-    fit int8 saturates here, where they would wrap around.
+    So it is in LiteRT 2.3.0, TensorFlow 2.21 and tflite-runtime 2.14; the other kernels add what is
+    meant. What does not fit int8 saturates here, where they would wrap around. Raises McutrainError
+    where the package that can write such a model is not installed.
     """
     content = model if isinstance(model, bytes) else Path(model).read_bytes()
-    root = tflite.Model.GetRootAs(content, 0)
-    codes = [root.OperatorCodes(i) for i in range(root.OperatorCodesLength())]
-    if not any(code.BuiltinCode() == tflite.BuiltinOperator.SUM for code in codes):
+    if not _has_int8_sum(tflite.Model.GetRootAs(content, 0)):
         return model
     try:
         schema = importlib.import_module("ai_edge_litert.schema_py_generated")
-    except ImportError:
-        return model
+    except ImportError as error:
+        raise McutrainError(
+            "the model has a SUM of int8, which the reference kernel of tflite-runtime takes for "
+            "uint8: install ai-edge-litert to compare it"
+        ) from error
     tables = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     for graph in tables.subgraphs:
         graph.operators = [
@@ -133,6 +135,16 @@ def _with_real_sums(model: bytes | str | Path) -> bytes | str | Path:
     builder = flatbuffers.Builder(len(content))
     builder.Finish(tables.Pack(builder), b"TFL3")
     return bytes(builder.Output())
+
+
+def _has_int8_sum(root: Any) -> bool:
+    codes = [root.OperatorCodes(i).BuiltinCode() for i in range(root.OperatorCodesLength())]
+    for graph in map(root.Subgraphs, range(root.SubgraphsLength())):
+        for operator in map(graph.Operators, range(graph.OperatorsLength())):
+            is_sum = codes[operator.OpcodeIndex()] == tflite.BuiltinOperator.SUM
+            if is_sum and graph.Tensors(operator.Inputs(0)).Type() == tflite.TensorType.INT8:
+                return True
+    return False
 
 
 def _real_sum(schema: Any, model: Any, graph: Any, operator: Any) -> list[Any]:
