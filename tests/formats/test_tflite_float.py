@@ -359,6 +359,12 @@ def exact_gelu(m, x, factor=0.5, middle=0.0):
     return on("MUL", half, on("ADD", erf, number(m, 1.0)))
 
 
+def clipped(m, x, limit):
+    """To ±limit."""
+    x = m.op("MINIMUM", [x, number(m, limit)], SHAPE)
+    return m.op("MAXIMUM", [x, number(m, -limit)], SHAPE)
+
+
 def exact_gelus(m):
     x = exact_gelu(m, m.conv(m.x, SHAPE))
     return m.conv(exact_gelu(m, x), SHAPE)
@@ -498,6 +504,14 @@ def test_another_function_is_refused_with_the_operators_that_it_needs(tmp_path, 
     m = FloatModel()
     path = m.save(tmp_path / "m.tflite", exact_gelu(m, m.conv(m.x, SHAPE), **options))
     with pytest.raises(McutrainError, match="ABS"):
+        read_float(path)
+
+
+@pytest.mark.parametrize("limit", [5.0, 10.0, 30.0])
+def test_a_clip_before_a_function_is_not_forgotten(tmp_path, limit):
+    m = FloatModel()
+    path = m.save(tmp_path / "m.tflite", exact_gelu(m, clipped(m, m.conv(m.x, SHAPE), limit)))
+    with pytest.raises(McutrainError, match="MINIMUM"):
         read_float(path)
 
 

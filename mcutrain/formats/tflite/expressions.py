@@ -22,8 +22,10 @@ from mcutrain.quant.float_elementwise import FUNCTIONS, Function
 Array = npt.NDArray[Any]
 
 NAME = "function of one tensor"
-POINTS = np.linspace(-8.0, 8.0, 1025)
-TOLERANCE = 1e-4  # of a function's values
+FAR = np.array([9.0, 12.0, 20.0, 50.0, 100.0])
+POINTS = np.concatenate([-FAR[::-1], np.linspace(-8.0, 8.0, 1025), FAR])
+"""Far ones, too: a clip at 10 is part of a function."""
+TOLERANCE = 1e-4  # of a function's values, in parts of those above 1
 MOST_VALUES = 4096  # tensors that are followed: the others stay as they are
 
 WITHOUT_RULE: Mapping[str, Callable[..., Array]] = {
@@ -152,8 +154,13 @@ def _name_of(values: Array) -> str:
     """The known function with these values; "" if there is none."""
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return ""
-    errors = {
-        name: float(np.abs(values - known(POINTS)).max()) for name, known in FUNCTIONS.items()
-    }
+    with np.errstate(all="ignore"):
+        errors = {name: _error(values, known(POINTS)) for name, known in FUNCTIONS.items()}
     name = min(errors, key=errors.__getitem__)
     return name if errors[name] < TOLERANCE else ""
+
+
+def _error(values: Array, known: Array) -> float:
+    """The largest one; infinite where the known function overflows."""
+    largest = float((np.abs(values - known) / np.maximum(np.abs(known), 1.0)).max())
+    return largest if np.isfinite(largest) else np.inf
