@@ -150,7 +150,8 @@ def _has_int8_sum(root: Any) -> bool:
 def _real_sum(schema: Any, model: Any, graph: Any, operator: Any) -> list[Any]:
     """A SUM of int8 between a DEQUANTIZE and a QUANTIZE; other operators as they are."""
     x, y = operator.inputs[0], operator.outputs[0]
-    is_sum = model.operatorCodes[operator.opcodeIndex].builtinCode == schema.BuiltinOperator.SUM
+    known = model.operatorCodes[operator.opcodeIndex]  # old files have but the deprecated code
+    is_sum = max(known.builtinCode, known.deprecatedBuiltinCode) == schema.BuiltinOperator.SUM
     if not is_sum or graph.tensors[x].type != schema.TensorType.INT8:
         return [operator]
 
@@ -163,7 +164,7 @@ def _real_sum(schema: Any, model: Any, graph: Any, operator: Any) -> list[Any]:
 
     def real(of: int) -> int:
         made = schema.TensorT()
-        made.shape, made.name = graph.tensors[of].shape, graph.tensors[of].name + b"/real"
+        made.shape, made.name = graph.tensors[of].shape, (graph.tensors[of].name or b"") + b"/real"
         made.type, made.buffer = schema.TensorType.FLOAT32, 0
         graph.tensors.append(made)
         return len(graph.tensors) - 1

@@ -2,6 +2,7 @@
 
 import itertools
 
+import flatbuffers
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -100,7 +101,21 @@ def test_a_sum_equals_the_kernel_that_adds_int8(tmp_path_factory, data, seed):
         assert (found == loaded.get_tensor(y["index"])).all()
 
 
-def test_a_network_with_a_sum_is_compared_in_single_precision(tmp_path_factory):
+def as_old_file(content):
+    """Codes of operators where they were once, and tensors without names."""
+    schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+    tables = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    for code in tables.operatorCodes:
+        code.deprecatedBuiltinCode, code.builtinCode = code.builtinCode, 0
+    for tensor in tables.subgraphs[0].tensors:
+        tensor.name = None
+    builder = flatbuffers.Builder(len(content))
+    builder.Finish(tables.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_network_with_a_sum_is_compared_in_single_precision(tmp_path_factory, is_old):
     """What does not fit int8 saturates. An interpreter that cannot is not asked."""
     b = TfliteBuilder()
     x = b.tensor("x", (1, 3, 5, 4), scale=0.3, zero_point=-7)
@@ -110,6 +125,7 @@ def test_a_network_with_a_sum_is_compared_in_single_precision(tmp_path_factory):
     y = b.tensor("y", (1, 4), scale=0.6, zero_point=-1)
     b.operator("QUANTIZE", [total], y, table="QuantizeOptions")
     content = b.content([x], [y])
+    content = as_old_file(content) if is_old else content
     graph = load_bytes(tmp_path_factory, content)
     inputs = draw_inputs(graph, 0)
     if PACKAGE == "tflite_runtime":
