@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcutrain_host.errors import LogError
-from mcutrain_host.files import unwritable
+from mcutrain_host.files import is_file, unwritable
 from mcutrain_host.packages import OPTIONAL
 
 LONGEST_LINE_BYTES = 65_536
+CHANGES = {"step", "saved", "swapped", "selected", "restarted"}
+"""Events behind which a board may hold something else than was brought to the file before."""
 LINE_BEGIN = b'{"event": '
 
 
@@ -92,8 +94,9 @@ class Kept:
 
 
 def last_kept(path: Path) -> Kept | None:
-    """What the last run of a log brought to its file just after it was saved; None: not known."""
-    if not path.is_file():
+    """What was brought to the file just after it was saved, if the log ends with that; None: it
+    does not, or nothing is known."""
+    if not is_file(path):
         return None
     try:
         with path.open("rb") as file:
@@ -104,10 +107,16 @@ def last_kept(path: Path) -> Kept | None:
     for line in reversed(lines):
         try:
             facts = json.loads(line)
-            if facts["event"] == "pulled":
-                return Kept(int(facts["save"]), str(facts["sha256"]))
+            event = facts["event"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            continue  # no line of ours, or of a board without slots
+            continue  # no line of ours
+        if event in CHANGES:
+            return None
+        if event == "pulled":
+            try:
+                return Kept(int(facts["save"]), str(facts["sha256"]))
+            except (ValueError, KeyError, TypeError):
+                return None  # of a board without slots, or one that refused to save
     return None
 
 

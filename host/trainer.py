@@ -644,14 +644,17 @@ class Training:
     def _saved_earlier(self) -> SavedState | None:
         """The board's state, if its newest save holds just this: one more would only wear flash."""
         earlier = self.settings.earlier
-        if earlier is None or self._steps or self._saved is not None:
+        if earlier is None or self._steps:
+            return None
+        kept = Saved(earlier.save, self.position)
+        if self._saved not in {None, kept}:
             return None
         if not self.identity.has_slots or earlier.save != self.identity.save_number:
             return None
         state = self._read_state()
         if _sha256(state) != earlier.sha256:
             return None
-        self._saved = Saved(earlier.save, self.position)
+        self._saved = kept
         return state
 
     def _keep_without_log(self) -> None:

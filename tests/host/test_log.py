@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from mcutrain_host.errors import LogError
-from mcutrain_host.log import JsonLines, Kept, TensorBoard, last_kept
+from mcutrain_host.log import CHANGES, JsonLines, Kept, TensorBoard, last_kept
 
 
 def test_a_line_is_an_object_and_is_there_at_once(tmp_path: Path) -> None:
@@ -58,15 +58,34 @@ def test_what_was_kept_last_is_found_among_whatever_a_log_holds(tmp_path: Path) 
     log = JsonLines(tmp_path / "log")
     log.write("pulled", 5, {"file": "f", "save": 1, "sha256": "aa"})
     log.write("pulled", 9, {"file": "f", "save": 2, "sha256": "bb"})
-    log.write("pulled", 9, {"file": "f"})
+    log.write("finished", 9, {})
     log.close()
     assert last_kept(tmp_path / "log") == Kept(2, "bb")
     with (tmp_path / "log").open("ab") as file:
-        file.write(b'\xff\n[1]\n{"event": "pulled", "save": "x", "sha256": 1}\n{"eve')
+        file.write(b'\xff\n[1]\n{"even": "pulled"}\n{"eve')
     assert last_kept(tmp_path / "log") == Kept(2, "bb")
     assert last_kept(tmp_path / "none") is None
     assert last_kept(tmp_path) is None
     assert last_kept(Path("/dev/full")) is None
+    assert last_kept(Path("a" * 300)) is None
+
+
+@pytest.mark.parametrize(
+    ("event", "facts"),
+    [
+        *((event, {}) for event in sorted(CHANGES)),
+        ("pulled", {"file": "f"}),
+        ("pulled", {"save": "x", "sha256": 1}),
+    ],
+)
+def test_what_was_kept_before_the_board_changed_is_not_known_to_be_kept(
+    tmp_path: Path, event: str, facts: dict[str, object]
+) -> None:
+    log = JsonLines(tmp_path / "log")
+    log.write("pulled", 5, {"file": "f", "save": 1, "sha256": "aa"})
+    log.write(event, 9, facts)
+    log.close()
+    assert last_kept(tmp_path / "log") is None
 
 
 def test_a_full_disk_is_a_sentence() -> None:

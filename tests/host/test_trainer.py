@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -405,6 +406,14 @@ def test_a_full_disk_ends_the_run_with_all_saved(bench: Bench) -> None:
     assert bench.board.flash.saved == undisturbed(learnt) == bench.state.read_bytes()
     assert bench.run().first == learnt
     assert bench.state.read_bytes() == undisturbed()
+
+
+@pytest.mark.parametrize("takes", range(4))
+def test_a_full_disk_does_not_make_a_finished_run_save_once_more(bench: Bench, takes: int) -> None:
+    bench.run()
+    with suppress(LogError):
+        bench.run(log=FullDisk(takes))
+    assert bench.board.flash.number == 3
 
 
 def test_without_an_answer_the_run_ends(bench: Bench) -> None:
