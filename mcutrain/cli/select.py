@@ -14,6 +14,7 @@ from mcutrain.cli.finalists import SchemeTraining, final, finalist_facts, propos
 from mcutrain.cli.output import check_writable_folder, count_bar, err
 from mcutrain.cli.select_request import Choice, LimitFlags, Request
 from mcutrain.cli.training import Lines
+from mcutrain.errors import McutrainError
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
@@ -117,6 +118,8 @@ def select(
         raise typer.BadParameter(f"it does not go with {flag}", param_hint="--elastic")
     if output is not None:
         check_writable_folder(output)
+    if request.proxies is not None:
+        _check_ladder(request.proxies, None if output is None else output / LADDER_FOLDER)
     training = None
     if data is not None:
         settings = learning.settings(seed)
@@ -201,6 +204,21 @@ def _tell(
     select_output.show_selection(found, facts, choice.target, json)
     if levels is not None and not json:
         select_output.show_levels(levels, found.limits)
+
+
+def _check_ladder(given: Path, output: Path | None) -> None:
+    """Raise McutrainError now if there is none, or if it cannot be written later."""
+    from mcutrain.proxies import check_folder, read_facts
+
+    read_facts(given)
+    if output is None:
+        return
+    if given.resolve() == output.resolve():
+        raise McutrainError(
+            f"{given} is the ladder that levels are taken from, and -o would replace it: give "
+            "another folder"
+        )
+    check_folder(output)
 
 
 def _levels(choice: Choice, found: Selection, output: Path | None) -> LevelsBeside | None:

@@ -18,7 +18,7 @@ from mcutrain.errors import AnalysisError, ArgumentError, PlanError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder
 from mcutrain.pipeline import TrainingStep, front_of, load, prepare
-from mcutrain.proxies import kept_ladder, read_facts, write_ladder
+from mcutrain.proxies import drop_ladder, kept_ladder, read_facts, write_ladder
 from mcutrain.proxies.fewer import FittingLevels, levels_that_fit
 from mcutrain.quant import replace_head
 from mcutrain.runs.training import selector_of
@@ -155,10 +155,12 @@ class LevelsBeside:
 
     def write(self, given: PathLike, folder: PathLike) -> None:
         """A ladder of those that fit; none if that is the whole front alone. given: which it is of.
+        Takes the place of one that is there.
 
         Raises McutrainError.
         """
         if self.levels.ladder is None:
+            drop_ladder(Path(folder))  # of an earlier call
             return
         facts = read_facts(Path(given))
         known = facts.get("levels")

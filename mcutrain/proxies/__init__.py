@@ -7,6 +7,7 @@ is fitted to what the whole front makes, so that one tail serves all of them.
 from mcutrain.proxies.folder import (
     LADDER_FILE,
     check_folder,
+    drop_ladder,
     kept_ladder,
     read_facts,
     read_ladder,
@@ -22,6 +23,7 @@ __all__ = [
     "Level",
     "MadeLadder",
     "check_folder",
+    "drop_ladder",
     "inner_channels",
     "keep_channels",
     "kept_ladder",

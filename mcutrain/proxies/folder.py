@@ -70,6 +70,15 @@ def check_folder(folder: Path) -> None:
         )
 
 
+def drop_ladder(folder: Path) -> None:
+    """Remove the ladder in a folder, if there is one. Raises McutrainError if it cannot be."""
+    if (folder / LADDER_FILE).is_file():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise McutrainError(f"cannot remove {folder}: {unwritable(folder, error)}") from error
+
+
 def read_ladder(folder: Path, front: Graph) -> Ladder:
     """The ladder of a folder. front: that of the network it is to be used with.
 
