@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--model", default="mcunet-5fps")
     parser.add_argument("--rungs", nargs="+", default=["64", "96", "128", "192"])
-    parser.add_argument("--search-at", default="96", help="one of the rungs")
+    parser.add_argument("--search-at", help="one of the rungs; 96, if it is one, else the first")
     parser.add_argument("--tinytl", action="store_true")
     parser.add_argument("--ways", nargs="+", help="some of the ways, by name")
     parser.add_argument("--analysis", type=Path)
@@ -104,6 +104,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
+    if options.search_at not in options.rungs:
+        options.search_at = "96" if "96" in options.rungs else options.rungs[0]
     shared, console = Path(options.shared), Console(width=140)
     model = shared / f"models/{options.model}.int8.tflite"
     if options.tinytl:

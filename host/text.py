@@ -29,8 +29,10 @@ def reason(error: Exception) -> str:
     if isinstance(error, UnicodeError):
         return "it is no text in UTF-8"
     if isinstance(error, json.JSONDecodeError):
-        is_cut = error.pos >= len(error.doc.rstrip())
+        is_cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
         return "it ends too early" if is_cut else f"there is no JSON at line {error.lineno}"
+    if isinstance(error, ValueError) and "integer string conversion" in str(error):
+        return "it has a number of thousands of digits"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, (struct.error, EOFError)):

@@ -146,6 +146,7 @@ def check_writable(path: Path) -> None:
 
 def check_writable_folder(path: Path) -> None:
     """Raise McutrainError now if no file can be written into this folder, or it made, later."""
-    there = next(p for p in (path, *path.absolute().parents) if p.exists())
-    with writing(path), tempfile.TemporaryFile(dir=there):
-        pass
+    with writing(path):
+        there = next(p for p in (path, *path.absolute().parents) if p.exists())
+        with tempfile.TemporaryFile(dir=there):
+            pass

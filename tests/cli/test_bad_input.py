@@ -193,6 +193,8 @@ GARBAGE = np.random.default_rng(0).bytes(5000)
 OUR_WORDS = {
     "garbage": GARBAGE,
     "cut.json": b'{"format": ',
+    "word.json": b'{"format": "an',
+    "digits.json": b'{"format": ' + b"9" * 5000 + b"}",
     "empty": b"",
     "deep": b"[" * 100_000,
     "deep.toml": b"bias_depth = " + b"[" * 100_000,
@@ -231,6 +233,8 @@ def foreign(tmp_path: Path, model: Path) -> None:
         ("info cut.onnx", "cut.onnx is not an ONNX model or is cut short"),
         ("select MODEL --analysis garbage", "the analysis garbage: it is no text in UTF-8"),
         ("select MODEL --analysis cut.json", "the analysis cut.json: it ends too early"),
+        ("select MODEL --analysis word.json", "the analysis word.json: it ends too early"),
+        ("select MODEL --analysis digits.json", "it has a number of thousands of digits"),
         ("select MODEL --analysis empty", "the analysis empty: it ends too early"),
         ("select MODEL --analysis wrong.json", "wrong.json: there is no JSON at line 2"),
         ("select MODEL --analysis deep", "the analysis deep: it is nested too deeply"),
