@@ -40,7 +40,7 @@ def with_layer_norms(model: FileModel) -> FileModel:
         return model
     names = [t.name for t in model.tensors]
     index = {name: i for i, name in enumerate(names)}
-    parts = _Parts(model)
+    parts = _FileParts(model)
     outputs = {names[i] for i in model.outputs if i != MISSING}
     found = normalized(parts.parts, parts.constants.get, outputs)
     return replace(
@@ -87,7 +87,7 @@ def _constants(model: FileModel) -> dict[str, Array]:
     return found
 
 
-class _Parts:
+class _FileParts:
     """What operators are as parts.
 
     A mean may be without the axes that it is over. What a RESHAPE makes of it, with them, has its
