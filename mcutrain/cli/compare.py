@@ -168,7 +168,9 @@ def compare(
         planner = experiment.planner(told)
         candidates, usual_ones = experiment.candidates(asked.scheme or [], chosen)
         candidates += augmented
-        candidates, rows = planner.rows_with(candidates, usual_ones, elastic, swapping, proxies)
+        candidates, rows = planner.rows_with(
+            candidates, usual_ones, len(asked.scheme or []), elastic, swapping, proxies
+        )
     lesson = experiment.lesson(candidates)
     results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
     found = with_results(candidates, rows, results, runs.episodes)

@@ -393,6 +393,7 @@ def compare(
     candidates, rows = planner.rows_with(
         candidates,
         usual_ones,
+        len(schemes),
         None if elastic is None else Elastic(elastic, every, importance=importance),
         Swapping(swap, every) if swap else None,
         ladder,

@@ -85,7 +85,7 @@ class Proxies:
         try:
             return PlannedRow(name, parse_scheme(name))
         except SchemeError as error:
-            called = f", {name!r}" if name else ""
+            called = f", {name!r}," if name else ""
             raise SchemeError(
                 f"the scheme that {self.folder} was made for{called} is known by its file alone: "
                 "give that, too (--scheme)"
@@ -209,14 +209,11 @@ class Planner:
             rows.append(self.budget.row(found[-1], step))
         return found, rows
 
-    def rows(self, candidates: Sequence[PlannedRow]) -> list[Compared]:
-        """What each needs; none has learnt yet."""
-        return self.planned(candidates)[1]
-
     def rows_with(
         self,
         candidates: Sequence[PlannedRow],
         usual_ones: int,
+        given: int,
         elastic: Elastic | None,
         swapping: Swapping | None,
         proxies: Proxies | None = None,
@@ -224,20 +221,23 @@ class Planner:
         """The candidates and what they need, and those that are elastic, swap columns, or have
         cheaper fronts.
 
-        usual_ones: so many of the candidates nobody asked for. Raises ArgumentError if there is
-        nothing to swap, or an elastic row cannot keep to its share; McutrainError for a ladder that
-        cannot be read or used.
+        usual_ones: so many of the candidates nobody asked for. given: so many behind them are
+        schemes that were given; others follow. Raises ArgumentError if there is nothing to swap, or
+        an elastic row cannot keep to its share; McutrainError for a ladder that cannot be read or
+        used.
         """
         with_proxies: list[PlannedRow] = []
+        count = len(candidates)
         if proxies is not None:
-            candidates, asked = with_ladders_scheme(candidates, usual_ones, proxies)
+            candidates, asked = with_ladders_scheme(candidates, usual_ones, given, proxies)
             with_proxies = proxies.rows(asked)
         candidates, rows = self.planned(candidates)
+        without_ladders = candidates[:count]  # nobody asked for the scheme of a ladder
         more: list[PlannedRow] = []
         if elastic is not None:
-            more += elastic_rows(candidates, rows, usual_ones, elastic)
+            more += elastic_rows(without_ladders, rows[:count], usual_ones, elastic)
         if swapping is not None:
-            more += swapped_rows(candidates, usual_ones, swapping)
+            more += swapped_rows(without_ladders, usual_ones, swapping)
         more, of_more = self.planned([*with_proxies, *more])
         return [*candidates, *more], rows + of_more
 
@@ -279,16 +279,16 @@ def swapped_rows(
 
 
 def with_ladders_scheme(
-    candidates: Sequence[PlannedRow], usual_ones: int, proxies: Proxies
+    candidates: Sequence[PlannedRow], usual_ones: int, given: int, proxies: Proxies
 ) -> tuple[list[PlannedRow], list[PlannedRow]]:
-    """All candidates, and those of them that get a ladder: the ones behind the usual ones.
+    """All candidates, and those of them that get a ladder: as many as were given, behind the usual
+    ones.
 
     If there are none it is the scheme that the ladder was made for, which is added if no row has
     it.
     """
-    asked = [row for row in candidates[usual_ones:] if row.graph is None]
-    if asked:
-        return list(candidates), asked
+    if given:
+        return list(candidates), list(candidates[usual_ones : usual_ones + given])
     own = proxies.scheme_row()
     alike = [row for row in candidates if row.graph is None and row.scheme == own.scheme]
     return ([*candidates], alike[:1]) if alike else ([*candidates, own], [own])
@@ -408,7 +408,7 @@ def with_results(
     """The rows with what their schemes learnt, seeds, or episodes, in order.
 
     Instructions are those of a step in the mean, where samples are skipped or take one front or
-    another.
+    another. Of an elastic row they stay its share of a step, as if none was skipped.
     """
     found = []
     for i, (candidate, planned) in enumerate(zip(candidates, rows, strict=True)):

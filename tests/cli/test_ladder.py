@@ -12,11 +12,15 @@ from mcutrain_host.manifest import Manifest
 
 from mcutrain.autodiff.drift import Drift
 from mcutrain.cost.instructions import USUAL_ISA, estimate
+from mcutrain.errors import ArgumentError
 from mcutrain.functions import learning, planning
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
-from mcutrain.pipeline import prepare
+from mcutrain.pipeline import load, prepare
 from mcutrain.proxies import LADDER_FILE, kept_ladder, write_ladder
+from mcutrain.runs.parallel import Lesson
+from mcutrain.sparse import find_head, layers_of
+from mcutrain.sparse.contribution import Contributions, Gains, digest
 from tests.cli.conftest import Board, Run, done
 from tests.cli.test_train import events
 from tests.proxies import ladders
@@ -285,6 +289,39 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     assert f"{row['instructions']:,}" in said
 
 
+def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
+    run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody gave it. A scheme that somebody gave beside it gets the ladder alone."""
+    for module in ("report.compare", "functions.learning"):
+        monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
+    graph = load(model)
+    names = tuple(layer.name for layer in layers_of(graph, find_head(graph)))
+    gains = Gains((0.0, *(0.01 for _ in names)), {24: {1.0: 0.02}})
+    head = {"accuracy": 0.7}
+    Contributions("m", digest(graph), 10, "training", names, head, {"accuracy": gains}).write(
+        "analysis.json"
+    )
+    found: list[list[str]] = []
+
+    def no_training(lesson: Lesson, *_: object) -> None:
+        found.append([lesson.schemes[i].name for i in lesson.savings])
+        raise ArgumentError("this is enough")
+
+    monkeypatch.setattr("mcutrain.runs.parallel.train_all", no_training)
+    monkeypatch.setattr("mcutrain.functions.learning.train_all", no_training)
+    plain = ("compare", model, "--data", images, *ONCE, "--seeds", 1, "--proxies", proxies)
+    flags = (*plain, "--analysis", "analysis.json", "--sram", "60K")
+    for schemes, expected in (([], ladders.SCHEME), (["22:0.25,bias:4"], "22:0.25,bias:4")):
+        run(*flags, *(["--scheme", *schemes] if schemes else []))
+        with pytest.raises(ArgumentError, match="this is enough"):
+            learning.compare(
+                model, images, schemes, proxies=proxies, analysis="analysis.json", sram=60_000,
+                samples=30, test_samples=20, seeds=1,
+            )  # fmt: skip
+        assert found[-2:] == [[expected] * 3] * 2
+
+
 def test_a_ladder_that_cannot_be_compared_is_a_sentence(
     run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
 ) -> None:
@@ -298,10 +335,10 @@ def test_a_ladder_that_cannot_be_compared_is_a_sentence(
     of_file = tmp_path / "of_file"
     shutil.copytree(proxies, of_file)
     facts = json.loads((of_file / LADDER_FILE).read_text())
-    for scheme, called in (("mine", ", 'mine',"), ("", " is known")):
+    for scheme, called in (("mine", ", 'mine', is known"), ("", " is known")):
         (of_file / LADDER_FILE).write_text(json.dumps({**facts, "scheme": scheme}))
         sentence = run(*flags, "--proxies", of_file).sentence
-        assert called in sentence.replace("'mine' is", "'mine', is")
+        assert f"was made for{called}" in sentence
         assert "give that, too (--scheme)" in sentence
 
 

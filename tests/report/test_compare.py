@@ -40,7 +40,7 @@ from mcutrain.report.learning import Compared
 from mcutrain.report.training_sections import accuracy_text
 from mcutrain.runs import parallel as runs
 from mcutrain.runs import training as api
-from mcutrain.runs.parallel import Elastic, Lesson, Trial, train_all
+from mcutrain.runs.parallel import Elastic, Lesson, Swapping, Trial, train_all
 from mcutrain.runs.training import load_data
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
@@ -263,9 +263,12 @@ def test_a_ladder_is_for_the_schemes_that_were_asked_for(tmp_path: Path) -> None
         return Proxies(tmp_path, 0.5)
 
     proxies = made_for("last:6")
-    assert with_ladders_scheme([*usual_ones, *asked], 2, proxies) == ([*usual_ones, *asked], asked)
-    assert with_ladders_scheme(usual_ones, 2, proxies) == (usual_ones, [usual_ones[1]])
-    found, own = with_ladders_scheme(usual_ones, 2, made_for("last:3"))
+    selected_one = PlannedRow("selected", parse_scheme("bias:4"))
+    every = [*usual_ones, *asked, selected_one]
+    assert with_ladders_scheme(every, 2, 2, proxies) == (every, asked)
+    without = [*usual_ones, selected_one]
+    assert with_ladders_scheme(without, 2, 0, proxies) == (without, [usual_ones[1]])
+    found, own = with_ladders_scheme(usual_ones, 2, 0, made_for("last:3"))
     assert [row.name for row in found] == ["head only", "last 6", "last:3"]
     assert own == found[2:]
     both = [row.name for row in proxies.rows(asked)]
@@ -275,6 +278,26 @@ def test_a_ladder_is_for_the_schemes_that_were_asked_for(tmp_path: Path) -> None
     assert {row.scheme.name for row in one} == {"last:2"}
     ways = [(row.saving.gate, row.saving.ladder is None) for row in one if row.saving]
     assert ways == [(0.5, True), (None, False), (0.5, False)]
+
+
+def test_nobody_asked_for_the_scheme_of_a_ladder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row that it gets is no scheme to train elastically, or to swap columns of."""
+    facts = {"format": 1, "latent": "x", "front": "0", "proxies": 1, "scheme": "22:0.25,bias:4"}
+    (tmp_path / "ladder.json").write_text(json.dumps(facts))
+    monkeypatch.setattr(Proxies, "rows", lambda *_: [])
+    planner = Planner(load(demo.MODEL), None, Budget(), RunSettings(epochs=1), 40)
+    usual_ones = [
+        PlannedRow("head only", UpdateScheme()),
+        PlannedRow("last", parse_scheme("last:2")),
+    ]
+    proxies = Proxies(tmp_path)
+    found, rows = planner.rows_with(usual_ones, 2, 0, Elastic(0.8), None, proxies)
+    names = ["head only", "last", facts["scheme"], "elastic 0.8 of last"]
+    assert [row.name for row in found] == [row.name for row in rows] == names
+    with pytest.raises(ArgumentError, match="columns are swapped of a scheme that trains"):
+        planner.rows_with(usual_ones, 2, 0, None, Swapping("drawn"), proxies)
 
 
 # ------------------------------------------------------------------------------------- elastic rows
@@ -287,9 +310,9 @@ def test_an_elastic_row_takes_its_share_in_the_room_of_all() -> None:
         PlannedRow("head only", UpdateScheme()),
         PlannedRow("mine", parse_scheme("last:2")),
     ]
-    rows = planner.rows(candidates)
+    rows = planner.planned(candidates)[1]
     (candidate,) = elastic_rows(candidates, rows, 1, Elastic(0.8))
-    (row,) = planner.rows([candidate])
+    (row,) = planner.planned([candidate])[1]
     assert (row.name, row.scheme) == ("elastic 0.8 of mine", candidates[1].scheme.name)
     whole = prepare(planner.graph, "last:2", elastic=True)
     assert (row.arena_bytes, row.state_bytes) == (whole.plan.arena_bytes, whole.plan.state_bytes)
