@@ -444,6 +444,7 @@ class Build:
 
 BUILDS = (
     Build("native", ("-O3", "-march=native")),
+    Build("avx-vnni", ("-O1", "-march=haswell", "-mavxvnni"), "avx_vnni"),
     Build("avx2", ("-O1", "-march=haswell"), "avx2"),
     Build("sse2", ("-O1", "-march=x86-64"), "sse2"),
 )

@@ -1,9 +1,8 @@
 /* Products of int8 by the dot products of four that Armv8.2 has (sdot), where the processor has them:
  * a Cortex-A76 has, a Cortex-A53 or A72 has not, and one program runs on all.
  *
- * The factors of mct_product are numbers of int8 less a zero point. Here they are int8 again, and
- * what the zero points make of the sums is subtracted. All is modulo 2^32, so a sum that fits int32
- * is exact, whatever was on the way. */
+ * The zero points are left in the factors, and what they make of the sums is subtracted. All is
+ * modulo 2^32, so a sum that fits int32 is exact, whatever was on the way. */
 #ifndef MCT_DOT_H
 #define MCT_DOT_H
 
@@ -20,32 +19,28 @@
 
 #if MCT_MAY_HAVE_DOT
 
-#define MCT_DOT_ROWS 128 /* at most, as the others */
+#define MCT_DOT_TILE 8 /* rows whose sums stay in registers */
 #define MCT_DOT_COLUMNS 8
-#define MCT_DOT_DEPTH 512
+#define MCT_DOT_DEPTH 16 /* of which the depth is a multiple */
 
-/* Factors of a block: a[r * stride + d], b[d / 4][c][d % 4], and 0 from the depth to the stride, which
- * is a multiple of 16. of_rows: the sums of the first factor less its zero point; of_columns: of the
- * second as it is. */
+/* Factors of a block, b[d / 4][c][d % 4]. a: rows that lie `row` apart, and their quads `quad`: one of
+ * them is 4. */
 typedef struct {
-    int32_t a_zero_point, b_zero_point;
-    int32_t stride;
-    int8_t a[MCT_DOT_ROWS * MCT_DOT_DEPTH];
-    int8_t b[MCT_DOT_DEPTH * MCT_DOT_COLUMNS];
-    int32_t of_rows[MCT_DOT_ROWS];
-    int32_t of_columns[MCT_DOT_COLUMNS];
+    const int8_t *a, *b;
+    int32_t row, quad;
+    int32_t depth;
+    const int32_t *of_rows, *of_columns; /* are subtracted from the sums */
 } mct_dot;
 
 /* Whether this processor has the instructions. */
 int mct_has_dot(void);
 
-/* Takes over a[r * depth + d] for r < rows; depth is even. */
-void mct_dot_take_a(mct_dot *dot, const int16_t *a, int32_t rows, int32_t depth);
+/* Sums of numbers along the depth, of MCT_DOT_TILE rows, and of MCT_DOT_COLUMNS columns. */
+void mct_dot_sum_rows(const mct_dot *dot, int32_t row, int32_t *sums);
+void mct_dot_sum_columns(const mct_dot *dot, int32_t *sums);
 
-/* Takes over b[d / 2][c][d % 2] of MCT_DOT_COLUMNS columns. */
-void mct_dot_take_b(mct_dot *dot, const int16_t *b, int32_t depth);
-
-/* sums (+)= a . b; rows of sums are `step` apart, and there is room for a multiple of 8 of them. */
+/* sums (+)= a . b; rows of sums are `step` apart, and there is room for a multiple of MCT_DOT_TILE of
+ * them. */
 void mct_dot_multiply(const mct_dot *dot, int32_t rows, int add, int32_t *sums, int32_t step);
 
 #endif

@@ -32,6 +32,7 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  *
  * mct_v_load_s8(from, count)     the first `count` > 0 of int8; the lanes after them are 0
  * mct_v_store_s8(to, v, count)   the lowest byte of each of the first `count` > 0 lanes
+ * mct_v_load_part(from, count)   the first `count` > 0 lanes; the lanes after them are 0
  * mct_v_load_u4(from, count)     the first `count`, even, of 4 bits, the lower half of a byte first
  * mct_v_store_u4(to, v, count)   the same of lanes from 0 to 15
  * mct_v_store_s16(to, v)         int16 of all lanes, whose values fit
@@ -41,11 +42,16 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  *                                products one after the other
  * mct_v_add_dot(parts, a, b)     parts += the same
  * mct_v_sum(parts)               all parts of each lane
+ * mct_v_total(v)                 the sum of all lanes, modulo 2^32
+ * mct_v_turn(v)                  v[i][l] becomes v[l][i], for MCT_LANES vectors
  * mct_v_min, mct_v_max(a, b)
  * mct_v_mul_even(a, b)           int64 products of the lanes 0, 2, 4 …
  * mct_v_shift_right64(v, bits)   v >> bits, keeping the sign
  * mct_v_clamp64(v, low, high)
- * mct_v_bits(truth)              bit l is set where lane l is true, which is -1 */
+ * mct_v_bits(truth)              bit l is set where lane l is true, which is -1
+ *
+ * And where MCT_HAS_DOT4 is 1:
+ * mct_v_dot4(sums, u, s)         sums + the dot products of quads of uint8 and of int8, one in a lane */
 #if MCT_LANES == 16
 #include "mct_simd_avx512.h"
 #elif MCT_LANES == 8
@@ -108,16 +114,17 @@ static inline mct_v32 mct_v_all(int32_t x) {
     return x - (mct_v32){0};
 }
 
-/* The first `count` > 0 of int32; the lanes after them are 0. */
-static inline mct_v32 mct_v_load_part(const int32_t *from, int32_t count) {
+#if MCT_LANES == 4 /* without masked loads */
+static inline mct_v32 mct_v_load_part(const void *from, int32_t count) {
     mct_v32 v = {0};
     if (count >= MCT_LANES) {
         memcpy(&v, from, sizeof v);
     } else {
-        memcpy(&v, from, (size_t)count * sizeof *from);
+        memcpy(&v, from, (size_t)count * sizeof v[0]);
     }
     return v;
 }
+#endif
 
 /* The lanes 0, 2, 4 …, or 1, 3, 5 …, as unsigned int64. */
 static inline mct_v32 mct_v_even(mct_v32 v) {
@@ -131,11 +138,40 @@ static inline mct_v32 mct_v_interleave(mct_v64 even, mct_v64 odd) {
     return (mct_v32)(((mct_vu64)even & UINT64_C(0xFFFFFFFF)) | ((mct_vu64)odd << 32));
 }
 
+#if MCT_LANES == 4
+static inline int32_t mct_v_total(mct_v32 v) {
+    uint32_t total = 0;
+    for (int32_t l = 0; l < MCT_LANES; l++) {
+        total += (uint32_t)v[l];
+    }
+    return (int32_t)total;
+}
+
+static inline void mct_v_turn(mct_v32 v[MCT_LANES]) {
+    mct_v64 even[2], odd[2];
+    for (int i = 0; i < 2; i++) {
+        const mct_v32 first = v[2 * i], second = v[2 * i + 1];
+        even[i] = (mct_v64)mct_v_interleave((mct_v64)first, (mct_v64)second);
+        odd[i] = (mct_v64)mct_v_interleave((mct_v64)mct_v_odd(first), (mct_v64)mct_v_odd(second));
+    }
+    for (int i = 0; i < 2; i++) {
+        v[2 * i] = (mct_v32)(mct_v64){even[0][i], even[1][i]};
+        v[2 * i + 1] = (mct_v32)(mct_v64){odd[0][i], odd[1][i]};
+    }
+}
+#endif
+
 /* The highest 32 bits of the products. */
 static inline mct_v32 mct_v_highest(mct_v32 a, mct_v32 b) {
     const mct_vu64 even = (mct_vu64)mct_v_mul_even(a, b) >> 32;
     const mct_vu64 odd = (mct_vu64)mct_v_mul_even(mct_v_odd(a), mct_v_odd(b)) >> 32 << 32;
     return (mct_v32)(even | odd);
+}
+
+/* The quads (a[l], b[l], c[l], d[l]) of int8. */
+static inline mct_v32 mct_v_quad(mct_v32 a, mct_v32 b, mct_v32 c, mct_v32 d) {
+    const mct_v32 first = (a & 0xFF) | (mct_v32)((mct_vu32)(b & 0xFF) << 8);
+    return first | (mct_v32)((mct_vu32)(c & 0xFF) << 16) | (mct_v32)((mct_vu32)d << 24);
 }
 
 /* The pairs (first[l], second[l]) of int16. */

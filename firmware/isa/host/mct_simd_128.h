@@ -33,6 +33,8 @@ static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
     memcpy(to, &narrow, sizeof narrow);
 }
 
+#define MCT_HAS_DOT4 0 /* sdot is in mct_dot.h: not every AArch64 has it */
+
 static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
 #if defined(__x86_64__)
     return sums + (mct_v32)_mm_madd_epi16((__m128i)a, (__m128i)b);

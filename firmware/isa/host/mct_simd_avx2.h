@@ -14,6 +14,12 @@ static inline mct_v32 mct_v_load_s8(const int8_t *from, int32_t count) {
     return (mct_v32)_mm256_cvtepi8_epi32(_mm_set1_epi64x(bytes));
 }
 
+static inline mct_v32 mct_v_load_part(const void *from, int32_t count) {
+    const __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return (mct_v32)_mm256_maskload_epi32(from,
+                                          _mm256_cmpgt_epi32(_mm256_set1_epi32(count), place));
+}
+
 static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
     const __m256i lowest = _mm256_set1_epi32(0x0C080400); /* byte 0 of each lane, in each half */
     const __m256i halves = _mm256_shuffle_epi8((__m256i)v, lowest);
@@ -61,6 +67,23 @@ static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
     return sums + (mct_v32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 
+#if defined(__AVXVNNI__)
+#define MCT_HAS_DOT4 1
+
+static inline mct_v32 mct_v_dot4(mct_v32 sums, mct_v32 u, mct_v32 s) {
+    return (mct_v32)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)u, (__m256i)s);
+}
+#else
+#define MCT_HAS_DOT4 0
+#endif
+
+static inline int32_t mct_v_total(mct_v32 v) {
+    const __m256i all = (__m256i)v;
+    __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+    sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0xB1)));
+}
+
 typedef mct_v32 mct_v_parts;
 
 static inline void mct_v_add_dot(mct_v_parts *parts, mct_v32 a, mct_v32 b) {
@@ -69,6 +92,25 @@ static inline void mct_v_add_dot(mct_v_parts *parts, mct_v32 a, mct_v32 b) {
 
 static inline mct_v32 mct_v_sum(mct_v_parts parts) {
     return parts;
+}
+
+/* Squares of four in each half, then the halves. */
+static inline void mct_v_turn(mct_v32 v[MCT_LANES]) {
+    __m256i q[MCT_LANES];
+    for (int i = 0; i < MCT_LANES; i += 4) {
+        const __m256i a = (__m256i)v[i], b = (__m256i)v[i + 1];
+        const __m256i c = (__m256i)v[i + 2], d = (__m256i)v[i + 3];
+        const __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
+        const __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
+        q[i] = _mm256_unpacklo_epi64(ab_low, cd_low);
+        q[i + 1] = _mm256_unpackhi_epi64(ab_low, cd_low);
+        q[i + 2] = _mm256_unpacklo_epi64(ab_high, cd_high);
+        q[i + 3] = _mm256_unpackhi_epi64(ab_high, cd_high);
+    }
+    for (int i = 0; i < 4; i++) {
+        v[i] = (mct_v32)_mm256_permute2x128_si256(q[i], q[i + 4], 0x20);
+        v[i + 4] = (mct_v32)_mm256_permute2x128_si256(q[i], q[i + 4], 0x31);
+    }
 }
 
 static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {

@@ -13,6 +13,10 @@ static inline mct_v32 mct_v_load_s8(const int8_t *from, int32_t count) {
     return (mct_v32)_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mct_v_first(count), from));
 }
 
+static inline mct_v32 mct_v_load_part(const void *from, int32_t count) {
+    return (mct_v32)_mm512_maskz_loadu_epi32(mct_v_first(count), from);
+}
+
 static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
     _mm512_mask_cvtepi32_storeu_epi8(to, mct_v_first(count), (__m512i)v);
 }
@@ -29,6 +33,20 @@ static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
 #endif
 }
 
+#if defined(__AVX512VNNI__)
+#define MCT_HAS_DOT4 1
+
+static inline mct_v32 mct_v_dot4(mct_v32 sums, mct_v32 u, mct_v32 s) {
+    return (mct_v32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)u, (__m512i)s);
+}
+#else
+#define MCT_HAS_DOT4 0
+#endif
+
+static inline int32_t mct_v_total(mct_v32 v) {
+    return _mm512_reduce_add_epi32((__m512i)v);
+}
+
 typedef mct_v32 mct_v_parts;
 
 static inline void mct_v_add_dot(mct_v_parts *parts, mct_v32 a, mct_v32 b) {
@@ -37,6 +55,31 @@ static inline void mct_v_add_dot(mct_v_parts *parts, mct_v32 a, mct_v32 b) {
 
 static inline mct_v32 mct_v_sum(mct_v_parts parts) {
     return parts;
+}
+
+/* Squares of four in every quarter, then the quarters. */
+static inline void mct_v_turn(mct_v32 v[MCT_LANES]) {
+    __m512i q[MCT_LANES];
+    for (int i = 0; i < MCT_LANES; i += 4) {
+        const __m512i a = (__m512i)v[i], b = (__m512i)v[i + 1];
+        const __m512i c = (__m512i)v[i + 2], d = (__m512i)v[i + 3];
+        const __m512i ab_low = _mm512_unpacklo_epi32(a, b), ab_high = _mm512_unpackhi_epi32(a, b);
+        const __m512i cd_low = _mm512_unpacklo_epi32(c, d), cd_high = _mm512_unpackhi_epi32(c, d);
+        q[i] = _mm512_unpacklo_epi64(ab_low, cd_low);
+        q[i + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+        q[i + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+        q[i + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+    }
+    for (int i = 0; i < 4; i++) { /* q[i + 4 * j] holds the lanes i, 4 + i, 8 + i, 12 + i of four */
+        const __m512i low_even = _mm512_shuffle_i32x4(q[i], q[i + 4], 0x88);
+        const __m512i low_odd = _mm512_shuffle_i32x4(q[i], q[i + 4], 0xDD);
+        const __m512i high_even = _mm512_shuffle_i32x4(q[i + 8], q[i + 12], 0x88);
+        const __m512i high_odd = _mm512_shuffle_i32x4(q[i + 8], q[i + 12], 0xDD);
+        v[i] = (mct_v32)_mm512_shuffle_i32x4(low_even, high_even, 0x88);
+        v[i + 8] = (mct_v32)_mm512_shuffle_i32x4(low_even, high_even, 0xDD);
+        v[i + 4] = (mct_v32)_mm512_shuffle_i32x4(low_odd, high_odd, 0x88);
+        v[i + 12] = (mct_v32)_mm512_shuffle_i32x4(low_odd, high_odd, 0xDD);
+    }
 }
 
 static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {

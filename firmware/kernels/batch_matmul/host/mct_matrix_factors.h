@@ -20,54 +20,44 @@ typedef struct {
 } mct_matrix_job;
 
 static void mct_matrix_fill_a(const void *job, int32_t row, int32_t rows, int32_t k, int32_t depth,
-                              int32_t stride, int16_t *a) {
+                              int32_t stride, int8_t *a) {
     const mct_factor *f = &((const mct_matrix_job *)job)->left;
     const int8_t *at = f->at + row * f->step + k * f->depth;
-    if (f->depth == 1) {
-        for (int32_t r = 0; r < rows; r++) {
-            for (int32_t d = 0; d < depth; d++) {
-                a[r * stride + d] = (int16_t)(at[r * f->step + d] - f->zero_point);
-            }
-        }
-        return;
-    }
-    if (f->step == 1) {
-        mct_fill_turned(at, f->depth, rows, depth, f->zero_point, stride, a);
-        return;
-    }
     for (int32_t r = 0; r < rows; r++) {
+        if (f->depth == 1) {
+            memcpy(a + r * stride, at + r * f->step, (size_t)depth);
+            continue;
+        }
         for (int32_t d = 0; d < depth; d++) {
-            a[r * stride + d] = (int16_t)(at[r * f->step + d * f->depth] - f->zero_point);
+            a[r * stride + d] = at[r * f->step + d * f->depth];
         }
     }
 }
 
-static inline void mct_matrix_fill_along(const mct_factor *f, const int8_t *at, int32_t depth,
-                                         int32_t columns, int16_t *b) {
-    const int32_t fours = f->depth == 1 ? depth / 4 * 4 : 0;
-    for (int32_t d = 0; d < fours; d += 4) {
-        mct_fill_four(at + d, f->step, columns, f->zero_point, b + d * MCT_TILE_COLUMNS);
-    }
-    for (int32_t d = fours; d < depth; d++) {
-        for (int32_t c = 0; c < columns; c++) {
-            b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] =
-                (int16_t)(at[c * f->step + d * f->depth] - f->zero_point);
-        }
-    }
+/* The same where rows lie beside each other. */
+static void mct_matrix_fill_a_quads(const void *job, int32_t k, int32_t depth, int32_t row,
+                                    int32_t rows, int8_t *a) {
+    const mct_factor *f = &((const mct_matrix_job *)job)->left;
+    mct_fill_across(f->at + row + k * f->depth, f->depth, depth, rows, f->zero_point,
+                    MCT_BLOCK_ROWS, a);
 }
 
 static void mct_matrix_fill_b(const void *job, int32_t k, int32_t depth, int32_t column,
-                              int32_t columns, int16_t *b) {
+                              int32_t columns, int8_t *b) {
     const mct_factor *f = &((const mct_matrix_job *)job)->right;
     const int8_t *at = f->at + column * f->step + k * f->depth;
-    if (f->step != 1) {
-        mct_matrix_fill_along(f, at, depth, columns, b);
+    if (f->step == 1) {
+        mct_fill_across(at, f->depth, depth, columns, f->zero_point, MCT_TILE_COLUMNS, b);
         return;
     }
-    for (int32_t d = 0; d < depth; d += 2) {
-        const int8_t *first = at + d * f->depth;
-        const int8_t *second = d + 1 < depth ? first + f->depth : NULL;
-        mct_fill_pairs(first, second, columns, f->zero_point, b + d * MCT_TILE_COLUMNS);
+    if (f->depth == 1) {
+        mct_fill_along(at, f->step, depth, columns, b);
+        return;
+    }
+    for (int32_t d = 0; d < depth; d++) {
+        for (int32_t c = 0; c < columns; c++) {
+            b[(d / 4 * MCT_TILE_COLUMNS + c) * 4 + d % 4] = at[c * f->step + d * f->depth];
+        }
     }
 }
 
@@ -106,7 +96,8 @@ static inline void mct_matrices_part(const void *all, int32_t part, int32_t part
         .job = &job,
         .a_zero_point = job.left.zero_point,
         .b_zero_point = job.right.zero_point,
-        .fill_a = mct_matrix_fill_a,
+        .fill_a = job.left.step == 1 ? NULL : mct_matrix_fill_a,
+        .fill_a_quads = mct_matrix_fill_a_quads,
         .fill_b = mct_matrix_fill_b,
         .take = mct_matrix_take,
         .result = &to,

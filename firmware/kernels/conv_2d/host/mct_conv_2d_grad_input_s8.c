@@ -12,7 +12,7 @@ typedef struct {
 } mct_grad_job;
 
 static void mct_grad_window(const mct_grad_job *job, int32_t position, int32_t k, int32_t depth,
-                            int16_t *a) {
+                            int8_t *a) {
     const mct_conv_2d_grad_input_s8_params *p = job->p;
     const int32_t outs = p->dy.c;
     for (int32_t at = k; at < k + depth;) {
@@ -21,18 +21,16 @@ static void mct_grad_window(const mct_grad_job *job, int32_t position, int32_t k
         const int32_t from = mct_window_source_2d(&p->window, &p->dy, position / p->dx.w,
                                                   position % p->dx.w, at / outs);
         if (from < 0) {
-            memset(a + at - k, 0, (size_t)count * sizeof *a);
+            memset(a + at - k, 0, (size_t)count);
         } else {
-            for (int32_t i = 0; i < count; i++) {
-                a[at - k + i] = job->dy[from * outs + o + i];
-            }
+            memcpy(a + at - k, job->dy + from * outs + o, (size_t)count);
         }
         at += count;
     }
 }
 
 static void mct_grad_fill_a(const void *job, int32_t row, int32_t rows, int32_t k, int32_t depth,
-                            int32_t stride, int16_t *a) {
+                            int32_t stride, int8_t *a) {
     for (int32_t r = 0; r < rows; r++) {
         mct_grad_window(job, row + r, k, depth, a + r * stride);
     }
@@ -50,24 +48,26 @@ static const int8_t *mct_grad_weights(const mct_grad_job *job, int32_t k) {
 }
 
 static void mct_grad_fill_b(const void *job, int32_t k, int32_t depth, int32_t column,
-                            int32_t columns, int16_t *b) {
-    for (int32_t d = 0; d < depth; d += 2) {
-        const int8_t *first = mct_grad_weights(job, k + d) + column;
-        const int8_t *second = d + 1 < depth ? mct_grad_weights(job, k + d + 1) + column : NULL;
-        mct_fill_pairs(first, second, columns, 0, b + d * MCT_TILE_COLUMNS);
+                            int32_t columns, int8_t *b) {
+    for (int32_t d = 0; d < depth; d += 4) {
+        const int8_t *lines[4];
+        for (int32_t i = 0; i < 4; i++) {
+            lines[i] = d + i < depth ? mct_grad_weights(job, k + d + i) + column : NULL;
+        }
+        mct_fill_lines(lines, columns, 0, b + d * MCT_TILE_COLUMNS);
     }
 }
 
 /* What is trained comes in the place of what w has there. */
 static void mct_grad_fill_merged(const void *job_, int32_t k, int32_t depth, int32_t column,
-                                 int32_t columns, int16_t *b) {
+                                 int32_t columns, int8_t *b) {
     const mct_grad_job *job = job_;
     const mct_trained_columns *t = &job->p->trained;
     mct_grad_fill_b(job, k, depth, column, columns, b);
     for (int32_t j = 0; j < t->columns; j++) {
         const int32_t c = (t->channels == NULL ? j : t->channels[j]) - column;
         for (int32_t d = 0; c >= 0 && c < columns && d < depth; d++) {
-            b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] =
+            b[(d / 4 * MCT_TILE_COLUMNS + c) * 4 + d % 4] =
                 job->trained[mct_grad_row(job, k + d) * t->columns + j];
         }
     }

@@ -19,31 +19,31 @@ static inline int32_t mct_conv_depth(const mct_conv_job *job) {
     return job->window->kernel_h * job->window->kernel_w * job->x_shape->c;
 }
 
-/* a[i] = line[first + i] - zero_point where that lies in the line, else 0, for i < count; up to
- * MCT_LANES - 1 elements after it are overwritten. */
-static inline void mct_widen_run(const int8_t *line, int32_t length, int32_t first, int32_t count,
-                                 int32_t zero_point, int16_t *a) {
+/* a[i] = line[first + i] where that lies in the line, else the zero point, for i < count; up to 15
+ * elements after it are overwritten. */
+static inline void mct_copy_run(const int8_t *line, int32_t length, int32_t first, int32_t count,
+                                int32_t zero_point, int8_t *a) {
     const int32_t from = mct_clamp(-first, 0, count);
     const int32_t to = mct_clamp(length - first, from, count);
     for (int32_t i = 0; i < from; i++) {
-        a[i] = 0;
+        a[i] = (int8_t)zero_point;
     }
-    int32_t whole = from;
-    for (; whole + 2 * MCT_LANES <= to; whole += 2 * MCT_LANES) {
-        mct_v_widen(a + whole, line + first + whole, zero_point);
+    int32_t i = from;
+    for (; i + 16 <= to; i += 16) {
+        memcpy(a + i, line + first + i, 16);
     }
-    for (int32_t i = whole; i < to; i += MCT_LANES) {
-        mct_v_store_s16(a + i, mct_v_load_s8(line + first + i, to - i) - zero_point);
+    for (; i < to; i += MCT_LANES) {
+        mct_v_store_s8(a + i, mct_v_load_s8(line + first + i, to - i), MCT_LANES);
     }
-    for (int32_t i = to; i < count; i++) {
-        a[i] = 0;
+    for (i = to; i < count; i++) {
+        a[i] = (int8_t)zero_point;
     }
 }
 
 /* Elements k … k + depth - 1 of the window at (row, column). Taps that lie beside each other in a
  * row of x are one run. */
 static inline void mct_conv_window(const mct_conv_job *job, int32_t row, int32_t column, int32_t k,
-                                   int32_t depth, int16_t *a) {
+                                   int32_t depth, int8_t *a) {
     const mct_window *win = job->window;
     const mct_shape *x = job->x_shape;
     const int merged = win->dilation_w == 1;
@@ -58,8 +58,8 @@ static inline void mct_conv_window(const mct_conv_job *job, int32_t row, int32_t
         const int inside = iy >= 0 && iy < x->h;
         const int8_t *line = job->x + (inside ? iy * x->w * x->c : 0);
         const int32_t count = mct_min(run - skipped, depth - at);
-        mct_widen_run(line, inside ? x->w * x->c : 0, ix * x->c + skipped, count, job->x_zero_point,
-                      a + at);
+        mct_copy_run(line, inside ? x->w * x->c : 0, ix * x->c + skipped, count, job->x_zero_point,
+                     a + at);
         at += count;
         skipped = 0;
     }
@@ -74,13 +74,10 @@ static inline int mct_conv_is_pointwise(const mct_conv_job *job) {
 }
 
 static void mct_conv_fill_a(const void *job_, int32_t row, int32_t rows, int32_t k, int32_t depth,
-                            int32_t stride, int16_t *a) {
+                            int32_t stride, int8_t *a) {
     const mct_conv_job *job = job_;
     if (mct_conv_is_pointwise(job) && stride == job->x_shape->c) {
-        const int8_t *x = job->x + row * stride;
-        for (int32_t i = 0; i < rows * stride; i++) {
-            a[i] = (int16_t)(x[i] - job->x_zero_point);
-        }
+        memcpy(a, job->x + row * stride, (size_t)(rows * stride));
         return;
     }
     int32_t y = row / job->y_shape->w;
@@ -95,24 +92,15 @@ static void mct_conv_fill_a(const void *job_, int32_t row, int32_t rows, int32_t
 }
 
 static void mct_conv_fill_b(const void *job_, int32_t k, int32_t depth, int32_t column,
-                            int32_t columns, int16_t *b) {
+                            int32_t columns, int8_t *b) {
     const mct_conv_job *job = job_;
     const int32_t w_row = mct_conv_depth(job);
-    const int8_t *w = job->w + column * w_row + k;
-    const int32_t fours = depth / 4 * 4;
-    for (int32_t d = 0; d < fours; d += 4) {
-        mct_fill_four(w + d, w_row, columns, 0, b + d * MCT_TILE_COLUMNS);
-    }
-    for (int32_t d = fours; d < depth; d++) {
-        for (int32_t c = 0; c < columns; c++) {
-            b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] = w[c * w_row + d];
-        }
-    }
+    mct_fill_along(job->w + column * w_row + k, w_row, depth, columns, b);
 }
 
 /* What is trained comes in the place of what w has there. */
 static void mct_conv_fill_trained(const mct_conv_job *job, int32_t k, int32_t depth, int32_t column,
-                                  int32_t columns, int16_t *b) {
+                                  int32_t columns, int8_t *b) {
     const mct_trained_columns *t = job->columns;
     const int32_t channels = job->x_shape->c;
     const int32_t row = mct_conv_depth(job) / channels * t->columns;
@@ -121,14 +109,14 @@ static void mct_conv_fill_trained(const mct_conv_job *job, int32_t k, int32_t de
             const int32_t d = tap * channels + (t->channels == NULL ? j : t->channels[j]) - k;
             const int8_t *w = job->trained + column * row + tap * t->columns + j;
             for (int32_t c = 0; d >= 0 && d < depth && c < columns; c++) {
-                b[(d / 2 * MCT_TILE_COLUMNS + c) * 2 + d % 2] = w[c * row];
+                b[(d / 4 * MCT_TILE_COLUMNS + c) * 4 + d % 4] = w[c * row];
             }
         }
     }
 }
 
 static void mct_conv_fill_merged(const void *job, int32_t k, int32_t depth, int32_t column,
-                                 int32_t columns, int16_t *b) {
+                                 int32_t columns, int8_t *b) {
     mct_conv_fill_b(job, k, depth, column, columns, b);
     mct_conv_fill_trained(job, k, depth, column, columns, b);
 }

@@ -15,11 +15,11 @@ typedef struct {
     int32_t tap;
 } mct_weight_job;
 
-static void mct_weight_fill_a(const void *job_, int32_t row, int32_t rows, int32_t k, int32_t depth,
-                              int32_t stride, int16_t *a) {
+static void mct_weight_fill_a(const void *job_, int32_t k, int32_t depth, int32_t row, int32_t rows,
+                              int8_t *a) {
     const mct_weight_job *job = job_;
     const int32_t outs = job->dy_shape->c;
-    mct_fill_turned(job->dy + k * outs + row, outs, rows, depth, 0, stride, a);
+    mct_fill_across(job->dy + k * outs + row, outs, depth, rows, 0, MCT_BLOCK_ROWS, a);
 }
 
 /* The channels of x that a position of dy sees through the tap; NULL outside. */
@@ -31,14 +31,15 @@ static const int8_t *mct_weight_seen(const mct_weight_job *job, int32_t position
 }
 
 static void mct_weight_fill_b(const void *job_, int32_t k, int32_t depth, int32_t column,
-                              int32_t columns, int16_t *b) {
+                              int32_t columns, int8_t *b) {
     const mct_weight_job *job = job_;
-    for (int32_t d = 0; d < depth; d += 2) {
-        const int8_t *first = mct_weight_seen(job, k + d);
-        const int8_t *second = d + 1 < depth ? mct_weight_seen(job, k + d + 1) : NULL;
-        mct_fill_pairs(first != NULL ? first + column : NULL,
-                       second != NULL ? second + column : NULL, columns, job->x_zero_point,
-                       b + d * MCT_TILE_COLUMNS);
+    for (int32_t d = 0; d < depth; d += 4) {
+        const int8_t *lines[4];
+        for (int32_t i = 0; i < 4; i++) {
+            const int8_t *seen = d + i < depth ? mct_weight_seen(job, k + d + i) : NULL;
+            lines[i] = seen != NULL ? seen + column : NULL;
+        }
+        mct_fill_lines(lines, columns, job->x_zero_point, b + d * MCT_TILE_COLUMNS);
     }
 }
 
@@ -49,7 +50,7 @@ static inline void mct_weight_run(const mct_weight_job *job, mct_take *take, voi
         .depth = job->dy_shape->h * job->dy_shape->w,
         .job = job,
         .b_zero_point = job->x_zero_point,
-        .fill_a = mct_weight_fill_a,
+        .fill_a_quads = mct_weight_fill_a,
         .fill_b = mct_weight_fill_b,
         .take = take,
         .result = result,

@@ -12,7 +12,7 @@ typedef struct {
 
 /* Elements k … k + depth - 1 of the window at (row, column), tap by tap. */
 static void mct_grouped_window(const mct_grouped_job *job, int32_t row, int32_t column, int32_t k,
-                               int32_t depth, int16_t *a) {
+                               int32_t depth, int8_t *a) {
     const mct_window *win = job->conv.window;
     const mct_shape *x = job->conv.x_shape;
     int32_t tap = k / x->c, skipped = k % x->c;
@@ -20,15 +20,14 @@ static void mct_grouped_window(const mct_grouped_job *job, int32_t row, int32_t 
         const int32_t position = mct_window_tap_2d(win, x, row, column, tap);
         const int32_t count = mct_min(x->c - skipped, depth - at);
         const int8_t *line = job->conv.x + (position < 0 ? 0 : position * job->pixel);
-        mct_widen_run(line, position < 0 ? 0 : x->c, skipped, count, job->conv.x_zero_point,
-                      a + at);
+        mct_copy_run(line, position < 0 ? 0 : x->c, skipped, count, job->conv.x_zero_point, a + at);
         at += count;
         skipped = 0;
     }
 }
 
 static void mct_grouped_fill_a(const void *job_, int32_t row, int32_t rows, int32_t k,
-                               int32_t depth, int32_t stride, int16_t *a) {
+                               int32_t depth, int32_t stride, int8_t *a) {
     const mct_grouped_job *job = job_;
     const int32_t width = job->conv.y_shape->w;
     for (int32_t r = 0; r < rows; r++) {
@@ -37,7 +36,7 @@ static void mct_grouped_fill_a(const void *job_, int32_t row, int32_t rows, int3
 }
 
 static void mct_grouped_fill_b(const void *job, int32_t k, int32_t depth, int32_t column,
-                               int32_t columns, int16_t *b) {
+                               int32_t columns, int8_t *b) {
     mct_conv_fill_b(&((const mct_grouped_job *)job)->conv, k, depth, column, columns, b);
 }
 

@@ -32,14 +32,6 @@ static inline int32_t mct_row_largest(const int8_t *x, int32_t classes) {
     return largest;
 }
 
-static inline int32_t mct_v_total(mct_v32 v) {
-    uint32_t total = 0;
-    for (int32_t l = 0; l < MCT_LANES; l++) {
-        total += (uint32_t)v[l];
-    }
-    return (int32_t)total;
-}
-
 /* The exponentials of a row, and what turns them into probabilities; those after it are 0. */
 static inline void mct_exps_row(mct_softmax_exps *exps, const int8_t *x, int32_t classes) {
     const int32_t largest = mct_row_largest(x, classes);
