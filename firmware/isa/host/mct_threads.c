@@ -3,21 +3,27 @@
 #endif
 #include "mct_threads.h"
 
-/* Waking a thread takes about as long as half of these. */
+/* A thread that is awake begins after less than a tenth of the time that these take. */
 #ifndef MCT_PRODUCTS_OF_A_PART
-#define MCT_PRODUCTS_OF_A_PART (INT64_C(1) << 21)
+#define MCT_PRODUCTS_OF_A_PART (INT64_C(1) << 18)
 #endif
 #define MCT_MOST_THREADS 64
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MCT_STACK_BYTES (1 << 20)
 
-/* Workers sleep until there is a round, and take the parts behind the first, one each. */
+/* How long a thread looks for work before it sleeps: most nodes of a step follow sooner. */
+#define MCT_AWAKE_NS 100000
+
+/* Workers wait for a round, and take the parts behind the first, one each. `round` and `busy` alone
+ * say what others may read; the mutex is for threads that sleep, and for those that wake them. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t begin, done;
@@ -28,6 +34,8 @@ static struct {
     uint32_t round;
     uint32_t seen[MCT_MOST_THREADS]; /* the round before a worker's first one */
     int32_t busy;                    /* workers that are not done with the round */
+    int32_t sleepers;                /* workers that have to be woken */
+    int32_t sleeps;                  /* whether the thread that began the round has to be */
     mct_part *run;
     const void *job;
     int32_t parts; /* 0: the workers end */
@@ -37,26 +45,71 @@ static struct {
     .done = PTHREAD_COND_INITIALIZER,
 };
 
+static int mct_has_round(uint32_t seen) {
+    return __atomic_load_n(&pool.round, __ATOMIC_SEQ_CST) != seen;
+}
+
+static int mct_is_done(uint32_t unused) {
+    (void)unused;
+    return __atomic_load_n(&pool.busy, __ATOMIC_SEQ_CST) == 0;
+}
+
+/* Whether it comes true soon; others that want the processor have it meanwhile. */
+static int mct_comes_soon(int (*is_true)(uint32_t), uint32_t seen) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        for (int i = 0; i < 32; i++) {
+            if (is_true(seen)) {
+                return 1;
+            }
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec <
+             MCT_AWAKE_NS);
+    return 0;
+}
+
+/* Until it is true: who makes it true sees that somebody sleeps, or this thread sees that it is. */
+static void mct_sleep(int (*is_true)(uint32_t), uint32_t seen, pthread_cond_t *woken,
+                      int32_t *sleepers) {
+    pthread_mutex_lock(&pool.mutex);
+    __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+    while (!is_true(seen)) {
+        pthread_cond_wait(woken, &pool.mutex);
+    }
+    __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&pool.mutex);
+}
+
+static void mct_wake(pthread_cond_t *woken, int32_t *sleepers) {
+    if (__atomic_load_n(sleepers, __ATOMIC_SEQ_CST) > 0) {
+        pthread_mutex_lock(&pool.mutex);
+        pthread_cond_broadcast(woken);
+        pthread_mutex_unlock(&pool.mutex);
+    }
+}
+
 static void *mct_worker(void *number) {
     const int32_t part = (int32_t)(intptr_t)number;
     uint32_t round = pool.seen[part - 1];
-    pthread_mutex_lock(&pool.mutex);
     for (;;) {
-        while (pool.round == round) {
-            pthread_cond_wait(&pool.begin, &pool.mutex);
+        if (!mct_comes_soon(mct_has_round, round)) {
+            mct_sleep(mct_has_round, round, &pool.begin, &pool.sleepers);
         }
-        round = pool.round;
+        round++;
         const int32_t parts = pool.parts;
         if (part < parts) {
-            pthread_mutex_unlock(&pool.mutex);
             pool.run(pool.job, part, parts);
-            pthread_mutex_lock(&pool.mutex);
         }
-        if (--pool.busy == 0) {
-            pthread_cond_signal(&pool.done);
+        if (__atomic_sub_fetch(&pool.busy, 1, __ATOMIC_SEQ_CST) == 0) {
+            mct_wake(&pool.done, &pool.sleeps);
         }
         if (parts == 0) {
-            pthread_mutex_unlock(&pool.mutex);
             return NULL;
         }
     }
@@ -64,30 +117,26 @@ static void *mct_worker(void *number) {
 
 /* Begins a round, in which every worker that was started looks whether there is a part for it. */
 static void mct_threads_begin(mct_part *run, const void *job, int32_t parts) {
-    pthread_mutex_lock(&pool.mutex);
     pool.run = run;
     pool.job = job;
     pool.parts = parts;
-    pool.busy = pool.started;
-    pool.round++;
-    pthread_cond_broadcast(&pool.begin);
-    pthread_mutex_unlock(&pool.mutex);
+    __atomic_store_n(&pool.busy, pool.started, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&pool.round, 1, __ATOMIC_SEQ_CST);
+    mct_wake(&pool.begin, &pool.sleepers);
 }
 
 /* Until all workers are done with the round. */
 static void mct_threads_end(void) {
-    pthread_mutex_lock(&pool.mutex);
-    while (pool.busy > 0) {
-        pthread_cond_wait(&pool.done, &pool.mutex);
+    if (!mct_comes_soon(mct_is_done, 0)) {
+        mct_sleep(mct_is_done, 0, &pool.done, &pool.sleeps);
     }
-    pthread_mutex_unlock(&pool.mutex);
 }
 
 /* Forgets what another process has started. */
 static void mct_threads_own(void) {
     if (pool.process != getpid()) {
         pool.process = getpid();
-        pool.started = 0;
+        pool.started = pool.busy = pool.sleepers = pool.sleeps = 0;
         pthread_mutex_init(&pool.mutex, NULL);
         pthread_cond_init(&pool.begin, NULL);
         pthread_cond_init(&pool.done, NULL);
