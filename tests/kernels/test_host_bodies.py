@@ -39,6 +39,7 @@ from mcutrain.ops.grouped_conv_2d import (
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import EXPONENT, OutputStage
+from mcutrain.ops.transpose import Transpose
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
@@ -64,8 +65,10 @@ from tests.ops.cases import (
     layer_norm,
     layer_norm_grad_input,
     limits,
+    lookup,
     lookup_grad_input,
     max_pool_grad_input,
+    mean,
     mul,
     mul_grad_input,
     output_exponent,
@@ -286,6 +289,13 @@ def deep_matrices(s: Source) -> Mapping[str, int]:
     return {"m": s.choice((3, 18, 40)), "n": s.choice((5, 33)), "k": s.integer(1_100, 2_300)}
 
 
+def wide_transpose(s: Source) -> Sample:
+    """Of axes that fill vectors or do not, each of which may be the last."""
+    shape = (1, s.integer(1, 3), s.choice((*CHANNELS, 197)), s.choice((*CHANNELS, 64)))
+    perm = s.choice(((0, 1, 3, 2), (0, 3, 1, 2), (0, 2, 1, 3), (0, 3, 2, 1), (0, 2, 3, 1)))
+    return Sample.of(Transpose(perm), tensor(s, shape))
+
+
 def matrices_that_share_bytes(s: Source) -> Sample:
     """Of a mask's bits, 15 of each matrix, which alone is too small to be split among threads.
 
@@ -349,7 +359,9 @@ DEPTHWISE = (depthwise, depthwise_grad_input, depthwise_weight)
 ELEMENTWISE = (
     lambda s, channels_of: gradient_sum(s, 1, channels_of),
     lambda s, channels_of: gradient_sum(s, 2, channels_of),
+    lookup,
     lookup_grad_input,
+    mean,
     mul,
     mul_grad_input,
     mul_grad_input,
@@ -401,6 +413,7 @@ WIDE = (
     *(lambda s, m=make: m(s, more_channels) for make in ELEMENTWISE),
     softmax,
     softmax_grad_input,
+    wide_transpose,
     extreme_add,
     *OVERFLOWING,
 )

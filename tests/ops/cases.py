@@ -333,8 +333,8 @@ def lookup_tables(s: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(table.tolist()), tuple(slopes.tolist())
 
 
-def lookup(s: Source) -> Sample:
-    return Sample.of(Lookup("any", *lookup_tables(s), s.integer(-20, 5)), image(s))
+def lookup(s: Source, channels_of: Count = channels) -> Sample:
+    return Sample.of(Lookup("any", *lookup_tables(s), s.integer(-20, 5)), image(s, channels_of))
 
 
 def parts(s: Source) -> tuple[int, list[tuple[int, ...]]]:
@@ -375,8 +375,8 @@ def rescale(s: Source) -> Sample:
     return Sample.of(Rescale(*requantized_pixels(s)), image(s))
 
 
-def mean(s: Source) -> Sample:
-    return Sample.of(Mean(*requantized_pixels(s)), image(s))
+def mean(s: Source, channels_of: Count = channels) -> Sample:
+    return Sample.of(Mean(*requantized_pixels(s)), image(s, channels_of))
 
 
 def image_sum(s: Source) -> Sample:

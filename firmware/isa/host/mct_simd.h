@@ -51,7 +51,11 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_bits(truth)              bit l is set where lane l is true, which is -1
  *
  * And where MCT_HAS_DOT4 is 1:
- * mct_v_dot4(sums, u, s)         sums + the dot products of quads of uint8 and of int8, one in a lane */
+ * mct_v_dot4(sums, u, s)         sums + the dot products of quads of uint8 and of int8, one in a lane
+ *
+ * And where MCT_HAS_LOOKUP is 1:
+ * mct_v_table_of(table)          256 bytes
+ * mct_v_lookup(table, x)         table[x + 128] of each of 4 * MCT_LANES int8 */
 #if MCT_LANES == 16
 #include "mct_simd_avx512.h"
 #elif MCT_LANES == 8
@@ -84,6 +88,15 @@ static inline void mct_v_store_u4(uint8_t *to, mct_v32 v, int32_t count) {
 }
 #endif
 
+/* sums + a * b, of lanes that fit int16. */
+static inline mct_v32 mct_v_add_product(mct_v32 sums, mct_v32 a, mct_v32 b) {
+#if defined(__x86_64__) /* which takes twice as long for 32 bits */
+    return mct_v_dot(sums, a & 0xFFFF, b);
+#else
+    return sums + a * b;
+#endif
+}
+
 /* v, in a register: compilers otherwise load it again wherever it is used. */
 static inline mct_v32 mct_v_held(mct_v32 v) {
 #if defined(__x86_64__)
@@ -113,6 +126,10 @@ static inline void mct_v_widen(int16_t *to, const int8_t *from, int32_t zero_poi
 static inline mct_v32 mct_v_all(int32_t x) {
     return x - (mct_v32){0};
 }
+
+#if !defined(MCT_HAS_LOOKUP)
+#define MCT_HAS_LOOKUP 0
+#endif
 
 #if MCT_LANES == 4 /* without masked loads */
 static inline mct_v32 mct_v_load_part(const void *from, int32_t count) {

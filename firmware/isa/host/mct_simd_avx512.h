@@ -43,6 +43,30 @@ static inline mct_v32 mct_v_dot4(mct_v32 sums, mct_v32 u, mct_v32 s) {
 #define MCT_HAS_DOT4 0
 #endif
 
+#if defined(__AVX512VBMI__)
+#define MCT_HAS_LOOKUP 1
+
+/* For indexes without their highest bit, which chooses one of two halves. */
+typedef struct {
+    __m512i quarters[4];
+} mct_v_table;
+
+static inline mct_v_table mct_v_table_of(const int8_t *table) {
+    mct_v_table held;
+    for (int i = 0; i < 4; i++) {
+        held.quarters[i] = _mm512_loadu_si512(table + 64 * i);
+    }
+    return held;
+}
+
+static inline mct_v32 mct_v_lookup(const mct_v_table *table, mct_v32 x) {
+    const __m512i *q = table->quarters, at = (__m512i)x;
+    const __m512i below = _mm512_permutex2var_epi8(q[0], at, q[1]);
+    const __m512i above = _mm512_permutex2var_epi8(q[2], at, q[3]);
+    return (mct_v32)_mm512_mask_blend_epi8(_mm512_movepi8_mask(at), above, below);
+}
+#endif
+
 static inline int32_t mct_v_total(mct_v32 v) {
     return _mm512_reduce_add_epi32((__m512i)v);
 }
