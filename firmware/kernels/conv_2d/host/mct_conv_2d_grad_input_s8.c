@@ -43,16 +43,23 @@ static int32_t mct_grad_row(const mct_grad_job *job, int32_t k) {
     return k % p->dy.c * taps + k / p->dy.c;
 }
 
-static const int8_t *mct_grad_weights(const mct_grad_job *job, int32_t k) {
-    return job->w + mct_grad_row(job, k) * job->p->dx.c;
-}
-
-static void mct_grad_fill_b(const void *job, int32_t k, int32_t depth, int32_t column,
+static void mct_grad_fill_b(const void *job_, int32_t k, int32_t depth, int32_t column,
                             int32_t columns, int8_t *b) {
+    const mct_grad_job *job = job_;
+    const mct_conv_2d_grad_input_s8_params *p = job->p;
+    const int32_t outs = p->dy.c;
+    const int32_t step = p->window.kernel_h * p->window.kernel_w * p->dx.c; /* to the next output */
+    int32_t at = mct_grad_row(job, k) * p->dx.c + column;
+    int32_t left = outs - k % outs; /* of the tap */
     for (int32_t d = 0; d < depth; d += 4) {
-        const int8_t *lines[4];
-        for (int32_t i = 0; i < 4; i++) {
-            lines[i] = d + i < depth ? mct_grad_weights(job, k + d + i) + column : NULL;
+        const int8_t *lines[4] = {NULL};
+        for (int32_t i = 0; i < 4 && d + i < depth; i++) {
+            lines[i] = job->w + at;
+            at += step;
+            if (--left == 0) {
+                at += p->dx.c - outs * step;
+                left = outs;
+            }
         }
         mct_fill_lines(lines, columns, 0, b + d * MCT_TILE_COLUMNS);
     }

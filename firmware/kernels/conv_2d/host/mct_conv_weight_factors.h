@@ -22,22 +22,27 @@ static void mct_weight_fill_a(const void *job_, int32_t k, int32_t depth, int32_
     mct_fill_across(job->dy + k * outs + row, outs, depth, rows, 0, MCT_BLOCK_ROWS, a);
 }
 
-/* The channels of x that a position of dy sees through the tap; NULL outside. */
-static const int8_t *mct_weight_seen(const mct_weight_job *job, int32_t position) {
-    const int32_t w = job->dy_shape->w;
-    const int32_t at =
-        mct_window_tap_2d(job->window, job->x_shape, position / w, position % w, job->tap);
-    return at < 0 ? NULL : job->x + at * job->x_shape->c;
-}
-
+/* The channels of x that positions of dy see through the tap; zero points outside. */
 static void mct_weight_fill_b(const void *job_, int32_t k, int32_t depth, int32_t column,
                               int32_t columns, int8_t *b) {
     const mct_weight_job *job = job_;
+    const mct_window *win = job->window;
+    const mct_shape *x = job->x_shape;
+    const int32_t width = job->dy_shape->w;
+    const int32_t top = job->tap / win->kernel_w * win->dilation_h - win->pad_top;
+    const int32_t left = job->tap % win->kernel_w * win->dilation_w - win->pad_left;
+    int32_t row = k / width, at = k % width;
     for (int32_t d = 0; d < depth; d += 4) {
-        const int8_t *lines[4];
-        for (int32_t i = 0; i < 4; i++) {
-            const int8_t *seen = d + i < depth ? mct_weight_seen(job, k + d + i) : NULL;
-            lines[i] = seen != NULL ? seen + column : NULL;
+        const int8_t *lines[4] = {NULL};
+        for (int32_t i = 0; i < 4 && d + i < depth; i++) {
+            const int32_t iy = row * win->stride_h + top, ix = at * win->stride_w + left;
+            if (iy >= 0 && iy < x->h && ix >= 0 && ix < x->w) {
+                lines[i] = job->x + (iy * x->w + ix) * x->c + column;
+            }
+            if (++at == width) {
+                at = 0;
+                row++;
+            }
         }
         mct_fill_lines(lines, columns, job->x_zero_point, b + d * MCT_TILE_COLUMNS);
     }
