@@ -97,6 +97,9 @@ static inline uint32_t mct_mask_bits(const uint8_t *mask, int32_t first, int32_t
     if (MCT_LANES <= 8 && first % MCT_LANES == 0) {
         return bits >> (first & 7);
     }
+    if (MCT_LANES == 16 && first % 8 == 0 && count > 8) {
+        return bits | (uint32_t)mask[(first >> 3) + 1] << 8;
+    }
     for (int32_t byte = (first >> 3) + 1; byte <= (first + count - 1) >> 3; byte++) {
         bits |= (uint32_t)mask[byte] << (8 * (byte - (first >> 3)));
     }
@@ -105,13 +108,8 @@ static inline uint32_t mct_mask_bits(const uint8_t *mask, int32_t first, int32_t
 
 /* -1 in the first `count` lanes whose element, first …, passes the mask; NULL: all pass. */
 static inline mct_v32 mct_v_passing(const uint8_t *mask, int32_t first, int32_t count) {
-    const mct_vu32 number = mct_v_count(0);
-    const mct_v32 used = (mct_v32)(number < (uint32_t)count);
-    if (mask == NULL) {
-        return used;
-    }
-    const mct_vu32 own = (mct_vu32)mct_v_all((int32_t)mct_mask_bits(mask, first, count)) >> number;
-    return -(mct_v32)(own & 1u) & used;
+    const uint32_t used = (UINT32_C(1) << count) - 1u;
+    return mct_v_of_bits(mask == NULL ? used : used & mct_mask_bits(mask, first, count));
 }
 
 /* A gradient in progress: dx[position][channel]. */

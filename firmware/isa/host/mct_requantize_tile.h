@@ -39,6 +39,13 @@ static inline void mct_mask_clear(uint8_t *mask, int32_t elements) {
 
 /* Sets the bits first … of a mask whose bits there are 0. */
 static inline void mct_mask_put(uint8_t *mask, int32_t first, uint32_t bits) {
+    if (MCT_LANES == 16 && first % 8 == 0) {
+        mask[first >> 3] = (uint8_t)(mask[first >> 3] | bits);
+        if (bits > 0xFF) {
+            mask[(first >> 3) + 1] = (uint8_t)(mask[(first >> 3) + 1] | bits >> 8);
+        }
+        return;
+    }
     uint32_t rest = bits << (first & 7);
     for (int32_t byte = first >> 3; rest != 0; byte++) {
         mask[byte] = (uint8_t)(mask[byte] | rest);

@@ -49,6 +49,7 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_shift_right64(v, bits)   v >> bits, keeping the sign
  * mct_v_clamp64(v, low, high)
  * mct_v_bits(truth)              bit l is set where lane l is true, which is -1
+ * mct_v_of_bits(bits)            lane l is true where bit l is set
  *
  * And where MCT_HAS_DOT4 is 1:
  * mct_v_dot4(sums, u, s)         sums + the dot products of quads of uint8 and of int8, one in a lane
@@ -203,6 +204,12 @@ static inline mct_vu32 mct_v_count(int32_t first) {
     memcpy(&v, numbers, sizeof v);
     return v + (uint32_t)first;
 }
+
+#if MCT_LANES != 16 /* which has masks */
+static inline mct_v32 mct_v_of_bits(uint32_t bits) {
+    return -(mct_v32)(((mct_vu32)mct_v_all((int32_t)bits) >> mct_v_count(0)) & 1u);
+}
+#endif
 
 /* mct_high_mul: a * b / 2^31, rounded half up. */
 static inline mct_v32 mct_v_high_mul(mct_v32 a, mct_v32 b) {

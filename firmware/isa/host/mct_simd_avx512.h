@@ -131,4 +131,8 @@ static inline uint32_t mct_v_bits(mct_v32 truth) {
     return _mm512_movepi32_mask((__m512i)truth);
 }
 
+static inline mct_v32 mct_v_of_bits(uint32_t bits) {
+    return (mct_v32)_mm512_movm_epi32((__mmask16)bits);
+}
+
 #endif
