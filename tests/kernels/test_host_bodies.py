@@ -36,6 +36,7 @@ from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2DGradInput,
     GroupedConv2DGradWeight,
 )
+from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import EXPONENT, OutputStage
@@ -72,6 +73,7 @@ from tests.ops.cases import (
     mul,
     mul_grad_input,
     output_exponent,
+    pool,
     requantize,
     split_weight,
     step,
@@ -367,6 +369,7 @@ ELEMENTWISE = (
     mul_grad_input,
     average_pool_grad_input,
     max_pool_grad_input,
+    lambda s, channels_of: pool(s, MaxPool2D, channels_of),
     layer_norm,
     layer_norm_grad_input,
     lambda s, _: layer_norm_grad_input(s, lambda s: s.choice((257, 300, 700))),

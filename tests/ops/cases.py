@@ -441,10 +441,12 @@ def slice_grad_input(s: Source) -> Sample:
     return Sample.of(SliceGradInput(shape, some), tensor(s, some.sizes, gradient_dtype(s)))
 
 
-def pool(s: Source, kind: type[AveragePool2D] | type[MaxPool2D]) -> Sample:
+def pool(
+    s: Source, kind: type[AveragePool2D] | type[MaxPool2D], channels_of: Count = channels
+) -> Sample:
     g = pool_geometry(s)
     op = kind(g.window, *limits(s), s.boolean())
-    return Sample.of(op, tensor(s, (1, *g.x, channels(s))))
+    return Sample.of(op, tensor(s, (1, *g.x, channels_of(s))))
 
 
 def trained_channels(s: Source, count: int) -> tuple[int, ...]:

@@ -44,6 +44,7 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_sum(parts)               all parts of each lane
  * mct_v_total(v)                 the sum of all lanes, modulo 2^32
  * mct_v_turn(v)                  v[i][l] becomes v[l][i], for MCT_LANES vectors
+ * mct_v_blend(even, odd)         the lanes 0, 2, 4 … of the one, 1, 3, 5 … of the other
  * mct_v_min, mct_v_max(a, b)
  * mct_v_mul_even(a, b)           int64 products of the lanes 0, 2, 4 …
  * mct_v_shift_right64(v, bits)   v >> bits, keeping the sign
@@ -157,6 +158,10 @@ static inline mct_v32 mct_v_interleave(mct_v64 even, mct_v64 odd) {
 }
 
 #if MCT_LANES == 4
+static inline mct_v32 mct_v_blend(mct_vu64 even, mct_vu64 odd) {
+    return (mct_v32)((even & UINT64_C(0xFFFFFFFF)) | (odd >> 32 << 32));
+}
+
 static inline int32_t mct_v_total(mct_v32 v) {
     uint32_t total = 0;
     for (int32_t l = 0; l < MCT_LANES; l++) {
@@ -182,8 +187,7 @@ static inline void mct_v_turn(mct_v32 v[MCT_LANES]) {
 /* The highest 32 bits of the products. */
 static inline mct_v32 mct_v_highest(mct_v32 a, mct_v32 b) {
     const mct_vu64 even = (mct_vu64)mct_v_mul_even(a, b) >> 32;
-    const mct_vu64 odd = (mct_vu64)mct_v_mul_even(mct_v_odd(a), mct_v_odd(b)) >> 32 << 32;
-    return (mct_v32)(even | odd);
+    return mct_v_blend(even, (mct_vu64)mct_v_mul_even(mct_v_odd(a), mct_v_odd(b)));
 }
 
 /* The quads (a[l], b[l], c[l], d[l]) of int8. */
@@ -216,13 +220,13 @@ static inline mct_v32 mct_v_high_mul(mct_v32 a, mct_v32 b) {
     const int64_t half = INT64_C(1) << 30;
     const mct_v64 even = mct_v_mul_even(a, b) + half;
     const mct_v64 odd = mct_v_mul_even(mct_v_odd(a), mct_v_odd(b)) + half;
-    return mct_v_interleave((mct_v64)((mct_vu64)even >> 31), (mct_v64)((mct_vu64)odd >> 31));
+    return mct_v_blend((mct_vu64)even >> 31, (mct_vu64)odd << 1);
 }
 
 /* mct_rounding_shift: v / 2^bits, rounded, halves away from zero. */
 static inline mct_v32 mct_v_rounding_shift(mct_v32 v, mct_v32 bits) {
     const mct_v32 mask = (mct_v32)(((mct_vu32)mct_v_all(1) << (mct_vu32)bits) - 1u);
-    const mct_v32 threshold = (mask >> 1) - (v < 0); /* true is -1 */
+    const mct_v32 threshold = (mask >> 1) - (v >> 31); /* true is -1 */
     return (v >> bits) - ((v & mask) > threshold);
 }
 

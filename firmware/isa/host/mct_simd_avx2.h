@@ -113,6 +113,10 @@ static inline void mct_v_turn(mct_v32 v[MCT_LANES]) {
     }
 }
 
+static inline mct_v32 mct_v_blend(mct_vu64 even, mct_vu64 odd) {
+    return (mct_v32)_mm256_blend_epi32((__m256i)even, (__m256i)odd, 0xAA);
+}
+
 static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {
     return (mct_v32)_mm256_min_epi32((__m256i)a, (__m256i)b);
 }

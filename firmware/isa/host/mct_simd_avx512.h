@@ -106,6 +106,10 @@ static inline void mct_v_turn(mct_v32 v[MCT_LANES]) {
     }
 }
 
+static inline mct_v32 mct_v_blend(mct_vu64 even, mct_vu64 odd) {
+    return (mct_v32)_mm512_mask_blend_epi32(0xAAAA, (__m512i)even, (__m512i)odd);
+}
+
 static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {
     return (mct_v32)_mm512_min_epi32((__m512i)a, (__m512i)b);
 }
