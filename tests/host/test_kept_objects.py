@@ -88,6 +88,20 @@ def test_compiler_flags_and_processor_decide(
     assert len(places) == 6
 
 
+def test_zigs_version_decides_and_not_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """compiler_version is clang's; two zigs may have the same."""
+    monkeypatch.setattr(objects, "compiler_version", lambda command: "clang version 22.1.8")
+    folder, places = project(tmp_path), []
+    for environment, version in (("a", "0.17.0"), ("b", "0.17.0"), ("b", "0.17.1")):
+        zig = (f"/{environment}/ziglang/zig", "cc")
+        monkeypatch.setattr(objects, "ZIG", zig)
+        monkeypatch.setattr(objects.metadata, "version", {"ziglang": version}.__getitem__)
+        places.append(kept_objects(folder, zig, FOLDERS).place(FLAGS, "src/k.c"))
+    assert places[0] == places[1] != places[2]
+
+
 @pytest.mark.parametrize("text", ['#include "../far.h"\n', '# include "gone.h"\n'])
 def test_what_includes_a_file_from_elsewhere_is_not_kept(tmp_path: Path, text: str) -> None:
     folder = project(tmp_path / "a", **{"src/more.h": text})
