@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,7 +66,13 @@ class HypothesisSource(Source):
         self._draw = draw
 
     def integer(self, low: int, high: int) -> int:
-        return self._draw(st.integers(low, high))
+        return self._draw(integers(low, high))
+
+
+@lru_cache(maxsize=4096)
+def integers(low: int, high: int) -> st.SearchStrategy[int]:
+    """Making it takes longer than a draw."""
+    return st.integers(low, high)
 
 
 @st.composite
