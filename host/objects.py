@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 from mcutrain_host.cache import cache_folder, keep, read
 from mcutrain_host.errors import BuildError, CacheError
 from mcutrain_host.includes import Units, missing, needed
-from mcutrain_host.toolchain import ZIG, compiler_version, processor
+from mcutrain_host.toolchain import compiler_name, compiler_version, processor
 
 BUILD = "build"
 """The folder of a project that objects are made in."""
@@ -51,7 +50,8 @@ class KeptObjects:
 def kept_objects(folder: Path, command: Sequence[str], include_dirs: Sequence[str]) -> KeptObjects:
     """Those of a project; what lies in its folder BUILD is none of its C."""
     try:
-        identity = repr((_name(tuple(command)), compiler_version(tuple(command)), processor()))
+        facts = compiler_name(tuple(command)), compiler_version(tuple(command)), processor()
+        identity = repr(facts)
     except BuildError:
         return KeptObjects(None, (), {}, {})
     files = {}
@@ -61,11 +61,6 @@ def kept_objects(folder: Path, command: Sequence[str], include_dirs: Sequence[st
             with suppress(OSError):
                 files[str(name)] = path.read_bytes().decode("latin-1")  # any bytes, all different
     return KeptObjects(identity, tuple(include_dirs), files, needed(files))
-
-
-def _name(command: tuple[str, ...]) -> tuple[str, ...]:
-    """What tells a compiler from others of one version: not the environment that zig lies in."""
-    return ("ziglang", metadata.version("ziglang")) if command == ZIG else command
 
 
 def take(place: Path | None, target: Path) -> bool:

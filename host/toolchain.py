@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib import metadata
 from pathlib import Path
 
 from mcutrain_host.cache import cache_folder as cache_folder
@@ -64,6 +65,11 @@ def _words(chosen: str) -> tuple[str, ...]:
         if words := tuple(shlex.split(chosen)):
             return words
     raise BuildError(f"CC is {chosen!r}, which is no command: give one as gcc, or unset it")
+
+
+def compiler_name(command: tuple[str, ...]) -> tuple[str, ...]:
+    """What tells a compiler from others of one version: not the environment that zig lies in."""
+    return ("ziglang", metadata.version("ziglang")) if command == ZIG else command
 
 
 @lru_cache(maxsize=16)

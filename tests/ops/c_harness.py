@@ -14,7 +14,7 @@ import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.cache import cache_folder, keep
-from mcutrain_host.toolchain import ZIG, compiler_version, processor
+from mcutrain_host.toolchain import ZIG, compiler_name, compiler_version, processor
 
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
@@ -118,7 +118,8 @@ class Toolchain:
 
     def compile_objects(self, sources: Sequence[Path]) -> None:
         """One for each source; what some test has compiled alike is copied."""
-        identity = (self.command, compiler_version(self.command), processor())
+        name = compiler_name(self.command)
+        identity = (name, compiler_version(self.command), processor())
         facts = (identity, WARNINGS, self.flags, headers())
         places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
