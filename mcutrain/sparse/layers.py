@@ -65,7 +65,10 @@ def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
 
 def _has_weights(graph: Graph, node: Node) -> bool:
     """Whether the node reads an activation, a constant weight and a constant bias."""
-    return len(node.inputs) == 3 and all(graph.tensors[n].is_constant for n in node.inputs[1:])
+    if len(node.inputs) != 3:
+        return False
+    _, weight, bias = node.inputs
+    return graph.tensors[weight].is_constant and graph.tensors[bias].is_constant
 
 
 def channel_norms(graph: Graph, layer: Layer) -> Array:
