@@ -267,14 +267,15 @@ class IntegerProgram:
             constraints.append(LinearConstraint(csr_array(rows), least, np.inf))
         integrality = np.zeros(len(goal))
         integrality[: len(self.gains)] = int(integral)
-        for options in efforts:
+        # HiGHS' presolve ends in an error where coefficients of a row differ by 1e7
+        for options in (*efforts, {**efforts[-1], "presolve": False}):
             with silenced_stdout():  # HiGHS prints lines of its own debugging there
                 found = milp(
                     goal,
                     integrality=integrality,
                     bounds=Bounds(0.0, 1.0),
                     constraints=constraints,
-                    options=options,
+                    options=dict(options),  # scipy takes some of them out
                 )
             if found.status in (SOLVED, INFEASIBLE):
                 break

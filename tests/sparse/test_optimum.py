@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mcutrain.errors import PlanError
+from mcutrain.sparse import milp as milp_module
 from mcutrain.sparse.contribution import SHARES, Contributions
 from mcutrain.sparse.cost import CostModel, Limits, Needs
 from mcutrain.sparse.scheme import UpdateScheme
@@ -167,6 +168,28 @@ def check_optimum(kind, seed, bias_bits):
         chosen.append(selection.scheme.bias_bits)
     assert nothing < INSTANCES
     return chosen
+
+
+def test_a_selection_is_found_where_presolving_fails(monkeypatch):
+    """HiGHS' presolve ended in an error for a network whose tangents had coefficients of 6e-8."""
+    solve, asked = milp_module.milp, []
+
+    def failing(*arguments, options, **more):
+        asked.append(dict(options))
+        found = solve(*arguments, options=options, **more)
+        if options.get("presolve", True) or "node_limit" in asked[-1]:  # nor is there a proof
+            found.status, found.x, found.message = 4, None, "HiGHS Status 4: Solve error"
+        return found
+
+    graph, costs = graph_of("chain", 1), cached_device("chain", 1, False)
+    found = contributions(graph, np.random.default_rng(0))
+    sizes = sorted(measured(costs, *scheme).sram_bytes for scheme in all_schemes(found, (0.5,)))
+    limits = Limits(sizes[len(sizes) // 2])
+    wanted = Selector(graph, found, costs).select(limits)
+    monkeypatch.setattr(milp_module, "milp", failing)
+    assert Selector(graph, found, costs).select(limits).scheme == wanted.scheme
+    assert asked[::3] == [milp_module.EFFORTS[0]] * (len(asked) // 3)  # also after the first
+    assert len(asked) > 3
 
 
 def test_of_equal_gains_the_smallest_is_taken():
