@@ -118,7 +118,7 @@ Pet = Annotated[
         metavar="KIND[:R]",
         help="Parameter-efficient training: put these modules beside frozen layers, as `mcutrain "
         f"augment` does, and train them, besides what --scheme names: {MODULES}. Also bias:K, bias "
-        "and linear, which need none.",
+        "and linear, which need none, and rate:F, which multiplies the learning rate of modules.",
         show_default=False,
     ),
 ]

@@ -20,12 +20,14 @@ HEAD = "linear"
 class Pet:
     """Which modules, none for biases or the classifier alone, and how many biases are trained.
 
-    text: as it was given. biases: None is all, 0 none but those of modules.
+    text: as it was given. biases: None is all, 0 none but those of modules. rate: of modules, as a
+    scheme's module_rate; None is what the scheme says.
     """
 
     text: str
     specs: tuple[ModuleSpec, ...] = ()
     biases: int | None = 0
+    rate: float | None = None
 
     def scheme(self, given: UpdateScheme) -> UpdateScheme:
         """What is trained besides what the scheme says."""
@@ -33,7 +35,8 @@ class Pet:
         depth = None if None in depths else max(d for d in depths if d is not None)
         name = self.text if given.name == "head" else f"{self.text},{given.name}"
         modules = given.modules or bool(self.specs)
-        return replace(given, name=name, bias_depth=depth, modules=modules)
+        rate = given.module_rate if self.rate is None else self.rate
+        return replace(given, name=name, bias_depth=depth, modules=modules, module_rate=rate)
 
     def outline(self, graph: Graph) -> Graph:
         """The graph with modules of this size whose numbers mean nothing: for plans."""
@@ -47,21 +50,20 @@ class Pet:
 def parse_pet(text: str) -> Pet:
     """From what parse_modules reads, with bias, bias:K or linear (the classifier) among the kinds.
 
+    rate:F among them multiplies the learning rate of modules.
+
     Raises SchemeError.
     """
     biases: int | None = 0
+    rate: float | None = None
     left = []
-    parts = text.split(",")
-    if "" in parts:
-        where = " beside a comma" if text else ""
-        raise SchemeError(f"{text!r} names nothing{where}: give bias, bias:K, linear, or {EXAMPLE}")
-    for word in ("bias", HEAD):
-        if [part.partition(":")[0] for part in parts].count(word) > 1:
-            raise SchemeError(f"{text!r}: {word} is there twice")
+    parts = _parts(text)
     for part in parts:
         match = re.fullmatch(r"bias(:([1-9]\d{0,3}))?", part)
         if match:
             biases = None if match[2] is None else int(match[2])
+        elif part == "rate" or part.startswith("rate:"):
+            rate = _rate(text, part)
         elif part.startswith("bias:"):
             raise SchemeError(f"{text!r}: bias:K trains the last K biases, as in bias:4")
         elif part.startswith(f"{HEAD}:"):
@@ -69,4 +71,28 @@ def parse_pet(text: str) -> Pet:
         elif part != HEAD:
             left.append(part)
     specs = parse_modules(",".join(left)) if left else ()
-    return Pet(text, specs, biases)
+    if rate is not None and not specs:
+        raise SchemeError(f"{text!r}: rate:F is of modules, and there are none: {EXAMPLE}")
+    return Pet(text, specs, biases, rate)
+
+
+def _parts(text: str) -> list[str]:
+    """None is empty, and no word is there twice. Raises SchemeError."""
+    parts = text.split(",")
+    if "" in parts:
+        where = " beside a comma" if text else ""
+        raise SchemeError(f"{text!r} names nothing{where}: give bias, bias:K, linear, or {EXAMPLE}")
+    for word in ("bias", HEAD, "rate"):
+        if [part.partition(":")[0] for part in parts].count(word) > 1:
+            raise SchemeError(f"{text!r}: {word} is there twice")
+    return parts
+
+
+def _rate(text: str, part: str) -> float:
+    match = re.fullmatch(r"rate:(\d*\.?\d+)", part)
+    if match is None or float(match[1]) == 0:
+        raise SchemeError(
+            f"{text!r}: rate:F multiplies the learning rate of modules with a positive number, "
+            "as in rate:0.1"
+        )
+    return float(match[1])

@@ -112,7 +112,8 @@ def _updates(
     for layer in layers:
         module = modules.get(layer.name, nothing)
         is_added = layer.weight in added
-        if shares.get(layer.index, 0.0) > 0 or module.weight or is_added:
+        is_trained = shares.get(layer.index, 0.0) > 0
+        if is_trained or module.weight or is_added:
             picked = channels.get(layer.weight)
             usual = module.residual_bits if layer.name in modules else scheme.residual_bits
             usual = FINE_BITS if is_added else usual
@@ -122,9 +123,11 @@ def _updates(
                 bits.get(layer.index, usual),
                 picked,
                 scheme.qas,
+                1.0 if is_trained else scheme.module_rate,
             )
         if len(own) - depth <= layer.index < len(own) or module.bias:
-            bias = _update(graph, layer.bias, 0, None, scheme.qas)
+            rate = scheme.module_rate if layer.name in modules else 1.0
+            bias = _update(graph, layer.bias, 0, None, scheme.qas, rate)
             shift = DIFFERENCE_SHIFT if scheme.bias_bits == 16 else None
             updates[layer.bias] = replace(bias, difference_shift=shift)
     _check_unshared(scheme, graph, updates)
@@ -154,9 +157,15 @@ def _modules(scheme: UpdateScheme, graph: Graph) -> tuple[dict[str, Trained], di
 
 
 def _update(
-    graph: Graph, name: str, bits: int, channels: tuple[int, ...] | None, qas: bool
+    graph: Graph,
+    name: str,
+    bits: int,
+    channels: tuple[int, ...] | None,
+    qas: bool,
+    rate: float = 1.0,
 ) -> ParameterUpdate:
-    return ParameterUpdate(update_rate(graph.tensors[name].type, qas), bits, channels)
+    rates = tuple(rate * r for r in update_rate(graph.tensors[name].type, qas))
+    return ParameterUpdate(rates, bits, channels)
 
 
 def _check_unshared(

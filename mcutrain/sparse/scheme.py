@@ -33,7 +33,7 @@ BIAS_BITS = (32, 16)
 TABLES = ("weights", "importance")
 NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
 FLAGS = ("qas", "modules")
-KEYS = {"name", "model", *NUMBERS, *FLAGS, *TABLES}
+KEYS = {"name", "model", "module_rate", *NUMBERS, *FLAGS, *TABLES}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class UpdateScheme:
     layer_residual_bits: layer, as in weights → its residual bits, where they are others.
     modules: also what is trained of the model's modules (see mcutrain.sparse.modules).
     module_channels: of which modules, by name, and of how many of their hidden channels, 0 of all;
-    empty is all modules. Others are left out where they have learnt nothing.
+    empty is all modules. Others are left out where they have learnt nothing. module_rate: what the
+    learning rate of modules is multiplied with; of a layer's weight it is that of the layer.
     """
 
     name: str = "head"
@@ -65,6 +66,7 @@ class UpdateScheme:
     layer_residual_bits: Mapping[str, int] = field(default_factory=dict)
     modules: bool = False
     module_channels: Mapping[str, int] = field(default_factory=dict)
+    module_rate: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -76,6 +78,7 @@ class UpdateScheme:
             raise SchemeError(
                 f"scheme {self.name!r}: modules have 0 channels or more and are trained: {channels}"
             )
+        self._check_module_rate()
         own_bits = dict(self.layer_residual_bits)
         object.__setattr__(self, "layer_residual_bits", MappingProxyType(own_bits))
         for layer, share in self.weights.items():
@@ -102,6 +105,13 @@ class UpdateScheme:
                 f"scheme {self.name!r}: biases of {self.bias_bits} bits; use one of {BIAS_BITS}"
             )
 
+    def _check_module_rate(self) -> None:
+        if not 0 < self.module_rate < math.inf:
+            raise SchemeError(
+                f"scheme {self.name!r}: the rate of modules, {self.module_rate}, "
+                "is no positive number"
+            )
+
     def to_toml(self) -> str:
         """The scheme as a TOML file that parse_scheme reads; depth_weights must be resolved."""
         lines = [f"name = {_quoted(self.name)}"]
@@ -113,6 +123,7 @@ class UpdateScheme:
             f"bias_bits = {self.bias_bits}",
             f"qas = {str(self.qas).lower()}",
             *(["modules = true"] if self.modules and not self.module_channels else []),
+            *([f"module_rate = {self.module_rate}"] if self.module_rate != 1 else []),
             "",
             "[weights]  # layer = share of its input channels",
         ]
@@ -240,6 +251,7 @@ def _read_toml(path: Path) -> UpdateScheme:
     values["layer_residual_bits"] = _taken_apart(path, values["weights"])
     values |= _modules(path, values.get("modules", False))
     _check_types(path, values)
+    values["module_rate"] = float(values.get("module_rate", 1.0))
     values["weights"] = {str(k): float(v) for k, v in values["weights"].items()}
     return UpdateScheme(**values)
 
@@ -286,6 +298,8 @@ def _check_types(path: Path, values: Mapping[str, Any]) -> None:
         negative = isinstance(value, int) and value < 0
         if type(value) is not kind or negative:
             raise SchemeError(f"scheme {path}: {key} = {value!r} is not a {kind.__name__}")
+    if not _is_number(values.get("module_rate", 1.0)):
+        raise SchemeError(f"scheme {path}: module_rate = {values['module_rate']!r} is not a number")
     for key, share in values["weights"].items():
         if not _is_number(share):
             raise SchemeError(f"scheme {path}: the share {share!r} of layer {key} is not a number")

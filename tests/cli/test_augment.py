@@ -276,6 +276,10 @@ def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> 
     ("flags", "says"),
     [
         (("--pet", "adaptr:2"), "there is no module 'adaptr'"),
+        (("--pet", "gain,rate:0"), "rate:F multiplies the learning rate of modules"),
+        (("--pet", "gain,rate"), "rate:F multiplies the learning rate of modules"),
+        (("--pet", "gain,rate:1,rate:2"), "rate is there twice"),
+        (("--pet", "bias,rate:0.1"), "rate:F is of modules, and there are none"),
         (("--pet", "bias:0"), "bias:K trains the last K biases, as in bias:4"),
         (("--pet", "gain,linear:3"), "linear takes no number: it is the whole classifier"),
         (("--pet", ""), "'' names nothing: give bias, bias:K, linear, or adapter:R"),

@@ -59,6 +59,23 @@ def test_the_scheme_trains_head_and_modules_alone(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", KINDS)
+def test_the_rate_of_modules_multiplies_theirs_alone(text: str) -> None:
+    """A weight that is trained for itself, too, keeps the rate of its layer."""
+    graph = augmented(residual_network(), text).graph
+    head = find_head(graph)
+    scheme = parse_scheme("modules,bias:2")
+    plain, slower = (resolve(replace(scheme, module_rate=r), graph) for r in (1.0, 0.125))
+    of_modules = trained_names(graph) - {head.weight, head.bias}
+    for name, update in plain.items():
+        factor = 0.125 if name in of_modules else 1.0
+        assert slower[name] == replace(update, rate=tuple(factor * r for r in update.rate))
+    assert of_modules & plain.keys() < plain.keys()
+    added = added_columns(graph)
+    both = resolve(replace(scheme, module_rate=0.125, depth_weights=None), graph)
+    assert all(both[name].rate == plain[name].rate for name in added)
+
+
+@pytest.mark.parametrize("text", KINDS)
 def test_training_moves_nothing_else(tmp_path: Path, text: str) -> None:
     (tmp_path / "plain.tflite").write_bytes(classifier())
     graph = augmented(load(tmp_path / "plain.tflite"), text).graph

@@ -192,7 +192,7 @@ def test_a_scheme_survives_its_toml(tmp_path: Path) -> None:
     scheme = UpdateScheme(
         'na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False, bias_bits=16
     )
-    scheme = replace(scheme, layer_residual_bits={"2": 0, 'q"': 2})
+    scheme = replace(scheme, layer_residual_bits={"2": 0, 'q"': 2}, modules=True, module_rate=0.03)
     assert parse_scheme(write(tmp_path, scheme.to_toml())) == scheme
 
 
@@ -212,6 +212,11 @@ def test_a_toml_without_anything_is_the_head(tmp_path: Path) -> None:
         ("qas = 1", "qas = 1 is not a bool"),
         ("name = 1", "name = 1 is not a str"),
         ("residual_bits = 3", "3 residual bits"),
+        ("module_rate = '1'", "module_rate = '1' is not a number"),
+        ("module_rate = true", "module_rate = True is not a number"),
+        ("module_rate = 0", "the rate of modules, 0.0, is no positive number"),
+        ("module_rate = nan", "the rate of modules, nan, is no positive number"),
+        ("module_rate = inf", "the rate of modules, inf, is no positive number"),
         ("[weights]\n3 = { share = 0.5, residual_bits = 3 }", "3 residual bits"),
         ("[weights]\n3 = { share = 0.5, residual_bits = '2' }", "the residual bits '2' of layer 3"),
         ("[weights]\n3 = { share = 0.5, bits = 2 }", r"unknown keys \['bits'\] of layer 3"),
