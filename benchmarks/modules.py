@@ -2,13 +2,13 @@
 
     .venv/bin/python benchmarks/modules.py --shared ../shared
 
-As benchmarks/accuracy.py trains, but each way of training at the learning rate that is best on
-training images: 4 epochs of the first 3,000, tested on the other 1,000, at the --search-at rung. A
-rung is so many KB of SRAM (arena and state), or what a published scheme takes (49kb). Of layers,
-biases and modules each way trains as many of the last ones as fit. `lite residuals` have the biases
-of TinyTL (arXiv 2007.11622) beside them. --analysis FILE: also what `mcutrain select` would select
-by it; --augmented FILE --augmented-analysis FILE: and what it would select of a model that has
-modules, by the analysis of that; both by --measure.
+As benchmarks/accuracy.py trains, but each way of training at the learning rate, and modules at
+theirs, that are best on training images: 4 epochs of the first 3,000, tested on the other 1,000, at
+the --search-at rung. A rung is so many KB of SRAM (arena and state), or what a published scheme
+takes (49kb). Of layers, biases and modules each way trains as many of the last ones as fit. `lite
+residuals` have the biases of TinyTL (arXiv 2007.11622) beside them. --analysis FILE: also what
+`mcutrain select` would select by it; --augmented FILE --augmented-analysis FILE: and what it would
+select of a model that has modules, by the analysis of that; both by --measure.
 
 --tinytl: without a limit all biases, and all biases with lite residuals beside all blocks, as
 TinyTL compares them.
@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -48,6 +48,7 @@ CLASSES = 10
 TRAIN_IMAGES = 4000
 HELD_OUT = 1000
 RATES = (0.2, 0.4, 0.8)
+MODULE_RATES = (1.0, 0.1)
 UNLIMITED = "all"
 MOST_BIASES = 60
 
@@ -81,6 +82,10 @@ class Trained:
     pet: str = ""
     model: Path | None = None
 
+    def at(self, module_rate: float) -> Trained:
+        """Modules at this rate."""
+        return replace(self, pet=f"{self.pet},rate:{module_rate:g}") if self.pet else self
+
     @property
     def text(self) -> str:
         """In a table."""
@@ -101,6 +106,7 @@ def main() -> None:
     parser.add_argument("--augmented-analysis", type=Path)
     parser.add_argument("--measure", help="of the analyses; their first one")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="times 1/256")
+    parser.add_argument("--module-rates", type=float, nargs="+", default=MODULE_RATES)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
@@ -230,15 +236,24 @@ def compared(
     first = ladder[options.search_at]
     for rows in ladder.values():  # ways that did not fit there
         first = first | {name: row for name, row in rows.items() if name not in first}
-    searches = [(name, rate) for name in first for rate in rates]
-    results = jobs(delayed(learn)(shared, model, first[n], 0, r, True) for n, r in searches)
-    by_rate = {}
-    for (name, rate), accuracy in zip(searches, results, strict=True):
-        by_rate[name, rate] = accuracy
-        console.print(f"{first[name].text}, rate {256 * rate:g}/256: {accuracy:.2f} % held out")
-    best = {name: max(rates, key=lambda rate: by_rate[name, rate]) for name in first}
+    searches = [
+        (name, rate, of_modules)
+        for name, row in first.items()
+        for of_modules in (options.module_rates if row.pet else (1.0,))
+        for rate in rates
+    ]
+    results = jobs(
+        delayed(learn)(shared, model, first[name].at(of_modules), 0, rate, True)
+        for name, rate, of_modules in searches
+    )
+    by_rates: dict[str, dict[tuple[float, float], float]] = {name: {} for name in first}
+    for (name, rate, of_modules), accuracy in zip(searches, results, strict=True):
+        by_rates[name][rate, of_modules] = accuracy
+        text = first[name].at(of_modules).text
+        console.print(f"{text}, rate {256 * rate:g}/256: {accuracy:.2f} % held out")
+    best = {name: max(found, key=found.__getitem__) for name, found in by_rates.items()}
     runs = {
-        (row, best[name], seed): name
+        (row.at(best[name][1]), best[name][0], seed): name
         for seed in range(options.seeds)
         for rows in ladder.values()
         for name, row in rows.items()
@@ -256,7 +271,9 @@ def compared(
                       "top-1 %", "±", title=model.name)  # fmt: skip
         for name, row in rows.items():
             step = outlined(new if row.model is None else with_head(row.model), row)
-            found = [accuracies[row, best[name], seed] for seed in range(options.seeds)]
+            rate, of_modules = best[name]
+            row = row.at(of_modules)
+            found = [accuracies[row, rate, seed] for seed in range(options.seeds)]
             error = f"{stdev(found) / len(found) ** 0.5:.2f}" if len(found) > 1 else ""
             work = sum(estimate(step.plan.training, USUAL_ISA, step.plan.segments).values())
             table.add_row(
@@ -266,7 +283,7 @@ def compared(
                 f"{step.plan.state_bytes:,}",
                 f"{saved_bytes(step):,}",
                 f"{work / 1e6:.1f}",
-                f"{256 * best[name]:g}",
+                f"{256 * rate:g}",
                 f"{mean(found):.2f}",
                 error,
             )
