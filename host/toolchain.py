@@ -69,7 +69,10 @@ def _words(chosen: str) -> tuple[str, ...]:
 
 def compiler_name(command: tuple[str, ...]) -> tuple[str, ...]:
     """What tells a compiler from others of one version: not the environment that zig lies in."""
-    return ("ziglang", metadata.version("ziglang")) if command == ZIG else command
+    if command == ZIG:
+        with suppress(metadata.PackageNotFoundError):  # it lies on the path without being installed
+            return "ziglang", metadata.version("ziglang")
+    return command
 
 
 @lru_cache(maxsize=16)

@@ -44,6 +44,7 @@ from mcutrain.ops.transpose import Transpose
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
+    WARNINGS,
     Toolchain,
     faster_bodies,
     kernel_call,
@@ -582,6 +583,32 @@ def test_host_bodies_compile_for_neon(c_compilers: list[tuple[str, ...]], tmp_pa
     objects = sorted(tmp_path.glob("*.o"))
     assert {path.stem for path in objects} >= HOST_BODIES.keys()
     assert all(path.read_bytes()[18] == 183 for path in objects)  # ELF's e_machine: AArch64
+
+
+WITHOUT_DOTS = {
+    "x86": ("-march=haswell",),
+    "zig-x86": ("-target", "x86_64-linux-musl", "-mcpu=haswell"),
+    "zig-macos": ("-target", "aarch64-macos"),
+}
+"""Where neither VNNI nor sdot is known when a program is compiled, nor asked for when it runs."""
+
+
+@pytest.mark.parametrize("machine", WITHOUT_DOTS)
+def test_products_compile_without_a_warning_where_nothing_multiplies_fours(
+    machine: str, c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    """All compilers: clang warns of a function that is not used where gcc does not."""
+    of_zig = machine.startswith("zig")
+    commands = [c for c in c_compilers if (c == ZIG) == of_zig]
+    if not commands or (not of_zig and platform.machine() != "x86_64"):
+        pytest.skip("no compiler for it")
+    folder = FIRMWARE / "isa" / "host"
+    for command in commands:
+        for name in ("mct_product.c", "mct_threads.c"):
+            flags = ("-std=c11", "-O1", *WARNINGS, *WITHOUT_DOTS[machine], f"-I{folder}")
+            object_file = ("-c", str(folder / name), "-o", str(tmp_path / "made.o"))
+            done = subprocess.run([*command, *flags, *object_file], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
 
 
 A53 = ("-mcpu=cortex-a53", "-static")

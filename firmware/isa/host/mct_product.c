@@ -123,13 +123,15 @@ static void mct_multiply_block(mct_block *block, int add, int32_t *sums) {
     }
 }
 
+#if MCT_HAS_DOT4 || MCT_MAY_HAVE_DOT
 /* (a - za) . (b - zb) is a . b, less zb times the sum of a row of `a`, less za times the sum of a
  * column of b, plus za zb for each of the depth. */
-static inline void mct_set_row_excess(const mct_product *p, int32_t offset, mct_block *block,
-                                      int32_t row, int32_t sum) {
+static void mct_set_row_excess(const mct_product *p, int32_t offset, mct_block *block, int32_t row,
+                               int32_t sum) {
     const int32_t both = block->stride * p->a_zero_point * p->b_zero_point;
     block->row_excess[row] = (offset + p->b_zero_point) * sum - both;
 }
+#endif
 
 #if MCT_HAS_DOT4
 #define MCT_B_OFFSET 128 /* b is made unsigned */

@@ -1,6 +1,9 @@
 #if !defined(_GNU_SOURCE) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L
 #endif
+#if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
+#define _DARWIN_C_SOURCE 1 /* else there is no number of processors */
+#endif
 #include "mct_threads.h"
 
 /* A thread that is awake begins after less than a tenth of the time that these take. */
@@ -69,7 +72,7 @@ static int mct_comes_soon(int (*is_true)(uint32_t), uint32_t seen) {
         }
         sched_yield();
         clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec <
+    } while ((now.tv_sec - begin.tv_sec) * INT64_C(1000000000) + now.tv_nsec - begin.tv_nsec <
              MCT_AWAKE_NS);
     return 0;
 }
