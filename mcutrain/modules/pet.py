@@ -11,7 +11,7 @@ from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.modules.put import augment, observed_tensors
 from mcutrain.modules.spec import EXAMPLE, ModuleSpec, parse_modules
-from mcutrain.sparse.scheme import UpdateScheme
+from mcutrain.sparse.scheme import MODULE_RATES, UpdateScheme
 
 HEAD = "linear"
 
@@ -89,10 +89,11 @@ def _parts(text: str) -> list[str]:
 
 
 def _rate(text: str, part: str) -> float:
-    match = re.fullmatch(r"rate:(\d*\.?\d+)", part)
-    if match is None or float(match[1]) == 0:
+    match = re.fullmatch(r"rate:([0-9]*\.?[0-9]+(e-?[0-9])?)", part)
+    low, high = MODULE_RATES
+    if match is None or not low <= float(match[1]) <= high:
         raise SchemeError(
-            f"{text!r}: rate:F multiplies the learning rate of modules with a positive number, "
+            f"{text!r}: rate:F multiplies the learning rate of modules with {low:g} to {high:g}, "
             "as in rate:0.1"
         )
     return float(match[1])

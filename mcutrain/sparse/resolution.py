@@ -123,7 +123,7 @@ def _updates(
                 bits.get(layer.index, usual),
                 picked,
                 scheme.qas,
-                1.0 if is_trained else scheme.module_rate,
+                1.0 if is_trained and layer.name not in modules else scheme.module_rate,
             )
         if len(own) - depth <= layer.index < len(own) or module.bias:
             rate = scheme.module_rate if layer.name in modules else 1.0

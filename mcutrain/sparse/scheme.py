@@ -30,6 +30,8 @@ DEPTHS = ("last", "bias")
 """Those that count layers."""
 RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
+MODULE_RATES = (1e-6, 1e6)
+"""The least and the largest."""
 TABLES = ("weights", "importance")
 NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
 FLAGS = ("qas", "modules")
@@ -106,10 +108,11 @@ class UpdateScheme:
             )
 
     def _check_module_rate(self) -> None:
-        if not 0 < self.module_rate < math.inf:
+        low, high = MODULE_RATES
+        if not low <= self.module_rate <= high:
             raise SchemeError(
-                f"scheme {self.name!r}: the rate of modules, {self.module_rate}, "
-                "is no positive number"
+                f"scheme {self.name!r}: the rate of modules, {self.module_rate:g}, "
+                f"is not in {low:g} to {high:g}"
             )
 
     def to_toml(self) -> str:
@@ -309,8 +312,8 @@ def _check_types(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Of TOML; true and false are none."""
-    return type(value) in (int, float)
+    """Of TOML; true and false are none, nor what is larger than any float."""
+    return type(value) is float or (type(value) is int and abs(value) < 2**1023)
 
 
 def _schemes_folder() -> str:

@@ -277,6 +277,8 @@ def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> 
     [
         (("--pet", "adaptr:2"), "there is no module 'adaptr'"),
         (("--pet", "gain,rate:0"), "rate:F multiplies the learning rate of modules"),
+        (("--pet", "gain,rate:1e-9"), "with 1e-06 to 1e+06, as in rate:0.1"),
+        (("--pet", "gain,rate:٣"), "with 1e-06 to 1e+06, as in rate:0.1"),
         (("--pet", "gain,rate"), "rate:F multiplies the learning rate of modules"),
         (("--pet", "gain,rate:1,rate:2"), "rate is there twice"),
         (("--pet", "bias,rate:0.1"), "rate:F is of modules, and there are none"),

@@ -73,6 +73,9 @@ def test_the_rate_of_modules_multiplies_theirs_alone(text: str) -> None:
     added = added_columns(graph)
     both = resolve(replace(scheme, module_rate=0.125, depth_weights=None), graph)
     assert all(both[name].rate == plain[name].rate for name in added)
+    named = {m.layer.name: 1.0 for m in modules_of(graph) if m.layer.weight not in added}
+    again = resolve(replace(scheme, module_rate=0.125, weights=named), graph)
+    assert all(again[name].rate == slower[name].rate for name in of_modules & again.keys() - added)
 
 
 @pytest.mark.parametrize("text", KINDS)
