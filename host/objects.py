@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from mcutrain_host.cache import cache_folder, keep, read
 from mcutrain_host.errors import BuildError, CacheError
 from mcutrain_host.includes import Units, missing, needed
-from mcutrain_host.toolchain import compiler_name, compiler_version, processor
+from mcutrain_host.toolchain import compiler_identity
 
 BUILD = "build"
 """The folder of a project that objects are made in."""
@@ -50,8 +50,7 @@ class KeptObjects:
 def kept_objects(folder: Path, command: Sequence[str], include_dirs: Sequence[str]) -> KeptObjects:
     """Those of a project; what lies in its folder BUILD is none of its C."""
     try:
-        facts = compiler_name(tuple(command)), compiler_version(tuple(command)), processor()
-        identity = repr(facts)
+        identity = compiler_identity(tuple(command))
     except BuildError:
         return KeptObjects(None, (), {}, {})
     files = {}

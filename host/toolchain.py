@@ -67,7 +67,12 @@ def _words(chosen: str) -> tuple[str, ...]:
     raise BuildError(f"CC is {chosen!r}, which is no command: give one as gcc, or unset it")
 
 
-def compiler_name(command: tuple[str, ...]) -> tuple[str, ...]:
+def compiler_identity(command: tuple[str, ...]) -> str:
+    """What an object depends on besides flags and text. Raises BuildError if it does not run."""
+    return repr((_name(command), compiler_version(command), processor()))
+
+
+def _name(command: tuple[str, ...]) -> tuple[str, ...]:
     """What tells a compiler from others of one version: not the environment that zig lies in."""
     if command == ZIG:
         with suppress(metadata.PackageNotFoundError):  # it lies on the path without being installed

@@ -14,7 +14,7 @@ import mcutrain_firmware
 from mcutrain_host.cache import cache_folder, check_cache, is_sound, keep
 from mcutrain_host.errors import BuildError as HostBuildError
 from mcutrain_host.errors import CacheError
-from mcutrain_host.toolchain import ZIG, compiler_version, find_host_compiler, processor
+from mcutrain_host.toolchain import ZIG, compiler_identity, compiler_version, find_host_compiler
 
 from mcutrain.codegen import Project, isa_bodies, isa_includes
 from mcutrain.errors import BuildError
@@ -84,7 +84,8 @@ def build_library(
     faster = isa_includes(names, isa) | isa_bodies(names, isa)
     files = {**project.files, **_own_files(), **faster}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
-    identity = repr((compiler.version(), processor()))
+    compiler.version()  # raises BuildError of this package if it does not run
+    identity = compiler_identity(compiler.command)
     contents = sorted((name, text_hash(text)) for name, text in files.items())
     key = hashlib.sha256(repr((identity, flags, contents)).encode())
     library = cache_folder() / f"{key.hexdigest()[:32]}.so"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mcutrain_host import objects, toolchain
+from mcutrain_host import toolchain
 from mcutrain_host.errors import BuildError
 from mcutrain_host.includes import missing, needed
 from mcutrain_host.objects import KeptObjects, kept_objects, put, take
@@ -22,13 +22,14 @@ FILES = {
 COMMAND = ("cc",)
 FOLDERS = ("src", "lib")
 FLAGS = ("-O3", "-std=c11")
+asked_version = toolchain.compiler_version
 
 
 @pytest.fixture(autouse=True)
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cache of its own, and no compiler is asked for its version."""
     monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(objects, "compiler_version", lambda command: f"version of {command}")
+    monkeypatch.setattr(toolchain, "compiler_version", lambda command: f"version of {command}")
 
 
 def project(folder: Path, **changes: str) -> Path:
@@ -81,9 +82,9 @@ def test_compiler_flags_and_processor_decide(
     kept = kept_objects(project(tmp_path), COMMAND, FOLDERS)
     places = {kept.place(flags, "src/k.c") for flags in (FLAGS, FLAGS[:1], FLAGS[::-1])}
     places.add(kept_objects(tmp_path, ("gcc",), FOLDERS).place(FLAGS, "src/k.c"))
-    monkeypatch.setattr(objects, "compiler_version", lambda command: "newer")
+    monkeypatch.setattr(toolchain, "compiler_version", lambda command: "newer")
     places.add(place(tmp_path))
-    monkeypatch.setattr(objects, "processor", lambda: "another")
+    monkeypatch.setattr(toolchain, "processor", lambda: "another")
     places.add(place(tmp_path))
     assert len(places) == 6
 
@@ -92,7 +93,7 @@ def test_zigs_version_decides_and_not_where_it_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """compiler_version is clang's; two zigs may have the same."""
-    monkeypatch.setattr(objects, "compiler_version", lambda command: "clang version 22.1.8")
+    monkeypatch.setattr(toolchain, "compiler_version", lambda command: "clang version 22.1.8")
     folder, places = project(tmp_path), []
     for environment, version in (("a", "0.17.0"), ("b", "0.17.0"), ("b", "0.17.1")):
         zig = (f"/{environment}/ziglang/zig", "cc")
@@ -120,7 +121,7 @@ def test_a_file_that_is_included_if_it_is_there_decides(tmp_path: Path) -> None:
 
 
 def test_without_a_version_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "compiler_version", toolchain.compiler_version)
+    monkeypatch.setattr(toolchain, "compiler_version", asked_version)
     kept = kept_objects(project(tmp_path), (str(tmp_path / "gone"),), FOLDERS)
     assert kept == KeptObjects(None, (), {}, {})
     with pytest.raises(BuildError, match="does not run"):

@@ -14,7 +14,7 @@ import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.cache import cache_folder, keep
-from mcutrain_host.toolchain import ZIG, compiler_name, compiler_version, processor
+from mcutrain_host.toolchain import ZIG, compiler_identity
 
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
@@ -118,9 +118,7 @@ class Toolchain:
 
     def compile_objects(self, sources: Sequence[Path]) -> None:
         """One for each source; what some test has compiled alike is copied."""
-        name = compiler_name(self.command)
-        identity = (name, compiler_version(self.command), processor())
-        facts = (identity, WARNINGS, self.flags, headers())
+        facts = (compiler_identity(self.command), WARNINGS, self.flags, headers())
         places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
         bodies = {s for s in missing if "host" in s.parts and s.stem != THREADS}

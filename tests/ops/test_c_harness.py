@@ -23,7 +23,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiled:
         (self.folder / arguments[arguments.index("-o") + 1]).write_bytes(b"object")
 
     monkeypatch.setattr(Toolchain, "compile", note)
-    monkeypatch.setattr(c_harness, "compiler_version", lambda command: f"version of {command}")
+    monkeypatch.setattr(
+        "mcutrain_host.toolchain.compiler_version", lambda command: f"version of {command}"
+    )
     monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path / "cache"))
     return calls
 
@@ -56,7 +58,9 @@ def test_whatever_decides_an_object_has_it_compiled_anew(
     elif what == "source":
         source.write_text("int y;\n")
     elif what == "version":
-        monkeypatch.setattr(c_harness, "compiler_version", lambda command: "another")
+        monkeypatch.setattr("mcutrain_host.toolchain.compiler_version", lambda command: "another")
+    elif what == "processor":
+        monkeypatch.setattr("mcutrain_host.toolchain.processor", lambda: "another")
     else:
         monkeypatch.setattr(c_harness, what, lambda: "another")
     second.compile_objects([source])

@@ -23,7 +23,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.simulation import CompiledSimulator
-from mcutrain.simulation.build import build_library
+from mcutrain.simulation.build import Compiler, build_library
 from mcutrain.sparse import UpdateScheme, find_head, resolve
 from tests.host.test_cache import DAMAGES
 from tests.simulation.networks import Network, planned, rates, same, samples
@@ -51,6 +51,15 @@ def graph() -> Graph:
 def plan(graph: Graph) -> TrainingPlan:
     updates = resolve(UpdateScheme(), graph)
     return planned(differentiate(graph, find_head(graph).name, updates, SoftmaxCrossEntropy))
+
+
+def test_a_compiler_with_flags_of_its_own_has_its_own_library(
+    plan: TrainingPlan, c_compilers: list[tuple[str, ...]]
+) -> None:
+    project, command = generate(plan, "any"), c_compilers[0]
+    plain, other = (Compiler((*command, *flags), "CC") for flags in ((), ("-DOTHER",)))
+    assert build_library(project, plain) == build_library(project, plain)
+    assert build_library(project, plain) != build_library(project, other)
 
 
 def damage(paths: list[Path], kind: str) -> None:
