@@ -13,7 +13,11 @@
 #define MCT_BLOCK_COLUMNS 128
 
 /* The depth that is filled is a multiple of this: zero points come after it. */
-#define MCT_WHOLE_DEPTH (MCT_MAY_HAVE_DOT ? 16 : 4)
+#if MCT_MAY_HAVE_DOT
+#define MCT_WHOLE_DEPTH MCT_DOT_DEPTH
+#else
+#define MCT_WHOLE_DEPTH 4
+#endif
 
 static inline int32_t mct_smaller(int32_t a, int32_t b) {
     return a < b ? a : b;

@@ -71,6 +71,11 @@ static inline void mct_fill_across(const int8_t *at, int32_t step, int32_t depth
     }
 }
 
+/* For fill_b: where number d of the depth of column c lies. */
+static inline int32_t mct_quad_place(int32_t d, int32_t c) {
+    return (d / 4 * MCT_TILE_COLUMNS + c) * 4 + d % 4;
+}
+
 /* For fill_b: columns that are `step` apart, whose numbers along the depth lie beside each other. */
 static inline void mct_fill_along(const int8_t *at, int32_t step, int32_t depth, int32_t columns,
                                   int8_t *b) {
@@ -86,13 +91,13 @@ static inline void mct_fill_along(const int8_t *at, int32_t step, int32_t depth,
             }
             mct_v_turn(v);
             for (int32_t i = 0; i < quads; i++) {
-                mct_v_store(b + 4 * ((q + i) * MCT_TILE_COLUMNS + c), v[i]);
+                mct_v_store(b + mct_quad_place(4 * (q + i), c), v[i]);
             }
         }
         for (int32_t l = 0; l < count; l++) {
             const int8_t *from = at + (c + l) * step;
             for (int32_t d = 4 * whole; d < depth; d++) {
-                b[4 * (whole * MCT_TILE_COLUMNS + c + l) + d % 4] = from[d];
+                b[mct_quad_place(d, c + l)] = from[d];
             }
         }
     }

@@ -22,7 +22,6 @@ typedef int32_t mct_v32 __attribute__((vector_size(4 * MCT_LANES)));
 typedef uint32_t mct_vu32 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int64_t mct_v64 __attribute__((vector_size(4 * MCT_LANES))); /* half as many lanes */
 typedef uint64_t mct_vu64 __attribute__((vector_size(4 * MCT_LANES)));
-typedef int16_t mct_v16 __attribute__((vector_size(2 * MCT_LANES)));
 typedef int8_t mct_v8 __attribute__((vector_size(MCT_LANES)));
 typedef int16_t mct_twice_v16 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int8_t mct_twice_v8 __attribute__((vector_size(2 * MCT_LANES)));
@@ -35,7 +34,6 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_load_part(from, count)   the first `count` > 0 lanes; the lanes after them are 0
  * mct_v_load_u4(from, count)     the first `count`, even, of 4 bits, the lower half of a byte first
  * mct_v_store_u4(to, v, count)   the same of lanes from 0 to 15
- * mct_v_store_s16(to, v)         int16 of all lanes, whose values fit
  * mct_v_dot(sums, a, b)          sums + the dot products of int16 pairs, one pair in each lane; not
  *                                for pairs that are -32768 four times
  * mct_v_parts                    as many lanes of sums, maybe in several parts, for many such dot

@@ -28,11 +28,6 @@ static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
     }
 }
 
-static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
-    const mct_v16 narrow = __builtin_convertvector(v, mct_v16);
-    memcpy(to, &narrow, sizeof narrow);
-}
-
 #define MCT_HAS_DOT4 0 /* sdot is in mct_dot.h: not every AArch64 has it */
 
 static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {

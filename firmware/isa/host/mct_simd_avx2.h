@@ -57,12 +57,6 @@ static inline void mct_v_store_u4(uint8_t *to, mct_v32 v, int32_t count) {
     }
 }
 
-static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
-    const __m128i low = _mm256_castsi256_si128((__m256i)v);
-    const __m128i high = _mm256_extracti128_si256((__m256i)v, 1);
-    _mm_storeu_si128((__m128i *)(void *)to, _mm_packs_epi32(low, high));
-}
-
 static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
     return sums + (mct_v32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }

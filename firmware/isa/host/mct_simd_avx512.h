@@ -21,10 +21,6 @@ static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
     _mm512_mask_cvtepi32_storeu_epi8(to, mct_v_first(count), (__m512i)v);
 }
 
-static inline void mct_v_store_s16(int16_t *to, mct_v32 v) {
-    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16((__m512i)v));
-}
-
 static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
 #if defined(__AVX512VNNI__)
     return (mct_v32)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);

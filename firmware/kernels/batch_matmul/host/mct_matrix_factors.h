@@ -56,7 +56,7 @@ static void mct_matrix_fill_b(const void *job, int32_t k, int32_t depth, int32_t
     }
     for (int32_t d = 0; d < depth; d++) {
         for (int32_t c = 0; c < columns; c++) {
-            b[(d / 4 * MCT_TILE_COLUMNS + c) * 4 + d % 4] = at[c * f->step + d * f->depth];
+            b[mct_quad_place(d, c)] = at[c * f->step + d * f->depth];
         }
     }
 }

@@ -74,8 +74,7 @@ static void mct_grad_fill_merged(const void *job_, int32_t k, int32_t depth, int
     for (int32_t j = 0; j < t->columns; j++) {
         const int32_t c = (t->channels == NULL ? j : t->channels[j]) - column;
         for (int32_t d = 0; c >= 0 && c < columns && d < depth; d++) {
-            b[(d / 4 * MCT_TILE_COLUMNS + c) * 4 + d % 4] =
-                job->trained[mct_grad_row(job, k + d) * t->columns + j];
+            b[mct_quad_place(d, c)] = job->trained[mct_grad_row(job, k + d) * t->columns + j];
         }
     }
 }

@@ -109,7 +109,7 @@ static void mct_conv_fill_trained(const mct_conv_job *job, int32_t k, int32_t de
             const int32_t d = tap * channels + (t->channels == NULL ? j : t->channels[j]) - k;
             const int8_t *w = job->trained + column * row + tap * t->columns + j;
             for (int32_t c = 0; d >= 0 && d < depth && c < columns; c++) {
-                b[(d / 4 * MCT_TILE_COLUMNS + c) * 4 + d % 4] = w[c * row];
+                b[mct_quad_place(d, c)] = w[c * row];
             }
         }
     }
