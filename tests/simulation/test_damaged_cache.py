@@ -54,8 +54,12 @@ def plan(graph: Graph) -> TrainingPlan:
 
 
 def test_a_compiler_with_flags_of_its_own_has_its_own_library(
-    plan: TrainingPlan, c_compilers: list[tuple[str, ...]]
+    plan: TrainingPlan,
+    c_compilers: list[tuple[str, ...]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))  # others damage what lies in theirs
     project, command = generate(plan, "any"), c_compilers[0]
     plain, other = (Compiler((*command, *flags), "CC") for flags in ((), ("-DOTHER",)))
     assert build_library(project, plain) == build_library(project, plain)
