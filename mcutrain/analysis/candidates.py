@@ -28,7 +28,7 @@ class Candidate:
         """The first of so many layers that is trained; `layers` is the head."""
         return min(layers - self.bias_depth, *(i for i, _ in self.weights), layers)
 
-    def scheme(self) -> UpdateScheme:
+    def scheme(self, module_rate: float | None = None) -> UpdateScheme:
         """As an update scheme."""
         shares = {str(i): share for i, share in self.weights}
         return UpdateScheme(
@@ -39,6 +39,7 @@ class Candidate:
             self.residual_bits,
             modules=bool(self.modules),
             module_channels=dict(self.modules),
+            module_rate=module_rate,
         )
 
 

@@ -78,7 +78,8 @@ class GradientSettings:
     sample. seed: of a new head and of the order of samples. head_epochs: of the head alone, on
     the other training samples. epochs: passes over the training samples that are to follow.
     is_found: the rate was searched for layers that learn together, and is lowered where the head
-    alone learns nothing by it."""
+    alone learns nothing by it. module_rate: as a scheme has it. A rate F times as large for some
+    parameters is as good as gradients of them √F times as large."""
 
     samples: int = 256
     learning_rate: float = 0.1 / 256
@@ -86,6 +87,7 @@ class GradientSettings:
     head_epochs: int = HEAD_EPOCHS["gradient"]
     epochs: int = 4
     is_found: bool = False
+    module_rate: float | None = None
 
 
 Report = Callable[[str, int, int], None]
@@ -101,7 +103,7 @@ def by_gradient(
     settings, (trunk, head) = _with_head(rest, settings, report)
     names = {layer.index: (layer.weight, layer.bias) for layer in problem.layers}
     plain, _ = without_modules(trunk)
-    modules = module_parts(trunk)
+    modules = module_parts(trunk, settings.module_rate)
     picked = {i: _picked(plain, len(names), i, weight) for i, (weight, _) in names.items()}
     grouped = {i: nested_groups(list(by_share.values())) for i, by_share in picked.items()}
     groups = {names[i][0]: found for i, (found, _) in grouped.items()}
@@ -110,8 +112,9 @@ def by_gradient(
     products = InnerProducts(groups)
 
     def watch(gradients: Mapping[str, Array]) -> None:
-        columns = {m.name: gradients[m.weight][..., m.first :] for m in modules}
-        products.add({**gradients, **columns})
+        own = {m.name: gradients[m.weight][..., m.first :] * m.rate**0.5 for m in modules}
+        own |= {name: gradients[name] * m.rate**0.5 for m in modules for name in m.biases}
+        products.add({**gradients, **own})
 
     moments = parameter_moments(trunk, problem, index, settings, report, watch)
     counts = {i: dict(zip(picked[i], numbers, strict=True)) for i, (_, numbers) in grouped.items()}
@@ -135,6 +138,7 @@ def by_gradient(
             i: tuple(moments[w].by("fisher")[: own[i]].tolist()) for i, (w, _) in names.items()
         },
         kernels=kernels_of(known, names, counts, modules, rate, steps),
+        module_rate=settings.module_rate,
         settings={
             **asdict(settings),
             "test_samples": len(problem.test_y),
@@ -182,7 +186,8 @@ def parameter_moments(
 ) -> dict[str, Moments]:
     """Of every weight and bias before the head, and the head's. watch: sees each sample's."""
     whole = Cut(trunk.inputs[0], 0)
-    scheme = UpdateScheme("full", None, {}, None, modules=bool(whole_modules(trunk)))
+    modules = bool(whole_modules(trunk))
+    scheme = UpdateScheme("full", None, {}, None, modules=modules, module_rate=1.0)
     step = cut_step(trunk, scheme, whole)
     plan = step.plan(GRADIENT_DTYPE, GROUP)
     report("compiling the full training step", 0, 1)
@@ -398,8 +403,8 @@ def _gains(
     }
     of_modules = {}
     for m in modules:
-        base = sum(float(importance[name].sum()) for name in m.biases)
-        every = importance[m.weight][m.first :]
+        base = sum(m.rate * float(importance[name].sum()) for name in m.biases)
+        every = m.rate * importance[m.weight][m.first :]
         of_modules[m.name] = {n: base + float(every[: n or None].sum()) for n in m.counts}
     return Gains(tuple(bias), weights, of_modules)
 

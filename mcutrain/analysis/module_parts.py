@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.modules import PROJECTION, WholeModule, low_rank_columns
+from mcutrain.sparse.modules import PROJECTION, WholeModule, low_rank_columns, usual_rate
 from mcutrain.sparse.units import Structure, kept_channels
 
 Array = npt.NDArray[Any]
@@ -23,7 +23,7 @@ class ModuleParts:
     """One candidate. weight: whose last input channels, from number `first` on, are its hidden
     channels' (a gain has none: its factors). biases: that are trained with it, and have a gradient.
     counts: of hidden channels that are candidates, ascending; 0 of a gain. anchor: the layer whose
-    bias is trained wherever the module is.
+    bias is trained wherever the module is. rate: what its learning rate is multiplied with.
     """
 
     name: str
@@ -32,6 +32,7 @@ class ModuleParts:
     biases: tuple[str, ...]
     counts: tuple[int, ...]
     anchor: int
+    rate: float
 
     def groups(self, graph: Graph) -> dict[str, tuple[Array, ...]]:
         """As InnerProducts takes them: of the module's own columns, and of its biases."""
@@ -42,8 +43,8 @@ class ModuleParts:
         return {self.name: parts, **biases}
 
 
-def module_parts(graph: Graph) -> tuple[ModuleParts, ...]:
-    """Of the modules that have learnt nothing.
+def module_parts(graph: Graph, module_rate: float | None = None) -> tuple[ModuleParts, ...]:
+    """Of the modules that have learnt nothing. module_rate: as a scheme has it.
 
     The first factor of a product whose second one is 0 has a gradient of 0: what it may learn later
     is not seen.
@@ -55,7 +56,8 @@ def module_parts(graph: Graph) -> tuple[ModuleParts, ...]:
         weight, first, biases = _ends(module, columns, graph)
         counts = sorted({kept_channels(module, share) for share in SHARES})
         anchor = structure.anchor[place]
-        found.append(ModuleParts(module.name, weight, first, biases, tuple(counts), anchor))
+        rate = usual_rate(module.kind) if module_rate is None else module_rate
+        found.append(ModuleParts(module.name, weight, first, biases, tuple(counts), anchor, rate))
     return tuple(found)
 
 

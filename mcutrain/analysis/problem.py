@@ -12,15 +12,16 @@ import numpy.typing as npt
 from mcutrain import data
 from mcutrain.analysis.front import trunk
 from mcutrain.data.dataset import highest
-from mcutrain.errors import DataError
+from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import positions_of
 from mcutrain.quant import replace_head
 from mcutrain.runs.training import input_type, prepare_samples
 from mcutrain.simulation import RunSettings
-from mcutrain.sparse import Layer, find_head, layers_of
+from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import digest
+from mcutrain.sparse.modules import whole_modules
 
 Array = npt.NDArray[Any]
 
@@ -130,6 +131,15 @@ class Problem:
     def data_digest(self) -> str:
         """Of all samples and labels."""
         return arrays_digest(self.train_x, self.train_y, self.test_x, self.test_y)
+
+    def check_module_rate(self, rate: float | None) -> None:
+        """Raise SchemeError for a rate of modules that is none, or a model without any."""
+        UpdateScheme(modules=True, module_rate=rate)
+        if rate is not None and not whole_modules(self.model):
+            raise SchemeError(
+                f"a rate of modules is given, but {self.model.name!r} has none: leave it out, or "
+                "add modules with `mcutrain augment`"
+            )
 
     def trunk(self, seed: int) -> Graph:
         """The network up to the logits; seed initialises a new head."""

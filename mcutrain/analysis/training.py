@@ -29,7 +29,7 @@ from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
 from mcutrain.analysis.workers import Call, Execution, Workers, workers
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse import arrange, find_head
+from mcutrain.sparse import UpdateScheme, arrange, find_head
 from mcutrain.sparse.contribution import Contributions, Gains
 from mcutrain.sparse.leaving_out import ModulePlace, trained_modules_only, without_modules
 
@@ -53,8 +53,8 @@ class TrainingSettings:
     With a head trained before, early layers gain more than they do with a new one, whose first
     gradients are random; by default candidates start as `mcutrain simulate` does.
 
-    learning_rate: per sample. seeds: how many runs with other heads, orders and roundings are
-    averaged, from `seed` on.
+    learning_rate: per sample. module_rate: as a scheme has it. seeds: how many runs with other
+    heads, orders and roundings are averaged, from `seed` on.
     """
 
     epochs: int = 4
@@ -62,6 +62,7 @@ class TrainingSettings:
     seed: int = 0
     seeds: int = 1
     head_epochs: int = HEAD_EPOCHS["training"]
+    module_rate: float | None = None
 
 
 def by_training(
@@ -228,7 +229,7 @@ class _Analysis:
             if cut not in arrays:
                 train_x, test_x = (part.at(cut) for part in self.activations)
                 arrays[cut] = (train_x, problem.train_y, test_x, problem.test_y)
-            step = cut_step(self._starts[seed], candidate.scheme(), cut)
+            step = cut_step(self._starts[seed], self._scheme(candidate), cut)
             yield key, run_trial, (step, self._trial_settings(seed), *arrays[cut])
 
     def forget(self) -> None:
@@ -250,6 +251,7 @@ class _Analysis:
             head={m: measured[m][HEAD] for m in MEASURES},
             gains={m: kinds.gains(by, count, base, self.modules) for m, by in measured.items()},
             residual_factor=_residual_factor(measured["probability"], compared),
+            module_rate=self.settings.module_rate,
             settings={
                 **asdict(self.settings),
                 "samples": len(problem.train_y),
@@ -261,12 +263,15 @@ class _Analysis:
             },
         )
 
+    def _scheme(self, candidate: Candidate) -> UpdateScheme:
+        return candidate.scheme(self.settings.module_rate)
+
     def _trial_settings(self, seed: int) -> TrialSettings:
         return TrialSettings(self.settings.epochs, self.settings.learning_rate, seed)
 
     def _key(self, candidate: Candidate, seed: int) -> str:
         """A hash of all that the result depends on."""
-        scheme = candidate.scheme()
+        scheme = self._scheme(candidate)
         trunk, trunk_digest = self._trained_trunk(seed, candidate)
         order, updates = arrange(scheme, trunk)
         parts = (
@@ -297,7 +302,7 @@ class _Analysis:
         """The network with the candidate's modules alone, and its digest."""
         key = seed, candidate.modules
         if key not in self._trained_trunks:
-            graph = trained_modules_only(self._trunk(seed), candidate.scheme())
+            graph = trained_modules_only(self._trunk(seed), self._scheme(candidate))
             self._trained_trunks[key] = graph, graph_digest(graph)
         return self._trained_trunks[key]
 

@@ -104,6 +104,15 @@ class AnalysisFlags:
     gradient_samples: Annotated[
         int, typer.Option(min=2, help="By gradient: samples whose gradients are taken.")
     ] = 256
+    module_rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="F",
+            help="What the learning rate of modules is multiplied with; 1 for gains and 0.1 for "
+            "all others by default. It goes to what is selected.",
+            show_default=False,
+        ),
+    ] = None
 
     def check(self) -> None:
         """Raise ArgumentError for a rate that is none, before the data is read."""
@@ -203,6 +212,7 @@ def analyze(
     if output is not None:
         check_writable(output)
     problem = _load(model, reading.of(data, method.seed), classes)
+    problem.check_module_rate(method.module_rate)
     if not json:
         say(_headline(problem))
     rate = method.rate(problem, quiet=json)
@@ -252,7 +262,14 @@ def _by_training(
 ) -> Contributions:
     from mcutrain.analysis.training import TrainingSettings, by_training
 
-    settings = TrainingSettings(method.epochs, rate, method.seed, method.seeds, method.head_passes)
+    settings = TrainingSettings(
+        method.epochs,
+        rate,
+        method.seed,
+        method.seeds,
+        method.head_passes,
+        method.module_rate,
+    )
     try:
         with _watching() as watch:
             return by_training(problem, settings, execution, watch)
@@ -272,6 +289,7 @@ def _by_gradient(problem: Problem, method: AnalysisFlags, rate: float) -> Contri
         method.head_passes,
         method.epochs,
         is_found=method.lr is None,
+        module_rate=method.module_rate,
     )
     with _watching() as watch:
         return by_gradient(

@@ -118,7 +118,8 @@ Pet = Annotated[
         metavar="KIND[:R]",
         help="Parameter-efficient training: put these modules beside frozen layers, as `mcutrain "
         f"augment` does, and train them, besides what --scheme names: {MODULES}. Also bias:K, bias "
-        "and linear, which need none, and rate:F, which multiplies the learning rate of modules.",
+        "and linear, which need none, and rate:F: the learning rate of modules is F times that of "
+        "all else, 0.1 by default, of gains 1.",
         show_default=False,
     ),
 ]

@@ -191,6 +191,7 @@ def analyze(
     seed: Seed = 0,
     seeds: Annotated[int, Within(1, 100)] = 1,
     gradient_samples: Annotated[int, Within(2)] = 256,
+    module_rate: Positive | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     jobs: Count | None = None,
@@ -202,9 +203,9 @@ def analyze(
 
     model, data, classes: as `simulate` takes them; only training samples are looked at, of which
     samples are trained on and test_samples tested on. by: "training" trains every candidate,
-    minutes to hours, results stay in the cache; "gradient" estimates in seconds. jobs:
-    candidates at once; backend, scheduler: a Dask or Ray cluster. progress: called with how far
-    it is.
+    minutes to hours, results stay in the cache; "gradient" estimates in seconds. module_rate: of
+    the modules that the model has, as UpdateScheme has it. jobs: candidates at
+    once; backend, scheduler: a Dask or Ray cluster. progress: called with how far it is.
 
     The result goes to `select`; write(path) keeps it. Raises DataError, ModelError, AnalysisError,
     BuildError, ArgumentError.
@@ -220,16 +221,20 @@ def analyze(
     split = held_out(whole.train, samples, test_samples, seed, whole.validation)
     wanted = classes_for(graph, split, classes)
     problem = Problem.of(graph, split, wanted, normalization_of(mean, std), warn)
+    problem.check_module_rate(module_rate)
     first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
     rate = _found_rate(problem, epochs, seed) if learning_rate is None else learning_rate
     if by == "gradient":
         is_found = learning_rate is None
-        settings = GradientSettings(gradient_samples, rate, seed, first, epochs, is_found)
+        settings = GradientSettings(
+            gradient_samples, rate, seed, first, epochs, is_found, module_rate
+        )
         found = by_gradient(problem, settings, lambda what, n, of: tell(TrialsDone(what, n, of)))
         if note := rate_note(found, rate):
             warn(note)
         return found
-    return by_training(problem, TrainingSettings(epochs, rate, seed, seeds, first), execution, tell)
+    trials = TrainingSettings(epochs, rate, seed, seeds, first, module_rate)
+    return by_training(problem, trials, execution, tell)
 
 
 @dataclass(frozen=True, repr=False)

@@ -21,7 +21,7 @@ class Pet:
     """Which modules, none for biases or the classifier alone, and how many biases are trained.
 
     text: as it was given. biases: None is all, 0 none but those of modules. rate: of modules, as a
-    scheme's module_rate; None is what the scheme says.
+    scheme's module_rate; None is what the scheme says, or what is usual.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Pet:
 def parse_pet(text: str) -> Pet:
     """From what parse_modules reads, with bias, bias:K or linear (the classifier) among the kinds.
 
-    rate:F among them multiplies the learning rate of modules.
+    rate:F among them is what the learning rate of modules is multiplied with.
 
     Raises SchemeError.
     """

@@ -64,7 +64,7 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
     """A recipe from what to_dict made. Raises StateError if it is none."""
     try:
         given = dict(values)
-        given["scheme"] = UpdateScheme(**given["scheme"])
+        given["scheme"] = _scheme(given["scheme"])
         given["added"] = tuple(map(str, given.get("added", ())))
         if "levels" in given:
             given["levels"] = Levels(**given["levels"])
@@ -85,6 +85,12 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
             f"understands ({error}); give --scheme and the other flags of the training"
         ) from error
     return recipe
+
+
+def _scheme(values: Mapping[str, Any]) -> UpdateScheme:
+    """Where a file does not say at which rate modules learn, there was no other than 1."""
+    earlier = {"module_rate": 1.0} if values.get("modules") else {}
+    return UpdateScheme(**{**earlier, **values})
 
 
 def _is_sound(levels: Levels | None) -> bool:

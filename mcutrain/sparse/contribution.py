@@ -21,7 +21,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse.kernels import Kernels, products_of
 from mcutrain.sparse.layers import find_head
-from mcutrain.sparse.scheme import RESIDUAL_BITS
+from mcutrain.sparse.scheme import MODULE_RATES, RESIDUAL_BITS
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -49,6 +49,7 @@ by training. learnable, joint, dimension, fisher, first_order: importance from g
 MOST_SAMPLES = 4096
 """Of kernels, in a file that is read."""
 RATES = ("rate", "disturbing_rate")
+MODULE_RATE = "module_rate"
 MAY_FALL = ("learnable", JOINT)
 """Measures that are computed, not tried, and tell where more of the same does harm."""
 
@@ -116,7 +117,8 @@ class Contributions(Shown):
     negative, so that head and gain add up.
     residual_factor: residual bits → factor on the gains of weights, relative to 4 bits.
     channels: layer → importance of each input channel by gradient; empty if not measured.
-    kernels: of the measure joint, which cannot be had without.
+    kernels: of the measure joint, which cannot be had without. module_rate: of a scheme, at which
+    gains of modules are measured.
     settings: how it was made, for the report.
     """
 
@@ -131,6 +133,7 @@ class Contributions(Shown):
     channels: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     kernels: Kernels | None = None
+    module_rate: float | None = None
 
     def gain(self, measure: str | None = None) -> Gains:
         """The gains by one measure. Raises AnalysisError if it was not measured."""
@@ -207,7 +210,12 @@ def asdict_mappings(value: Contributions) -> dict[str, Any]:
         "channels": {str(k): list(v) for k, v in value.channels.items()},
         "settings": dict(value.settings),
         **({"kernels": value.kernels.to_dict()} if value.kernels is not None else {}),
+        **({MODULE_RATE: value.module_rate} if _has_modules(value.gains) else {}),
     }
+
+
+def _has_modules(gains: Mapping[str, Gains]) -> bool:
+    return any(g.modules for g in gains.values())
 
 
 def _modules_as_values(gains: Gains) -> dict[str, Any]:
@@ -298,7 +306,20 @@ def _parsed(values: Any) -> Contributions:
         ),
         settings=_table(table.get("settings"), "settings"),
         kernels=kernels,
+        module_rate=_module_rate(table) if _has_modules(gains) else None,
     )
+
+
+def _module_rate(table: Mapping[str, Any]) -> float | None:
+    """Of files that do not say, 1: there was no other."""
+    rate = table.get(MODULE_RATE, 1.0)
+    if rate is None:
+        return None
+    low, high = MODULE_RATES
+    found = _number(rate, MODULE_RATE)
+    if not low <= found <= high:
+        raise _WrongError(f"{MODULE_RATE} is {found:g}, not {low:g} to {high:g}")
+    return found
 
 
 def _has_all(kernels: Kernels, gains: Gains) -> bool:

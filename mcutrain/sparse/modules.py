@@ -45,6 +45,15 @@ TRAINED: Mapping[tuple[str, str], Trained] = {
 """By kind and part."""
 
 
+def usual_rate(kind: str) -> float:
+    """What the learning rate of such a module is multiplied with where a scheme does not say.
+
+    Measured (docs/modules.md, "At equal SRAM"): what is right for biases is too much for a branch,
+    and not for a gain, which moves a channel by a share of itself.
+    """
+    return 1.0 if kind == "gain" else 0.1
+
+
 @dataclass(frozen=True)
 class ModuleLayer:
     """A layer of a module."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,13 @@ from mcutrain.sparse.layers import (
     layers_of,
 )
 from mcutrain.sparse.module_names import kind_hint
-from mcutrain.sparse.modules import FINE_BITS, Trained, low_rank_columns, modules_of
+from mcutrain.sparse.modules import (
+    FINE_BITS,
+    Trained,
+    low_rank_columns,
+    modules_of,
+    usual_rate,
+)
 from mcutrain.sparse.scheme import DEPTHS, UpdateScheme
 
 Array = npt.NDArray[Any]
@@ -53,7 +59,7 @@ def wanted_channels(scheme: UpdateScheme, graph: Graph) -> dict[str, Wish]:
     """By weight: what each partly trained layer trains of its input channels."""
     head = find_head(graph)
     layers = all_layers_of(graph, head)
-    added = _modules(scheme, graph)[1]
+    added = dict(_modules(scheme, graph).added)
     importance = _importance(scheme, graph, layers, added)
     wishes = {}
     for index, share in _shares(scheme, layers, len(layers_of(graph, head))).items():
@@ -103,19 +109,19 @@ def _updates(
             f"scheme {scheme.name!r} trains the last {depth} biases; "
             f"the model has {len(own)} layers before its head"
         )
-    modules, added = _modules(scheme, graph)
+    modules = _modules(scheme, graph)
     nothing = Trained(False, False)
     updates = {
         head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True),
         head.bias: _update(graph, head.bias, 0, None, True),
     }
     for layer in layers:
-        module = modules.get(layer.name, nothing)
-        is_added = layer.weight in added
+        module = modules.trained.get(layer.name, nothing)
+        is_module, is_added = layer.name in modules.trained, layer.weight in modules.added
         is_trained = shares.get(layer.index, 0.0) > 0
         if is_trained or module.weight or is_added:
             picked = channels.get(layer.weight)
-            usual = module.residual_bits if layer.name in modules else scheme.residual_bits
+            usual = module.residual_bits if is_module else scheme.residual_bits
             usual = FINE_BITS if is_added else usual
             updates[layer.weight] = _update(
                 graph,
@@ -123,10 +129,10 @@ def _updates(
                 bits.get(layer.index, usual),
                 picked,
                 scheme.qas,
-                1.0 if is_trained and layer.name not in modules else scheme.module_rate,
+                1.0 if is_trained and not is_module else modules.rates[layer.weight],
             )
         if len(own) - depth <= layer.index < len(own) or module.bias:
-            rate = scheme.module_rate if layer.name in modules else 1.0
+            rate = modules.rates[layer.weight] if is_module else 1.0
             bias = _update(graph, layer.bias, 0, None, scheme.qas, rate)
             shift = DIFFERENCE_SHIFT if scheme.bias_bits == 16 else None
             updates[layer.bias] = replace(bias, difference_shift=shift)
@@ -134,13 +140,23 @@ def _updates(
     return updates
 
 
-def _modules(scheme: UpdateScheme, graph: Graph) -> tuple[dict[str, Trained], dict[str, int]]:
-    """What is trained of the modules, by layer; and the columns that they add, by weight.
+@dataclass(frozen=True)
+class _Modules:
+    """What a scheme trains of a model's modules.
 
-    Raises SchemeError for a scheme of modules and a model without.
+    trained: by layer. added: how many of a weight's columns are of a low-rank one. rates: of these
+    weights, and of those of the layers.
     """
+
+    trained: Mapping[str, Trained] = field(default_factory=dict)
+    added: Mapping[str, int] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+
+def _modules(scheme: UpdateScheme, graph: Graph) -> _Modules:
+    """Raises SchemeError for a scheme of modules and a model without."""
     if not scheme.modules:
-        return {}, {}
+        return _Modules()
     found = {
         m.layer.name: m
         for m in modules_of(graph)
@@ -151,9 +167,17 @@ def _modules(scheme: UpdateScheme, graph: Graph) -> tuple[dict[str, Trained], di
             f"scheme {scheme.name!r} trains the modules of the model, but {graph.name!r} has none: "
             "`mcutrain augment` adds them"
         )
-    hosts = {m.layer.weight for m in found.values()}
-    columns = {w: c.rank for w, c in low_rank_columns(graph).items() if c.projection in hosts}
-    return {name: m.trained for name, m in found.items()}, columns
+    wanted = scheme.module_rate
+    rates = {
+        m.layer.weight: usual_rate(m.part.kind) if wanted is None else wanted
+        for m in found.values()
+    }
+    columns = {w: c for w, c in low_rank_columns(graph).items() if c.projection in rates}
+    return _Modules(
+        {name: m.trained for name, m in found.items()},
+        {weight: c.rank for weight, c in columns.items()},
+        {**rates, **{weight: rates[c.projection] for weight, c in columns.items()}},
+    )
 
 
 def _update(

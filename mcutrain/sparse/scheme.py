@@ -53,7 +53,8 @@ class UpdateScheme:
     modules: also what is trained of the model's modules (see mcutrain.sparse.modules).
     module_channels: of which modules, by name, and of how many of their hidden channels, 0 of all;
     empty is all modules. Others are left out where they have learnt nothing. module_rate: what the
-    learning rate of modules is multiplied with; of a layer's weight it is that of the layer.
+    learning rate of modules is multiplied with; None is what is usual for their kind. A layer's
+    weight that is trained for itself keeps its own.
     """
 
     name: str = "head"
@@ -68,7 +69,7 @@ class UpdateScheme:
     layer_residual_bits: Mapping[str, int] = field(default_factory=dict)
     modules: bool = False
     module_channels: Mapping[str, int] = field(default_factory=dict)
-    module_rate: float = 1.0
+    module_rate: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -109,7 +110,7 @@ class UpdateScheme:
 
     def _check_module_rate(self) -> None:
         low, high = MODULE_RATES
-        if not low <= self.module_rate <= high:
+        if self.module_rate is not None and not low <= self.module_rate <= high:
             raise SchemeError(
                 f"scheme {self.name!r}: the rate of modules, {self.module_rate:g}, "
                 f"is not in {low:g} to {high:g}"
@@ -126,7 +127,7 @@ class UpdateScheme:
             f"bias_bits = {self.bias_bits}",
             f"qas = {str(self.qas).lower()}",
             *(["modules = true"] if self.modules and not self.module_channels else []),
-            *([f"module_rate = {self.module_rate}"] if self.module_rate != 1 else []),
+            *([f"module_rate = {self.module_rate}"] if self.module_rate is not None else []),
             "",
             "[weights]  # layer = share of its input channels",
         ]
@@ -254,7 +255,8 @@ def _read_toml(path: Path) -> UpdateScheme:
     values["layer_residual_bits"] = _taken_apart(path, values["weights"])
     values |= _modules(path, values.get("modules", False))
     _check_types(path, values)
-    values["module_rate"] = float(values.get("module_rate", 1.0))
+    if "module_rate" in values:
+        values["module_rate"] = float(values["module_rate"])
     values["weights"] = {str(k): float(v) for k, v in values["weights"].items()}
     return UpdateScheme(**values)
 

@@ -224,7 +224,8 @@ class Selector:
         usual = self._bits(found)
         scheme = self.structure.scheme(found.depth, found.shares, usual, found.bias_bits)
         own = {str(i): bits for i, bits in self._layer_bits(found).items() if bits != usual}
-        scheme = replace(scheme, layer_residual_bits=own)
+        rate = self.contributions.module_rate if scheme.modules else None
+        scheme = replace(scheme, layer_residual_bits=own, module_rate=rate)
         return with_importance(scheme, self.contributions) if self.by_gradient else scheme
 
     def _layer_bits(self, found: Contender) -> dict[int, int]:

@@ -116,6 +116,8 @@ def test_data_that_does_not_fit_is_explained(run: Run, tmp_path: Path) -> None:
         (("--data", IMAGES, "--samples", 2, "--by", "gradient"), "training samples are too few"),
         (("--data", IMAGES, "--lr", "-1", *FEW), "learning rate -1.0"),
         (("--data", IMAGES, "--classes", "1", *FEW), "the model has 1 classes"),
+        (("--data", IMAGES, "--module-rate", "0.1", *FEW), "has none: leave it out, or add"),
+        (("--data", IMAGES, "--module-rate", "nan", *FEW), "the rate of modules, nan, is not in"),
     ],
 )
 def test_a_wrong_flag_is_explained(run: Run, arguments: tuple[object, ...], says: str) -> None:

@@ -69,6 +69,38 @@ def test_kernels_are_read_back(tmp_path: Path) -> None:
     assert read(tmp_path, other.to_json()) != made
 
 
+@pytest.mark.parametrize("rate", [None, 0.03])
+def test_the_rate_of_modules_is_read_back(tmp_path: Path, rate: float | None) -> None:
+    made = replace(with_kernels(), module_rate=rate)
+    assert read(tmp_path, made.to_json()) == made
+
+
+def test_modules_of_an_earlier_analysis_were_measured_at_the_rate_of_all_else(
+    tmp_path: Path,
+) -> None:
+    values = json.loads(with_kernels().to_json())
+    del values["module_rate"]
+    assert read(tmp_path, values).module_rate == 1.0
+    values = json.loads(MADE.to_json())
+    assert "module_rate" not in values
+    assert read(tmp_path, values).module_rate is None
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("1", "module_rate has '1'"),
+        (True, "module_rate has True"),
+        (0, "module_rate is 0, not 1e-06 to 1e+06"),
+        (1e7, "module_rate is 1e+07, not"),
+    ],
+)
+def test_a_wrong_rate_of_modules_is_named(tmp_path: Path, value: Any, says: str) -> None:
+    values = json.loads(with_kernels().to_json()) | {"module_rate": value}
+    with pytest.raises(AnalysisError, match=re.escape(says)):
+        read(tmp_path, values)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [

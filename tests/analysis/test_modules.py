@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,42 @@ def test_gains_by_gradient_are_of_the_channels_that_stay() -> None:
         assert len(channels) == plain.tensors[weight].type.shape[-1]
 
 
+def test_a_rate_of_modules_multiplies_what_they_gain_by_gradient() -> None:
+    """In the inner products of the gradients, that is: and nothing of what layers gain."""
+    found_in, settings = with_modules(), dataclasses.replace(GRADIENT, samples=8)
+    at = {
+        rate: by_gradient(found_in, dataclasses.replace(settings, module_rate=rate))
+        for rate in (None, 1.0, 0.25)
+    }
+    assert {rate: found.module_rate for rate, found in at.items()} == {r: r for r in at}
+    plain, slower, usual = (at[rate].kernels for rate in (1.0, 0.25, None))
+    assert plain is not None
+    assert slower is not None
+    assert usual is not None
+    for name, by in plain.modules.items():
+        own = 1.0 if name.startswith("gain") else 0.1
+        for count, products in by.items():
+            np.testing.assert_allclose(slower.modules[name][count], 0.25 * products, rtol=1e-5)
+            np.testing.assert_allclose(usual.modules[name][count], own * products, rtol=1e-5)
+    for one in (slower, usual):
+        assert all(
+            map(np.array_equal, (*one.biases, *_all(one.weights)),
+                (*plain.biases, *_all(plain.weights)))
+        )  # fmt: skip
+    for measure in at[1.0].gains:
+        one, other = (at[rate].gain(measure) for rate in (1.0, 0.25))
+        assert (one.bias, one.weights) == (other.bias, other.weights)
+        if measure in ("fisher", "first_order"):
+            for name, gains in one.modules.items():
+                assert other.modules[name] == pytest.approx({c: g / 4 for c, g in gains.items()})
+        else:
+            assert one.modules != other.modules
+
+
+def _all(by: Mapping[int, Mapping[float, np.ndarray]]) -> list[np.ndarray]:
+    return [products for own in by.values() for products in own.values()]
+
+
 def test_layers_gain_what_they_gain_without_modules() -> None:
     """But for the noise of integers: other nodes draw other random numbers."""
     settings = dataclasses.replace(GRADIENT, samples=12)
@@ -128,11 +165,18 @@ def test_gains_by_training_are_differences_of_accuracies(tmp_path: Path) -> None
     found = by_training(found_in, SETTINGS, Execution(jobs=1))
     gains = found.gain("accuracy")
     assert gains.modules.keys() == whole_modules(graph).keys()
+    faster = dataclasses.replace(SETTINGS, module_rate=30.0)
+    at_a_rate = by_training(found_in, faster, Execution(jobs=1))
     for name, count, depth in (("lora@node1", 2, 1), ("lora@node1", 1, 1), ("gain@node0", 0, 2)):
         depth = max(depth, int(found.settings["base_depth"]))
         module = UpdateScheme("m", depth, modules=True, module_channels={name: count})
         base = accuracy(found_in, UpdateScheme(bias_depth=depth))
         assert gains.modules[name][count] == pytest.approx(accuracy(found_in, module) - base)
+        module = dataclasses.replace(module, module_rate=30.0)
+        own = at_a_rate.gain("accuracy").modules[name][count]
+        assert own == pytest.approx(accuracy(found_in, module) - base)
+    assert at_a_rate.gain("loss").modules != found.gain("loss").modules
+    assert (at_a_rate.module_rate, found.module_rate) == (30.0, None)
     path = found.write(tmp_path / "analysis.json")
     assert read_contributions(path, graph).gains == found.gains
     plain = by_training(problem(two_layers()), SETTINGS, Execution(jobs=1))

@@ -400,6 +400,8 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: mcutrain.simulate(MODEL, (X, Y), added=["a", 3]), "added\\[1\\] is 3"),  # type: ignore[list-item]
     (lambda: mcutrain.analyze(MODEL, (X, Y), "magic"), "by is 'magic', but it must be 'training'"),  # type: ignore[arg-type]
     (lambda: mcutrain.analyze(MODEL, (X, Y), samples=50), "too few"),
+    (lambda: mcutrain.analyze(MODEL, (X, Y), module_rate=0.0), "module_rate is 0.0"),
+    (lambda: mcutrain.analyze(MODEL, (X, Y), module_rate=0.1), "a rate of modules is given, but"),
     (lambda: mcutrain.select(MODEL, "nowhere.json", sram=1000), "nowhere.json"),
     (lambda: mcutrain.select(MODEL, "nowhere.json"), "there must be a limit"),
     (lambda: mcutrain.select(MODEL, "nowhere.json", flash=5), "flash needs a board"),

@@ -15,7 +15,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.oracle.tflite import tflite_outputs
 from mcutrain.pipeline import prepare
 from mcutrain.report.collect import resolved_scheme
-from mcutrain.sparse import find_head, parse_scheme, resolve
+from mcutrain.sparse import UpdateScheme, find_head, parse_scheme, resolve
 from mcutrain.sparse.modules import FINE_BITS, added_columns, modules_of
 from mcutrain.trained import compare_models, export
 from tests.autodiff.measure import (
@@ -76,6 +76,20 @@ def test_the_rate_of_modules_multiplies_theirs_alone(text: str) -> None:
     named = {m.layer.name: 1.0 for m in modules_of(graph) if m.layer.weight not in added}
     again = resolve(replace(scheme, module_rate=0.125, weights=named), graph)
     assert all(again[name].rate == slower[name].rate for name in of_modules & again.keys() - added)
+
+
+@pytest.mark.parametrize("text", KINDS)
+def test_without_a_rate_each_kind_has_what_is_usual_for_it(text: str) -> None:
+    graph = augmented(residual_network(), text).graph
+    usual, plain = (
+        resolve(UpdateScheme(modules=True, module_rate=rate), graph) for rate in (None, 1.0)
+    )
+    head = find_head(graph)
+    gains = {m.layer.weight for m in modules_of(graph) if m.part.kind == "gain"}
+    assert usual.keys() == plain.keys()
+    for name, update in plain.items():
+        factor = 1.0 if name in {head.weight, head.bias, *gains} else 0.1
+        assert usual[name] == replace(update, rate=tuple(factor * r for r in update.rate))
 
 
 @pytest.mark.parametrize("text", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,6 +53,17 @@ def test_a_recipe_that_no_step_was_made_by_is_refused(change: dict[str, Any]) ->
     values = FULL.to_dict() | change
     with pytest.raises(StateError, match=r"the state does not say how it was trained"):
         of_dict(values, "the state")
+
+
+def test_modules_of_an_earlier_recipe_learn_at_the_rate_of_all_else() -> None:
+    """There was no other when it was written."""
+    scheme = UpdateScheme("modules", modules=True)
+    values = Recipe(scheme).to_dict()
+    assert of_dict(values, "the state").scheme.module_rate is None
+    del values["scheme"]["module_rate"]
+    assert of_dict(values, "the state").scheme == replace(scheme, module_rate=1.0)
+    values["scheme"]["modules"] = False
+    assert of_dict(values, "the state").scheme == UpdateScheme("modules")
 
 
 @pytest.mark.parametrize("count", [2, MOST_LEVELS])

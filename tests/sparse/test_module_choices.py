@@ -187,6 +187,21 @@ def _check_parts(selection: Selection, found: Contributions) -> None:
     ]
 
 
+@pytest.mark.parametrize("rate", [None, 0.03])
+def test_a_selected_scheme_has_the_rate_that_its_modules_were_measured_at(
+    rate: float | None,
+) -> None:
+    graph, costs = device("adapter:2", True)
+    found = analysis_of(graph, np.random.default_rng(7), (1.0,), {4: 1.0})
+    selector = Selector(graph, replace(found, module_rate=rate), costs)
+    chosen = selector.select(Limits(2**20), with_next=False).scheme
+    assert chosen.modules
+    assert chosen.module_rate == rate
+    least = costs.plan(UpdateScheme()).sram_bytes
+    alone = selector.select(Limits(least), with_next=False).scheme
+    assert (alone.modules, alone.module_rate) == (False, None)
+
+
 def test_smaller_modules_are_chosen_where_memory_is_short() -> None:
     graph, costs = device("adapter:2", True)
     found = analysis_of(graph, np.random.default_rng(0), (0.5, 1.0), {4: 1.0})
