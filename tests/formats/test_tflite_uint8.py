@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tflite
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.cli.models import load_model
@@ -14,7 +14,7 @@ from mcutrain.formats.tflite.read import rounding_of_uint8
 from mcutrain.ir.difference import difference
 from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.forward import compare
-from tests.formats.oracle import needs_interpreter, run_reference
+from tests.formats.oracle import as_installed, needs_interpreter, run_reference
 from tests.formats.test_tflite_oracle import draw_inputs
 from tests.formats.tflite_builder import TfliteBuilder
 from tests.formats.tflite_models import SINGLE_OPERATORS
@@ -150,12 +150,13 @@ def test_commands_say_how_the_weights_fit(tmp_path, capsys, content, said):
 @pytest.mark.oracle
 @settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(zero_point=st.integers(0, 255), seed=st.integers(0, 99))
+@example(zero_point=127, seed=39)  # a sum that tflite-runtime, which rounds twice, rounds up
 def test_recentred_weights_give_the_file_s_own_outputs(tmp_path_factory, zero_point, seed):
     rng = np.random.default_rng(seed)
     low, high = max(0, zero_point - OFFSET), min(255, zero_point + 127)
     weights = rng.integers(low, high + 1, (4, 9))
     content = dense(weights, zero_point, rng.integers(-500, 500, 4), w_scale=0.5)
-    graph = load(written(tmp_path_factory.mktemp("dense"), content))
+    graph = as_installed(load(written(tmp_path_factory.mktemp("dense"), content)))
     for inputs in draw_inputs(graph, seed):
         (y,) = (interpret(graph, {"x": inputs[0]})[n] for n in graph.outputs)
         assert steps(content, inputs, [y]) == 0
