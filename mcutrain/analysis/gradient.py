@@ -112,14 +112,14 @@ def by_gradient(
     products = InnerProducts(groups)
 
     def watch(gradients: Mapping[str, Array]) -> None:
-        own = {m.name: gradients[m.weight][..., m.first :] * m.rate**0.5 for m in modules}
-        own |= {name: gradients[name] * m.rate**0.5 for m in modules for name in m.biases}
-        products.add({**gradients, **own})
+        columns = {m.name: gradients[m.weight][..., m.first :] for m in modules}
+        products.add({**gradients, **columns})
 
     moments = parameter_moments(trunk, problem, index, settings, report, watch)
     counts = {i: dict(zip(picked[i], numbers, strict=True)) for i, (_, numbers) in grouped.items()}
     steps = settings.epochs * len(problem.train_y)
     known = {name: products.of(name) for name in products.parts}
+    known |= {n: tuple(m.rate * p for p in known[n]) for m in modules for n in (m.name, *m.biases)}
     rate = settings.learning_rate
     gains = _product_gains(known, names, counts, modules, rate, steps)
     for measure in MEASURES:

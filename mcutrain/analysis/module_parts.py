@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.modules import PROJECTION, WholeModule, low_rank_columns, usual_rate
+from mcutrain.sparse.modules import PROJECTION, WholeModule, low_rank_columns, rate_of
 from mcutrain.sparse.units import Structure, kept_channels
 
 Array = npt.NDArray[Any]
@@ -56,7 +56,7 @@ def module_parts(graph: Graph, module_rate: float | None = None) -> tuple[Module
         weight, first, biases = _ends(module, columns, graph)
         counts = sorted({kept_channels(module, share) for share in SHARES})
         anchor = structure.anchor[place]
-        rate = usual_rate(module.kind) if module_rate is None else module_rate
+        rate = rate_of(module.kind, module_rate)
         found.append(ModuleParts(module.name, weight, first, biases, tuple(counts), anchor, rate))
     return tuple(found)
 

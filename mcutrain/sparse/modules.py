@@ -45,12 +45,14 @@ TRAINED: Mapping[tuple[str, str], Trained] = {
 """By kind and part."""
 
 
-def usual_rate(kind: str) -> float:
-    """What the learning rate of such a module is multiplied with where a scheme does not say.
+def rate_of(kind: str, module_rate: float | None) -> float:
+    """What the learning rate of such a module is multiplied with. module_rate: as a scheme has it.
 
     Measured (docs/modules.md, "At equal SRAM"): what is right for biases is too much for a branch,
     and not for a gain, which moves a channel by a share of itself.
     """
+    if module_rate is not None:
+        return module_rate
     return 1.0 if kind == "gain" else 0.1
 
 

@@ -29,7 +29,7 @@ from mcutrain.sparse.modules import (
     Trained,
     low_rank_columns,
     modules_of,
-    usual_rate,
+    rate_of,
 )
 from mcutrain.sparse.scheme import DEPTHS, UpdateScheme
 
@@ -167,11 +167,7 @@ def _modules(scheme: UpdateScheme, graph: Graph) -> _Modules:
             f"scheme {scheme.name!r} trains the modules of the model, but {graph.name!r} has none: "
             "`mcutrain augment` adds them"
         )
-    wanted = scheme.module_rate
-    rates = {
-        m.layer.weight: usual_rate(m.part.kind) if wanted is None else wanted
-        for m in found.values()
-    }
+    rates = {m.layer.weight: rate_of(m.part.kind, scheme.module_rate) for m in found.values()}
     columns = {w: c for w, c in low_rank_columns(graph).items() if c.projection in rates}
     return _Modules(
         {name: m.trained for name, m in found.items()},
