@@ -134,7 +134,7 @@ class Problem:
 
     def check_module_rate(self, rate: float | None) -> None:
         """Raise SchemeError for a rate of modules that is none, or a model without any."""
-        UpdateScheme(modules=True, module_rate=rate)
+        UpdateScheme("modules", modules=True, module_rate=rate)
         if rate is not None and not whole_modules(self.model):
             raise SchemeError(
                 f"a rate of modules is given, but {self.model.name!r} has none: leave it out, or "
