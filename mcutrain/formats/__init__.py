@@ -6,7 +6,7 @@ with other parameters. What a format knows about an operator lies in its own fol
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mcutrain.errors import ModelError, UnsupportedError
@@ -93,17 +93,24 @@ def format_of_content(path: Path) -> str:
     return ".tflite" if is_tflite(path) else ".onnx"
 
 
-def write(graph: Graph, path: Path, *, description: str = "") -> str:
+def write(
+    graph: Graph,
+    path: Path,
+    *,
+    description: str = "",
+    metadata: Mapping[str, bytes] | None = None,
+) -> str:
     """Write an int8 graph in the format that the name says, read back before it takes its place.
 
-    description: of a .tflite file. Returns why mcutrain, reading the file, computes other bits
-    (only .onnx), or nothing. Raises ModelError, UnsupportedError.
+    description: of a .tflite file. metadata: what the file says besides, content by name; text in
+    UTF-8, as `mcutrain.formats.metadata` reads it. Returns why mcutrain, reading the file, computes
+    other bits (only .onnx), or nothing. Raises ModelError, UnsupportedError.
     """
     if format_of(path) == ".onnx":
         from mcutrain.formats.onnx.write import write_onnx
 
-        return write_onnx(graph, path)
-    write_tflite(graph, path, description=description)
+        return write_onnx(graph, path, metadata=metadata)
+    write_tflite(graph, path, description=description, metadata=metadata)
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from mcutrain.errors import ModelError, UnsupportedError
@@ -16,13 +17,20 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ops.lookup import Lookup
 
 
-def write_onnx(graph: Graph, path: str | Path, *, description: str = "") -> str:
+def write_onnx(
+    graph: Graph,
+    path: str | Path,
+    *,
+    description: str = "",
+    metadata: Mapping[str, bytes] | None = None,
+) -> str:
     """Write any int8 graph with QuantizeLinear and DequantizeLinear; real numbers in and out.
 
     The integer tensors, weights and biases keep their names; images are [1, c, h, w]. Runtimes
-    compute such a file in floating point, so single outputs may differ by a step from ours. The
-    file is read back before it takes its place: returns a sentence if it then computes other bits
-    than the graph (ONNX has one kind of rounding for what TFLite has two), else nothing.
+    compute such a file in floating point, so single outputs may differ by a step from ours.
+    metadata: what the file says besides, text in UTF-8 by name. The file is read back before it
+    takes its place: returns a sentence if it then computes other bits than the graph (ONNX has one
+    kind of rounding for what TFLite has two), else nothing.
     Raises UnsupportedError for what has no operator.
     """
     found: list[str] = []
@@ -34,11 +42,13 @@ def write_onnx(graph: Graph, path: str | Path, *, description: str = "") -> str:
         except ModelError as error:
             found.append(f"mcutrain itself cannot read it: {error}")
 
-    replace_checked(Path(path), onnx_content(graph, description), check)
+    replace_checked(Path(path), onnx_content(graph, description, metadata), check)
     return found[0]
 
 
-def onnx_content(graph: Graph, description: str = "") -> bytes:
+def onnx_content(
+    graph: Graph, description: str = "", metadata: Mapping[str, bytes] | None = None
+) -> bytes:
     """The bytes of the file, not checked."""
     writer = OnnxWriter(graph, _opset(graph))
     for node in graph.nodes:
@@ -51,7 +61,10 @@ def onnx_content(graph: Graph, description: str = "") -> bytes:
                 f"node {node.name!r}: {type(node.op).__name__} has no operator in .onnx files"
             )
         emit(writer, node)
-    return bytes(writer.model(description).SerializeToString(deterministic=True))
+    model = writer.model(description)
+    for name, content in (metadata or {}).items():
+        model.metadata_props.add(key=name, value=content.decode())
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def _opset(graph: Graph) -> int:
