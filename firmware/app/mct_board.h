@@ -34,7 +34,7 @@ bool mct_board_bootloader(void);
  * mct_board_config.h says MCT_SLOT_BYTES > 0.
  *
  * erase: the bytes become 0xFF; offset and count are multiples of MCT_SLOT_ERASE_BYTES, the slot's
- * unit of erasing. write: to erased bytes; offset and count are multiples of MCT_PAGE_BYTES, bytes
+ * unit of erasing. The last unit goes first, so that a power cut leaves a log its begin. write: to erased bytes; offset and count are multiples of MCT_PAGE_BYTES, bytes
  * lie in SRAM. Both return false if the flash reports an error; the caller reads back what was
  * written. */
 #define MCT_PAGE_BYTES 256u

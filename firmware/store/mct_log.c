@@ -27,6 +27,7 @@
 #define MCT_PAGES(payload) ((MCT_LOG_BYTES + (payload) + MCT_PAGE_BYTES - 1u) / MCT_PAGE_BYTES)
 #define MCT_STATE_PAGES MCT_PAGES(MCT_SAVED_BYTES)
 #define MCT_LATENT_PAGES MCT_PAGES(MCT_LATENT_BYTES)
+#define MCT_MOST_PAGES (MCT_STATE_PAGES > MCT_LATENT_PAGES ? MCT_STATE_PAGES : MCT_LATENT_PAGES)
 #define MCT_SLOT_PAGES (MCT_SLOT_BYTES / MCT_PAGE_BYTES)
 
 _Static_assert(MCT_REMEMBER *MCT_LATENT_PAGES + 2u * MCT_STATE_PAGES + MCT_LATENT_PAGES <=
@@ -45,7 +46,8 @@ bool mct_store_exists(void) {
 /* ---- reading ---- */
 
 /* What a page begins, as far as its first bytes tell; 0: no entry. Since the first page of an entry
- * is written last, all pages of one that begins so were written, if not all of the first. */
+ * is written first, the others of one that begins so are its own, whether they were written or not:
+ * no walk through a log looks at them, and what they hold tells nothing. */
 static uint32_t mct_log_kind(int32_t slot, uint32_t page) {
     const uint8_t *entry = mct_log_page(slot, page);
     const uint32_t kind = memcmp(entry, "MCTL", 4) == 0 ? mct_get16(entry + MCT_LOG_KIND) : 0;
@@ -58,19 +60,19 @@ static uint32_t mct_log_pages(uint32_t kind) {
     return kind == MCT_LOG_STATE ? MCT_STATE_PAGES : kind == MCT_LOG_LATENT ? MCT_LATENT_PAGES : 1u;
 }
 
-/* Whether the first page of an entry was written to its end, and with it the entry. */
+/* Whether the first page of an entry was written to its end. */
 static bool mct_log_is_sound(int32_t slot, uint32_t page) {
     const uint8_t *entry = mct_log_page(slot, page);
     return mct_crc32(0, entry + MCT_LOG_SUM, MCT_PAGE_BYTES - MCT_LOG_SUM) ==
            mct_get32(entry + MCT_LOG_CRC);
 }
 
-/* Whether a state of this model is there, undamaged. */
+/* Whether a state of this model is there, whole and undamaged. */
 static bool mct_log_is_state(mct_store *store, int32_t slot, uint32_t page) {
     const uint8_t *saved = mct_log_page(slot, page) + MCT_LOG_BYTES;
     const mct_status status = mct_state_verify(saved, MCT_SAVED_BYTES);
     store->foreign |= status == MCT_ERROR_MODEL;
-    return status == MCT_OK && mct_log_is_sound(slot, page);
+    return status == MCT_OK;
 }
 
 /* The same of a latent. */
@@ -101,7 +103,7 @@ static bool mct_log_look(mct_store *store) {
             const bool is_before = slot < last_slot || (slot == last_slot && page < last_page);
             const bool is_older = last_slot < 0 || later < 0 || (later == 0 && is_before);
             const bool is_newest = store->slot < 0 || (int32_t)(number - store->number) >= 0;
-            if (kind == MCT_LOG_STATE && is_older && is_newest) {
+            if (kind == MCT_LOG_STATE && is_older && is_newest && mct_log_is_sound(slot, page)) {
                 store->slot = (int16_t)slot;
                 store->record = (uint16_t)page;
                 store->number = number;
@@ -149,36 +151,44 @@ void mct_store_start(mct_store *store) {
     }
 }
 
-/* Takes note of the latents that belong to a state, in the order in which they were written. */
+/* Takes note of the latents that belong to a state, in the order in which they were written. Those
+ * that it does not count were not written to their end. */
 static void mct_log_take(mct_store *store, uint32_t page, uint32_t state) {
     const uint8_t *header = mct_log_page(store->slot, state);
     const uint32_t from = mct_get16(header + MCT_LOG_FROM);
     page = page < from ? from : page;
     while (page < state) {
         const uint32_t kind = mct_log_kind(store->slot, page);
-        const uint32_t place = mct_get16(mct_log_page(store->slot, page) + MCT_LOG_SLOT);
-        if (kind == MCT_LOG_LATENT && place < MCT_REMEMBER) {
+        const uint8_t *entry = mct_log_page(store->slot, page);
+        const uint32_t place = mct_get16(entry + MCT_LOG_SLOT);
+        const bool counts = mct_get32(entry + MCT_LOG_NUMBER) < mct_get32(header + MCT_LOG_SEEN);
+        if (kind == MCT_LOG_LATENT && place < MCT_REMEMBER && counts) {
             store->remembered[place] = (uint16_t)page;
         }
         page += mct_log_pages(kind);
     }
 }
 
+/* Whether a state came to its end: the one behind it has another number. */
+static bool mct_log_is_over(const mct_store *store, uint32_t state, uint32_t next) {
+    const uint32_t number = mct_get32(mct_log_page(store->slot, state) + MCT_LOG_NUMBER);
+    return mct_get32(mct_log_page(store->slot, next) + MCT_LOG_NUMBER) != number;
+}
+
 /* What the ring held at the newest state. What is damaged is not there. */
 static void mct_log_take_all(mct_store *store) {
-    uint32_t begin = 0, kind;
-    bool changed = false; /* the ring, since `begin` */
+    uint32_t begin = 0, state = MCT_NO_PAGE, kind;
     for (uint32_t page = 0; page <= store->record; page += mct_log_pages(kind)) {
         kind = mct_log_kind(store->slot, page);
-        changed |= kind == MCT_LOG_LATENT;
-        if (kind == MCT_LOG_STATE) {
-            if (changed && mct_log_is_sound(store->slot, page)) {
-                mct_log_take(store, begin, page);
-                begin = page + MCT_STATE_PAGES;
-                changed = false;
+        if (kind == MCT_LOG_STATE && mct_log_is_sound(store->slot, page)) {
+            if (state != MCT_NO_PAGE && mct_log_is_over(store, state, page)) {
+                mct_log_take(store, begin, state);
+                begin = state + MCT_STATE_PAGES;
             }
+            state = page;
         }
     }
+    mct_log_take(store, begin, store->record);
     for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
         const uint16_t page = store->remembered[i];
         const bool is_older = i >= store->seen; /* of a ring that was emptied since */
@@ -188,16 +198,32 @@ static void mct_log_take_all(mct_store *store) {
     }
 }
 
-/* The first page behind all that was written, and behind two more: the power may have failed while
- * the second of an entry's pages was written, which is the first in time, and have left weak bits
- * that read as erased. */
-static uint32_t mct_log_end(int32_t slot) {
-    const uint8_t *bytes = mct_board_slot(slot);
-    uint32_t count = MCT_SLOT_BYTES;
-    while (count > 0 && bytes[count - 1u] == 0xFF) {
-        count--;
+static bool mct_log_is_blank(int32_t slot, uint32_t page) {
+    const uint8_t *bytes = mct_log_page(slot, page);
+    uint32_t count = 0;
+    while (count < MCT_PAGE_BYTES && bytes[count] == 0xFF) {
+        count++;
     }
-    return (count + MCT_PAGE_BYTES - 1u) / MCT_PAGE_BYTES + 2u;
+    return count == MCT_PAGE_BYTES;
+}
+
+/* Where entries can be written after a restart: as many pages behind what is there as an entry may
+ * have. The power may have failed in the first page of one more, and have left weak bits, which read
+ * as erased now, or as another page, and otherwise later; whatever they will read as, no walk steps
+ * over what is written from here on. */
+static uint32_t mct_log_end(int32_t slot) {
+    uint32_t end = 0, step;
+    for (uint32_t page = 0; page < MCT_SLOT_PAGES; page += step) {
+        const uint32_t kind = mct_log_kind(slot, page);
+        const bool is_entry = kind != 0 && mct_log_is_sound(slot, page);
+        step = is_entry ? mct_log_pages(kind) : 1u;
+        if (is_entry) {
+            end = page + step;
+        } else if (!mct_log_is_blank(slot, page)) {
+            end = page; /* the first page of an entry, if it is one */
+        }
+    }
+    return end + MCT_MOST_PAGES;
 }
 
 bool mct_store_load(mct_store *store) {
@@ -236,9 +262,18 @@ static void mct_log_read(const int8_t *latent, uint32_t offset, uint32_t count, 
     memcpy(to, latent + offset, count < left ? count : left);
 }
 
-/* An entry's pages, the first one last: before that there is none. header: from MCT_LOG_SUM on. */
+/* An entry's pages, in their order: the first one says how many there are, and the checksum of what
+ * they hold, without which there is no entry. header: from MCT_LOG_SUM on. */
 static bool mct_log_append(int32_t slot, uint32_t at, uint32_t pages, const int8_t *latent,
                            const uint8_t *header, uint8_t *page) {
+    memset(page, 0xFF, MCT_PAGE_BYTES);
+    memcpy(page, "MCTL", 4);
+    memcpy(page + MCT_LOG_SUM, header, MCT_LOG_BYTES - MCT_LOG_SUM);
+    mct_log_read(latent, 0, MCT_PAGE_BYTES - MCT_LOG_BYTES, page + MCT_LOG_BYTES);
+    mct_put32(page + MCT_LOG_CRC, mct_crc32(0, page + MCT_LOG_SUM, MCT_PAGE_BYTES - MCT_LOG_SUM));
+    if (!mct_log_write(slot, at, page)) {
+        return false;
+    }
     for (uint32_t i = 1; i < pages; i++) {
         memset(page, 0xFF, MCT_PAGE_BYTES);
         mct_log_read(latent, i * MCT_PAGE_BYTES - MCT_LOG_BYTES, MCT_PAGE_BYTES, page);
@@ -246,12 +281,7 @@ static bool mct_log_append(int32_t slot, uint32_t at, uint32_t pages, const int8
             return false;
         }
     }
-    memset(page, 0xFF, MCT_PAGE_BYTES);
-    memcpy(page, "MCTL", 4);
-    memcpy(page + MCT_LOG_SUM, header, MCT_LOG_BYTES - MCT_LOG_SUM);
-    mct_log_read(latent, 0, MCT_PAGE_BYTES - MCT_LOG_BYTES, page + MCT_LOG_BYTES);
-    mct_put32(page + MCT_LOG_CRC, mct_crc32(0, page + MCT_LOG_SUM, MCT_PAGE_BYTES - MCT_LOG_SUM));
-    return mct_log_write(slot, at, page);
+    return true;
 }
 
 static bool mct_log_append_state(const mct_store *store, int32_t slot, uint32_t at, uint32_t from,

@@ -9,7 +9,28 @@
  * takes the record behind the newest, or the first of the other slot. It erases the units of
  * MCT_SLOT_ERASE_BYTES that begin within the record, and no other: they hold the oldest saves. What
  * of a record lies before them was erased for the one before. If that part is not blank, or may
- * have been written when the power failed, the record is passed over. */
+ * have been written when the power failed, the record is passed over.
+ *
+ * Where latents are remembered (mct_log.c) a slot is a log instead, of entries one behind the other,
+ * from page 0 on. An entry has whole pages, as many as its kind always has:
+ *
+ *   0  "MCTL"                                     16  number of the save; of the sample
+ *   4  CRC-32 of the first page from 8 on         20  samples offered so far; the label
+ *   8  0; CRC-32 of the latent                    24  page where the latents since the state before begin; 0
+ *  12  kind, 16 bits: 1 a state, 2 a latent       26  id of the ring; 0
+ *  14  0; place in the ring, 16 bits              28  how often a slot was erased; 0
+ *  32  what mct_state_save writes; the latent. Little-endian; the rest of the last page is 0xFF
+ *
+ * The first page is written first. So it tells how far an entry reaches, whether the rest was written
+ * or not, and nothing that a state or a latent holds is taken for an entry, or for the log's end. An
+ * entry counts if both its checksums are right, a latent if the state behind it counts it, too. Of two
+ * states of one number the first was broken off.
+ *
+ * After a restart the next entry leaves out as many pages as the longest one has: there the power may
+ * have failed in a first page. A slot without room is left for the other one, which is erased, last unit
+ * first; the ring goes there, and a state behind it. Logs of firmware that wrote the first page last
+ * have the same form, and are read; what such firmware has put inside a latent that ends in 0xFF stays
+ * lost. */
 #ifndef MCT_STORE_H
 #define MCT_STORE_H
 

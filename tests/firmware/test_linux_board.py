@@ -17,20 +17,86 @@ from mcutrain_host.errors import PortError
 from mcutrain_host.link import SerialLink
 from mcutrain_host.protocol import Rate
 
-from tests.protocol.device import FIRMWARE, FLAGS, INCLUDES, INPUT_BYTES, SLOT_BYTES, SOURCES
+from tests.protocol.device import (
+    FIRMWARE,
+    FLAGS,
+    INCLUDES,
+    INPUT_BYTES,
+    SLOT_BYTES,
+    SOURCES,
+    WITH_RING,
+)
+
+RING_SLOT_BYTES, LATENT_BYTES = 40 * 256, 700
+WATCH = """
+#include <stdint.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <unistd.h>
+ssize_t __real_pwrite(int file, const void *bytes, size_t count, off_t offset);
+ssize_t __wrap_pwrite(int file, const void *bytes, size_t count, off_t offset);
+int __real_fdatasync(int file);
+int __wrap_fdatasync(int file);
+static void note(long number) {
+    FILE *notes = fopen(getenv("NOTES"), "a");
+    fprintf(notes, "%ld\\n", number);
+    fclose(notes);
+}
+ssize_t __wrap_pwrite(int file, const void *bytes, size_t count, off_t offset) {
+    note((long)offset);
+    return __real_pwrite(file, bytes, count, offset);
+}
+int __wrap_fdatasync(int file) {
+    note(-1);
+    return __real_fdatasync(file);
+}
+"""
+"""Keeps a note of each write, by its place, and of each time that the disk has it: -1."""
+SYNCED = -1
+
+
+def compiled(compiler: Any, output: Path, sources: tuple[Path, ...], *more: str | Path) -> Path:
+    """The firmware with a model that learns nothing."""
+    own = [path for path in sources if path.name != "fake.c"]
+    own += [FIRMWARE / "chips/linux/mct_linux.c", FIRMWARE / "app/mct_app.c"]
+    folders = [f"-I{path}" for path in INCLUDES]
+    command = [*compiler, *FLAGS, "-D_GNU_SOURCE", *folders, *own, *more, "-o", output]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return output
 
 
 @pytest.fixture(scope="session")
 def program(c_compilers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The firmware with a model that learns nothing."""
-    output = tmp_path_factory.mktemp("linux") / "firmware"
-    sources = [path for path in SOURCES if path.name != "fake.c"]
-    sources += [FIRMWARE / "chips/linux/mct_linux.c", FIRMWARE / "app/mct_app.c"]
-    folders = [f"-I{path}" for path in INCLUDES]
-    command = [*c_compilers[0], *FLAGS, "-D_GNU_SOURCE", *folders, *sources, "-o", output]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return output
+    """Without a ring."""
+    return compiled(c_compilers[0], tmp_path_factory.mktemp("linux") / "firmware", SOURCES)
+
+
+def test_pages_of_a_log_reach_the_disk_in_their_order(
+    c_compilers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, notes = tmp_path / "watch.c", tmp_path / "notes"
+    watch.write_text(WATCH)
+    sizes = {"SLOT_BYTES": RING_SLOT_BYTES, "SLOT_ERASE_BYTES": 256, "REMEMBER": 2}
+    sizes |= {"LATENT_BYTES": LATENT_BYTES, "RING_ID": 1}
+    defines = [f"-DMCT_{name}={size}" for name, size in sizes.items()]
+    wraps = "-Wl,--wrap=pwrite,--wrap=fdatasync"
+    output = tmp_path / "firmware"
+    program = compiled(c_compilers[0], output, WITH_RING, watch, *defines, wraps)
+    monkeypatch.setenv("NOTES", str(notes))
+    with running(program, tmp_path / "slots") as device:
+        device.identify()
+        kept = teach(device, 2)
+    found = [int(line) for line in notes.read_text().split()]
+    first = found.index(SYNCED)
+    assert found[:first] == sorted(found[:first], reverse=True), "erased from the end"
+    written = found[first + 1 :]
+    places = written[::2]
+    assert written[1::2] == [SYNCED] * len(places), "each page before the next one"
+    assert places == [256 * page for page in range(len(places))]
+    assert len(places) == 2 * 3 + 2 * 3, "two latents and, for the first and at the end, a state"
+    with running(program, tmp_path / "slots") as device:
+        assert device.read_state() == kept
 
 
 @contextmanager

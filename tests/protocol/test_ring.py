@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,23 +22,33 @@ OK, LENGTH, OFFSET, SAMPLE_INCOMPLETE, POSITION, RATE_MISSING, FORGOTTEN = 0, 19
 FLASH = 30
 RATE = (1 << 30).to_bytes(4, "little") + bytes(4)
 REMEMBER = 4
-GEOMETRIES = {"narrow": (16 * 256, 300), "wider": (29 * 256, 300), "long": (38 * 256, 1300)}
+GEOMETRIES = {
+    "narrow": (16 * 256, 300),
+    "wider": (29 * 256, 300),
+    "long": (38 * 256, 1300),
+    "units": (40 * 256, 1300),
+}
 """Bytes of a slot and of a latent: a state takes 3 pages, the ring four times 2, or 6."""
+UNIT_BYTES = {"units": 1024}
+"""Of what is erased at once, where it is not the slot."""
 SAVE_EVERY = 7
+STATE_ENTRY, LATENT_ENTRY, RING_ID = 1, 2, 1
 
 
 @pytest.fixture(scope="session")
 def libraries(c_compilers, tmp_path_factory):
     made = {}
-    for name, (slot_bytes, latent_bytes) in GEOMETRIES.items():
+    for name in GEOMETRIES:
         path = tmp_path_factory.mktemp("ring") / "device.so"
-        made[name] = build(c_compilers[0], path, slot_bytes, latent_bytes, 1)
+        made[name] = build(c_compilers[0], path, name, RING_ID)
     return made
 
 
-def build(compiler, path, slot_bytes: int, latent_bytes: int, ring: int) -> ctypes.CDLL:
+def build(compiler, path, geometry: str, ring: int) -> ctypes.CDLL:
+    slot_bytes, latent_bytes = GEOMETRIES[geometry]
     sizes = {"SLOT_BYTES": slot_bytes, "LATENT_BYTES": latent_bytes, "REMEMBER": REMEMBER}
-    defines = [f"-DMCT_{key}={value}" for key, value in {**sizes, "RING_ID": ring}.items()]
+    sizes |= {"SLOT_ERASE_BYTES": UNIT_BYTES.get(geometry, slot_bytes), "RING_ID": ring}
+    defines = [f"-DMCT_{key}={value}" for key, value in sizes.items()]
     compile_c(compiler, path, "-shared", "-fPIC", *defines, sources=WITH_RING)
     return ctypes.CDLL(str(path))
 
@@ -45,13 +57,54 @@ def latent(number: int, size: int) -> bytes:
     return np.random.default_rng(number).bytes(size)
 
 
+def saved(body: bytes) -> bytes:
+    """What the fake model's state is saved as."""
+    header = b"MCTS" + struct.pack("<IQI", 1, 0x0123456789ABCDEF, STATE_BYTES)
+    return header + zlib.crc32(header + body).to_bytes(4, "little") + body
+
+
+def entry(kind: int, place: int, number: int, payload: bytes) -> bytes:
+    """Of the log, as the firmware writes it: whole pages."""
+    total = zlib.crc32(payload) if kind == LATENT_ENTRY else 0
+    header = struct.pack("<IHHIIHHI", total, kind, place, number, 3, 0, RING_ID, 0)
+    pages = -(-(32 + len(payload)) // 256) * 256
+    pages_from_8 = (header + payload).ljust(pages - 8, b"\xff")
+    return b"MCTL" + zlib.crc32(pages_from_8[:248]).to_bytes(4, "little") + pages_from_8
+
+
+def looks_like_a_log(number: int, size: int) -> bytes:
+    """Behind the first page lie a state that is newer than all, and latents, with right checksums."""
+    state = saved(bytes([1, 0, 0, 0, 77, 0, 0, 0]).ljust(STATE_BYTES, bytes([number % 256])))
+    inside = entry(STATE_ENTRY, 0, 2**30 + number, state) + entry(LATENT_ENTRY, 0, 0, bytes(size))
+    return (latent(number, 224) + inside[number % 2 * 768 :]).ljust(size, b"\xff")[:size]
+
+
+def ends_erased(number: int, size: int) -> bytes:
+    return latent(number, size // 4).ljust(size, b"\xff")
+
+
+CONTENTS: dict[str, Callable[[int, int], bytes]] = {
+    "drawn": latent,
+    "all 0xFF": lambda number, size: b"\xff" * size,
+    "all 0": lambda number, size: bytes(size),
+    "ends erased": ends_erased,
+    "looks like a log": looks_like_a_log,
+}
+
+
 class Host:
     """Trains as `mcutrain train --replay` does: what a step takes follows from its position."""
 
     def __init__(
-        self, libraries: dict[str, ctypes.CDLL], geometry: str, samples: int, replay: int
+        self,
+        libraries: dict[str, ctypes.CDLL],
+        geometry: str,
+        samples: int,
+        replay: int,
+        content: str = "drawn",
     ) -> None:
         self.device = FakeDevice(libraries[geometry])
+        self.latent = CONTENTS[content]
         self.latent_bytes = GEOMETRIES[geometry][1]
         self.replay, self.total = replay, samples * (1 + replay)
         self.order = with_replays(np.arange(samples), replay, REMEMBER)
@@ -82,7 +135,7 @@ class Host:
             assert int.from_bytes(done.body[24:28], "little") == int(self.order[position]) % CLASSES
             return True
         number = position // (1 + self.replay)
-        content = latent(number, self.latent_bytes)
+        content = self.latent(number, self.latent_bytes)
         for offset in range(0, len(content), 500):
             piece = content[offset : offset + 500]
             if self.ask(LATENT, offset.to_bytes(4, "little") + piece) is None:
@@ -122,12 +175,12 @@ def _request(command: int, sequence: int, body: bytes, session: int) -> bytes:
     return frame(command, sequence, body, session)
 
 
-def expected(geometry: str, samples: int, replay: int) -> bytes:
+def expected(geometry: str, samples: int, replay: int, content: str = "drawn") -> bytes:
     """The state of the fake model, by numpy."""
     state = np.zeros(STATE_BYTES, np.uint8)
     order = with_replays(np.arange(samples), replay, REMEMBER)
     for number in order:
-        x = np.frombuffer(latent(int(number), GEOMETRIES[geometry][1]), np.uint8)
+        x = np.frombuffer(CONTENTS[content](int(number), GEOMETRIES[geometry][1]), np.uint8)
         with np.errstate(over="ignore"):
             new = state * np.uint8(31) + x[np.arange(STATE_BYTES) % len(x)]
             state[8:] = (new + np.uint8(int(number) % CLASSES))[8:]
@@ -144,15 +197,22 @@ def test_a_board_replays_what_the_simulation_replays(libraries, geometry, replay
     assert host.device.state()[24:] == expected(geometry, 40, replay)
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize(
+    ("geometry", "content"),
+    [
+        *((geometry, "drawn") for geometry in ("narrow", "wider", "units")),
+        *(("long", content) for content in CONTENTS),
+        ("units", "looks like a log"),
+    ],
+)
 @pytest.mark.parametrize("saves_at_once", [False, True])
 def test_a_power_cut_in_any_operation_of_the_flash_changes_no_bit(
-    libraries, geometry, saves_at_once
+    libraries, geometry, saves_at_once, content
 ):
     """One cut in each run: whole pages that were being written or erased are left by half."""
-    whole, cuts = expected(geometry, 24, 1), 0
+    whole, cuts = expected(geometry, 24, 1, content), 0
     while True:
-        host = Host(libraries, geometry, 24, 1)
+        host = Host(libraries, geometry, 24, 1, content)
         host.saves_at_once = saves_at_once
         host.device.c.fake_cut_after(cuts)
         host.train()
@@ -260,9 +320,9 @@ def test_the_ring_of_another_firmware_with_the_same_model_is_forgotten(
     host = Host(libraries, "narrow", 1, 0)
     host.train()
     assert host.ask(SAVE).status == OK
-    slot_bytes, latent_bytes = GEOMETRIES["narrow"]
+    slot_bytes, _ = GEOMETRIES["narrow"]
     flash = [host.device.c.fake_flash(offset) for offset in range(2 * slot_bytes)]
-    another = build(c_compilers[0], tmp_path / "device.so", slot_bytes, latent_bytes, 2)
+    another = build(c_compilers[0], tmp_path / "device.so", "narrow", 2)
     for library, status in ((libraries["narrow"], OK), (another, FORGOTTEN)):
         other = Host({"narrow": library}, "narrow", 1, 0)
         for offset, byte in enumerate(flash):
@@ -326,10 +386,90 @@ def test_requests_of_latents_and_replays_that_cannot_be_are_refused(libraries):
     assert host.ask(REPLAY, at + RATE).status == FORGOTTEN
 
 
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("cut", [None, *range(7)])
+def test_a_save_that_was_answered_outlives_the_next_power_cut(libraries, content, cut):
+    """Behind a latent that the power failed with, or behind one that is whole."""
+    host = Host(libraries, "long", 40, 0, content)
+    assert all(host.step(position) for position in range(5))
+    assert host.ask(SAVE).status == OK
+    host.device.c.fake_cut_after(-1 if cut is None else cut)
+    for position in range(5, 8):
+        if not host.step(position):
+            break
+    host.device.c.fake_cut_after(-1)
+    host.device.c.fake_begin()
+    assert host.begin() >= 5
+    for _ in range(5):
+        at = host.begin()
+        assert host.ask(REPLAY, at.to_bytes(4, "little") + RATE).status == OK
+        answer, state = host.ask(SAVE), host.device.state()
+        host.device.c.fake_begin()
+        assert host.begin() == at + 1
+        assert host.ask(STATISTICS).body[48:52] == answer.body[:4]
+        assert host.device.state() == state
+
+
+@pytest.mark.parametrize("operation", [0, 1])
+@pytest.mark.parametrize("geometry", ["narrow", "long", "units"])
+def test_a_page_that_reads_as_an_entry_later_hides_no_save(libraries, geometry, operation):
+    """The power failed in its first page, which then read as erased: weak bits."""
+    pages: list[bytes] = []
+    for is_cut in (False, True):
+        host = Host(libraries, geometry, 40, 0)
+        assert all(host.step(position) for position in range(1))
+        assert host.ask(SAVE).status == OK
+        before = flash(host.device, geometry)
+        if is_cut:
+            host.device.c.fake_leave_no_trace()
+            host.device.c.fake_cut_after(0)
+        host.ask(SAVE) if operation else host.step(1)
+        host.device.c.fake_cut_after(-1)
+        if not is_cut:
+            pages = flash(host.device, geometry)
+            first = next(n for n, page in enumerate(pages) if page != before[n])
+    host.device.c.fake_begin()
+    assert host.begin() == 1
+    assert host.ask(REPLAY, (1).to_bytes(4, "little") + RATE).status == OK
+    assert host.ask(SAVE).status == OK
+    for offset, byte in enumerate(pages[first]):
+        host.device.c.fake_flip_flash(256 * first + offset, byte ^ 0xFF)
+    assert flash(host.device, geometry)[first] == pages[first], "it was not written since"
+    host.device.c.fake_begin()
+    assert host.begin() == 2
+
+
+def flash(device: FakeDevice, geometry: str) -> list[bytes]:
+    """The pages of both slots."""
+    count = 2 * GEOMETRIES[geometry][0]
+    content = bytes(device.c.fake_flash(offset) for offset in range(count))
+    return [content[n : n + 256] for n in range(0, count, 256)]
+
+
+def test_what_an_emptied_ring_held_does_not_move_to_the_other_slot(libraries):
+    """It takes room and erasures there, and nothing replays it."""
+    host = Host(libraries, "wider", 40, 0)
+    assert all(host.step(position) for position in range(6))
+    assert host.ask(SAVE).status == OK
+    assert host.ask(RESET, b"\0" + (1).to_bytes(4, "little")).status == OK
+    assert host.step(0)
+    assert host.ask(SAVE).status == OK
+    host.device.c.fake_begin()
+    assert host.begin() == 1
+    before = host.ask(STATISTICS).body[56:60]
+    while host.ask(STATISTICS).body[56:60] == before:
+        assert host.ask(SAVE).status == OK
+    pages = flash(host.device, "wider")
+    slots = [pages[: len(pages) // 2], pages[len(pages) // 2 :]]
+    kinds = [[page[12] for page in slot if page[:4] == b"MCTL"] for slot in slots]
+    assert [LATENT_ENTRY, STATE_ENTRY] in kinds
+
+
 class Model:
     """What a device is to be: weights, and a ring of values; both as they were at the last save."""
 
-    def __init__(self) -> None:
+    def __init__(self, content: Callable[[int, int], bytes], latent_bytes: int) -> None:
+        self.latent, self.latent_bytes = content, latent_bytes
         self.reset()
         self.kept = self.now()
 
@@ -346,8 +486,8 @@ class Model:
         self.ring = [*ring]
 
     def learn(self, number: int) -> None:
-        x = np.frombuffer(latent(number, 300), np.uint8)
-        new = self.state * np.uint8(31) + x[np.arange(STATE_BYTES) % 300]
+        x = np.frombuffer(self.latent(number, self.latent_bytes), np.uint8)
+        new = self.state * np.uint8(31) + x[np.arange(STATE_BYTES) % len(x)]
         self.state = new + np.uint8(number % CLASSES)
         self.position += 1
 
@@ -376,20 +516,40 @@ class Model:
 class Both:
     """The device, and what it is to be: each action is done by both."""
 
-    def __init__(self, host: Host) -> None:
-        self.host, self.model, self.has_saved = host, Model(), False
-        self.first = host.device.state()
+    def __init__(self, host: Host, filled: int = 0) -> None:
+        self.host, self.has_saved = host, False
+        self.model = Model(host.latent, host.latent_bytes)
+        self.first = bytes(8).ljust(STATE_BYTES, bytes([filled]))
 
     def at(self) -> bytes:
         return self.model.position.to_bytes(4, "little")
 
     def train(self, number: int) -> None:
         before, save = self.model.now(), self._save_number()
-        assert self.host.ask(LATENT, bytes(4) + latent(number, 300)).status == OK
+        content = self.host.latent(number, self.host.latent_bytes)
+        for offset in range(0, len(content), 500):
+            piece = offset.to_bytes(4, "little") + content[offset : offset + 500]
+            assert self.host.ask(LATENT, piece).status == OK
         label = (number % CLASSES).to_bytes(4, "little")
         assert self.host.ask(TRAIN, label + self.at() + RATE).status == OK
         self.model.train(number)
         if self._save_number() != save:  # a slot was full
+            self.model.kept, self.has_saved = before, True
+
+    def refuse(self, number: int) -> None:
+        """The flash reports an error while a sample is to be remembered; it is not asked again."""
+        before, save = self.model.now(), self._save_number()
+        content = self.host.latent(number, self.host.latent_bytes)
+        for offset in range(0, len(content), 500):
+            self.host.ask(LATENT, offset.to_bytes(4, "little") + content[offset : offset + 500])
+        self.host.device.c.fake_refuse_after(number % 8)
+        label = (number % CLASSES).to_bytes(4, "little")
+        done = self.host.ask(TRAIN, label + self.at() + RATE)
+        self.host.device.c.fake_refuse_after(-1)
+        assert done.status in (OK, FLASH)
+        if done.status == OK:
+            self.model.train(number)
+        if self._save_number() != save:
             self.model.kept, self.has_saved = before, True
 
     def replay(self, number: int) -> None:
@@ -407,15 +567,17 @@ class Both:
         self.model.restore()
 
     def cut(self, number: int) -> None:
-        """The power fails while the device saves; what was learnt since is of a torn state."""
+        """The power fails while the device saves; what was learnt since is of a torn state, unless
+        all that the half of the last page lacks is 0xFF."""
+        before = self._save_number()
         self.host.device.c.fake_cut_after(number % 8)
-        answer = self.host.ask(SAVE)
+        self.host.ask(SAVE)
         self.host.device.c.fake_cut_after(-1)
-        if answer is not None:
-            self.model.kept, self.has_saved = self.model.now(), True
-            return
         self.host.begin()
-        self.model.restore()
+        if self._save_number() != before:
+            self.model.kept, self.has_saved = self.model.now(), True
+        else:
+            self.model.restore()
 
     def restore(self, number: int) -> None:
         if self.has_saved:
@@ -427,25 +589,32 @@ class Both:
         self.model.reset()
 
     def write(self, number: int) -> None:
-        """The state of the begin."""
-        for offset in range(0, len(self.first), 500):
-            piece = self.first[offset : offset + 500]
+        """A state of one byte again and again."""
+        whole = saved(self.first)
+        for offset in range(0, len(whole), 500):
+            piece = whole[offset : offset + 500]
             assert self.host.ask(WRITE_STATE, offset.to_bytes(4, "little") + piece).status == OK
         self.model.reset()
+        self.model.state = np.frombuffer(self.first, np.uint8).copy()
 
     def _save_number(self) -> bytes:
         return self.host.ask(STATISTICS).body[48:52]
 
 
-ACTIONS = ("train", "train", "train", "replay", "save", "power", "cut", "restore", "reset", "write")
+ACTIONS = ("train", "train", "train", "replay", "save", "power", "cut", "refuse", "restore")
+ACTIONS += ("reset", "write")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(actions=st.lists(st.sampled_from(ACTIONS), min_size=10, max_size=120))
-@pytest.mark.parametrize("geometry", ["narrow", "wider"])
-def test_a_future_that_did_not_happen_is_forgotten(libraries, geometry, actions):
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    actions=st.lists(st.sampled_from(ACTIONS), min_size=10, max_size=120),
+    content=st.sampled_from(sorted(CONTENTS)),
+    filled=st.sampled_from([0, 0xFF]),
+)
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_a_future_that_did_not_happen_is_forgotten(libraries, geometry, actions, content, filled):
     """Every sample is new, so what was remembered after the last save never comes again."""
-    both = Both(Host(libraries, geometry, 1, 0))
+    both = Both(Host(libraries, geometry, 1, 0, content), filled)
     for number, action in enumerate(actions):
         getattr(both, action)(number)
         assert both.model.is_in(both.host.device), (number, action)

@@ -288,23 +288,33 @@ static bool mct_linux_put(off_t offset, const uint8_t *bytes, size_t count) {
 bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
     uint8_t erased[MCT_PAGE_BYTES];
     memset(erased, 0xFF, sizeof erased);
-    for (uint32_t at = offset; at < offset + count; at += (uint32_t)sizeof erased) {
-        if (!mct_linux_put((off_t)slot * MCT_SLOT_BYTES + (off_t)at, erased, sizeof erased)) {
+    while (count > 0) {
+        count -= (uint32_t)sizeof erased;
+        const off_t at = (off_t)slot * MCT_SLOT_BYTES + (off_t)offset + (off_t)count;
+        if (!mct_linux_put(at, erased, sizeof erased)) {
             return false;
         }
     }
     return mct_linux_flush();
 }
 
+#ifdef MCT_REMEMBER
+#define MCT_LINUX_IS_LOG true
+#else
+#define MCT_LINUX_IS_LOG false
+#endif
+
+/* Pages of a log must be on the disk in their order. Of a record page 0 makes it valid: the others must
+ * be there before it. */
 bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count) {
-    const bool makes_valid = offset == 0; /* page 0: the others must be on the disk before it */
+    const bool makes_valid = !MCT_LINUX_IS_LOG && offset == 0;
     if (makes_valid && !mct_linux_flush()) {
         return false;
     }
     if (!mct_linux_put((off_t)slot * MCT_SLOT_BYTES + (off_t)offset, bytes, count)) {
         return false;
     }
-    return !makes_valid || mct_linux_flush();
+    return !(MCT_LINUX_IS_LOG || makes_valid) || mct_linux_flush();
 }
 
 /* ---- start ---- */

@@ -15,7 +15,10 @@ const uint8_t *mct_board_slot(int32_t slot) {
 }
 
 bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
-    memset(slot_bytes(slot) + offset, 0xFF, count);
+    while (count > 0) {
+        count -= MCT_PAGE_BYTES;
+        memset(slot_bytes(slot) + offset + count, 0xFF, MCT_PAGE_BYTES);
+    }
     return true;
 }
 

@@ -76,7 +76,13 @@ const uint8_t *mct_board_slot(int32_t slot) {
 
 /* The ROM reports no errors; whoever reads back finds them. */
 bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
-    run_on_stack(slot_address(slot) - XIP_BASE + offset, NULL, count);
+    const uint32_t from = slot_address(slot) - XIP_BASE + offset;
+    while (count > 0) { /* by whole blocks where it can be */
+        const bool is_block = (from + count) % BLOCK_BYTES == 0 && count >= BLOCK_BYTES;
+        const uint32_t step = is_block ? BLOCK_BYTES : MCT_SLOT_ERASE_BYTES;
+        count -= step;
+        run_on_stack(from + count, NULL, step);
+    }
     return true;
 }
 

@@ -39,8 +39,8 @@ bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t bytes) {
     const uint32_t count = slot == 0 ? MCT_SLOT_0_SECTORS : MCT_SLOT_1_SECTORS;
     bool good = true;
     unlock();
-    for (uint32_t i = 0; i < count && good; i++) {
-        good = erase_sector(first + i);
+    for (uint32_t i = count; i > 0 && good; i--) {
+        good = erase_sector(first + i - 1u);
     }
     MCT_REGISTER(CR) = CR_LOCK;
     mct_cache_forget(slot_address(slot), MCT_SLOT_BYTES);

@@ -26,9 +26,10 @@ bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t bytes) {
     const uint32_t from = slot_address(slot) + offset;
     bool good = true;
     unlock();
-    for (uint32_t done = 0; done < bytes && good; done += MCT_SLOT_ERASE_BYTES) {
+    while (bytes > 0 && good) {
+        bytes -= MCT_SLOT_ERASE_BYTES;
         MCT_REGISTER(CR) = CR_ERASE;
-        MCT_REGISTER(AR) = from + done;
+        MCT_REGISTER(AR) = from + bytes;
         MCT_REGISTER(CR) = CR_ERASE | CR_START;
         good = finished();
     }

@@ -80,8 +80,13 @@ bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count) {
         abort();
     }
     const bool cut = fails(), refused = refuses();
-    for (uint32_t i = offset; i < offset + count; i += cut || refused ? 3 : 1) {
+    const uint32_t units = count / MCT_SLOT_ERASE_BYTES;
+    const uint32_t whole = cut || refused ? units / 2 : units; /* the last ones go first */
+    for (uint32_t i = offset + count - whole * MCT_SLOT_ERASE_BYTES; i < offset + count; i++) {
         slots[slot][i] = 0xFF;
+    }
+    for (uint32_t i = 0; i < MCT_SLOT_ERASE_BYTES && whole < units; i += 3) {
+        slots[slot][offset + (units - whole - 1u) * MCT_SLOT_ERASE_BYTES + i] = 0xFF;
     }
     if (cut) {
         longjmp(power, 2);
