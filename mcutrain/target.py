@@ -39,6 +39,8 @@ PROTOCOL_RING_BYTES = 704
 """The same with a ring of latents, without the two bytes for each that it remembers."""
 RING_PLACE_BYTES = 2
 """Of SRAM for each: where it lies in the slot."""
+CHOICE_STATES = 2
+"""Saved states that a choice of what to train compares: MCT_LOG_STATES of store/mct_log.c less 2."""
 LOG_HEADER_BYTES = 32
 """MCT_LOG_BYTES of store/mct_log.c: before each state and latent."""
 RAM_ALIGN_BYTES = 8
@@ -64,6 +66,7 @@ class Target:
     map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
     its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are the
     board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
+    chooses: of firmware that chooses what it trains, by states that its slots keep.
     uart, flashing, emulation, output: the tables of that name, [flash] and [emulate].
     """
 
@@ -92,6 +95,7 @@ class Target:
     remember: int = 0
     own_flash: Region | None = None
     timing_bytes: int = 0
+    chooses: bool = False
 
     @property
     def is_hosted(self) -> bool:
@@ -156,7 +160,7 @@ class Target:
         found = self
         for board in (self, *self._with_larger_slots(program_bytes)):
             found = board
-            free = board.slot_bytes - 2 * _entry_bytes(saved_bytes)
+            free = board.slot_bytes - (2 + self._carried) * _entry_bytes(saved_bytes)
             most = min(free // _entry_bytes(latent_bytes) - 1, 65_535)
             if remember <= most:
                 return board
@@ -166,6 +170,25 @@ class Target:
             f"latents of {latent_bytes:,} bytes fit beside saved states of {saved_bytes:,}: "
             "remember no more, or another board"
         )
+
+    @property
+    def _carried(self) -> int:
+        """States that a slot with a ring hands on to the other one when it is full."""
+        return CHOICE_STATES if self.chooses else 0
+
+    def with_choice(self, saved_bytes: int, program_bytes: int = 0) -> Target:
+        """The same board with firmware that chooses what it trains, if need be with larger slots.
+
+        program_bytes: that these leave at least. Raises TargetError where no slot keeps a state.
+        """
+        board = replace(self.with_slots_for(saved_bytes, program_bytes), chooses=True)
+        if not board.can_save(saved_bytes):
+            raise TargetError(
+                f"{self.name} cannot choose what it trains (--elastic), for it compares states "
+                f"that its slots keep: {board.why_no_saves(saved_bytes)}; another board, a smaller "
+                "scheme, or no --elastic"
+            )
+        return board
 
     def with_slots_for(self, saved_bytes: int, program_bytes: int = 0) -> Target:
         """The same board, if need be with slots so large that they keep such a state.
@@ -306,7 +329,8 @@ class Target:
             return None
         if self.remember:  # the last save of a slot is the first of the other, with the ring
             ring = self.remember * _entry_bytes(self.latent_bytes)
-            return 2 * ((self.slot_bytes - ring) // _entry_bytes(saved_bytes)) * self.erasures
+            saves = (self.slot_bytes - ring) // _entry_bytes(saved_bytes) - self._carried
+            return 2 * saves * self.erasures
         record_bytes = PAGE_BYTES + _align(saved_bytes, PAGE_BYTES)
         return 2 * (self.slot_bytes // record_bytes) * self.erasures
 

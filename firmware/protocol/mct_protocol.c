@@ -632,7 +632,7 @@ static mct_outcome mct_save(mct_protocol *p, mct_body body) {
     mct_protocol_send_working(p);
     /* the page is the space of the request's body, which is empty */
     _Static_assert(MCT_PAGE_BYTES <= MCT_MAX_BODY, "a page of flash must fit in a body");
-    if (!mct_store_save(&p->store, body.bytes)) {
+    if (!mct_store_save(&p->store, MCT_ROLE_NONE, body.bytes)) {
         return mct_refuse(MCT_ANSWER_FLASH);
     }
     return mct_saved_number(p, body);
@@ -671,7 +671,7 @@ static mct_outcome mct_swap_now(mct_protocol *p, mct_body body) {
     mct_protocol_send_working(p);
     mct_forget_sample(p);
     mct_swap_begin();
-    if (!mct_is_kept(p) && !mct_store_save(&p->store, body.bytes)) {
+    if (!mct_is_kept(p) && !mct_store_save(&p->store, MCT_ROLE_NONE, body.bytes)) {
         return mct_refuse(MCT_ANSWER_FLASH);
     }
     return mct_swap(mct_store_newest(&p->store)) == MCT_OK ? mct_saved_number(p, body)
@@ -729,7 +729,9 @@ static mct_outcome mct_select_at(mct_protocol *p, mct_body body) {
     if (due == MCT_SELECTION_BEGINS) {
         mct_select_all();
     }
-    if (!mct_is_kept(p) && !mct_store_save(&p->store, body.bytes)) {
+    const mct_role role = due == MCT_SELECTION_BEGINS ? MCT_ROLE_BEFORE : MCT_ROLE_BETWEEN;
+    const bool is_kept = mct_is_kept(p) && mct_store_role(&p->store) == role;
+    if (!is_kept && !mct_store_save(&p->store, role, body.bytes)) {
         return mct_refuse(MCT_ANSWER_FLASH);
     }
     return mct_saved_number(p, body);

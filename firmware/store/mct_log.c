@@ -13,6 +13,7 @@
 #define MCT_LOG_SUM 8u    /* of a latent: the CRC-32 of its bytes */
 #define MCT_LOG_KIND 12u
 #define MCT_LOG_SLOT 14u   /* of a latent, in the ring */
+#define MCT_LOG_ROLE 14u   /* a state's */
 #define MCT_LOG_NUMBER 16u /* of the save, or of the sample */
 #define MCT_LOG_LABEL 20u
 #define MCT_LOG_SEEN 20u /* a state's, in the place of the label */
@@ -30,9 +31,16 @@
 #define MCT_MOST_PAGES (MCT_STATE_PAGES > MCT_LATENT_PAGES ? MCT_STATE_PAGES : MCT_LATENT_PAGES)
 #define MCT_SLOT_PAGES (MCT_SLOT_BYTES / MCT_PAGE_BYTES)
 
-_Static_assert(MCT_REMEMBER *MCT_LATENT_PAGES + 2u * MCT_STATE_PAGES + MCT_LATENT_PAGES <=
+#ifdef MCT_FORWARD_TIME
+#define MCT_LOG_STATES 4u /* that a slot has room for, beside the ring: two that a choice needs */
+#else
+#define MCT_LOG_STATES 2u
+#endif
+
+_Static_assert(MCT_REMEMBER *MCT_LATENT_PAGES + MCT_LOG_STATES * MCT_STATE_PAGES +
+                       MCT_LATENT_PAGES <=
                    MCT_SLOT_PAGES,
-               "the ring and the state must fit in a slot, and something new");
+               "the ring and the states must fit in a slot, and something new");
 _Static_assert(MCT_SLOT_PAGES < MCT_NO_PAGE, "a page's number has 16 bits");
 
 static const uint8_t *mct_log_page(int32_t slot, uint32_t page) {
@@ -120,6 +128,27 @@ const uint8_t *mct_store_newest(const mct_store *store) {
 #endif
 
 #ifdef MCT_FORWARD_TIME
+static mct_role mct_log_role(int32_t slot, uint32_t page) {
+    return (mct_role)mct_get16(mct_log_page(slot, page) + MCT_LOG_ROLE);
+}
+
+mct_role mct_store_role(const mct_store *store) {
+    return store->slot < 0 ? MCT_ROLE_NONE : mct_log_role(store->slot, store->record);
+}
+
+/* Where the newest state of a role is in the slot of the newest one; MCT_NO_PAGE if it is not. */
+static uint32_t mct_log_find_role(mct_store *store, mct_role role) {
+    uint32_t found = MCT_NO_PAGE, kind;
+    for (uint32_t page = 0; page <= store->record; page += mct_log_pages(kind)) {
+        kind = mct_log_kind(store->slot, page);
+        if (kind == MCT_LOG_STATE && mct_log_role(store->slot, page) == role &&
+            mct_log_is_sound(store->slot, page) && mct_log_is_state(store, store->slot, page)) {
+            found = page;
+        }
+    }
+    return found;
+}
+
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     const uint8_t *found = NULL;
     uint32_t least_age = UINT32_MAX, kind;
@@ -284,15 +313,17 @@ static bool mct_log_append(int32_t slot, uint32_t at, uint32_t pages, const int8
     return true;
 }
 
-static bool mct_log_append_state(const mct_store *store, int32_t slot, uint32_t at, uint32_t from,
+static bool mct_log_append_state(const mct_store *store, int32_t slot, uint32_t at, mct_role role,
                                  uint8_t *page) {
+    const bool moves = slot != store->slot;
     uint8_t header[MCT_LOG_BYTES] = {0};
     mct_put16(header + MCT_LOG_KIND, MCT_LOG_STATE);
+    mct_put16(header + MCT_LOG_ROLE, (uint16_t)role);
     mct_put32(header + MCT_LOG_NUMBER, store->number + 1u);
     mct_put32(header + MCT_LOG_SEEN, store->seen);
-    mct_put16(header + MCT_LOG_FROM, (uint16_t)from);
+    mct_put16(header + MCT_LOG_FROM, (uint16_t)(moves ? 0 : store->from));
     mct_put16(header + MCT_LOG_RING, MCT_RING_ID);
-    mct_put32(header + MCT_LOG_ERASED, store->erased + (slot != store->slot));
+    mct_put32(header + MCT_LOG_ERASED, store->erased + moves);
     return mct_log_append(slot, at, MCT_STATE_PAGES, NULL, header + MCT_LOG_SUM, page);
 }
 
@@ -306,26 +337,59 @@ static void mct_log_saved(mct_store *store, uint32_t at) {
 #endif
 }
 
-/* All that counts goes to the other slot, and the state behind it; until that is there, this slot
- * holds what was saved. */
-static bool mct_log_move(mct_store *store, uint8_t *page) {
+/* Copies an entry to another slot; *at goes behind it. */
+static bool mct_log_copy(const mct_store *store, uint32_t from, uint32_t pages, uint32_t *at,
+                         uint8_t *page) {
     const int32_t slot = store->slot == 0 ? 1 : 0;
-    if (!mct_board_slot_erase(slot, 0, MCT_SLOT_BYTES)) {
-        return false;
-    }
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
-        for (uint32_t k = 0; k < MCT_LATENT_PAGES && store->remembered[i] != MCT_NO_PAGE; k++) {
-            memcpy(page, mct_log_page(store->slot, store->remembered[i] + k), MCT_PAGE_BYTES);
-            if (!mct_log_write(slot, at++, page)) {
-                return false;
-            }
+    for (uint32_t i = 0; i < pages; i++) {
+        memcpy(page, mct_log_page(store->slot, from + i), MCT_PAGE_BYTES);
+        if (!mct_log_write(slot, (*at)++, page)) {
+            return false;
         }
     }
-    if (!mct_log_append_state(store, slot, at, 0, page)) {
+    return true;
+}
+
+/* The states that a choice needs, before all latents: they have none. */
+static bool mct_log_copy_states(mct_store *store, uint32_t *at, uint8_t *page) {
+#ifdef MCT_FORWARD_TIME
+    for (int32_t role = MCT_ROLE_BEFORE; role <= MCT_ROLE_BETWEEN && store->slot >= 0; role++) {
+        const uint32_t from = mct_log_find_role(store, (mct_role)role);
+        if (from != MCT_NO_PAGE && !mct_log_copy(store, from, MCT_STATE_PAGES, at, page)) {
+            return false;
+        }
+    }
+#else
+    (void)store;
+    (void)at;
+    (void)page;
+#endif
+    return true;
+}
+
+static bool mct_log_copy_ring(const mct_store *store, uint32_t *at, uint8_t *page) {
+    for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
+        const uint32_t from = store->remembered[i];
+        if (from != MCT_NO_PAGE && !mct_log_copy(store, from, MCT_LATENT_PAGES, at, page)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All that counts goes to the other slot, and the state behind it; until that is there, this slot
+ * holds what was saved. */
+static bool mct_log_move(mct_store *store, mct_role role, uint8_t *page) {
+    const int32_t slot = store->slot == 0 ? 1 : 0;
+    uint32_t at = 0;
+    if (!mct_board_slot_erase(slot, 0, MCT_SLOT_BYTES) || !mct_log_copy_states(store, &at, page)) {
         return false;
     }
-    uint32_t moved = 0;
+    uint32_t moved = at;
+    if (!mct_log_copy_ring(store, &at, page) ||
+        !mct_log_append_state(store, slot, at, role, page)) {
+        return false;
+    }
     for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
         if (store->remembered[i] != MCT_NO_PAGE) {
             store->remembered[i] = (uint16_t)moved;
@@ -342,13 +406,13 @@ static bool mct_log_has_room(const mct_store *store, uint32_t pages) {
     return store->slot >= 0 && store->end + pages <= MCT_SLOT_PAGES;
 }
 
-bool mct_store_save(mct_store *store, uint8_t *page) {
+bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
     if (!mct_log_has_room(store, MCT_STATE_PAGES)) {
-        return mct_log_move(store, page);
+        return mct_log_move(store, role, page);
     }
     const uint32_t at = store->end;
     store->end += MCT_STATE_PAGES; /* what fails here is passed over */
-    if (!mct_log_append_state(store, store->slot, at, store->from, page)) {
+    if (!mct_log_append_state(store, store->slot, at, role, page)) {
         return false;
     }
     mct_log_saved(store, at);
@@ -366,7 +430,8 @@ void mct_store_forget(mct_store *store) {
 bool mct_store_offer(mct_store *store, const int8_t *latent, int32_t label, uint8_t *page) {
     const uint32_t slot = mct_offer_slot(store->seen, MCT_REMEMBER);
     if (slot < MCT_REMEMBER) {
-        if (!mct_log_has_room(store, MCT_LATENT_PAGES) && !mct_log_move(store, page)) {
+        if (!mct_log_has_room(store, MCT_LATENT_PAGES) &&
+            !mct_log_move(store, MCT_ROLE_NONE, page)) {
             return false;
         }
         uint8_t header[MCT_LOG_BYTES] = {0};

@@ -11,6 +11,8 @@
 
 #define MCT_STORE_NUMBER 4u /* where the number of the save stands in page 0 */
 #define MCT_STORE_CRC 8u
+#define MCT_STORE_ROLE 12u
+#define MCT_STORE_ROLE_CRC 16u
 
 /* A save takes whole pages. */
 #define MCT_RECORD_BYTES                                                                           \
@@ -35,6 +37,15 @@ static uint32_t mct_store_number(const uint8_t *page) {
     }
     return mct_get32(page + MCT_STORE_NUMBER);
 }
+
+#ifdef MCT_FORWARD_TIME
+/* What a saved state is for, by page 0 of its record. */
+static mct_role mct_store_role_of(const uint8_t *page) {
+    return mct_crc32(0, page, MCT_STORE_ROLE_CRC) == mct_get32(page + MCT_STORE_ROLE_CRC)
+               ? (mct_role)mct_get32(page + MCT_STORE_ROLE)
+               : MCT_ROLE_NONE;
+}
+#endif
 
 bool mct_store_exists(void) {
     return true;
@@ -140,9 +151,71 @@ static bool mct_store_has_room(const mct_store *store, uint32_t record) {
     return mct_store_is_blank(store->slot, from, border < end ? border : end);
 }
 
+#ifdef MCT_FORWARD_TIME
+mct_role mct_store_role(const mct_store *store) {
+    return store->slot < 0 ? MCT_ROLE_NONE
+                           : mct_store_role_of(mct_store_record(store->slot, store->record));
+}
+
+/* Whether the first record of a slot is erased with another one. */
+static bool mct_store_is_at_begin(uint32_t record) {
+    return record * MCT_RECORD_BYTES < mct_store_border(MCT_RECORD_BYTES);
+}
+
+/* Whether a save into the first record of a slot would erase the state before the windows between which
+ * the newest one is: *record is where it lies. */
+static bool mct_store_would_erase(const mct_store *store, int32_t slot, uint32_t *record) {
+    if (mct_store_role(store) != MCT_ROLE_BETWEEN) {
+        return false;
+    }
+    uint32_t least_age = UINT32_MAX;
+    bool is_there = false;
+    for (int32_t other = 0; other < 2; other++) {
+        for (uint32_t i = 0; i < MCT_RECORDS; i++) {
+            const uint8_t *page = mct_store_record(other, i);
+            const uint32_t number = mct_store_number(page), age = store->number - number;
+            if (number != 0 && age < least_age && mct_store_role_of(page) == MCT_ROLE_BEFORE) {
+                least_age = age;
+                is_there = other == slot && mct_store_is_at_begin(i);
+                *record = i;
+            }
+        }
+    }
+    return is_there;
+}
+
+/* Makes the state before the windows the newest one, so that the one between them can be erased. false,
+ * and nothing changes, if weights that are not trained now lie in the latter alone. */
+static bool mct_store_step_back(mct_store *store, uint32_t record) {
+    const int32_t slot = store->slot == 0 ? 1 : 0;
+#ifdef MCT_SHELF_BYTES
+    uint8_t now[MCT_STATE_HEADER_BYTES], then[MCT_STATE_HEADER_BYTES]; /* with the checksums */
+    mct_state_read(0, sizeof now, now);
+    mct_shelve(mct_store_record(slot, record) + MCT_PAGE_BYTES);
+    mct_state_read(0, sizeof then, then);
+    if (memcmp(now, then, sizeof now) != 0) {
+        mct_shelve(mct_store_newest(store));
+        return false;
+    }
+#endif
+    store->slot = (int16_t)slot;
+    store->record = (uint16_t)record;
+    return true;
+}
+
+/* Whether the next save goes to the first record of the newest state's own slot. */
+static bool mct_store_stays(mct_store *store) {
+    uint32_t record;
+    if (!mct_store_would_erase(store, store->slot == 0 ? 1 : 0, &record)) {
+        return false;
+    }
+    return !mct_store_is_at_begin(store->record) || mct_store_step_back(store, record);
+}
+#endif
+
 /* Where the next save goes: the record behind the newest that can be written, else the first one of
  * the other slot. */
-static void mct_store_next(const mct_store *store, int32_t *slot, uint32_t *record) {
+static void mct_store_next(mct_store *store, int32_t *slot, uint32_t *record) {
     *slot = store->slot == 0 ? 1 : 0;
     *record = 0;
     if (store->slot < 0) {
@@ -155,6 +228,12 @@ static void mct_store_next(const mct_store *store, int32_t *slot, uint32_t *reco
             return;
         }
     }
+#ifdef MCT_FORWARD_TIME
+    const int32_t own = store->slot;
+    if (mct_store_stays(store)) {
+        *slot = own;
+    }
+#endif
 }
 
 static bool mct_store_erase(int32_t slot, uint32_t record) {
@@ -163,7 +242,7 @@ static bool mct_store_erase(int32_t slot, uint32_t record) {
     return from >= end || mct_board_slot_erase(slot, from, end - from);
 }
 
-bool mct_store_save(mct_store *store, uint8_t *page) {
+bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
     int32_t slot;
     uint32_t record;
     mct_store_next(store, &slot, &record);
@@ -178,6 +257,10 @@ bool mct_store_save(mct_store *store, uint8_t *page) {
     memcpy(page, "MCTF", 4);
     mct_put32(page + MCT_STORE_NUMBER, number);
     mct_put32(page + MCT_STORE_CRC, mct_crc32(0, page, MCT_STORE_CRC));
+    if (role != MCT_ROLE_NONE) {
+        mct_put32(page + MCT_STORE_ROLE, (uint32_t)role);
+        mct_put32(page + MCT_STORE_ROLE_CRC, mct_crc32(0, page, MCT_STORE_ROLE_CRC));
+    }
     if (!mct_store_write(slot, record * MCT_RECORD_BYTES, page)) {
         return false;
     }
@@ -206,6 +289,11 @@ const uint8_t *mct_store_newest(const mct_store *store) {
 #endif
 
 #ifdef MCT_FORWARD_TIME
+mct_role mct_store_role(const mct_store *store) {
+    (void)store;
+    return MCT_ROLE_NONE;
+}
+
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     (void)store;
     (void)position;
@@ -222,8 +310,9 @@ bool mct_store_load(mct_store *store) {
     return false;
 }
 
-bool mct_store_save(mct_store *store, uint8_t *page) {
+bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
     (void)store;
+    (void)role;
     (void)page;
     return false;
 }

@@ -11,6 +11,13 @@
  * of a record lies before them was erased for the one before. If that part is not blank, or may
  * have been written when the power failed, the record is passed over.
  *
+ * A choice of what to train compares two saved states, one before its windows and one between them, and
+ * is itself saved with the next state only. Until that is there, both must be, or the run could not go
+ * on after a power cut. So page 0 says which save is one of them: from byte 12 on its role, and a CRC-32
+ * of all before; both are 0xFF with no role. If the save behind a state between two windows would erase
+ * the one before them, it goes to the first record of the newest state's own slot instead. Should the
+ * power fail there, the run goes on from the state before the windows, and comes to the same bits.
+ *
  * Where latents are remembered (mct_log.c) a slot is a log instead, of entries one behind the other,
  * from page 0 on. An entry has whole pages, as many as its kind always has:
  *
@@ -18,7 +25,7 @@
  *   4  CRC-32 of the first page from 8 on         20  samples offered so far; the label
  *   8  0; CRC-32 of the latent                    24  page where the latents since the state before begin; 0
  *  12  kind, 16 bits: 1 a state, 2 a latent       26  id of the ring; 0
- *  14  0; place in the ring, 16 bits              28  how often a slot was erased; 0
+ *  14  its role; place in the ring, 16 bits       28  how often a slot was erased; 0
  *  32  what mct_state_save writes; the latent. Little-endian; the rest of the last page is 0xFF
  *
  * The first page is written first. So it tells how far an entry reaches, whether the rest was written
@@ -28,7 +35,8 @@
  *
  * After a restart the next entry leaves out as many pages as the longest one has: there the power may
  * have failed in a first page. A slot without room is left for the other one, which is erased, last unit
- * first; the ring goes there, and a state behind it. Logs of firmware that wrote the first page last
+ * first; the ring goes there, and a state behind it; before them the newest states that have a role, of
+ * which a state says at 14. Logs of firmware that wrote the first page last
  * have the same form, and are read; what such firmware has put inside a latent that ends in 0xFF stays
  * lost. */
 #ifndef MCT_STORE_H
@@ -39,6 +47,13 @@
 
 #include "mct_board_config.h"
 #include "mct_model.h"
+
+/* What a saved state is for, besides being the newest. */
+typedef enum {
+    MCT_ROLE_NONE = 0,
+    MCT_ROLE_BEFORE = 1,  /* both windows, behind which it is chosen what to train */
+    MCT_ROLE_BETWEEN = 2, /* these windows; the choice needs both states */
+} mct_role;
 
 typedef struct {
     int16_t slot;    /* that holds the newest valid state of this model, -1 if none does */
@@ -61,9 +76,9 @@ void mct_store_start(mct_store *store);
 /* Takes over the newest state. false, and nothing changes, if there is none. */
 bool mct_store_load(mct_store *store);
 
-/* Saves the state. page: MCT_PAGE_BYTES to work in. false, and the last saved state is still there,
- * if the flash cannot be written. */
-bool mct_store_save(mct_store *store, uint8_t *page);
+/* Saves the state. page: MCT_PAGE_BYTES to work in. false, and the last saved state is still there, or
+ * behind one between two windows the one before them, if the flash cannot be written. */
+bool mct_store_save(mct_store *store, mct_role role, uint8_t *page);
 
 /* Whether this board has slots that are large enough. */
 bool mct_store_exists(void);
@@ -74,6 +89,9 @@ const uint8_t *mct_store_newest(const mct_store *store);
 #endif
 
 #ifdef MCT_FORWARD_TIME
+/* Of the newest saved state. */
+mct_role mct_store_role(const mct_store *store);
+
 /* The newest of a position. */
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position);
 #endif

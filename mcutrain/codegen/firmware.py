@@ -214,6 +214,8 @@ def with_latents(
         target = replace(target, timing_bytes=TIMING_BYTES * (1 + len(interface.timing.nodes)))
     saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     program_bytes = max(program_bytes, plan.constant_bytes)
+    if interface.elastic is not None:
+        target = target.with_choice(saved_bytes, program_bytes)
     if plan.shelf_bytes and not interface.remember:
         target = target.with_slots_for(saved_bytes, program_bytes)
     wanted = wanted_latent(plan, interface)

@@ -203,8 +203,13 @@ def plan(
         drift=drift,
     )
     is_named = latent != "auto" and not step.plan.training.is_tail
-    interface = Interface(remember=remember, latent=latent if is_named else None)
-    target = on_board(target, step, interface) if remember else target
+    interface = Interface(
+        remember=remember,
+        latent=latent if is_named else None,
+        elastic=elastic_times(step, target),
+    )
+    is_kept = remember or interface.elastic is not None
+    target = on_board(target, step, interface) if is_kept else target
     if sram is not None:
         check_budget(step.plan, sram)
     if target is not None:

@@ -221,7 +221,7 @@ int32_t fake_save(void) {
     if (setjmp(power) != 0) {
         return -1;
     }
-    return mct_store_save(&protocol.store, page) ? 1 : 0;
+    return mct_store_save(&protocol.store, MCT_ROLE_NONE, page) ? 1 : 0;
 }
 
 uint32_t fake_saved_bytes(void) {
