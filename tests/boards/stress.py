@@ -92,12 +92,15 @@ def taught(
     elastic: ElasticSelection | None = None,
     first: int = 0,
     swap_every: int = 0,
+    latents: bool = False,
+    source: Path | None = None,
 ) -> Record:
     """Train the first `count` lessons, the demo's unless said, from the initial weights.
 
     ring: remembered samples that are replayed after each, and how many are remembered. selecting,
     elastic: of a board that chooses what it trains. first: steps that the board has done before,
-    from whose weights it goes on. swap_every: steps after which other columns are trained.
+    from whose weights it goes on. swap_every: steps after which other columns are trained. latents:
+    the lessons are latents. source: a state to begin with.
     """
     x, y = of or lessons()
     replay, remember = ring
@@ -113,6 +116,8 @@ def taught(
         save_every=save_every,
         reconnect_seconds=30.0,
         elastic=elastic,
+        begin=trainer.Begin.BOARD if source is None else trainer.Begin.FILE,
+        source=source,
     )
     plan = trainer.Lessons(
         total=first + count * (1 + replay),
@@ -123,6 +128,7 @@ def taught(
         replay=replay,
         remember=remember,
         selecting=selecting,
+        latents=latents,
         first=first,
         swap_every=swap_every,
     )
