@@ -87,14 +87,15 @@ def _add_outputs(
 def _add_segment(
     spans: dict[str, tuple[int, int, int]], buffer_of: dict[str, str], segment: Segment
 ) -> None:
-    """Rings and whole tensors, scratch, progress."""
+    """Rings and whole tensors, scratch, progress; what is read of others, by rows or at once."""
     first, last = segment.first, segment.last
-    for i, tensor in enumerate(segment.tensors):
-        if i < segment.sources and not segment.is_fed:
-            buffer = buffer_of[tensor.name]
-            size, begin, end = spans[buffer]
-            spans[buffer] = (size, begin, max(end, last))
-        elif tensor.over:
+    made = segment.tensors[0 if segment.is_fed else segment.sources :]
+    read = {name for stage in segment.stages for name in stage.node.inputs}
+    for buffer in {buffer_of[n] for n in read - {t.name for t in made} if n in buffer_of}:
+        size, begin, end = spans[buffer]
+        spans[buffer] = (size, begin, max(end, last))
+    for tensor in made:
+        if tensor.over:
             buffer_of[tensor.name] = buffer_of[tensor.over]
         else:
             buffer_of[tensor.name] = tensor.name

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, check_contents, training_plan
+from mcutrain.memplan.lifetimes import lifetimes
 from mcutrain.memplan.stream import CALL, READ_AGAIN, WEIGHT, StreamableFront, in_strips
 from mcutrain.memplan.training_plan import lay_out
 from mcutrain.ops.add import Add
@@ -216,6 +217,22 @@ def test_only_what_may_overwrite_its_input_does(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Add, "may_overwrite", property(lambda _: {}))
     with pytest.raises(AssertionError, match="over its input"):
         check_contents(plan)
+
+
+def test_what_a_stage_reads_at_once_lives_as_long_as_its_segment() -> None:
+    """The factors of a gate, which each strip reads anew."""
+    net = Network((8, 6, 3), 1)
+    y = net.squeeze_and_excitation(net.conv(net.x, 5, same(3)))
+    y = net.conv(net.conv(y, 7, same(3)), 4)
+    graph = net.graph(net.conv(net.mean(y), 3, rounds_once=True))
+    front = front_of(graph)
+    first, stages = list(front.runs())[-1]
+    segment = front.segment(first, stages)
+    factors = segment.stages[0].node.inputs[1]
+    known = frozenset(n for n, t in front.graph.tensors.items() if t.is_constant)
+    found = lifetimes(front.graph, front.nodes, known, (net.x,), (segment,))
+    assert len(stages) > 2
+    assert found.spans[found.buffer_of[factors]][2] == segment.last
 
 
 @pytest.mark.parametrize("network", [with_constant_image, with_two_stems])
