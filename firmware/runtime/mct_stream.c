@@ -65,7 +65,8 @@ static bool advance(const mct_segment *segment, uint8_t *arena, const mct_stage 
     strip.pad_top = begin < 0 ? -begin : 0;
     for (uint32_t i = 0; i < stage->input_count; i++) {
         const mct_stream_tensor *x = &segment->tensors[inputs[i]];
-        const uint32_t row = (uint32_t)(first - done[inputs[i]].first);
+        /* of no rows the first byte: behind the last row y may begin, and a kernel would take it for x */
+        const uint32_t row = strip.x_rows > 0 ? (uint32_t)(first - done[inputs[i]].first) : 0;
         strip.x[i] = (const int8_t *)arena + x->place + row * x->row_bytes;
     }
     strip.y = (int8_t *)arena + y->place + (uint32_t)(out->next - out->first) * y->row_bytes;

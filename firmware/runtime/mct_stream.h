@@ -15,7 +15,8 @@ extern "C" {
 
 #define MCT_STREAM_INPUTS 8
 
-/* What a stage is to compute: y_rows rows at y, from x_rows rows at each input. */
+/* What a stage is to compute: y_rows rows at y, from x_rows rows at each input. Where there are none, as
+ * the strip is all padding, x lies in the input even so, and is not y. */
 typedef struct {
     const int8_t *x[MCT_STREAM_INPUTS];
     int8_t *y;

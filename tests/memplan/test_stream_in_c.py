@@ -106,6 +106,8 @@ def asked_for(
         address = ctypes.cast(s.x[0], ctypes.c_void_p).value or 0
         first = address - ctypes.addressof(arena) - PROGRESS_BYTES
         assert 0 <= first <= first + s.x_rows * ROW_BYTES <= x_room * ROW_BYTES
+        y_address = ctypes.cast(s.y, ctypes.c_void_p).value or 0
+        assert address != y_address, "a kernel would take the strip for one in place"
         read = ctypes.string_at(address, max(s.x_rows, 0) * ROW_BYTES)
         found.append((s.x_rows, s.y_rows, s.pad_top, read))
 
@@ -139,6 +141,7 @@ def asked_for(
 )
 @example(span=1, stride=1, pad=2, strip=2, heights=(3, 9), is_fed=False)  # above, inside, below
 @example(span=1, stride=1, pad=2, strip=2, heights=(3, 9), is_fed=True)
+@example(span=1, stride=1, pad=-3, strip=1, heights=(2, 2), is_fed=False)  # y begins behind x
 def test_a_strip_has_the_rows_of_the_image_and_never_fewer_than_none(
     libraries: list[ctypes.CDLL],
     span: int,
