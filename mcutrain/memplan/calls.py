@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from mcutrain.errors import UnsupportedError
@@ -50,6 +51,22 @@ def _checked_call(
     if large and not large[0].name.endswith("salt"):
         raise ValueError(f"its {large[0].name} is {large[0].value}, beyond 32 bits")
     return call
+
+
+def overwriting_bytes(graph: Graph, node: Node, rows: int) -> int:
+    """Scratch to compute so many rows of a node's output upon the same rows of an input."""
+    if node_call(graph, node).overwriting_bytes == 0:
+        return 0
+
+    def cut(kind: TensorType) -> TensorType:
+        return replace(kind, shape=(kind.shape[0], rows, *kind.shape[2:]))
+
+    results = graph.types(node.outputs)
+    images = node.op.rows(graph.types(node.inputs), results)
+    assert images is not None, f"{node.name!r} is not computed row by row"
+    types = enumerate(graph.types(node.inputs))
+    parts = tuple(cut(kind) if i in images.inputs else kind for i, kind in types)
+    return kernel_call(node.op, parts, tuple(map(cut, results))).overwriting_bytes
 
 
 def _wrong(node: Node, what: str) -> UnsupportedError:

@@ -8,7 +8,7 @@ of why two tensors were given the same bytes. It shares no code with the planner
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ir.op import KernelCall
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.stream import RowTensor, Segment
 
@@ -52,8 +53,9 @@ def check_contents(plan: TrainingPlan) -> None:
 
     Checked for each node: its inputs hold what was written last as the value of that tensor or of
     what it is a view of; outputs lie over inputs only where the operator says that it may, and byte
-    upon byte; outputs and scratch lie in the arena and over nothing else of the node; a view lies
-    where its source is; whatever has no place in the arena is constant, an argument or state.
+    upon byte; outputs and scratch lie in the arena and over nothing else of the node; scratch is
+    there, aligned and as large as the call needs, with what it needs to overwrite an input; a view
+    lies where its source is; whatever has no place in the arena is constant, an argument or state.
     With a ladder all that once for each of its fronts.
     """
     training = plan.training
@@ -204,9 +206,11 @@ class _Replay:
         written = [(i, self._place(name)) for i, name in enumerate(node.outputs)]
         outputs = [(i, place) for i, place in written if place is not None]
         read = [(i, place) for i, name in enumerate(node.inputs) if (place := self._place(name))]
-        begins = {place.begin for _, place in read}
-        scratch = self._scratch(node, any(place.begin in begins for _, place in outputs))
         inputs = [place for _, place in read]
+        begins = {place.begin for place in inputs}
+        call = self._call(node)
+        is_over = any(place.begin in begins for _, place in outputs)
+        scratch = self._scratch(node, call, call.overwriting_bytes if is_over else 0)
         alone = [*(place for _, place in outputs), *scratch]
         for place in alone:
             self._check_within(place)
@@ -315,20 +319,42 @@ class _Replay:
         """What is read must be there; what the scratch overwrites must not be missed."""
         who = f"node {node.name!r}"
         may = node.op.may_overwrite.get(0, ())
+        over = 0
         for i, name in enumerate(node.inputs):
             if name not in needed:
                 self.read(name, who)
             place = self._rows(tensors[name], *needed[name], first) if name in needed else None
             if place is not None and place.size_bytes:
                 _check_over(node, written, [(i in may, place)])
-        for scratch in self._scratch(node):
-            self._check_within(scratch)
-            self.owners[scratch.begin : scratch.end] = NOBODY
+                if place.begin == written.begin:
+                    over = self._overwriting_bytes(node, tensors, needed, written)
+        scratch = self._scratch(node, self._call(node), over)
+        _check_apart(node, [written, *scratch], [])
+        for part in scratch:
+            self._check_within(part)
+            self.owners[part.begin : part.end] = NOBODY
         for name, (begin, end) in needed.items():
             tensor = tensors[name]
             place = self._rows(tensor, begin, end, first)
             if place.size_bytes:  # none, if the strip is all padding
                 self._read(name, place, begin * tensor.row_bytes, who)
+
+    def _overwriting_bytes(
+        self,
+        node: Node,
+        tensors: Mapping[str, RowTensor],
+        needed: Mapping[str, tuple[int, int]],
+        written: ArenaRange,
+    ) -> int:
+        """What the operator asks for as that of an image of these rows, whose place it takes."""
+        count = written.size_bytes // tensors[written.tensor].row_bytes
+        types = [self._type(name) for name in node.inputs]
+        for i, name in enumerate(node.inputs):
+            if name in needed:
+                begin, end = needed[name]
+                types[i] = _with_rows(types[i], end - begin)
+        result = _with_rows(self._type(node.outputs[0]), count)
+        return node.op.kernel(types, [result]).overwriting_bytes
 
     def _rows(
         self, tensor: RowTensor, begin: int, end: int, first: Mapping[str, int]
@@ -345,14 +371,23 @@ class _Replay:
         self._write(tensor.name, place, row * tensor.row_bytes)
         done[tensor.name] = row + count
 
-    def _scratch(self, node: Node, overwrites: bool = False) -> list[ArenaRange]:
+    def _call(self, node: Node) -> KernelCall:
         known = self.graph if node.outputs[0] in self.graph.tensors else self.plan.training.graph
-        call = node_call(known, node)
-        size_bytes = max(call.scratch_bytes, call.overwriting_bytes if overwrites else 0)
+        return node_call(known, node)
+
+    def _scratch(self, node: Node, call: KernelCall, overwriting_bytes: int) -> list[ArenaRange]:
+        """What the call needs of it: there, aligned, and no more than the plan keeps free."""
+        size_bytes = max(call.scratch_bytes, overwriting_bytes)
         if size_bytes == 0:
             return []
-        offset = self.where.scratch_of(node.name)
+        buffer = self.where.scratch_buffer(node.name)
+        offset = self.where.arena.offsets.get(buffer)
         assert offset is not None, f"node {node.name!r} has no scratch"
+        assert offset % call.align_bytes == 0, f"the scratch of node {node.name!r} is not aligned"
+        kept = max((b.size_bytes for b in self.where.arena.buffers if b.name == buffer), default=0)
+        assert size_bytes <= kept, (
+            f"node {node.name!r} needs {size_bytes} bytes of scratch, and has {kept}"
+        )
         return [ArenaRange("scratch", offset, size_bytes)]
 
     def _type(self, name: str) -> TensorType:
@@ -374,6 +409,10 @@ class _Replay:
         is_known = name in self._outside or self.graph.tensors[name].is_constant
         assert is_known, f"{name!r} is computed but has no place"
         return None
+
+
+def _with_rows(kind: TensorType, rows: int) -> TensorType:
+    return replace(kind, shape=(kind.shape[0], rows, *kind.shape[2:]))
 
 
 def _check_apart(node: Node, places: Sequence[ArenaRange], others: Sequence[ArenaRange]) -> None:

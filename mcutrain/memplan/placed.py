@@ -37,6 +37,11 @@ class Placed:
         segment = next((s for s in self.segments if node in s.nodes), None)
         return SCRATCH_PREFIX + (segment.name if segment else node)
 
+    def overwrites(self, node: Node) -> bool:
+        """Whether an output of a node lies upon one of its inputs."""
+        inputs = {self.buffer_of[name] for name in node.inputs if name in self.buffer_of}
+        return any(self.buffer_of.get(name) in inputs for name in node.outputs)
+
     def offset_of(self, tensor: str) -> int:
         """The first byte of a tensor in the arena."""
         return self.arena.offsets[self.buffer_of[tensor]]

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import Rows
-from mcutrain.memplan.calls import node_call
+from mcutrain.memplan.calls import node_call, overwriting_bytes
 from mcutrain.memplan.plan import align_up
 
 STRIPS = (1, 2, 4, 8, 16)
@@ -226,6 +226,15 @@ def in_strips(stages: Iterable[Stage], strip: int) -> tuple[Stage, ...]:
 
 
 @dataclass(frozen=True)
+class _Overlay:
+    """y may be written in the place of x, row upon row, with so much scratch, aligned."""
+
+    x: str
+    y: str
+    scratch_bytes: int
+
+
+@dataclass(frozen=True)
 class _Part:
     """What a stage adds to the segments that it is in. last: the last step that reads its output.
 
@@ -318,15 +327,17 @@ class StreamableFront:
             is_whole = self.last(name) >= end or (i < len(sources) and not is_fed)
             row_bytes = self.graph.tensors[name].type.size_bytes // height
             tensors.append(RowTensor(name, height, row_bytes, height if is_whole else room))
+        scratch = [node_call(self.graph, s.node).scratch_bytes for s in stages]
         if not is_fed:
-            pairs = self._overlays(first, stages)
-            sizes = {t.name: t.size_bytes for t in tensors}
-            over = _chosen([p for p in pairs if p[0] in sources], sizes)
+            able = [o for o in self._overlays(first, stages) if o.x in sources]
+            sizes = {t.name: self._aligned(t, t.room) for t in tensors}
+            over = _chosen(able, sizes)
             tensors = [
-                replace(t, room=t.rows, over=over[t.name]) if t.name in over else t for t in tensors
+                replace(t, room=t.rows, over=over[t.name].x) if t.name in over else t
+                for t in tensors
             ]
-        scratch = max(node_call(self.graph, s.node).scratch_bytes for s in stages)
-        return Segment(first, stages, tuple(tensors), len(sources), is_fed, scratch)
+            scratch += [overlay.scratch_bytes for overlay in over.values()]
+        return Segment(first, stages, tuple(tensors), len(sources), is_fed, max(scratch))
 
     def sizes(
         self, first: int, stages: tuple[Stage, ...], strip: int
@@ -368,7 +379,7 @@ class StreamableFront:
         begin: int,
         parts: Sequence[_Part],
         known: Mapping[str, tuple[int, int]],
-        overlays: Sequence[tuple[str, str]],
+        overlays: Sequence[_Overlay],
     ) -> Iterator[tuple[int, int, int, int]]:
         """Those that begin with one stage."""
         kept = sum(self._alive_before[first + begin].values())
@@ -387,17 +398,19 @@ class StreamableFront:
             most_scratch = max(most_scratch, part.scratch_bytes)
             overhead += part.overhead
             progress = align_up(PROGRESS_BYTES * (len(sources) + len(made)), self.align_bytes)
-            total = kept + most_scratch + progress
+            scratch, total = most_scratch, kept + progress
             if self._is_fed(first + begin, end, sources):
                 total -= known[self.x][0] - known[self.x][1]
             elif overlays:
-                pairs = [(x, y) for x, y in overlays if x in sources and y in made]
-                sizes = {y: known[y][self.last(y) < end] for _, y in pairs}
-                total -= sum(sizes[y] for y in _chosen(pairs, sizes))
-            yield first + begin, end, total, overhead
+                able = [o for o in overlays if o.x in sources and o.y in made]
+                sizes = {o.y: known[o.y][self.last(o.y) < end] for o in able}
+                over = _chosen(able, sizes)
+                total -= sum(sizes[y] for y in over)
+                scratch = max(scratch, *(o.scratch_bytes for o in over.values()), 0)
+            yield first + begin, end, total + scratch, overhead
 
-    def _overlays(self, first: int, stages: tuple[Stage, ...]) -> list[tuple[str, str]]:
-        """(x, y): whole images of one size, of which y may be written in x's place, row upon row.
+    def _overlays(self, first: int, stages: tuple[Stage, ...]) -> list[_Overlay]:
+        """Of whole images of one size, one of which may be written in the other's place.
 
         Where both are in a segment that does not make x, of any of the stages.
         """
@@ -415,7 +428,9 @@ class StreamableFront:
                 by_row = (stage.rows.span, stage.rows.stride, stage.rows.pad) == (1, 1, 0)
                 is_able = is_last and is_alike and by_row and x not in viewed
                 if is_able and _are_ahead(stages, place, x, self._heights):
-                    found.append((x, y))
+                    rows = min(stage.strip, self._heights[y])
+                    scratch = overwriting_bytes(self.graph, stage.node, rows)
+                    found.append(_Overlay(x, y, align_up(scratch, self.align_bytes)))
         return found
 
     @cached_property
@@ -518,12 +533,16 @@ class StreamableFront:
         return sum(alive.values()) + sum(align_up(size, self.align_bytes) for size in sizes)
 
 
-def _chosen(pairs: Iterable[tuple[str, str]], sizes: Mapping[str, int]) -> dict[str, str]:
-    """y → x of pairs (x, y), of each x and y one at most: the largest y first."""
-    over: dict[str, str] = {}
-    for x, y in sorted(pairs, key=lambda pair: -sizes[pair[1]]):
-        if y not in over and x not in over.values():
-            over[y] = x
+def _chosen(overlays: Iterable[_Overlay], sizes: Mapping[str, int]) -> dict[str, _Overlay]:
+    """By y, of each x and y one at most: the largest y first, and none that saves nothing.
+
+    sizes: of each y where it has a place of its own.
+    """
+    over: dict[str, _Overlay] = {}
+    for overlay in sorted(overlays, key=lambda o: -sizes[o.y]):
+        is_free = overlay.y not in over and all(overlay.x != o.x for o in over.values())
+        if is_free and overlay.scratch_bytes < sizes[overlay.y]:
+            over[overlay.y] = overlay
     return over
 
 

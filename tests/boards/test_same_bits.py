@@ -38,7 +38,13 @@ from tests.boards.projects import (
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
 from tests.memplan.ladders import ladder_of
 from tests.memplan.test_stream import mobile_network
-from tests.simulation.networks import modern_network, samples, threaded_network, transformer_network
+from tests.simulation.networks import (
+    modern_network,
+    prelu_network,
+    samples,
+    threaded_network,
+    transformer_network,
+)
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 STEPS = 1000 if IS_STRESS else 6
@@ -192,6 +198,20 @@ def test_networks_of_all_operators_end_with_the_simulations_bits(
 ):
     step = prepare(network(0), scheme)
     x, y, simulator = simulated(step, 24, 3)
+    device = on_unicorn(built(projects_root, board, step=step))
+    assert trained(device, x, y) == simulator.save()
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+def test_a_stage_upon_its_input_ends_with_the_simulations_bits(projects_root, board):
+    """Which needs scratch with the portable bodies of a Pico, and others with the DSP extension."""
+    step = prepare(prelu_network(), "last:1")
+    pairs = [
+        p for s in step.plan.segments for p in zip(s.stages, s.tensors[s.sources :], strict=True)
+    ]
+    assert "DepthwiseConv2D" in {type(s.node.op).__name__ for s, t in pairs if t.over}
+    x, y, simulator = simulated(step, 12, 4)
     device = on_unicorn(built(projects_root, board, step=step))
     assert trained(device, x, y) == simulator.save()
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from mcutrain.autodiff import TrainOptions
 from mcutrain.ir.graph import Graph, Tensor
-from mcutrain.memplan import Stream, TrainingPlan, plan_training
+from mcutrain.memplan import Stream, TrainingPlan, check_contents, plan_training, training_plan
+from mcutrain.memplan.training_plan import lay_out, needed_alignment, place
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.spatial import Window
-from mcutrain.sparse import UpdateScheme
+from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from tests.ops.drawing import Source
-from tests.simulation.networks import Network, same, training_graph
+from tests.simulation.networks import POINT, Network, same, training_graph
 
 HEAD = UpdateScheme()
 STRIDES = (1, 1, 1, 2, 3)
@@ -28,6 +32,10 @@ KINDS = (
     "slice",
     "matrices",
     "norm",
+)
+OVERWRITING = (
+    *("prelu", "residual prelu", "point", "padding", "chain"),
+    *("channels", "factors", "groups", "softmax"),
 )
 
 
@@ -102,6 +110,66 @@ def _small_part(s: Source, net: Network, x: str, kind: str) -> str:
     if kind == "sum":
         return net.add(x, constant(net, x))
     return net.relu(net.conv(x, s.integer(1, 5)))
+
+
+def draw_overwriting(s: Source) -> Graph:
+    """Of what may lie upon its input and what else can be a stage, small; two to six parts."""
+    net = Network((s.integer(5, 12), s.integer(2, 5), s.integer(1, 3)), s.integer(0, 2**31))
+    y = net.conv(net.x, s.integer(1, 6), same(3))
+    for _ in range(s.integer(2, 6)):
+        y = _overwriting_part(s, net, y) if s.integer(0, 2) else _part(s, net, y)
+    return net.graph(net.conv(net.mean(y), 3, rounds_once=True))
+
+
+def _overwriting_part(s: Source, net: Network, x: str) -> str:
+    """Of PReLU, depthwise layers that keep the size, chains of elementwise nodes."""
+    kind, channels = s.choice(OVERWRITING), net.type(x).shape[3]
+    if kind == "prelu":
+        return net.prelu(x)
+    if kind == "residual prelu":
+        y = net.depthwise(net.prelu(x), same(s.choice((1, 3))))
+        return net.prelu(net.add(net.conv(y, channels), x))
+    if kind == "point":
+        return net.depthwise(x, POINT, relu=s.boolean())
+    if kind == "padding":  # strips that have no row of x
+        above, below = s.integer(0, 3), s.integer(0, 4)
+        return net.depthwise(x, Window((1, 1), (1, 1), (1, 1), (above, below, 0, 0)))
+    if kind == "chain":
+        return net.layer_norm(net.leaky_relu(net.activation(net.relu(x), "hard_swish")))
+    if kind == "channels":
+        return net.add(x, net.constant((1, 1, 1, channels), net.type(x)))
+    if kind == "factors":
+        return net.mul(x, net.constant((1, 1, 1, channels), net.type(x)))
+    if kind == "groups":
+        return net.grouped(net.conv(x, 4), 2, 2 * s.integer(1, 3), same(3))
+    return net.softmax(x)
+
+
+def draw_plan(s: Source, graph: Graph) -> TrainingPlan:
+    """A sound plan whose segments and strips are any: also those that no planner would choose.
+
+    More of them begin behind an image than a planner has reasons for. Few layers are trained, as
+    what is trained behind a node keeps it from being a stage.
+    """
+    layers = len(layers_of(graph, find_head(graph)))
+    depth = s.integer(0, min(layers, 2))
+    shares = {str(layers - 1 - i): s.choice((0.5, 1.0)) for i in range(depth)}
+    scheme = s.choice((HEAD, UpdateScheme("bias", depth), UpdateScheme("shares", depth, shares)))
+    options = TrainOptions(s.choice(("int8", "int8", "int16")))
+    plain = lay_out(training_graph(graph, scheme, options), 8, "off")
+    front, segments = training_plan._front(plain, 8), []
+    for first, stages in front.runs():
+        begin = 0
+        while begin < len(stages):
+            end = s.integer(begin + 1, len(stages))
+            if s.integer(0, 4):
+                part = (replace(stage, strip=s.choice((1, 1, 2, 4))) for stage in stages[begin:end])
+                segments.append(front.segment(first + begin, tuple(part)))
+            begin = end
+    layout = training_plan._laid_out(plain.training, tuple(segments))
+    plan = place(layout, max(8, needed_alignment(plain.training)), 0)
+    check_contents(plan)
+    return plan
 
 
 def constant(net: Network, like: str) -> str:

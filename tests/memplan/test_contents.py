@@ -88,6 +88,22 @@ def no_scratch(plan: TrainingPlan) -> TrainingPlan:
     return replace(plan, arena=replace(plan.arena, offsets=offsets))
 
 
+def little_scratch(plan: TrainingPlan) -> TrainingPlan:
+    """A byte less than the call needs, with nothing behind it that it could hurt."""
+    name = SCRATCH_PREFIX + scratch_node(plan).name
+    buffers = [
+        replace(b, size_bytes=b.size_bytes - 1) if b.name == name else b for b in plan.arena.buffers
+    ]
+    far = moved(plan, {name: plan.arena_bytes}, 4096)
+    return replace(far, arena=replace(far.arena, buffers=tuple(buffers)))
+
+
+def odd_scratch(plan: TrainingPlan) -> TrainingPlan:
+    """In free memory, where no sum may lie."""
+    name = SCRATCH_PREFIX + scratch_node(plan).name
+    return moved(plan, {name: plan.arena_bytes + 2}, 4096)
+
+
 def upon_an_input_that_it_reads_again(plan: TrainingPlan) -> TrainingPlan:
     """A convolution in place, though each of its outputs needs several inputs."""
     second = [n for n in plan.nodes if type(n.op).__name__ == "Conv2D"][1]
@@ -135,6 +151,8 @@ PLANTED: Mapping[Callable[[TrainingPlan], TrainingPlan], str] = {
     scratch_upon_input: "overlap",
     scratch_upon_output: "overlap",
     no_scratch: "has no scratch",
+    little_scratch: "bytes of scratch, and has",
+    odd_scratch: "is not aligned",
     upon_an_input_that_it_reads_again: "over its input",
     beside_an_input_that_it_may_replace: "over its input",
     beyond_the_arena: "ends beyond the arena",

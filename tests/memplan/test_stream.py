@@ -12,14 +12,28 @@ from hypothesis import strategies as st
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, check_contents, training_plan
 from mcutrain.memplan.lifetimes import lifetimes
-from mcutrain.memplan.stream import CALL, READ_AGAIN, WEIGHT, StreamableFront, in_strips
+from mcutrain.memplan.stream import (
+    CALL,
+    READ_AGAIN,
+    WEIGHT,
+    Segment,
+    StreamableFront,
+    in_strips,
+)
 from mcutrain.memplan.training_plan import lay_out
 from mcutrain.ops.add import Add
 from mcutrain.ops.spatial import Window
 from mcutrain.sparse import UpdateScheme
-from tests.memplan.fronts import draw_front, planned, with_constant_image, with_two_stems
+from tests.memplan.fronts import (
+    draw_front,
+    draw_overwriting,
+    draw_plan,
+    planned,
+    with_constant_image,
+    with_two_stems,
+)
 from tests.ops.drawing import SeededSource, drawn
-from tests.simulation.networks import Network, same, training_graph
+from tests.simulation.networks import POINT, Network, same, training_graph
 
 STREAMS: tuple[Stream, ...] = ("off", "auto", "max")
 SCHEMES = {
@@ -152,6 +166,20 @@ def test_a_segment_is_as_large_as_the_choice_was_told(graph: Graph, strip: int) 
             assert front._size(front.segment(begin, inner)) == size_bytes
 
 
+@settings(max_examples=8)
+@given(drawn(draw_overwriting), st.sampled_from((1, 2, 4)))
+def test_a_segment_that_overwrites_is_no_larger_than_the_choice_was_told(
+    graph: Graph, strip: int
+) -> None:
+    """It is smaller where an earlier node of the run is done with what the segment overwrites."""
+    front = front_of(graph)
+    for first, stages in front.runs():
+        for begin, end, size_bytes, _ in front.sizes(first, stages, strip):
+            inner = in_strips(stages[begin - first : end - first], strip)
+            found = front._size(front.segment(begin, inner))
+            assert found == size_bytes if begin == first else found <= size_bytes
+
+
 def test_rows_that_nobody_reads_keep_no_rows_of_what_they_are_made_of() -> None:
     """The last rows of an image that every third is read of: alone and in a longer segment."""
     net = Network((10, 3, 1), 0)
@@ -219,6 +247,77 @@ def test_only_what_may_overwrite_its_input_does(monkeypatch: pytest.MonkeyPatch)
         check_contents(plan)
 
 
+def of_one_tap(channels: int) -> Graph:
+    """With a depthwise layer of one tap, of which a node reads the whole image much later."""
+    net = Network((8, 6, 3), 1)
+    y = net.depthwise(net.conv(net.x, channels, same(3)), POINT)
+    y = net.conv(net.add(net.conv(y, channels), y), 3)
+    return net.graph(net.conv(net.mean(y), 3, rounds_once=True))
+
+
+def over_itself(channels: int, strip: int) -> tuple[StreamableFront, Segment]:
+    """That layer as a segment of its own, which begins with its input, so many rows at once."""
+    front = front_of(of_one_tap(channels))
+    _, stages = next(front.runs())
+    return front, front.segment(1, in_strips(stages[1:2], strip))
+
+
+def planned_upon_itself() -> TrainingPlan:
+    """With that segment, of two rows at once; its contents are not checked."""
+    plain = lay_out(training_graph(of_one_tap(12), UpdateScheme()), 8, "off")
+    segment = over_itself(12, 2)[1]
+    layout = training_plan._laid_out(plain.training, (segment,))
+    return training_plan.place(layout, 8, 0)
+
+
+@pytest.mark.parametrize(("strip", "rows"), [(1, 1), (2, 2), (8, 8), (16, 8)])
+def test_what_a_stage_needs_to_overwrite_its_input_is_counted_for_its_rows(
+    strip: int, rows: int
+) -> None:
+    """Four channels of the rows that it computes at once."""
+    front, segment = over_itself(12, strip)
+    assert segment.tensors[1].over == segment.tensors[0].name
+    assert segment.scratch_bytes == 4 * rows * 6
+    x, progress = 8 * 6 * 12, 8
+    assert front._size(segment) == x + progress + segment.scratch_bytes
+
+
+def test_an_input_is_overwritten_only_where_that_takes_less_than_a_place_of_its_own() -> None:
+    """Of its own it would need the whole image, since that is read behind the segment."""
+    for channels, strip, is_over in ((4, 8, False), (5, 8, True), (4, 4, True), (3, 8, False)):
+        _, segment = over_itself(channels, strip)
+        assert (segment.tensors[1].over is not None) == is_over, (channels, strip)
+        assert (segment.scratch_bytes > 0) == is_over
+
+
+@pytest.mark.parametrize(
+    ("planned_bytes", "sentence"),
+    [
+        (0, "node 'node1' has no scratch"),
+        (40, "node 'node1' needs 48 bytes of scratch, and has 40"),
+    ],
+)
+def test_a_planner_that_forgets_what_overwriting_needs_is_stopped(
+    planned_bytes: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four channels of two rows of six columns."""
+    check_contents(planned_upon_itself())
+    monkeypatch.setattr("mcutrain.memplan.stream.overwriting_bytes", lambda *_: planned_bytes)
+    with pytest.raises(AssertionError, match=sentence):
+        check_contents(planned_upon_itself())
+
+
+def test_scratch_upon_the_rows_that_a_strip_makes_is_found() -> None:
+    """Below what else the strip reads, and at the last rows, which nothing of the segment reads."""
+    plan = planned_upon_itself()
+    (segment,) = plan.segments
+    y = segment.tensors[1]
+    place = plan.offset_of(y.name) + y.rows * y.row_bytes - segment.scratch_bytes
+    offsets = {**plan.arena.offsets, plan.scratch_buffer(segment.name): place}
+    with pytest.raises(AssertionError, match=f"'scratch' and '{y.name}' .* overlap|reads"):
+        check_contents(replace(plan, arena=replace(plan.arena, offsets=offsets)))
+
+
 def test_what_a_stage_reads_at_once_lives_as_long_as_its_segment() -> None:
     """The factors of a gate, which each strip reads anew."""
     net = Network((8, 6, 3), 1)
@@ -233,6 +332,15 @@ def test_what_a_stage_reads_at_once_lives_as_long_as_its_segment() -> None:
     found = lifetimes(front.graph, front.nodes, known, (net.x,), (segment,))
     assert len(stages) > 2
     assert found.spans[found.buffer_of[factors]][2] == segment.last
+
+
+@settings(max_examples=40)
+@given(drawn(lambda s: draw_plan(s, draw_overwriting(s))))
+def test_plans_with_any_segments_are_sound(plan: TrainingPlan) -> None:
+    """Each is checked as it is drawn, with check_contents; all stages lie in the arena."""
+    nodes = [name for segment in plan.segments for name in segment.nodes]
+    assert len(nodes) == len(set(nodes))
+    check_contents(plan)
 
 
 @pytest.mark.parametrize("network", [with_constant_image, with_two_stems])

@@ -24,6 +24,7 @@ from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
@@ -233,6 +234,22 @@ class Network:
         mult, shift = quantize_multiplier(t.scale / scale)
         op = Rescale(t.zero_point, -100, mult, shift, -100, 127)
         return self._add(op, (x,), (scale, -100))
+
+    def prelu(self, x: str) -> str:
+        """With a slope for each channel, as formats read it: the positive part, and the negative
+        one by a depthwise convolution of one tap."""
+        t = self.type(x)
+        mult, shift = quantize_multiplier(1 / 0.7)
+        scale = t.scale * 0.7
+        negative = self._add(Rescale(t.zero_point, 127, mult, shift), (x,), (scale, 127))
+        positive = self._add(Rescale(t.zero_point, -128, mult, shift), (x,), (scale, -128))
+        return self.add(positive, self.depthwise(negative, POINT))
+
+    def leaky_relu(self, x: str) -> str:
+        t, zero_point = self.type(x), int(self._rng.integers(-20, 20))
+        factors = (quantize_multiplier(1.25), quantize_multiplier(0.2))
+        y = (t.scale / 1.25, zero_point)
+        return self._add(LeakyRelu(t.zero_point, zero_point, *factors), (x,), y)
 
     def mean(self, x: str) -> str:
         t = self.type(x)
@@ -447,6 +464,15 @@ def transformer_network(
     token = net.slice(net.layer_norm(y), range(1), range(1), range(width))
     y = net.reshape(net.conv(token, classes, rounds_once=True), (1, classes))
     return net.graph(y, "transformer")
+
+
+def prelu_network(seed: int = 1, classes: int = 4) -> Graph:
+    """As of faces: slopes per channel, and a shortcut from behind the first of them."""
+    net = Network((16, 16, 3), seed)
+    first = net.prelu(net.conv(net.x, 8, same(3, 2)))
+    y = net.prelu(net.depthwise(first, same(3)))
+    y = net.mean(net.add(net.conv(y, 8), first))
+    return net.graph(net.reshape(net.conv(y, classes, rounds_once=True), (1, classes)), "prelu")
 
 
 def shortcuts_network(classes: int = 3) -> Graph:
