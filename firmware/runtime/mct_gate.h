@@ -16,7 +16,7 @@ extern "C" {
 /* A part of the trained state. 0 at the beginning: then the first sample passes. */
 typedef struct {
     int32_t mean_q19; /* moving average of all samples' losses */
-    uint32_t skipped; /* samples that did not pass */
+    uint32_t skipped; /* samples that did not pass, modulo 2^32 */
 } mct_gate;
 
 /* A loss as it counts in a mean, Q19: those of 4096 and more count as that. So means fit int32, and so

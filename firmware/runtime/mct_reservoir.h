@@ -15,9 +15,18 @@ static inline uint32_t mct_draw(uint32_t counter, uint32_t key, uint32_t bound) 
     return (uint32_t)(((uint64_t)mixed * bound) >> 32);
 }
 
-/* Where the sample goes before which `seen` were offered: a slot, or nowhere if >= remember. */
+/* Where the sample goes before which `seen` were offered: a slot, or nowhere if >= remember, as all
+ * that come after UINT32_MAX. */
 static inline uint32_t mct_offer_slot(uint32_t seen, uint32_t remember) {
-    return seen < remember ? seen : mct_draw(seen, UINT32_C(0xC2B2AE35), seen + 1u);
+    if (seen < remember || seen == UINT32_MAX) {
+        return seen;
+    }
+    return mct_draw(seen, UINT32_C(0xC2B2AE35), seen + 1u);
+}
+
+/* How many were offered after one more. The count ends at UINT32_MAX: 0 would empty the ring. */
+static inline uint32_t mct_offered(uint32_t seen) {
+    return seen < UINT32_MAX ? seen + 1u : seen;
 }
 
 /* The slot that the training step at a position replays. seen > 0: samples that were offered. */

@@ -448,7 +448,7 @@ bool mct_store_offer(mct_store *store, const int8_t *latent, int32_t label, uint
         }
         store->remembered[slot] = (uint16_t)at;
     }
-    store->seen++;
+    store->seen = mct_offered(store->seen);
     return true;
 }
 

@@ -13,7 +13,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan, find_latent, front, tail
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.simulation.reference import PlannedReference
+from mcutrain.simulation.reference import WORD, PlannedReference
 
 Array = npt.NDArray[Any]
 
@@ -60,7 +60,7 @@ class LadderReference(PlannedReference):
     def _step(self, x: Array, label: int | Array, rate: LearningRate) -> tuple[int, int]:
         wanted, probes = self.level(x), self.probes
         level = 0 if probes else wanted
-        self.level_samples[level] += 1
+        self.level_samples[level] = (self.level_samples[level] + 1) & WORD
         loss_q16, prediction = super()._step(_only_output(self.fronts[level], x), label, rate)
         if self.drifts:
             self.drift = self.drift.after(wanted, loss_q16, probes)

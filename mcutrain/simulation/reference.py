@@ -36,6 +36,8 @@ from mcutrain.sparse.columns import drawn, scored
 from mcutrain.sparse.elastic import words
 
 Array = npt.NDArray[Any]
+WORD = 0xFFFFFFFF
+"""Counts of the state have 32 bits, and begin anew behind them."""
 
 
 class ReferenceSimulator:
@@ -64,6 +66,11 @@ class ReferenceSimulator:
         kept = {**self.training.state, **self.training.shelf}
         self.state: dict[str, Array] = {k: np.array(v) for k, v in kept.items()}
 
+    @property
+    def position(self) -> int:
+        """Samples that the state has seen, modulo 2^32."""
+        return (self.update * self.training.accumulate + self.sample) & WORD
+
     def select(self, tensors: Sequence[int]) -> None:
         """Train these of the elastic tensors, by index, and those that always are."""
         always = (i for i, t in enumerate(self.training.elastic) if t.is_always_trained)
@@ -74,7 +81,7 @@ class ReferenceSimulator:
 
         Once at a position: another time it changes nothing.
         """
-        now = (self.update * self.training.accumulate + self.sample + 1) & 0xFFFFFFFF
+        now = (self.position + 1) & WORD
         if self.swapped == now:
             return
         for weight in self.training.swapped:
@@ -160,7 +167,7 @@ class ReferenceSimulator:
             results = self._gated(training.gate, inputs, rate)
         self.sample += 1
         if self.sample == training.accumulate:
-            self.update, self.sample = self.update + 1, 0
+            self.update, self.sample = (self.update + 1) & WORD, 0
         return int(results[training.loss][0]), int(results[training.prediction][0])
 
     def _numbered(self, update: int, sample: int, rate: LearningRate) -> Array:
@@ -182,11 +189,12 @@ class ReferenceSimulator:
     ) -> dict[str, Array]:
         """The step up to its loss, and the rest if the gate lets it pass.
 
-        Updates are numbered as if there had been no skipped samples. But the outputs' exponent,
-        which only classifiers have, follows each sample, and by its number among all.
+        Updates are numbered as if there had been no skipped samples, which are counted modulo 2^32.
+        But the outputs' exponent, which only classifiers have, follows each sample, and by its
+        number among all.
         """
         training = self.training
-        learnt = self.update * training.accumulate + self.sample - self.skipped
+        learnt = (self.position - self.skipped) & WORD
         step = self._numbered(*divmod(learnt, training.accumulate), rate)
         first = self._numbered(self.update, self.sample, rate) if training.has_labels else step
         begin = replace(training.graph, nodes=training.graph.nodes[: training.loss_step + 1])
@@ -197,7 +205,7 @@ class ReferenceSimulator:
         if passes:
             self._learn(inputs, step)
         else:
-            self.skipped += 1
+            self.skipped = (self.skipped + 1) & WORD
         if training.output_exponent is not None:
             followed_by = training.updated[training.output_exponent]
             self.state[training.output_exponent] = results[followed_by]
@@ -244,7 +252,7 @@ class PlannedReference(ReferenceSimulator):
         raw = bytearray(self.plan.kept_bytes)
         raw[:12] = np.array([self.key, self.update, self.sample], "<u4").tobytes()
         if self.plan.gate_offset is not None:
-            kept = np.array([self.mean_q19, self.skipped], "<u4").tobytes()
+            kept = np.array([self.mean_q19 & WORD, self.skipped], "<u4").tobytes()
             raw[self.plan.gate_offset : self.plan.gate_offset + len(kept)] = kept
         if self.plan.levels_offset is not None:
             first, counts = self.plan.levels_offset, np.array(self.level_samples, "<u4")

@@ -22,13 +22,16 @@ OFFER_KEY = 0xC2B2AE35
 REPLAY_KEY = 0x27D4EB2F
 _COUNTER = np.uint32(0x9E3779B9)
 NOWHERE = -1
+MOST_OFFERED = 2**32 - 1
+"""Where the count of offers ends: what is offered after so many samples is not remembered."""
 
 
 def slots_of_offers(first: int, count: int, remember: int) -> Array:
     """Where the offered samples from the `first`-th on go, counted from 0; NOWHERE: not kept."""
     number = np.arange(first, first + count, dtype=np.int64)
     drawn = _below(number, OFFER_KEY, number + 1)
-    slots = np.where(number < remember, number, np.where(drawn < remember, drawn, NOWHERE))
+    is_kept = (drawn < remember) & (number < MOST_OFFERED)
+    slots = np.where(number < remember, number, np.where(is_kept, drawn, NOWHERE))
     return slots.astype(np.int64)
 
 
