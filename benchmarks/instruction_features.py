@@ -65,6 +65,7 @@ BOTH = {
     "mct_apply_update_s16": UPDATED,
     "mct_add_difference_s32": ("1", "channels"),
     "mct_average_pool_2d_s8": POOLED,
+    "mct_scaled_average_pool_2d_s8": POOLED,
     "mct_max_pool_2d_s8": POOLED,
     "mct_average_pool_2d_grad_input_s8": POOLED_BACK,
     "mct_average_pool_2d_grad_input_s16": POOLED_BACK,

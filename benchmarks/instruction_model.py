@@ -79,7 +79,7 @@ class Case:
 
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
-    *("attending", "segmenting", "averaging"),
+    *("attending", "segmenting", "averaging", "rescaling"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
@@ -128,6 +128,7 @@ CASES = (
     *(Case(f"normalizing-{i}", "full") for i in range(4)),
     *(Case(f"normalizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(Case(f"averaging-{i}", "head") for i in range(4)),
+    *(Case(f"rescaling-{i}", "full") for i in range(4)),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
     *(Case(f"segmenting-{i}", "head", gradient_dtype="int16") for i in range(6)),
     *(

@@ -44,6 +44,15 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return mult, shift
 
 
+def without_right_shift(mult_q31: int, shift: int) -> tuple[int, int]:
+    """The same factor without a shift to the right, which would round a second time.
+
+    The multiplier is off by at most a half of 2**-31 then, products of int8 by a 2**-24th.
+    """
+    right = max(-shift, 0)
+    return (mult_q31 + (1 << right >> 1)) >> right, max(shift, 0)
+
+
 def multiplier_value(mult_q31: int, shift: int) -> float:
     """The real number that (mult_q31, shift) stands for, exactly."""
     return math.ldexp(float(mult_q31), shift - 31)

@@ -157,7 +157,7 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
-    from mcutrain.formats import format_of_quantized, load, read_float, write
+    from mcutrain.formats import as_format, format_of_quantized, load, read_float, write
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
     from mcutrain.quant import compared_samples, layer_errors, named_as
@@ -176,7 +176,7 @@ def quantize(
         layers = layer_errors(result, x, tell) if report else ()
         poor = _poor(result, x, () if json else layers)
         tell("writing", 0, 1)
-        note = write(result.graph, path, description="quantized by mcutrain")
+        note = write(as_format(result.graph, path), path, description="quantized by mcutrain")
         if layers:
             layers = named_as(layers, load(path))
     if poor:

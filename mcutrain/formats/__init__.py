@@ -22,9 +22,11 @@ from mcutrain.ir.graph import Graph
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.float_norm import FloatLayerNorm
 from mcutrain.quant.float_op import FloatOp
+from mcutrain.quant.rounding import rounding_once
 
 __all__ = [
     "FloatModel",
+    "as_format",
     "format_of",
     "format_of_content",
     "format_of_quantized",
@@ -91,6 +93,16 @@ def format_of_quantized(network: FloatGraph, path: Path | None) -> str:
 def format_of_content(path: Path) -> str:
     """The format of a file that `load` has read, whatever its name is."""
     return ".tflite" if is_tflite(path) else ".onnx"
+
+
+def as_format(graph: Graph, path: Path) -> Graph:
+    """The graph with the rounding of the format that the name says: ONNX' rounds once.
+
+    A new file then computes what its graph does.
+    """
+    if format_of(path) == ".tflite":
+        return graph
+    return rounding_once(graph)
 
 
 def write(

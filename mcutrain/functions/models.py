@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
-from mcutrain.formats import format_of, format_of_quantized, read_float, write
+from mcutrain.formats import as_format, format_of, format_of_quantized, read_float, write
 from mcutrain.functions.calibration import Given
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
@@ -143,10 +143,11 @@ def quantize(
     layers = errors_of_layers(result, x, tell) if layer_errors else ()
     for note in filter(None, (*notes, useful(result, x))):
         warn(note)
-    path = None if output is None else _write(result.graph, Path(output))
+    graph = result.graph if output is None else as_format(result.graph, Path(output))
+    path = None if output is None else _write(graph, Path(output))
     if layers and path is not None:
         layers = named_as(layers, load(path))
-    return QuantizedModel(result.graph, result, len(x), compared, layers, path)
+    return QuantizedModel(graph, result, len(x), compared, layers, path)
 
 
 def _pixels(

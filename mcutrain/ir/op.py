@@ -387,6 +387,14 @@ class Op(ABC):
         """Multiply-accumulates of one execution."""
         return 0
 
+    def rounding_once(self) -> Op:
+        """The same operator rounding each result once, as ONNX means it; itself if it has no such.
+
+        TFLite rounds twice where a multiplier shifts to the right. That is seldom seen after long
+        shifts, as of sums of products, and seen in a number of four or eight after short ones.
+        """
+        return self
+
     def with_channel_limits(self, low: int, high: int) -> Op:
         """The same operator with a narrower output range (a fused activation)."""
         raise ValueError(f"{type(self).__name__} has no fused activation")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,11 @@ class LeakyRelu(ClampingOp):
         ]
         y = np.where(x >= 0, *either) + self.y_zero_point
         return clamped(y, self.low, self.high, self.saves_mask)
+
+    def rounding_once(self) -> LeakyRelu:
+        """Without shifts to the right."""
+        once = fixedpoint.without_right_shift
+        return replace(self, positive=once(*self.positive), negative=once(*self.negative))
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor

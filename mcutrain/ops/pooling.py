@@ -143,6 +143,71 @@ class AveragePool2D(ClampingOp):
 
 
 @dataclass(frozen=True)
+class ScaledAveragePool2D(ClampingOp):
+    """y = requantize(mean of x - x_zero_point over the part of the window inside the image).
+
+    An average under another scale than its input's, rounded once: the multiplier is divided by the
+    number of elements, rounding down, before the sum is multiplied. It never shifts to the right.
+    ONNX has it, TFLite has not.
+    """
+
+    window: Window
+    x_zero_point: int
+    y_zero_point: int
+    mult_q31: int
+    shift: int
+    low: int = -128
+    high: int = 127
+    saves_mask: bool = False
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Channels stay."""
+        return clamped_types(_pool_type(self.window, inputs[0]), self.saves_mask)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Sum exactly, requantize once."""
+        x = inputs[0].astype(np.int64) - self.x_zero_point
+        total = self.window.patches(x, 0).sum(axis=(2, 3))
+        mult = self.mult_q31 // AveragePool2D(self.window).counts(x.shape)[..., None]
+        y = fixedpoint.multiply_by_quantized_multiplier(total, mult, self.shift)
+        return clamped(y[None] + self.y_zero_point, self.low, self.high, self.saves_mask)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """Every element of a window gets its share of dy, times the factor."""
+        factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
+        scaled = replace(dy, scale=dy.scale * factor)
+        return AveragePool2D(self.window, self.low, self.high).gradient(emit, scaled, inputs, y)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """A window's differences."""
+        area = math.prod(self.window.kernel)
+        what, advice = f"sums of a window of {area:,} places", "make the window smaller"
+        # a mean, times the factor, which the division by the count leaves
+        mean = requantized(f"means of {area:,} places", DIFFERENCE, self.mult_q31, self.shift)
+        return Bound(what, DIFFERENCE * area << self.shift, advice), mean
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """A window's rows of x."""
+        return self.window.rows()
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_scaled_average_pool_2d_s8."""
+        params = (
+            *_pool_params(self.window, types[0].shape, results[0].shape),
+            Param("x_zero_point", self.x_zero_point),
+            Param("y_zero_point", self.y_zero_point),
+            Param("mult_q31", self.mult_q31),
+            Param("shift", self.shift),
+            Param("low", self.low),
+            Param("high", self.high),
+        )
+        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
+        return KernelCall("pooling", "mct_scaled_average_pool_2d_s8", params, operands)
+
+
+@dataclass(frozen=True)
 class AveragePool2DGradInput(GradientOp):
     """dx = sum over windows of dy * common / count; the stage divides by `common`.
 
@@ -314,6 +379,11 @@ class Mean(ClampingOp):
     def requantize(self) -> Requantize:
         """How sums become y."""
         return Requantize((self.mult_q31,), (self.shift,), self.y_zero_point, self.low, self.high)
+
+    def rounding_once(self) -> Mean:
+        """Without a shift to the right."""
+        mult, shift = fixedpoint.without_right_shift(self.mult_q31, self.shift)
+        return replace(self, mult_q31=mult, shift=shift)
 
     def with_output_exponent(self, exponent: int) -> Mean:
         """For an output whose scale is times 2**exponent."""

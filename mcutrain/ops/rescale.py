@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,11 @@ class Rescale(ClampingOp):
             return (None,)
         factor = fixedpoint.multiplier_value(self.mult_q31, self.shift)
         return (rescale(emit, dy, y.type.shape, (factor,), emit.mask(y)),)
+
+    def rounding_once(self) -> Rescale:
+        """Without a shift to the right."""
+        mult, shift = fixedpoint.without_right_shift(self.mult_q31, self.shift)
+        return replace(self, mult_q31=mult, shift=shift)
 
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
         """Elementwise."""

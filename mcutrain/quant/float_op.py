@@ -127,6 +127,11 @@ class FloatOp(ABC):
         return False
 
     @property
+    def requantizes(self) -> bool:
+        """Whether the int8 operator can give the output another quantization than it shares."""
+        return False
+
+    @property
     def output_quantization(self) -> Quantization | None:
         """The output's quantization where TFLite fixes it."""
         return None

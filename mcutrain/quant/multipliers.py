@@ -210,6 +210,17 @@ def mean_multiplier(x_scale: float, y_scale: float, count: int) -> tuple[int, in
     return (mult << bits) // count, shift - bits
 
 
+def average_multiplier(x_scale: float, y_scale: float, area: int) -> tuple[int, int]:
+    """(mult_q31, shift) of s_x / s_y without a shift to the right, for ScaledAveragePool2D.
+
+    area: of the window. Raises ValueError if the sums overflow.
+    """
+    mult, shift = fixedpoint.without_right_shift(*fixedpoint.quantize_multiplier(x_scale / y_scale))
+    if area * 255 << shift >= 2**31:
+        raise ValueError(f"its sums of {area} numbers overflow 32 bits; are the scales damaged?")
+    return mult, shift
+
+
 MOST_TRIED = 2**10  # positions of a sum whose multiplier is looked for among neighbours
 NEIGHBOURS = 16
 

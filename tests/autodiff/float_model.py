@@ -31,7 +31,7 @@ from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean, MeanSums
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean, MeanSums, ScaledAveragePool2D
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
@@ -120,6 +120,13 @@ def _(op: Add, a: Array, b: Array) -> Array:
 def _(op: AveragePool2D, x: Array) -> Array:
     inside = windows(op, np.ones_like(x), 0.0).sum(axis=(2, 3))
     return (windows(op, x, 0.0).sum(axis=(2, 3)) / inside)[None]
+
+
+@real.register
+def _(op: ScaledAveragePool2D, x: Array) -> Array:
+    inside = windows(op, np.ones_like(x), 0.0).sum(axis=(2, 3))
+    means = windows(op, x - op.x_zero_point, 0.0).sum(axis=(2, 3)) / inside
+    return means[None] * multiplier_value(op.mult_q31, op.shift) + op.y_zero_point
 
 
 @real.register

@@ -68,6 +68,7 @@ MIDDLES: dict[str, Middle] = {
     "pad": lambda net, x: net.pad(x, (1, 0, 2, 1)),
     "pad_of_channels": lambda net, x: net.pad(x, (0, 1, 0, 0), (2, 1)),
     "average_pool_2d": lambda net, x: net.pool(x, AveragePool2D, same(3, 2)),
+    "scaled_average_pool_2d": lambda net, x: net.scaled_pool(x, same(3, 2)),
     "max_pool_2d": lambda net, x: net.pool(x, MaxPool2D, same(3, 2)),
     "mean": lambda net, x: net.mean(x),
     "resize_doubled": lambda net, x: net.doubled(x),

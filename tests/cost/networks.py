@@ -78,6 +78,16 @@ def averaging(seed: int) -> Graph:
     return net.graph(net.reshape(y, (1, classes)), f"averaging-{seed}")
 
 
+def rescaling(seed: int) -> Graph:
+    """Means of windows under another scale, with borders and without."""
+    net = Network((9 + 4 * seed, 7 + 5 * seed, 3), seed)
+    y = net.conv(net.x, 6 + 7 * seed, same(3), relu=True)
+    y = net.scaled_pool(y, (same(3), Window((2, 2), (2, 2)))[seed % 2])
+    y = net.scaled_pool(net.conv(y, 5 + 5 * seed, relu=True), Window((3, 3), (2, 2)))
+    y = net.conv(net.mean(y), 4)
+    return net.graph(net.reshape(y, (1, 4)), f"rescaling-{seed}")
+
+
 def resizing(seed: int) -> Graph:
     """Images with more and fewer pixels, of any number."""
     net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)

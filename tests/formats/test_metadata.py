@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcutrain.errors import ModelError
 from mcutrain.formats import load, write
 from mcutrain.formats.metadata import MOST_BYTES, MOST_ENTRIES, read_metadata
+from mcutrain.formats.onnx.read import ROUNDING
 from mcutrain.ir.difference import difference
 from tests.trained.networks import classifier
 
@@ -25,13 +26,18 @@ def graph(tmp_path_factory):
     return load(path)
 
 
+def said(path):
+    """The entries but the writer's own, of how the graph rounds."""
+    return {name: text for name, text in read_metadata(path).items() if name != ROUNDING}
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_entries_come_back_beside_an_unchanged_network(graph, suffix, tmp_path):
     path = tmp_path / f"m.{suffix}"
     write(graph, path, metadata=SAID)
-    assert read_metadata(path) == SAID
+    assert said(path) == SAID
     write(graph, tmp_path / f"silent.{suffix}")
-    assert read_metadata(tmp_path / f"silent.{suffix}") == {}
+    assert said(tmp_path / f"silent.{suffix}") == {}
     assert difference(load(path), load(tmp_path / f"silent.{suffix}")) == ""
 
 
@@ -39,9 +45,9 @@ def test_entries_come_back_beside_an_unchanged_network(graph, suffix, tmp_path):
 def test_entries_that_are_too_long_or_too_many_are_left_out(graph, suffix, tmp_path):
     path = tmp_path / f"m.{suffix}"
     write(graph, path, metadata={"long": b"x" * (MOST_BYTES + 1), "most": b"y" * MOST_BYTES})
-    assert list(read_metadata(path)) == ["most"]
+    assert list(said(path)) == ["most"]
     write(graph, path, metadata={f"{i}": b"z" for i in range(MOST_ENTRIES + 5)})
-    assert list(read_metadata(path)) == [f"{i}" for i in range(MOST_ENTRIES)]
+    assert list(said(path)) == [f"{i}" for i in range(MOST_ENTRIES)]
 
 
 def test_of_one_name_the_first_entry_counts(graph, tmp_path):
@@ -50,7 +56,7 @@ def test_of_one_name_the_first_entry_counts(graph, tmp_path):
     model = onnx.load(path)
     model.metadata_props.add(key="names", value="second")
     onnx.save(model, path)
-    assert read_metadata(path) == {"names": b"first"}
+    assert said(path) == {"names": b"first"}
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

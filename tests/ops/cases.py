@@ -51,6 +51,7 @@ from mcutrain.ops.pooling import (
     MaxPool2DGradInput,
     Mean,
     MeanSums,
+    ScaledAveragePool2D,
 )
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.rescale import Rescale
@@ -74,6 +75,7 @@ from mcutrain.ops.training import (
     residual_type,
 )
 from mcutrain.ops.transpose import Transpose
+from mcutrain.quant import multipliers
 from tests.ops.drawing import Source
 
 Array = npt.NDArray[Any]
@@ -446,6 +448,16 @@ def pool(
 ) -> Sample:
     g = pool_geometry(s)
     op = kind(g.window, *limits(s), s.boolean())
+    return Sample.of(op, tensor(s, (1, *g.x, channels_of(s))))
+
+
+def scaled_pool(s: Source, channels_of: Count = channels) -> Sample:
+    """Multipliers as the reader makes them, which never shift to the right."""
+    g = pool_geometry(s)
+    area = int(np.prod(g.window.kernel))
+    mult, shift = multipliers.average_multiplier(factor(s, -8, 5), 1.0, area)
+    zero_points = s.integer(-128, 127), s.integer(-128, 127)
+    op = ScaledAveragePool2D(g.window, *zero_points, mult, shift, *limits(s), s.boolean())
     return Sample.of(op, tensor(s, (1, *g.x, channels_of(s))))
 
 
@@ -933,6 +945,7 @@ CASES = (
     Case("pad_with_channels", pad_with_channels),
     Case("pad_grad_input", pad_grad_input),
     Case("average_pool_2d", lambda s: pool(s, AveragePool2D)),
+    Case("scaled_average_pool_2d", scaled_pool),
     Case("average_pool_2d_grad_input", average_pool_grad_input),
     Case("max_pool_2d", lambda s: pool(s, MaxPool2D)),
     Case("max_pool_2d_grad_input", max_pool_grad_input),

@@ -44,6 +44,7 @@ TIED = {
         "mean",
         "image_sum",
         "average_pool_2d",
+        "scaled_average_pool_2d",
         "max_pool_2d",
         "lookup",
         "mul",

@@ -28,7 +28,7 @@ from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
-from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean, ScaledAveragePool2D
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Positions, Resize
@@ -37,6 +37,7 @@ from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.transpose import Transpose
+from mcutrain.quant import multipliers
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, resolve
 from tests.ops.drawing import Source
@@ -196,6 +197,14 @@ class Network:
     def pool(self, x: str, kind: type[AveragePool2D] | type[MaxPool2D], window: Window) -> str:
         t = self.type(x)
         return self._add(kind(window), (x,), (t.scale, t.zero_point))
+
+    def scaled_pool(self, x: str, window: Window, zoom: float = 2.6) -> str:
+        """An average whose output has a scale that is finer by `zoom`."""
+        t = self.type(x)
+        area = math.prod(window.kernel)
+        mult, shift = multipliers.average_multiplier(zoom, 1.0, area)
+        op = ScaledAveragePool2D(window, t.zero_point, -4, mult, shift)
+        return self._add(op, (x,), (t.scale / zoom, -4))
 
     def resize(self, x: str, rows_at: Positions, columns_at: Positions) -> str:
         t = self.type(x)

@@ -1,21 +1,6 @@
 #include "mct_fixedpoint.h"
 #include "mct_pooling.h"
-#include "mct_window.h"
-
-static int32_t mct_window_sum(const mct_average_pool_2d_s8_params *p, const mct_window_part *part,
-                              const int8_t *x) {
-    const int32_t step = p->window.dilation_w * p->x.c;
-    const int32_t left = part->first_x + part->columns.begin * p->window.dilation_w;
-    int32_t sum = 0;
-    for (int32_t tap = part->rows.begin; tap < part->rows.end; tap++) {
-        const int32_t row = part->first_y + tap * p->window.dilation_h;
-        const int8_t *at = x + (row * p->x.w + left) * p->x.c;
-        for (int32_t i = part->columns.begin; i < part->columns.end; i++, at += step) {
-            sum += *at;
-        }
-    }
-    return sum;
-}
+#include "mct_window_sum.h"
 
 void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t *x, int8_t *y,
                             uint8_t *mask) {
@@ -25,7 +10,7 @@ void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t
             const mct_window_part part = mct_window_inside(&p->window, &p->x, row, column);
             const int32_t count = mct_window_count(&part);
             for (int32_t c = 0; c < p->y.c; c++) {
-                const int32_t sum = mct_window_sum(p, &part, x + c);
+                const int32_t sum = mct_window_sum(&p->window, &p->x, &part, x + c);
                 const int32_t half = sum > 0 ? count / 2 : -(count / 2);
                 mct_clamp_store((sum + half) / count, p->low, p->high, i++, y, mask);
             }

@@ -24,6 +24,20 @@ typedef mct_average_pool_2d_s8_params mct_max_pool_2d_s8_params;
 void mct_average_pool_2d_s8(const mct_average_pool_2d_s8_params *p, const int8_t *x, int8_t *y,
                             uint8_t *mask);
 
+/* y = clamp(sum over the window of (x - x_zero_point), times mult_q31 / count, + y_zero_point): the
+ * mean under another scale, rounded once, since shift >= 0. The division rounds down.
+ * 255 * elements of a window << shift < 2^31. */
+typedef struct {
+    mct_shape x, y;
+    mct_window window;
+    int32_t x_zero_point, y_zero_point;
+    int32_t mult_q31, shift;
+    int32_t low, high;
+} mct_scaled_average_pool_2d_s8_params;
+
+void mct_scaled_average_pool_2d_s8(const mct_scaled_average_pool_2d_s8_params *p, const int8_t *x,
+                                   int8_t *y, uint8_t *mask);
+
 /* y = clamp(largest): TFLite's MAX_POOL_2D in int8. */
 void mct_max_pool_2d_s8(const mct_max_pool_2d_s8_params *p, const int8_t *x, int8_t *y,
                         uint8_t *mask);

@@ -43,7 +43,7 @@ from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
-from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean, ScaledAveragePool2D
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
@@ -76,7 +76,7 @@ _float_div = arithmetic.float_arithmetic(divided_by_constant, None)
 
 OPERATORS: dict[str, Rules] = {
     "Add": Rules(arithmetic.int8_add, arithmetic.float_arithmetic(plus_constant, FloatAdd())),
-    "AveragePool": Rules(pooling.pool, pooling.pool),
+    "AveragePool": Rules(pooling.int8_pool, pooling.float_pool),
     "BatchNormalization": Rules(
         None, sums.float_batch_norm, "quantizing folds it into the layer before it"
     ),
@@ -108,7 +108,7 @@ OPERATORS: dict[str, Rules] = {
     "LeakyRelu": Rules(activations.int8_leaky_relu, activations.float_leaky_relu),
     "MatMul": Rules(sums.int8_matmul, sums.float_matmul),
     "Max": Rules(activations.int8_clip, activations.float_clip),
-    "MaxPool": Rules(pooling.pool, pooling.pool),
+    "MaxPool": Rules(pooling.int8_pool, pooling.float_pool),
     "Min": Rules(activations.int8_clip, activations.float_clip),
     "Mul": Rules(arithmetic.int8_binary, arithmetic.float_arithmetic(times_constant, FloatMul())),
     "Neg": Rules(activations.int8_unary, arithmetic.float_negative),
@@ -156,6 +156,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     Rescale: activations.write_rescale,
     Reshape: shaping.write_reshape,
     Resize: resizing.write_resize,
+    ScaledAveragePool2D: pooling.write_pool,
     Slice: cutting.write_slice,
     Softmax: activations.write_softmax,
     Transpose: shaping.write_transpose,

@@ -22,8 +22,9 @@ from mcutrain.formats.onnx.write_sums import strides_of
 from mcutrain.formats.onnx.writer import OnnxWriter
 from mcutrain.ir.graph import Node, TensorType
 from mcutrain.ir.op import Op
-from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean
+from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean, ScaledAveragePool2D
 from mcutrain.ops.spatial import Window
+from mcutrain.quant import multipliers
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool, FloatSum
@@ -41,13 +42,41 @@ def _pool_of(node: OnnxNode[Any], size: tuple[int, ...]) -> tuple[Padding, Windo
     return pool_window(node, (size[0], size[1]), rank - 2)
 
 
-def pool(node: GraphNode[V]) -> V:
+@dataclass(frozen=True, eq=False)
+class RequantizingPool(FloatPool):
+    """A mean of each window that rounds once, whatever its scale: as onnxruntime computes it."""
+
+    @property
+    def requantizes(self) -> bool:
+        """Means only; the largest numbers are rescaled."""
+        return not self.largest
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """ScaledAveragePool2D where the scale changes."""
+        (image,) = x
+        if self.largest or Quantization.of(image) == y:
+            return super().int8(x, y)
+        area = math.prod(self.window.kernel)
+        mult, shift = multipliers.average_multiplier(image.scale, y.scale, area)
+        return ScaledAveragePool2D(self.window, image.zero_point, y.zero_point, mult, shift)
+
+
+def int8_pool(node: Int8Node) -> Value:
     """MaxPool and AveragePool of images and sequences."""
+    return _pool(node, RequantizingPool)
+
+
+def float_pool(node: FloatOnnx) -> FloatValue:
+    """The same."""
+    return _pool(node, FloatPool)
+
+
+def _pool(node: GraphNode[V], kind: type[FloatPool]) -> V:
     image = node.image()
     border, window = _pool_of(node, node.stored_shape(image)[1:3])
     if any(border):
         image = node.inner(FloatPad(border), image, "padded")
-    return node.of_image(FloatPool(window, node.op_type == "MaxPool"), image)
+    return node.of_image(kind(window, node.op_type == "MaxPool"), image)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +156,7 @@ def _reduced(node: GraphNode[V], op: FloatMean) -> V:
 def write_pool(w: OnnxWriter, node: Node) -> None:
     """MaxPool, or AveragePool that does not count its padding."""
     op = node.op
-    assert isinstance(op, (AveragePool2D, MaxPool2D))
+    assert isinstance(op, (AveragePool2D, MaxPool2D, ScaledAveragePool2D))
     name = "MaxPool" if isinstance(op, MaxPool2D) else "AveragePool"
     attributes = {"kernel_shape": op.window.kernel, **strides_of(op.window)}
     if op.window.dilation == (1, 1):

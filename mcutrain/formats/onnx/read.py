@@ -7,9 +7,10 @@ single outputs may differ by a step.
 Differences to the file: activations are [1, h, w, c] instead of [1, c, h, w]; uint8 activations are
 int8, smaller by 128; the QuantizeLinear of the input and the DequantizeLinear of the output are
 gone, so the graph takes and gives int8; an input that the file transposes from [1, h, w, c]
-stays as it is. A pool, Pad or Softmax whose QuantizeLinear has another
+stays as it is. A MaxPool, Pad, Resize or Softmax whose QuantizeLinear has another
 scale than its operator gives is followed by a Rescale: first the operator on the input's
-integers, then the new scale, then activations.
+integers, then the new scale, then activations. Pools, means, and whatever only changes
+the scale round once, as onnxruntime does.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from mcutrain.formats.onnx.values import (
 )
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.canonical import canonical
+from mcutrain.quant.rounding import rounding_once
 
 INPUT_TYPES: dict[int, str] = {
     TensorProto.FLOAT: "",
@@ -40,6 +42,8 @@ INPUT_TYPES: dict[int, str] = {
     TensorProto.UINT8: "uint8",
 }
 OLDEST_QDQ_OPSET = 10
+ROUNDING, ROUNDS_TWICE = "mcutrain.rounding", "twice"
+"""Metadata of a file that was written of a graph with TFLite's rounding: the bits of its device."""
 OTHER_FORMS = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
 
 
@@ -61,6 +65,9 @@ def load_onnx(path: str | Path) -> Graph:
     if name not in builder.tensors:
         raise ModelError(f"the model {str(path)!r} computes nothing from its input {name!r}")
     graph = Graph(Path(path).stem, builder.tensors, tuple(builder.nodes), (name,), outputs)
+    stated = {entry.key: entry.value for entry in model.metadata_props}
+    if stated.get(ROUNDING) != ROUNDS_TWICE:
+        graph = rounding_once(graph)
     return canonical(graph.with_nodes(graph.nodes))
 
 

@@ -221,8 +221,8 @@ class GraphInput(Source):
 class Computed(Source):
     """An operator on int8 tensors.
 
-    quantization: of its result where it has one of its own (pools, Pad, Softmax): another one, or
-    an activation, is a Rescale after it. None: it requantizes to whatever is asked for.
+    quantization: of its result where it has one of its own (MaxPool, Pad, Softmax): another one, or
+    an activation, is a Rescale after it, unless the operator requantizes. None: it always does.
     """
 
     name: str
@@ -235,7 +235,7 @@ class Computed(Source):
     ) -> str:
         """The operator, then a Rescale if one is needed."""
         own = self.quantization
-        if own is None:
+        if own is None or self.op.requantizes:
             return self._made(builder, name, wanted, limits)
         if wanted == own and limits == FULL:
             return self._made(builder, name, own)

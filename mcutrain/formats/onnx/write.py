@@ -8,7 +8,7 @@ from pathlib import Path
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.activations import GELUS
 from mcutrain.formats.onnx.operators import EMITTERS
-from mcutrain.formats.onnx.read import load_onnx
+from mcutrain.formats.onnx.read import ROUNDING, ROUNDS_TWICE, load_onnx
 from mcutrain.formats.onnx.write_sums import is_one_row, source_of_row
 from mcutrain.formats.onnx.writer import GELU_OPSET, OPSET, OnnxWriter
 from mcutrain.formats.replacing import replace_checked
@@ -27,7 +27,8 @@ def write_onnx(
     """Write any int8 graph with QuantizeLinear and DequantizeLinear; real numbers in and out.
 
     The integer tensors, weights and biases keep their names; images are [1, c, h, w]. Runtimes
-    compute such a file in floating point, so single outputs may differ by a step from ours.
+    compute such a file in floating point, so single outputs may differ by a step from ours. A
+    graph that rounds twice where ONNX rounds once says so in the file, and is read back so.
     metadata: what the file says besides, text in UTF-8 by name. The file is read back before it
     takes its place: returns a sentence if it then computes other bits than the graph (ONNX has one
     kind of rounding for what TFLite has two), else nothing.
@@ -62,7 +63,10 @@ def onnx_content(
             )
         emit(writer, node)
     model = writer.model(description)
-    for name, content in (metadata or {}).items():
+    entries = dict(metadata or {})
+    if any(node.op != node.op.rounding_once() for node in graph.nodes):
+        entries[ROUNDING] = ROUNDS_TWICE.encode()
+    for name, content in entries.items():
         model.metadata_props.add(key=name, value=content.decode())
     return bytes(model.SerializeToString(deterministic=True))
 

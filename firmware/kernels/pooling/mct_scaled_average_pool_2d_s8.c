@@ -1,0 +1,21 @@
+#include "mct_fixedpoint.h"
+#include "mct_pooling.h"
+#include "mct_window_sum.h"
+
+void mct_scaled_average_pool_2d_s8(const mct_scaled_average_pool_2d_s8_params *p, const int8_t *x,
+                                   int8_t *y, uint8_t *mask) {
+    int32_t i = 0;
+    for (int32_t row = 0; row < p->y.h; row++) {
+        for (int32_t column = 0; column < p->y.w; column++) {
+            const mct_window_part part = mct_window_inside(&p->window, &p->x, row, column);
+            const int32_t count = mct_window_count(&part);
+            const int32_t mult_q31 = p->mult_q31 / count;
+            for (int32_t c = 0; c < p->y.c; c++) {
+                const int32_t sum =
+                    mct_window_sum(&p->window, &p->x, &part, x + c) - count * p->x_zero_point;
+                const int32_t scaled = mct_requantize_q31(sum, mult_q31, p->shift);
+                mct_clamp_store(scaled + p->y_zero_point, p->low, p->high, i++, y, mask);
+            }
+        }
+    }
+}
