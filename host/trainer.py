@@ -122,6 +122,8 @@ class Settings:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
     that is gone. facts: about the run, for the log. gate, levels, elastic: as the manifest
     has it. earlier: what the board saved in an earlier run, which is not saved once more.
+    doubt: what is to be said of the classes that the test samples are taken for before the first
+    step; empty if nothing is.
     """
 
     firmware: Firmware
@@ -136,6 +138,7 @@ class Settings:
     levels: LadderFronts | None = None
     elastic: ElasticSelection | None = None
     earlier: Kept | None = None
+    doubt: Callable[[Sequence[int]], str] = lambda answers: ""
 
 
 class TrainingObserver(Protocol):
@@ -161,7 +164,8 @@ class TrainingObserver(Protocol):
 class Outcome:
     """What a run did. before, accuracy: shares of the test samples; None if not tested.
 
-    scores_before, scores: what Scores.of_all said, if there are such.
+    scores_before, scores: what Scores.of_all said, if there are such. doubt: what Settings.doubt
+    said.
     first: the position at the begin. steps: done in this run, those that were lost by a restart
     included. train_cycles: on average. saved: on the board, None if it cannot.
     """
@@ -182,6 +186,7 @@ class Outcome:
     interrupted: bool
     scores_before: Mapping[str, Any] | None = None
     scores: Mapping[str, Any] | None = None
+    doubt: str = ""
 
 
 class Training:
@@ -209,6 +214,7 @@ class Training:
         self._steps = self._cycles = self._restarts = self._restarts_here = 0
         self._furthest = self._restarts_since = 0
         self._train_seconds = 0.0
+        self._answers: list[int] = []
 
     def run(self) -> Outcome:
         """Train to the end, or until `stop`; save, and bring the state to the file.
@@ -220,6 +226,7 @@ class Training:
         first = self.position
         try:
             before = self._test()
+            doubt = self._doubt() if first == self.lessons.first else ""
             self._train()
             after = before if self._steps == 0 else self._test()
             statistics = self._statistics()
@@ -243,6 +250,7 @@ class Training:
             interrupted=self.position < self.lessons.total or (self.stop() and after is None),
             scores_before=before if self.lessons.scores else None,
             scores=after if self.lessons.scores else None,
+            doubt=doubt,
         )
         self._log_end(outcome)
         return outcome
@@ -488,6 +496,7 @@ class Training:
 
     def _test_once(self) -> Mapping[str, Any] | None:
         correct, judged = 0, []
+        self._answers = []
         for index in range(self.lessons.tests):
             if self.stop():
                 return None
@@ -495,7 +504,9 @@ class Training:
             self._send(sample)
             if self.lessons.scores is None:
                 assert isinstance(label, int), "labels of positions have scores"
-                correct = self.device.evaluate(label, index).correct
+                found_class = self.device.evaluate(label, index)
+                correct = found_class.correct
+                self._answers.append(found_class.prediction)
             else:
                 self.device.infer()
                 judged.append(self.lessons.scores.of(sample, self.device.read_output(), index))
@@ -508,6 +519,14 @@ class Training:
             facts = {**found, "evaluated": self.lessons.tests}
         self._write_log("evaluated", facts)
         return found
+
+    def _doubt(self) -> str:
+        """What is to be said of the first test."""
+        is_whole = self._answers and len(self._answers) == self.lessons.tests
+        doubt = self.settings.doubt(self._answers) if is_whole else ""
+        if doubt:
+            self.watch.say(doubt)
+        return doubt
 
     def _statistics(self) -> Statistics:
         while True:

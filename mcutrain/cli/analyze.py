@@ -243,9 +243,9 @@ def _load(model: Path, source: inputs.DataSource, classes: str) -> Problem:
     find_head(graph)  # a sentence before the data is read
     everything = replace(source, samples=None, test_samples=None)
     whole = everything.read_labelled(model_input(graph))
+    wanted, whole = options.fit_classes(graph, whole, classes, source.class_names)
     counts = source.samples, source.test_samples
     split = held_out(whole.train, *counts, source.seed, whole.validation)
-    wanted = options.classes_for(graph, split, classes)
     return Problem.of(graph, split, wanted, source.normalization)
 
 

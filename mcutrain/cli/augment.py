@@ -66,9 +66,9 @@ def augment(
     format_of(output)
     check_writable(output)
     check_augmented(model, output)
-    graph, specs = load(model), parse_modules(modules)
+    graph, specs = reading.named(load(model)), parse_modules(modules)
     check_places(graph, specs, has_data=data is not None)
-    source = None if data is None else reading.source(data, None, None, seed)
+    source = None if data is None else reading.source(data, None, None, seed).for_model(graph)
     split = None if source is None else source.read(model_input(graph))
     pixels = None if source is None else source.normalization
     with calibrating(json) as tell:

@@ -158,8 +158,13 @@ def compare(
     proxies = Proxies.of(ladder.proxies, gate, ladder.drift)
     graph = load_model(model)
     contributions = limits.contributions(graph)
-    split = _read(graph, source)
-    wanted = runs.classes(graph, split, options.as_classes(classes))
+    few_shot.check_names(source, runs.episodes)
+    fitted = runs.fitted(
+        graph, _read(graph, source), options.as_classes(classes), source.class_names
+    )
+    wanted, split = fitted.classes, fitted.split
+    for note in fitted.notes:
+        say(f"mcutrain: note: {note}")
     of_all = gate if proxies is None else None
     experiment = _Experiment(model, graph, source, split, wanted, budget, runs, settings, of_all)
     chosen = None if contributions is None else experiment.select(contributions)
@@ -174,7 +179,8 @@ def compare(
     lesson = experiment.lesson(candidates)
     results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
     found = with_results(candidates, rows, results, runs.episodes)
-    for text in (*_saturations(rows, results), *_doubts(lesson, rows, results)):
+    texts = (*_orders(results), *_saturations(rows, results), *_doubts(lesson, rows, results))
+    for text in texts:
         say(f"mcutrain: {text}")
     if output is not None:
         report = _report(planner, candidates, found, results)
@@ -292,6 +298,11 @@ def _train(
     with watching_trials("compare", [row.name for row in rows], len(wanted), each) as report:
         results = train_all(lesson, wanted, jobs, report)
     return dict(zip(wanted, results, strict=True))
+
+
+def _orders(results: dict[Trial, SimulationResult]) -> list[str]:
+    """What the test before training says against the order of the classes, once."""
+    return [r.order_doubt for r in results.values() if r.order_doubt][:1]
 
 
 def _saturations(rows: list[Compared], results: dict[Trial, SimulationResult]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcutrain.cli import options
 from mcutrain.cli.output import count_bar, percent, show, show_table
 from mcutrain.cli.training import Lines
 from mcutrain.cli.trials import watching_trials
@@ -39,21 +40,24 @@ class SchemeTraining:
         """One per core unless told otherwise."""
         return self.jobs or os.cpu_count() or 1
 
-    def read(self, graph: Graph) -> Split:
-        """The whole data set."""
+    def read(self, graph: Graph, classes: int | None) -> Split:
+        """The whole data set. classes: outputs of a new head, None keeps the model's own."""
         from mcutrain.runs.training import model_input
 
-        return self.source.read_labelled(model_input(graph))
+        whole = self.source.read_labelled(model_input(graph))
+        wanted = options.KEEP if classes is None else str(classes)
+        return options.fit_classes(graph, whole, wanted, self.source.class_names)[1]
 
-    def some(self, graph: Graph) -> Split:
-        """As many training samples as asked for, and the test samples."""
-        return replace(self, source=replace(self.source, samples=self.samples)).read(graph)
+    def some(self, graph: Graph, classes: int | None) -> Split:
+        """As many training samples as asked for, and the test samples. classes: as `read`."""
+        drawn = replace(self.source, samples=self.samples)
+        return replace(self, source=drawn).read(graph, classes)
 
-    def parted(self, graph: Graph) -> Split:
-        """Training samples only: some to train on, others to choose by."""
+    def parted(self, graph: Graph, classes: int | None) -> Split:
+        """Training samples only: some to train on, others to choose by. classes: as `read`."""
         from mcutrain.analysis.finalists import part
 
-        whole = self.read(graph)
+        whole = self.read(graph, classes)
         return part(whole.train, self.samples, self.settings.seed, whole.validation)
 
     def lesson(self, model: Path, classes: int | None, split: Split) -> Lesson:

@@ -62,8 +62,9 @@ class ProgramFlags:
         str | None,
         typer.Option(
             metavar="A,B,…|FILE",
-            help="Names of the classes for the program, as a list or a text file with one a line; "
-            "by default those in the metadata of a .tflite file.",
+            help="Names of the classes, in the order of the outputs, for the program and for the "
+            "data that it learns, as a list or a text file with one a line; by default those of "
+            "the model's file.",
             show_default=False,
         ),
     ] = None
@@ -75,14 +76,12 @@ class ProgramFlags:
         """How they are normalized."""
         return normalization(self.mean, self.std)
 
-    def names(self, model: Path, step: TrainingStep) -> tuple[str, ...]:
+    def names(self, step: TrainingStep) -> tuple[str, ...]:
         """Of the classes, as given or as the model's file has them."""
         from mcutrain.data import read_names
-        from mcutrain.functions.planning import names_in_file
+        from mcutrain.functions.planning import names_of
 
-        return (
-            names_in_file(model, step) if self.class_names is None else read_names(self.class_names)
-        )
+        return names_of(step, () if self.class_names is None else read_names(self.class_names))
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ def generate(
     step = flags.prepare(graph, options.new_classes(classes), seed)
     interface = Interface(
         program.prefix,
-        program.names(model, step),
+        program.names(step),
         program.pixels,
         cut.begins_with,
         remember,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +11,18 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import check_writable, count_bar, replace_file, show, show_json
+from mcutrain.cli.output import (
+    check_writable,
+    count_bar,
+    replace_file,
+    say,
+    show,
+    show_json,
+)
 
 if TYPE_CHECKING:
+    from mcutrain_host.manifest import Manifest
+
     from mcutrain.data import Split
     from mcutrain.simulation import LatentSimulator
 
@@ -62,7 +72,7 @@ def latents(
     manifest = Manifest.of_folder(project, "--part tail")
     front = front_of_tail(manifest, model, project)
     x = front.plan.training.input_type
-    found = _latents(front, reading.of(data, seed))
+    found = _latents(front, reading.of(data, seed), manifest)
     replace_file(output, _npz(found))
     facts = {
         "file": str(output),
@@ -83,16 +93,26 @@ def latents(
     )
 
 
-def _latents(front: LatentSimulator, source: inputs.DataSource) -> Split:
-    """What the front makes of a data set."""
-    from mcutrain.data import ModelInput
+def _latents(front: LatentSimulator, source: inputs.DataSource, manifest: Manifest) -> Split:
+    """What the front makes of a data set, with labels that are numbers of the tail's outputs."""
+    from mcutrain.data import ModelInput, Outputs
     from mcutrain.runs.fronts import latents_of
     from mcutrain.runs.training import prepare_samples
     from mcutrain.simulation import RunSettings
 
     x = front.plan.training.input_type
+    recipe = manifest.recipe or {}
+    added, is_new = tuple(recipe.get("added", ())), recipe.get("classes") is not None
+    names = manifest.class_names, source.class_names
+    outputs = Outputs.of(manifest.classes, *names, added, is_new)
+    source = replace(source, is_partial=bool(outputs.names or added))
+    split = source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point))
+    if manifest.has_labels:
+        if guess := outputs.guess(split):
+            say(f"mcutrain: note: {guess}")
+        split = outputs.labelled(split)
     prepared = prepare_samples(
-        source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point)),
+        split,
         RunSettings(),
         input_shape=x.shape[1:],
         scale=x.scale,

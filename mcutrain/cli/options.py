@@ -14,6 +14,8 @@ from mcutrain.cli.panels import MEMORY
 from mcutrain.cli.training import placing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
@@ -300,7 +302,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 @dataclass(frozen=True)
 class StepOptions:
-    """The flags that determine a training step. pet: of a graph that has its modules already."""
+    """The flags that determine a training step.
+
+    pet: of a graph that has its modules already. class_names: of the step's outputs, as far as they
+    are known; they change nothing that is computed.
+    """
 
     scheme: str = "head"
     accumulate: int = 1
@@ -320,6 +326,7 @@ class StepOptions:
     pet: str | None = None
     proxies: Path | None = None
     drift: bool = False
+    class_names: tuple[str, ...] = ()
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -350,6 +357,7 @@ class StepOptions:
                 latent=self.latent,
                 ladder=None if self.proxies is None else kept_ladder(self.proxies),
                 drift=self.drift,
+                class_names=self.class_names,
                 report=report,
             )
         if step.left_out:
@@ -465,27 +473,46 @@ class LadderFlags:
         return replace(step, proxies=self.proxies, drift=self.drift)
 
 
-def classes_for(graph: Graph, split: Split, text: str) -> int | None:
-    """The outputs of a new head for this data, None to keep the model's own.
+def fit_classes(
+    graph: Graph, split: Split, classes: str, class_names: Sequence[str] = ()
+) -> tuple[int | None, Split]:
+    """The outputs of a new head for this data, None to keep the model's own, and ordered labels.
 
-    Raises DataError for data without labels.
+    Says what was guessed. Raises DataError for data without labels, or other classes.
     """
-    from mcutrain.pipeline.losses import classes_for
+    from mcutrain.pipeline.losses import fit_classes
 
-    return classes_for(graph, split, as_classes(text))
+    fitted = fit_classes(graph, split, as_classes(classes), class_names)
+    _say_notes(fitted.notes)
+    return fitted.classes, fitted.split
 
 
 def fit_to_data(
-    graph: Graph, split: Split, classes: str, flags: StepOptions
+    graph: Graph,
+    split: Split,
+    classes: str,
+    flags: StepOptions,
+    class_names: Sequence[str] = (),
+    *,
+    replays: bool = False,
 ) -> tuple[int | None, StepOptions, Split]:
     """The outputs of a new head (None: the model's own), flags with a loss, and ordered labels.
 
-    Raises DataError where data, model, --loss and --add-class do not fit.
+    The flags get the names of the outputs, too. Says what was guessed, and what may be forgotten
+    unless samples of an earlier run are replayed. Raises DataError where data, model, --loss,
+    --add-class and --class-names do not fit.
     """
     from mcutrain.pipeline.losses import fit_to_data
 
-    fitted = fit_to_data(graph, split, as_classes(classes), flags.loss, flags.added)
-    return fitted[0], replace(flags, loss=fitted[1]), fitted[2]
+    fitted = fit_to_data(graph, split, as_classes(classes), flags.loss, flags.added, class_names)
+    _say_notes(fitted.notes if replays else (*fitted.notes, fitted.forgets))
+    flags = replace(flags, loss=fitted.loss, class_names=fitted.class_names)
+    return fitted.classes, flags, fitted.split
+
+
+def _say_notes(notes: Sequence[str]) -> None:
+    for note in filter(None, notes):
+        say(f"mcutrain: note: {note}")
 
 
 def as_classes(text: str) -> int | str:

@@ -16,7 +16,7 @@ ADAPTIVE = "Choosing while it trains: tensors, columns, fronts"
 PANELS = {
     "Reading the data": (
         *("--samples", "--test-samples", "--gradient-samples", "--test-share"),
-        *("--mean", "--std", "--stride"),
+        *("--mean", "--std", "--stride", "--class-names"),
     ),
     "The network, and what is learnt": (
         *("--pet", "--add-class", "--loss", "--accumulate", "--gate", "--no-qas", "--channels"),
@@ -44,7 +44,7 @@ PANELS = {
     "Files": (
         *("--checkpoint", "--after", "--save-state", "--save-model", "--log", "--tensorboard"),
         *("--state", "--from", "--fresh", "--model", "--csv", "--picture"),
-        *("--prefix", "--class-names"),
+        "--prefix",
     ),
 }
 """By title, in the order of the help. What is not here is what most calls give, and comes first."""

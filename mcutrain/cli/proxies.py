@@ -123,7 +123,7 @@ def proxies(
     check_folder(output)
     check_writable_folder(output)
     check_can_build()  # a sentence before the data is read
-    graph = load_model(model)
+    graph = reading.named(load_model(model))
     step = prepare(graph, scheme)
     found = find_latent(step.plan, latent)
     x = _inputs(graph, step, reading.source(data, samples, 1, seed))
@@ -149,7 +149,7 @@ def _inputs(graph: Graph, step: TrainingStep, source: inputs.DataSource) -> Any:
     from mcutrain.runs.training import model_input
     from mcutrain.simulation import RunSettings, Samples
 
-    split, x_type = source.read(model_input(graph)), step.input_type
+    split, x_type = source.for_model(graph).read(model_input(graph)), step.input_type
     prepared = Samples.prepare(
         split,
         x_type.shape[1:],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
 from mcutrain.cli.output import check_writable, say, show, show_json, show_table
-from mcutrain.cli.samples import Mean, Std, Stride, normalization
+from mcutrain.cli.samples import ClassNames, Mean, Std, Stride, normalization
 from mcutrain.cli.training import counting
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ def quantize(
         bool, typer.Option("--report", help="Show each layer's error and the layers that hurt.")
     ] = False,
     stride: Stride = None,
+    class_names: ClassNames = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -157,12 +158,21 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
-    from mcutrain.formats import as_format, format_of_quantized, load, read_float, write
+    from mcutrain.data import read_names
+    from mcutrain.formats import (
+        as_format,
+        format_of_quantized,
+        load,
+        read_float,
+        with_class_names,
+        write,
+    )
     from mcutrain.functions.calibration import Given
     from mcutrain.oracle.original import compare_with_original
     from mcutrain.quant import compared_samples, layer_errors, named_as
 
     _check_format(output)
+    names = () if class_names is None else read_names(class_names)
     found = read_float(model)
     suffix = format_of_quantized(found.network, output)
     path = output or Path(f"{model.stem}.int8{suffix}")
@@ -173,6 +183,8 @@ def quantize(
         tell("comparing with the file's own runtime", 0, 1)
         compared = compare_with_original(found, x)
         result = found.quantize(x, method.settings(quantization), tell)
+        if names:
+            result = replace(result, graph=with_class_names(result.graph, names))
         layers = layer_errors(result, x, tell) if report else ()
         poor = _poor(result, x, () if json else layers)
         tell("writing", 0, 1)

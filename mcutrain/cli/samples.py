@@ -14,6 +14,7 @@ from mcutrain.cli.panels import ADAPTIVE
 
 if TYPE_CHECKING:
     from mcutrain.data import Episodes, ModelInput, Normalization, Split
+    from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs import parallel
     from mcutrain.simulation import RunSettings
@@ -142,6 +143,16 @@ Std = Annotated[
     str | None,
     typer.Option(parser=parse_numbers, metavar="S,…", help="See --mean.", show_default=False),
 ]
+ClassNames = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,…|FILE",
+        help="What the model's outputs are called, in their order: a list, or a text file with one "
+        "a line. Without, what the model's file says; else the alphabetical order of the data's "
+        "classes is taken, and said.",
+        show_default=False,
+    ),
+]
 Elastic = Annotated[
     float | None,
     typer.Option(
@@ -239,7 +250,11 @@ Batches = Annotated[
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where samples come from, and how many of them are used; `seed` draws them."""
+    """Where samples come from, and how many of them are used; `seed` draws them.
+
+    class_names: of the model's outputs, if they are given. is_partial: whether the data need not
+    have two classes, since the model knows others.
+    """
 
     path: Path
     samples: int | None
@@ -248,6 +263,12 @@ class DataSource:
     normalization: Normalization | None
     seed: int = 0
     stride: int | None = None
+    class_names: tuple[str, ...] = ()
+    is_partial: bool = False
+
+    def for_model(self, graph: Graph, added: tuple[str, ...] = ()) -> DataSource:
+        """The same for a model that may know more classes than the data has."""
+        return replace(self, is_partial=bool(graph.class_names or self.class_names or added))
 
     def read_labelled(self, model: ModelInput) -> Split:
         """The same of data whose labels are needed. Raises DataError if it has none."""
@@ -276,6 +297,7 @@ class DataSource:
                 progress=lambda done, of: bar.update(task, completed=done, total=of),
                 samples=self.samples,
                 test_samples=self.test_samples,
+                least_classes=1 if self.is_partial else 2,
             )
         for note in input_notes(split, model, self.normalization or "auto"):
             say(f"mcutrain: note: {note}")
@@ -290,13 +312,28 @@ class ReadingFlags:
     mean: Mean = None
     std: Std = None
     stride: Stride = None
+    class_names: ClassNames = None
 
     def source(
         self, path: Path, samples: int | None, test_samples: int | None, seed: int
     ) -> DataSource:
         """A data set that is read so. samples, test_samples: how many of them, None is all."""
         pixels = normalization(self.mean, self.std)
-        return DataSource(path, samples, test_samples, self.test_share, pixels, seed, self.stride)
+        source = DataSource(path, samples, test_samples, self.test_share, pixels, seed, self.stride)
+        return replace(source, class_names=self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the model's outputs, if they are given. Raises DataError."""
+        from mcutrain.data import read_names
+
+        return () if self.class_names is None else read_names(self.class_names)
+
+    def named(self, graph: Graph) -> Graph:
+        """The model with them. Raises DataError if there is not one for each output."""
+        from mcutrain.formats import with_class_names
+
+        return with_class_names(graph, self.names) if self.class_names is not None else graph
 
 
 @dataclass(frozen=True)
@@ -433,6 +470,15 @@ class EpisodeFlags:
         from mcutrain.data import Episodes
 
         return Episodes.of(self.ways, self.shots, self.episodes, classes)
+
+    @staticmethod
+    def check_names(source: DataSource, episodes: Episodes | None) -> None:
+        """Raise typer.BadParameter for names of outputs that every episode has anew."""
+        if episodes is not None and source.class_names:
+            raise typer.BadParameter(
+                "is of the model's outputs, but each episode has a new classifier: leave it out",
+                param_hint="--class-names",
+            )
 
 
 @dataclass(frozen=True)

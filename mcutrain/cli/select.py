@@ -156,7 +156,7 @@ def _sweep(
     """A selection for each budget. training: of those that are worth their bytes."""
     lesson = None
     if training is not None:
-        split = training.some(choice.graph)
+        split = training.some(choice.graph, choice.classes)
         lesson = training.lesson(choice.request.model, choice.classes, split)
     points = select_output.select_each(_selector(choice), choice.limits, budgets)
     if output is not None:
@@ -172,7 +172,7 @@ def _select_by_training(
     choice: Choice, count: int, training: SchemeTraining, output: Path | None, json: bool
 ) -> None:
     """The best of so many proposals, each trained."""
-    split = training.parted(choice.graph)
+    split = training.parted(choice.graph, choice.classes)
     lesson = training.lesson(choice.request.model, choice.classes, split)
     finalists = _finalists(choice, count, lesson, training.processes)
     if not json:

@@ -188,10 +188,11 @@ def simulate(
     source = reading.of(data, seed)
     kept.check_writable()
     episodes = few_shot.of(classes)
+    few_shot.check_names(source, episodes)
     if episodes is not None:
         check_flags(episodes, flags, kept.of_one_run)
     before = kept.finished(settings)
-    graph, split = _read(model, source, modules, kept.save_model)
+    graph, split = _read(model, source, modules, kept.save_model, flags.added)
     if modules is not None and modules.specs and kept.checkpoint and kept.save_model is None:
         say(f"mcutrain: note: {NO_MODEL}")
     simulation = _Simulation(graph, source, flags, backend, selecting, kept, before, is_quiet=json)
@@ -206,7 +207,11 @@ def simulate(
 
 
 def _read(
-    model: Path, source: inputs.DataSource, modules: Pet | None, save_model: Path | None
+    model: Path,
+    source: inputs.DataSource,
+    modules: Pet | None,
+    save_model: Path | None,
+    added: tuple[str, ...],
 ) -> tuple[Graph, Split]:
     """The model, with modules if they are wanted, and its data."""
     from mcutrain.runs.training import model_input
@@ -216,7 +221,7 @@ def _read(
     find_head(graph)  # a sentence before the data is read
     if modules is not None:
         modules.outline(graph)  # the same
-    split = source.read(model_input(graph))
+    split = source.for_model(graph, added).read(model_input(graph))
     if modules is not None:
         graph = with_modules(graph, modules, split, source, save_model)
     return graph, split
@@ -239,7 +244,11 @@ class _Simulation:
         """A run from begin to end. classes: as --classes takes them."""
         from mcutrain.runs.training import continued
 
-        wanted, fitting, split = options.fit_to_data(self.graph, split, classes, self.flags)
+        names = self.source.class_names
+        replays = self.before is not None and settings.replay > 0
+        wanted, fitting, split = options.fit_to_data(
+            self.graph, split, classes, self.flags, names, replays=replays
+        )
         step = fitting.prepare(self.graph, wanted, settings.seed)
         times = self.selecting.times(step)
         if not self.is_quiet:
@@ -317,7 +326,8 @@ def _tell_all(episodes: Episodes, learnt: list[Learnt], *, as_json: bool) -> Non
 
 
 def _facts(learnt: Learnt) -> dict[str, Any]:
-    return {**facts(learnt.step, learnt.run, learnt.result), "warning": learnt.warning or None}
+    warning = "; ".join(filter(None, (learnt.result.order_doubt, learnt.warning)))
+    return {**facts(learnt.step, learnt.run, learnt.result), "warning": warning or None}
 
 
 def _headline(step: TrainingStep, split: Split) -> str:
@@ -337,7 +347,8 @@ def _train(
 
     try:
         with watching(run, step.scheme.name) as shown:
-            return finish(step, run, checkpoint, both(shown, logging))
+            watch = replace(both(shown, logging), noting=lambda text: say(f"mcutrain: {text}"))
+            return finish(step, run, checkpoint, watch)
     except KeyboardInterrupt:
         done = f"{run.state.trained:,} of {run.total:,} steps are done"
         if checkpoint is None:

@@ -8,7 +8,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcutrain_host.protocol import Identity, Selecting, Step
     from mcutrain_host.trainer import Begin, Lessons, Outcome, Settings
 
-    from mcutrain.data import ModelInput, Split
+    from mcutrain.data import ModelInput, Outputs, Split
     from mcutrain.simulation import (
         Course,
         FoundRate,
@@ -263,6 +263,7 @@ def train(
         _settings(project, course, state, saving, waiting.reconnect), earlier=last_kept(log)
     )
     outcome, loss = _run(where, lessons, how, json)
+    _keep_names(project, course, state)
     warning = _warning(project, course, outcome, loss, state)
     if warning and not json:
         say(f"mcutrain: {warning}")
@@ -320,7 +321,9 @@ def _samples(
     from mcutrain.runs.training import check_latents, prepare_samples
     from mcutrain.simulation import LatentSamples
 
-    manifest = project.manifest
+    manifest, recipe = project.manifest, project.manifest.recipe or {}
+    knows_more = manifest.class_names or source.class_names or recipe.get("added")
+    source = replace(source, is_partial=bool(knows_more))
     x = manifest.input if front is None else front.plan.training.input_type
     asked = ModelInput(x.shape[1:], x.scale, x.zero_point)
     if manifest.begins_with and front is None:
@@ -328,10 +331,10 @@ def _samples(
         check_latents(split, settings, manifest.begins_with, asked.shape)
     else:
         split = source.read(asked)
-    if not manifest.has_labels:
+    if manifest.has_labels:
+        split = _labelled(project, source, split, settings.replay > 0)
+    else:
         split = split.without_labels()
-    elif added := tuple((manifest.recipe or {}).get("added", ())):
-        split = split.with_classes_last(added, manifest.classes - len(added))
     samples = prepare_samples(
         split,
         settings,
@@ -343,6 +346,30 @@ def _samples(
         normalization=source.normalization,
     )
     return samples if front is None else LatentSamples.of(samples, front)
+
+
+def _outputs(project: BoardProject, source: inputs.DataSource) -> Outputs:
+    """What is known of the outputs of a project's classifier; a new one may have learnt already."""
+    from mcutrain.data import Outputs
+
+    manifest = project.manifest
+    added = tuple((manifest.recipe or {}).get("added", ()))
+    return Outputs.of(manifest.classes, manifest.class_names, source.class_names, added)
+
+
+def _labelled(
+    project: BoardProject, source: inputs.DataSource, split: Split, replays: bool
+) -> Split:
+    """The data with labels that are numbers of outputs; says what was guessed, or is forgotten.
+
+    replays: whether what the board remembers keeps what it knows.
+    """
+    outputs = _outputs(project, source)
+    found = outputs.labelled(split)
+    forgets = "" if replays else outputs.forgets(found)
+    for note in filter(None, (outputs.guess(split), forgets)):
+        say(f"mcutrain: note: {note}")
+    return found
 
 
 def _read_latents(project: BoardProject, source: inputs.DataSource, x: ModelInput) -> Split:
@@ -391,7 +418,35 @@ def _settings(
         gate=project.manifest.gate,
         levels=project.manifest.levels,
         elastic=project.manifest.elastic,
+        doubt=_order_doubt(project, course),
     )
+
+
+def _keep_names(project: BoardProject, course: Course, state: Path) -> None:
+    """Beside the state, for `mcutrain export`: what the project itself does not say."""
+    from mcutrain.trained.state import keep_names
+
+    manifest, split = project.manifest, course.samples.split
+    is_whole = len(split.names) == manifest.classes and not split.has_numbers_for_names
+    is_known = not manifest.has_labels or split.names == manifest.class_names
+    keep_names(state, split.names if is_whole and not is_known else ())
+
+
+def _order_doubt(project: BoardProject, course: Course) -> Callable[[Sequence[int]], str]:
+    """What the board's first answers say of the order of the classes; of a new head nothing."""
+    import numpy as np
+
+    from mcutrain.data import better_order
+
+    test = course.samples.split.test
+    if (project.manifest.recipe or {}).get("classes") is not None or test.positions:
+        return lambda answers: ""
+
+    def doubt(answers: Sequence[int]) -> str:
+        said = better_order(test.y[: len(answers)], np.array(answers), test.names)
+        return f"mcutrain: {said}" if said else ""
+
+    return doubt
 
 
 def _front(project: BoardProject, model: Path) -> LatentSimulator:
@@ -530,6 +585,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
         manifest.model_hash,
         manifest.samples_per_update,
         lambda: simulator_of_folder(project.folder, manifest, settings.seed + 1),
+        len((manifest.recipe or {}).get("added", ())),
     )
 
 
@@ -707,6 +763,7 @@ def _right(step: Step, label: int | bytes, *, has_classes: bool) -> float:
 
 def _tell(outcome: Outcome, how: Settings, where: _Where, json: bool, warning: str) -> None:
     if json:
+        warning = "; ".join(filter(None, (outcome.doubt.removeprefix("mcutrain: "), warning)))
         show_json({**_facts(outcome, how, where.log), "warning": warning or None})
     elif not outcome.interrupted:
         _show_outcome(outcome, how, where)

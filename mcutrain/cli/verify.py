@@ -77,7 +77,7 @@ def _real_inputs(graph: Graph, source: inputs.DataSource, most: int) -> Array:
     from mcutrain.functions.models import inputs_of
     from mcutrain.runs.training import model_input
 
-    split = source.read(model_input(graph))
+    split = source.for_model(graph).read(model_input(graph))
     return inputs_of(graph, split, source.normalization, most, source.seed)
 
 

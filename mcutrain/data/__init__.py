@@ -7,7 +7,8 @@ from mcutrain.data.dataset import IGNORED, Dataset, Split, as_names, drawn, orde
 from mcutrain.data.episodes import Episodes, episode
 from mcutrain.data.layout import arranged, is_same_shape
 from mcutrain.data.load import load
-from mcutrain.data.names import names_in_model, read_names
+from mcutrain.data.names import parse_names, read_names
+from mcutrain.data.outputs import Outputs, better_order
 from mcutrain.data.quantize import Normalization, pixel_codes, quantize_input, takes_pixels
 from mcutrain.data.ranges import ModelInput, input_notes
 from mcutrain.data.transform import Transform
@@ -19,11 +20,13 @@ __all__ = [
     "Episodes",
     "ModelInput",
     "Normalization",
+    "Outputs",
     "Progress",
     "Split",
     "Transform",
     "arranged",
     "as_names",
+    "better_order",
     "check",
     "drawn",
     "episode",
@@ -31,9 +34,9 @@ __all__ = [
     "is_path",
     "is_same_shape",
     "load",
-    "names_in_model",
     "of_arrays",
     "order",
+    "parse_names",
     "pixel_codes",
     "quantize_input",
     "read_names",

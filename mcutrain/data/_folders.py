@@ -92,13 +92,16 @@ def read_images(
     return _read_images(listing, shape, progress)
 
 
-def list_parts(root: Path, kind: Kind) -> tuple[list[Listing], tuple[str, ...]]:
+def list_parts(
+    root: Path, kind: Kind, least_classes: int = 2
+) -> tuple[list[Listing], tuple[str, ...]]:
     """The files of the training, test and validation part, as many as there are, and the classes.
 
     Raises DataError where there are no class folders, or unequal ones.
     """
     places = _parts(root)
-    names = _class_names(places[0], kind, "" if places[0] == root else f" in {places[0].name}")
+    where = "" if places[0] == root else f" in {places[0].name}"
+    names = _class_names(places[0], kind, where, least_classes)
     return [_list_files(place, names, kind) for place in places], names
 
 
@@ -162,10 +165,10 @@ def _parts(root: Path) -> list[Path]:
     return [train, *(place for place in found if place is not None)]
 
 
-def _class_names(root: Path, kind: Kind, where: str) -> tuple[str, ...]:
+def _class_names(root: Path, kind: Kind, where: str, least: int) -> tuple[str, ...]:
     """where: in which part that is; the sentence begins with the path of the whole."""
     names = [folder.name for folder in _folders(root)]
-    if len(names) < 2:
+    if len(names) < least:
         raise DataError(
             f"there is {'one' if names else 'no'} class folder{where}: put the {kind.plural} into "
             "a folder per class, at least two"

@@ -93,7 +93,11 @@ def _datasets(arrays: Arrays, parts: list[str]) -> list[Dataset]:
     labels, names = class_numbers({f"y{part}": arrays[f"y{part}"] for part in parts}, saved)
     for part, samples in zip(parts, x, strict=True):
         _check_lengths(f"x{part}", samples, f"y{part}", labels[f"y{part}"])
-    return [Dataset(s, labels[f"y{part}"], names) for part, s in zip(parts, x, strict=True)]
+    are_sorted = saved is None and arrays[f"y{parts[0]}"].dtype.kind in "US"
+    return [
+        Dataset(s, labels[f"y{part}"], names, are_sorted=are_sorted)
+        for part, s in zip(parts, x, strict=True)
+    ]
 
 
 def _parts_without_labels(arrays: Arrays, parts: list[str]) -> Split:

@@ -68,19 +68,14 @@ class Windows:
         return range(0, len(series.rows) - length + 1, self.stride or length)
 
 
-def read_tables(
-    path: Path, windows: Windows, test_share: float, seed: int, progress: Progress | None
-) -> Split:
-    """The windows of a CSV file with a column of labels, or of a folder with a folder per class."""
-    return split_of_series(*read_series(path, progress), windows, test_share, seed)
-
-
-def read_series(path: Path, progress: Progress | None) -> tuple[list[Series], tuple[str, ...]]:
-    """All series, and the classes."""
+def read_series(
+    path: Path, progress: Progress | None, least_classes: int = 2
+) -> tuple[list[Series], tuple[str, ...]]:
+    """All series, and the classes. least_classes: how many folders there must be of a folder's."""
     if path.is_file():
         found = read_table(path)
         return found, _sorted_names({series.label for series in found})
-    listings, names = list_parts(path, TABLES)
+    listings, names = list_parts(path, TABLES, least_classes)
     result: list[Series] = []
     total, done = sum(len(listing.paths) for listing in listings), 0
     for part, listing in enumerate(listings):
@@ -182,7 +177,7 @@ def dataset_of(found: Sequence[Series], names: tuple[str, ...], windows: Windows
         for start in windows.starts(series):
             x[done], y[done] = series.rows[start : start + length], names.index(series.label)
             done += 1
-    return Dataset(x[:, 0] if length == 1 else x, y, names)
+    return Dataset(x[:, 0] if length == 1 else x, y, names, are_sorted=True)
 
 
 # ---- one file ----

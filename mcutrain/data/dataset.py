@@ -39,6 +39,7 @@ class Dataset:
     y: int64 (n,), each label an index into `names`; or uint8 (n, …), labels of positions, of which
        those that are IGNORED are none.
     is_labelled: False where y is 0 throughout and means nothing.
+    are_sorted: whether the order of the names is only the alphabet's, which no one has chosen.
     Both are kept as read-only views. Raises DataError for anything else.
     """
 
@@ -46,6 +47,7 @@ class Dataset:
     y: Labels
     names: tuple[str, ...]
     is_labelled: bool = True
+    are_sorted: bool = False
 
     def __post_init__(self) -> None:
         x, y = as_samples(self.x, "x"), _labels_of_any_kind(self.y)
@@ -137,6 +139,11 @@ class Split:
         return self.train.positions
 
     @property
+    def are_sorted(self) -> bool:
+        """Whether the order of the names is only the alphabet's."""
+        return self.train.are_sorted
+
+    @property
     def has_numbers_for_names(self) -> bool:
         """Whether nobody named the classes."""
         return self.names == tuple(map(str, range(len(self.names))))
@@ -175,22 +182,38 @@ class Split:
         old: how many others there must be. Raises DataError where the names do not fit.
         """
         names = self.names
-        if self.positions:
-            raise DataError(
-                "classes are added to a classifier with one label for each sample, but the data "
-                f"has labels of {self.positions} for each: take --classes N, a new head"
-            )
         missing = [name for name in added if name not in names]
         if missing or len(names) - len(added) != old:
             raise DataError(
                 f"the model has {old} classes and gets {', '.join(map(repr, added))}, but the data "
-                f"has {len(names)}: {', '.join(map(repr, names[:MOST_NAMES]))}"
-                f"{', …' if len(names) > MOST_NAMES else ''}: name its classes as the data does, "
-                "which must hold the names of the old ones too"
+                f"has {len(names)}: {listed(names)}: name its classes as the data does; the data "
+                "may have those of the new ones alone, or some of the old ones too if the model "
+                "names these (--class-names)"
             )
-        new = (*(name for name in names if name not in added), *added)
-        label = np.array([new.index(name) for name in names], np.int64)
-        return self.each(lambda part: replace(part, y=label[part.y], names=new))
+        return self.numbered((*(name for name in names if name not in added), *added))
+
+    def numbered(self, names: tuple[str, ...]) -> "Split":
+        """The same samples with labels that are places in these names, all of its own among them.
+
+        Raises DataError for names that are not different.
+        """
+        places = {name: place for place, name in enumerate(names)}
+        label = np.array([places[name] for name in self.names], np.int64)
+
+        def renumbered(part: Dataset) -> Dataset:
+            y = label[part.y] if part.is_labelled else part.y
+            return replace(part, y=y, names=names, are_sorted=False)
+
+        return self.each(renumbered)
+
+    def with_names(self, names: tuple[str, ...]) -> "Split":
+        """The same labels under other names, at least as many."""
+        return self.each(lambda part: replace(part, names=names, are_sorted=False))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a sentence, the first of many."""
+    return ", ".join(map(repr, names[:MOST_NAMES])) + (", …" if len(names) > MOST_NAMES else "")
 
 
 def unlabelled(x: Samples) -> Dataset:

@@ -22,7 +22,7 @@ from mcutrain.data._folders import (
 from mcutrain.data._npz import read_arrays, split_of
 from mcutrain.data._place import read_place
 from mcutrain.data._sounds import SOUNDS, read_sounds
-from mcutrain.data._tables import TABLES, Windows, read_tables
+from mcutrain.data._tables import TABLES, Windows, read_series, split_of_series
 from mcutrain.data.dataset import Dataset, Samples, Split
 from mcutrain.errors import DataError
 
@@ -40,6 +40,7 @@ class PlaceReader:
     samples: int | None
     test_samples: int | None
     progress: Progress | None
+    least_classes: int = 2
 
     def of_folder(self, root: Path) -> Split:
         """A folder of arrays, or of class folders."""
@@ -50,11 +51,12 @@ class PlaceReader:
             return self._of_tables(root)
         if kind is IMAGES:
             require_pillow()
-        listings, names = list_parts(root, kind)
+        listings, names = list_parts(root, kind, self.least_classes)
         used = used_of(listings, self.test_share, self.seed, (self.samples, self.test_samples))
         all_of_them = Listing.of(used)
         x = read_files(kind, all_of_them, self.input_shape, self.progress)
-        return split_at([len(p.paths) for p in used], Dataset(x, all_of_them.numbers, names))
+        whole = Dataset(x, all_of_them.numbers, names, are_sorted=True)
+        return split_at([len(p.paths) for p in used], whole)
 
     def of_file(self, path: Path) -> Split:
         """A CSV file, or arrays."""
@@ -64,7 +66,8 @@ class PlaceReader:
 
     def _of_tables(self, path: Path) -> Split:
         windows = windows_of(self.input_shape, self.stride)
-        return self._drawn(read_tables(path, windows, self.test_share, self.seed, self.progress))
+        found, names = read_series(path, self.progress, self.least_classes)
+        return self._drawn(split_of_series(found, names, windows, self.test_share, self.seed))
 
     def _drawn(self, split: Split) -> Split:
         return split.drawn(self.samples, self.test_samples, self.seed)
@@ -99,6 +102,7 @@ def load(
     progress: Progress | None = None,
     samples: int | None = None,
     test_samples: int | None = None,
+    least_classes: int = 2,
 ) -> Split:
     """Read the data set at `path`; docs/data.md says what it may look like.
 
@@ -121,7 +125,10 @@ def load(
     of every class alike, also chosen by `seed` (see `drawn`); of images and sounds only those are
     read. A validation part is kept apart, for choices; it is the test part where there is no other.
 
+    least_classes: how many class folders there must be; for a model that knows others 1 will do.
+
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
-    source = PlaceReader(test_share, seed, input_shape, stride, samples, test_samples, progress)
+    drawn = samples, test_samples
+    source = PlaceReader(test_share, seed, input_shape, stride, *drawn, progress, least_classes)
     return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

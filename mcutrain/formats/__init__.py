@@ -10,6 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.class_names import (
+    entry_of,
+    in_onnx,
+    in_tflite,
+    named,
+    names_of_outputs,
+    with_class_names,
+)
 from mcutrain.formats.float_model import FloatModel, read_float
 from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.replacing import replace_checked
@@ -34,6 +42,7 @@ __all__ = [
     "load_tflite",
     "patch",
     "read_float",
+    "with_class_names",
     "write",
 ]
 
@@ -43,18 +52,21 @@ ONLY_ONNX: dict[type[FloatOp], str] = {FloatLayerNorm: "layer normalization"}
 
 
 def load(path: str | Path) -> Graph:
-    """The int8 graph of a model file, in canonical form. Raises ModelError with a sentence."""
+    """The int8 graph of a model file, in canonical form, with the names of its classes.
+
+    Raises ModelError with a sentence.
+    """
     path = Path(path)
     if is_saved_model(path):
         raise not_a_model(path)
     if is_tflite(path):
-        return load_tflite(path)
+        return named(load_tflite(path), path)
     if path.suffix.lower() == ".tflite":
         raise ModelError(f"{path} is not a .tflite file: the identifier TFL3 is missing")
     if path.suffix.lower() == ".onnx":
         from mcutrain.formats.onnx.read import load_onnx  # onnx is slow to import
 
-        return load_onnx(path)
+        return named(load_onnx(path), path)
     raise not_a_model(path)
 
 
@@ -115,9 +127,11 @@ def write(
     """Write an int8 graph in the format that the name says, read back before it takes its place.
 
     description: of a .tflite file. metadata: what the file says besides, content by name; text in
-    UTF-8, as `mcutrain.formats.metadata` reads it. Returns why mcutrain, reading the file, computes
+    UTF-8, as `mcutrain.formats.metadata` reads it; names of classes are there too. Returns why
+    mcutrain, reading the file, computes
     other bits (only .onnx), or nothing. Raises ModelError, UnsupportedError.
     """
+    metadata = {**entry_of(graph), **(metadata or {})}
     if format_of(path) == ".onnx":
         from mcutrain.formats.onnx.write import write_onnx
 
@@ -129,14 +143,17 @@ def write(
 def patch(source: Path, original: Graph, trained: Graph, path: Path) -> str:
     """Write the file `source`, from which `original` was read, with the parameters of `trained`.
 
-    It is read back before it takes its place. Returns why that cannot be, if it cannot; nothing is
-    written then.
+    Where both name other classes, the file says those of `trained`. It is read back before it takes
+    its place. Returns why that cannot be, if it cannot; nothing is written then.
     """
     load_content, patched = _patcher(source)
     if told := rounding_of(source):
         return told
     try:
         content = patched(source, original, trained)
+        if content is not None and trained.class_names != original.class_names:
+            rename = in_tflite if load_content is load_tflite else in_onnx
+            content = rename(content, names_of_outputs(trained))
     except BINDING_ERRORS as error:
         return f"the original cannot be taken apart: {error or type(error).__name__}"
     if content is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.formats.class_names import named
 from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.tflite.file import is_tflite
 from mcutrain.formats.tflite.read import is_hybrid, read_tflite
@@ -34,8 +35,12 @@ class FloatModel:
         settings: QuantizeSettings | None = None,
         report: Progress = lambda *_: None,
     ) -> Quantized:
-        """The int8 graph and how it came about. samples: real numbers [n, …], channels last."""
-        return quantize_network(self.network, samples, settings, report)
+        """The int8 graph and how it came about. samples: real numbers [n, …], channels last.
+
+        It has the class names of the float file.
+        """
+        found = quantize_network(self.network, samples, settings, report)
+        return replace(found, graph=named(found.graph, self.path))
 
 
 def read_float(path: str | Path) -> FloatModel:

@@ -25,17 +25,17 @@ def read_metadata(path: Path) -> dict[str, bytes]:
     """
     if is_tflite(path):
         with naming(path):
-            return _of_tflite(path)
+            is_large = path.stat().st_size > LARGEST_FILE  # whoever reads the network refuses it
+            return {} if is_large else entries_of_tflite(path.read_bytes())
     from mcutrain.formats.onnx.file import read_model  # onnx is slow to import
 
     entries = read_model(path).metadata_props[:MOST_ENTRIES]
     return _bounded((entry.key, entry.value.encode()) for entry in entries)
 
 
-def _of_tflite(path: Path) -> dict[str, bytes]:
-    if path.stat().st_size > LARGEST_FILE:
-        return {}  # whoever reads the network refuses it
-    root = tflite.Model.GetRootAs(path.read_bytes(), 0)
+def entries_of_tflite(content: bytes) -> dict[str, bytes]:
+    """The same of the bytes of a .tflite file. The caller catches what the bindings raise."""
+    root = tflite.Model.GetRootAs(content, 0)
     entries = [root.Metadata(i) for i in range(min(root.MetadataLength(), MOST_ENTRIES))]
     found = []
     for entry in entries:

@@ -22,7 +22,7 @@ from mcutrain.functions.modules import pet_rows, with_pet
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import load, prepare
-from mcutrain.pipeline.losses import classes_for, fit_to_data
+from mcutrain.pipeline.losses import fit_classes, fit_to_data
 from mcutrain.proxies import kept_ladder
 from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
@@ -99,6 +99,7 @@ def simulate(
     proxies: PathLike | None = None,
     drift: bool = False,
     batches: Literal["mixed", "level"] = "mixed",
+    class_names: Sequence[str] = (),
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
@@ -107,8 +108,10 @@ def simulate(
     Split, or arrays (x, y): x (n, height, width, channels), (n, time, channels) or (n, features),
     uint8 pixels, int8 as the model takes it, or real numbers; y (n,) class numbers. validation:
     (x, y) to test on; without it the data's own test part, or test_share of every class. classes:
-    outputs of a new head, "keep" the model's, "auto" keeps it if the data has as many. added:
-    names of classes that the model's head learns in addition. learning_rate: per sample; without,
+    outputs of a new head, "keep" the model's, "auto" keeps it if the data has as many, or some of
+    those that the model names. added: names of classes that the model's head learns in addition.
+    class_names: of the model's outputs, in their order; by default those of its file. The data's
+    classes are found among them by name. learning_rate: per sample; without,
     one is found by short trials, and the result names it. samples, test_samples: so many of each
     part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
     gate: as `prepare` takes it. elastic: the share of a step's time on a Cortex-M4 or M7 that the
@@ -122,8 +125,9 @@ def simulate(
     drift: as `prepare` takes it. batches: level puts together samples that take the same front, as
     many as an update has.
 
-    Warns of values that the model's input clips. Raises DataError if the data does not fit;
-    ModelError, SchemeError, StateError, BuildError, ArgumentError.
+    Warns of values that the model's input clips, and of an order of classes that was guessed.
+    Raises DataError if the data does not fit; ModelError, SchemeError, StateError, BuildError,
+    ArgumentError.
 
     >>> simulate("model.int8.tflite", (x, y), "last:3", epochs=2, learning_rate=0.03).accuracy
     """
@@ -141,8 +145,12 @@ def simulate(
         samples=samples,
         test_samples=test_samples,
         stride=stride,
+        is_partial=bool(graph.class_names or class_names or added),
     )
-    wanted, loss_name, split = fit_to_data(graph, split, classes, loss, tuple(added))
+    fitted = fit_to_data(graph, split, classes, loss, tuple(added), class_names)
+    wanted, loss_name, split = fitted.classes, fitted.loss, fitted.split
+    for note in filter(None, (*fitted.notes, fitted.forgets)):
+        warn(note)
     if pet is not None:
         modules = parse_pet(pet)
         graph = with_pet(graph, modules, split, normalization_of(mean, std), seed)
@@ -162,6 +170,7 @@ def simulate(
         swap=swap,
         ladder=None if proxies is None else kept_ladder(Path(proxies)),
         drift=drift,
+        class_names=fitted.class_names,
     )
     return train(
         step,
@@ -197,14 +206,15 @@ def analyze(
     jobs: Count | None = None,
     backend: Literal["loky", "dask", "ray"] = "loky",
     scheduler: str | None = None,
+    class_names: Sequence[str] = (),
     progress: Callable[[TrialsDone], None] | None = None,
 ) -> Contributions:
     """Measure what training each bias depth and each layer's weights gains.
 
-    model, data, classes: as `simulate` takes them; only training samples are looked at, of which
-    samples are trained on and test_samples tested on. by: "training" trains every candidate,
-    minutes to hours, results stay in the cache; "gradient" estimates in seconds. module_rate: of
-    the modules that the model has, as UpdateScheme has it. jobs: candidates at
+    model, data, classes, class_names: as `simulate` takes them; only training samples are looked
+    at, of which samples are trained on and test_samples tested on. by: "training" trains every
+    candidate, minutes to hours, results stay in the cache; "gradient" estimates in seconds.
+    module_rate: of the modules that the model has, as UpdateScheme has it. jobs: candidates at
     once; backend, scheduler: a Dask or Ray cluster. progress: called with how far it is.
 
     The result goes to `select`; write(path) keeps it. Raises DataError, ModelError, AnalysisError,
@@ -218,8 +228,11 @@ def analyze(
     check_can_build()
     graph = _graph(model)
     whole = _labelled(load_data(graph, data, test_share, seed, stride=stride))
+    fitted = fit_classes(graph, whole, classes, class_names)
+    wanted, whole = fitted.classes, fitted.split
+    for note in fitted.notes:
+        warn(note)
     split = held_out(whole.train, samples, test_samples, seed, whole.validation)
-    wanted = classes_for(graph, split, classes)
     problem = Problem.of(graph, split, wanted, normalization_of(mean, std), warn)
     problem.check_module_rate(module_rate)
     first = HEAD_EPOCHS[by] if head_epochs is None else head_epochs
@@ -334,6 +347,7 @@ def compare(
     proxies: PathLike | None = None,
     drift: bool = False,
     jobs: Count | None = None,
+    class_names: Sequence[str] = (),
     progress: Callable[[Standing], None] | None = None,
 ) -> Comparison:
     """Train head only, biases only, the last layers, everything, and given schemes.
@@ -341,11 +355,11 @@ def compare(
     Each from 3 seeds, or as many as asked for, or in few-shot episodes: 5, or as many as asked for,
     each of `ways` classes and `shots` training samples of each, see mcutrain.data.episode.
 
-    model: the path of an int8 file, which every process reads. data … std: as `simulate` takes
-    them. schemes: more rows. board, or sram (bytes of arena and state): what they are to fit in.
-    slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic … importance: as
-    `simulate` takes them, add a row for each of `schemes` (or the largest that fits) that is
-    trained so; swap, with every, one for each of `schemes`. pets: a row for each, as
+    model: the path of an int8 file, which every process reads. data … std, class_names: as
+    `simulate` takes them. schemes: more rows. board, or sram (bytes of arena and state): what they
+    are to fit in. slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic …
+    importance: as `simulate` takes them, add a row for each of `schemes` (or the largest that fits)
+    that is trained so; swap, with every, one for each of `schemes`. pets: a row for each, as
     `simulate` takes pet. proxies: a folder of fronts, as `mcutrain proxies` wrote it, adds three
     rows for each of `schemes` (or the one that they were made for): with a gate, 0.8 or `gate`,
     with the fronts, and with both; others then have no gate. drift: of their policy, as `prepare`
@@ -383,7 +397,10 @@ def compare(
             stride=stride,
         )
     )
-    wanted = runs.classes(graph, split, classes)
+    fitted = runs.fitted(graph, split, classes, class_names)
+    wanted, split = fitted.classes, fitted.split
+    for note in fitted.notes:
+        warn(note)
     candidates = usual(graph, wanted, budget)
     usual_ones = len(candidates)
     for given in map(as_scheme, schemes):

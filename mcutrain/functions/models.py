@@ -13,7 +13,14 @@ import numpy.typing as npt
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
-from mcutrain.formats import as_format, format_of, format_of_quantized, read_float, write
+from mcutrain.formats import (
+    as_format,
+    format_of,
+    format_of_quantized,
+    read_float,
+    with_class_names,
+    write,
+)
 from mcutrain.functions.calibration import Given
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
@@ -108,6 +115,7 @@ def quantize(
     equalize: Literal["auto", "on", "off"] = "auto",
     bias_correction: Literal["auto", "on", "off"] = "auto",
     layer_errors: bool = False,
+    class_names: Sequence[str] = (),
     seed: Seed = 0,
     progress: Progress | None = None,
 ) -> QuantizedModel:
@@ -119,6 +127,8 @@ def quantize(
     for 0 and 255, or mean and std of pixel / 255, per channel or one; real numbers are taken as
     they are. int8 needs input_scale and input_zero_point. samples: how many are used, drawn by
     seed. output: a .tflite or .onnx file to write. layer_errors: each layer's error, too.
+    class_names: of the outputs, in their order, for the file; by default those of the float
+    model's.
 
     Warns of outputs that are poor. Raises DataError if they are noise or the samples do not fit;
     ModelError, UnsupportedError, ArgumentError.
@@ -140,6 +150,8 @@ def quantize(
     compared = compare_with_original(found, x)
     settings = QuantizeSettings(ranges, percentile, equalize, bias_correction, own)
     result = found.quantize(x, settings, tell)
+    if class_names:
+        result = replace(result, graph=with_class_names(result.graph, class_names))
     layers = errors_of_layers(result, x, tell) if layer_errors else ()
     for note in filter(None, (*notes, useful(result, x))):
         warn(note)

@@ -14,7 +14,7 @@ from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.cost.profile import times_of
-from mcutrain.data import Normalization, names_in_model
+from mcutrain.data import Normalization, Outputs
 from mcutrain.errors import ArgumentError, PlanError
 from mcutrain.formats import write
 from mcutrain.ir.graph import Graph, TensorType
@@ -274,12 +274,12 @@ def generate(
     model … part: as `plan` takes them. output: the folder; an earlier project there is replaced.
     board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
     takes it; with "off" what a board learns does not survive a power cut. seed: of a new head.
-    prefix: what the library's names begin with. class_names: for the program; by default
-    those in the metadata of a .tflite file, if they name the classes that are left. normalization:
-    of its pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what
-    a tail begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a
-    board's firmware keeps in its slots and trains on again; with some, the latent is auto if it is
-    not said. proxies, drift: as `plan` takes them.
+    prefix: what the library's names begin with. class_names: for the program, and for data that it
+    learns; by default those of the model's file, if the classifier stays. normalization: of its
+    pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what a tail
+    begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a board's
+    firmware keeps in its slots and trains on again; with some, the latent is auto if it is not
+    said. proxies, drift: as `plan` takes them.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
@@ -307,7 +307,7 @@ def generate(
         ladder=_ladder(proxies),
         drift=drift,
     )
-    names = names_in_file(model, step) if class_names is None else tuple(class_names)
+    names = names_of(step, class_names or ())
     begin, times = None if is_tail else latent, elastic_times(step, target)
     interface = Interface(prefix, names, normalization, begin, remember, times)
     return write_project(step, on_board(target, step, interface), interface, Path(output))
@@ -361,17 +361,19 @@ class Front:
         }
 
 
-def names_in_file(model: Model, step: TrainingStep) -> tuple[str, ...]:
-    """Of a step's classes, by its model's file; () if that does not name them.
+def names_of(step: TrainingStep, given: Sequence[str] = ()) -> tuple[str, ...]:
+    """Of a step's classes: as given, with those that are added if they are left out; else its own.
 
-    Those that the model gets in addition follow. A new head has other classes, also where they are
-    as many.
+    Its own are those of the model's file, if the classifier stays. Raises McutrainError if there is
+    not one for each.
     """
-    recipe = step.recipe
-    if isinstance(model, Graph | TrainingStep) or recipe is None or recipe.classes is not None:
-        return ()
-    names = (*names_in_model(Path(model)), *recipe.added)
-    return names if len(names) == step.plan.training.classes else ()
+    learns = step.plan.training
+    if not learns.has_labels:
+        return tuple(given)
+    if not given:
+        return step.graph.class_names
+    added = () if step.recipe is None else step.recipe.added
+    return Outputs.of(learns.classes, (), given, added).names
 
 
 def write_project(

@@ -90,13 +90,18 @@ class Node:
 
 @dataclass(frozen=True, repr=False)
 class Graph(Shown):
-    """Nodes in execution order over named tensors, in single assignment form."""
+    """Nodes in execution order over named tensors, in single assignment form.
+
+    class_names: what the outputs of a classifier mean, in their order; empty where nobody says.
+    They are no part of what is computed.
+    """
 
     name: str
     tensors: Mapping[str, Tensor]
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    class_names: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

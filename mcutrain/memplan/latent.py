@@ -94,7 +94,7 @@ def find_latent(plan: TrainingPlan | ScheduledStep, name: str = DEEPEST) -> Late
 def front(training: TrainGraph, latent: Latent) -> Graph:
     """What makes the latent of a sample: an int8 network of its own. training: a plan's."""
     whole = training.forward
-    graph = replace(whole, inputs=(training.x,), outputs=(latent.tensor,))
+    graph = replace(whole, inputs=(training.x,), outputs=(latent.tensor,), class_names=())
     return graph.with_nodes(whole.nodes[: latent.position])
 
 

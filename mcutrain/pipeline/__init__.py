@@ -121,7 +121,8 @@ class TrainingStep(Shown):
         return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)
 
     def _recipe(self) -> dict[str, Any] | None:
-        return None if self.recipe is None else self.recipe.to_dict()
+        """Without names, which change nothing: a manifest has them beside it."""
+        return None if self.recipe is None else replace(self.recipe, class_names=()).to_dict()
 
     def simulator(
         self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False
@@ -175,6 +176,7 @@ def prepare(
     ladder: Ladder | MakesLadder | None = None,
     drift: bool = False,
     levels: Levels | None = None,
+    class_names: Sequence[str] = (),
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
@@ -196,8 +198,10 @@ def prepare(
     of which a policy takes one for each sample (see mcutrain.memplan.Ladder), or what makes or
     reads them for this step's own front. drift: what samples taught corrects the policy, so that
     more or fewer take the cheaper ones. levels: of a ladder that is not at hand, for a step that is
-    not to run but to read a state. report: called during a search for a smaller arena,
-    which can take 20 seconds, with the nodes so far and the most there can be.
+    not to run but to read a state. class_names: of its outputs; by default the model's own and the
+    added ones, if the classifier stays. They change nothing that is computed. report: called during
+    a search for a smaller arena, which can take 20 seconds, with the nodes so far and the most
+    there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
@@ -212,6 +216,8 @@ def prepare(
     without = left_out(given, graph)
     if added:
         graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
+    names = _names(given, added, class_names)
+    graph = replace(graph, class_names=names)
     if swap:
         _check_modules_stay(graph, chosen)
     passing = None if gate is None else Gate.of(gate)
@@ -241,6 +247,7 @@ def prepare(
         elastic,
         swap,
         levels,
+        names,
     )
     return TrainingStep(graph, chosen, plan, order, recipe, without)
 
@@ -265,6 +272,12 @@ def _check_words(swap: str, gradient_dtype: str) -> None:
 def _with_head(graph: Graph, classes: int | None, seed: int) -> Graph:
     """With a new classifier of so many outputs, or with the model's own."""
     return graph if classes is None else replace_head(graph, find_head(graph).node, classes, seed)
+
+
+def _names(graph: Graph, added: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """Of the outputs, as they are given, or the graph's own and the added ones."""
+    own = (*graph.class_names, *added) if graph.class_names else ()
+    return tuple(given) or own
 
 
 def _check_modules_stay(graph: Graph, scheme: UpdateScheme) -> None:

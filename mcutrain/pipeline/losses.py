@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from mcutrain.autodiff import LossFactory
-from mcutrain.data import Split
+from mcutrain.data import Outputs, Split
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
@@ -88,35 +89,95 @@ def loss_of(graph: Graph, name: str) -> LossFactory:
     return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
 
 
+class Fitted(NamedTuple):
+    """A head for a data set, and the data set for the head.
+
+    classes: outputs of a new head; None keeps the model's own. split: its labels are numbers of
+    outputs. class_names: of the outputs, where they are known or follow from the data. notes: what
+    was guessed. forgets: what may be forgotten where nothing is replayed.
+    """
+
+    classes: int | None
+    loss: str
+    split: Split
+    class_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    forgets: str = ""
+
+
 def fit_to_data(
-    graph: Graph, split: Split, classes: int | str, loss: str, added: tuple[str, ...]
-) -> tuple[int | None, str, Split]:
+    graph: Graph,
+    split: Split,
+    classes: int | str,
+    loss: str,
+    added: tuple[str, ...],
+    given: Sequence[str] = (),
+) -> Fitted:
     """The outputs of a new head (None: the model's own), the loss, and ordered labels.
 
-    classes: a number, keep or auto. Raises DataError where data, model, loss and added classes do
-    not fit.
+    classes: a number, keep or auto. given: names of the outputs that count before the model's own.
+    Raises DataError where data, model, loss, added classes and names do not fit.
     """
     if added:
-        outputs = graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
         if not split.is_labelled:
             choose_loss_for_data(graph, "cross-entropy", None)
-        own = classes if isinstance(classes, int) else outputs
         kept = classes if isinstance(classes, int) else None
-        return kept, "cross-entropy", split.with_classes_last(added, own)
+        return _fitted(graph, split, kept, "cross-entropy", added, given)
     if isinstance(classes, int):
         loss = "cross-entropy" if loss == "auto" else loss
     else:
         names = len(split.names) if split.is_labelled else None
+        if names is not None and _own_outputs(graph) == len(given or graph.class_names):
+            names = _own_outputs(graph)  # the data may have some of the model's classes
         loss = choose_loss_for_data(graph, loss, names, bool(split.positions))
     if loss == "mse":
-        return (classes if isinstance(classes, int) else None), loss, split.without_labels()
-    return classes_for(graph, split, classes), loss, split
+        kept = classes if isinstance(classes, int) else None
+        return Fitted(kept, loss, split.without_labels())
+    return fit_classes(graph, split, classes, given)._replace(loss=loss)
 
 
-def classes_for(graph: Graph, split: Split, classes: int | str) -> int | None:
+def fit_classes(
+    graph: Graph, split: Split, classes: int | str, given: Sequence[str] = ()
+) -> Fitted:
+    """The same for cross-entropy without added classes. Raises DataError for no labels, too."""
+    wanted = classes_for(graph, split, classes, given)
+    found = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)
+    names, outputs = len(split.names), _own_outputs(graph)
+    if classes == AUTO and wanted is None and found.class_names and names < outputs:
+        note = (
+            f"the data's {names} classes are among the model's {outputs}, so its classifier stays; "
+            f"--classes {names} puts a new one there"
+        )
+        found = found._replace(notes=(note, *found.notes))
+    return found
+
+
+def _fitted(
+    graph: Graph,
+    split: Split,
+    wanted: int | None,
+    loss: str,
+    added: tuple[str, ...],
+    given: Sequence[str],
+) -> Fitted:
+    """With labels that are numbers of outputs."""
+    count = (_own_outputs(graph) if wanted is None else wanted) + len(added)
+    known = graph.class_names if wanted is None else ()
+    outputs = Outputs.of(count, known, given, added, is_new=wanted is not None)
+    labelled = outputs.labelled(split)
+    guess, forgets = outputs.guess(split), outputs.forgets(labelled)
+    is_whole = len(labelled.names) == count and not labelled.has_numbers_for_names
+    names = outputs.names or (labelled.names if is_whole and not labelled.positions else ())
+    return Fitted(wanted, loss, labelled, names, (guess,) if guess else (), forgets)
+
+
+def classes_for(
+    graph: Graph, split: Split, classes: int | str, given: Sequence[str] = ()
+) -> int | None:
     """The outputs of a new head for this data, None to keep the model's own.
 
-    Raises DataError for data without labels.
+    given: as fit_to_data has it. auto keeps it if the data has as many classes, or if the outputs
+    have names of which the data has some. Raises DataError for data without labels.
     """
     if not split.is_labelled:
         choose_loss_for_data(graph, "cross-entropy", None)
@@ -125,7 +186,16 @@ def classes_for(graph: Graph, split: Split, classes: int | str) -> int | None:
     outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
     if split.positions and split.has_numbers_for_names and len(split.names) <= outputs:
         return None  # the last classes may be in none of the images
-    return None if classes == "keep" or len(split.names) == outputs else len(split.names)
+    if classes == "keep" or len(split.names) == outputs:
+        return None
+    known = given or graph.class_names
+    is_of_outputs = len(known) == outputs and not set(known).isdisjoint(split.names)
+    return None if is_of_outputs else len(split.names)
+
+
+def _own_outputs(graph: Graph) -> int:
+    """Classes of the model's own head."""
+    return graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
 
 
 def _logits(graph: Graph) -> Tensor:

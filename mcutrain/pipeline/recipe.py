@@ -26,7 +26,7 @@ class Recipe:
     head got in addition. latent: what a tail begins with; empty for a step of the whole network.
     gate: alpha of mcutrain.autodiff.Gate. elastic: tensors could be left out.
     swap: by which rule other columns could be trained, or none. levels: of its ladder; None
-    without one.
+    without one. class_names: of the outputs, if they are known, for the trained model.
     """
 
     scheme: UpdateScheme
@@ -40,6 +40,7 @@ class Recipe:
     elastic: bool = False
     swap: str = ""
     levels: Levels | None = None
+    class_names: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -53,6 +54,8 @@ class Recipe:
             del found["levels"]
         else:
             found["levels"] = asdict(self.levels)
+        if not self.class_names:
+            del found["class_names"]
         return found
 
     def to_json(self) -> str:
@@ -66,6 +69,7 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         given = dict(values)
         given["scheme"] = _scheme(given["scheme"])
         given["added"] = tuple(map(str, given.get("added", ())))
+        given["class_names"] = tuple(map(str, given.get("class_names", ())))
         if "levels" in given:
             given["levels"] = Levels(**given["levels"])
         recipe = Recipe(**given)

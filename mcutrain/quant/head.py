@@ -90,7 +90,10 @@ class _Head:
         return self.op.requantize
 
     def in_place_of(self, node: Node, graph: Graph) -> Graph:
-        """The graph with this head in the place of `node` and of all that follows it."""
+        """The graph with this head in the place of `node` and of all that follows it.
+
+        Its classes are others, and have no names.
+        """
         names = [f"{name}.{HEAD_SUFFIX}" for name in (*node.inputs[1:], node.outputs[0])]
         tensors = {
             **graph.tensors,
@@ -104,7 +107,7 @@ class _Head:
             tensors[y.name] = y
             nodes.append(mean)
         before = graph.nodes[: [n.name for n in graph.nodes].index(node.name)]
-        changed = replace(graph, tensors=tensors, outputs=nodes[-1].outputs)
+        changed = replace(graph, tensors=tensors, outputs=nodes[-1].outputs, class_names=())
         return proven(changed.with_nodes((*before, *nodes)))
 
 

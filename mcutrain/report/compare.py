@@ -15,7 +15,7 @@ from mcutrain.data import Episodes, Split
 from mcutrain.errors import ArgumentError, ModelError, PlanError, SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import NOTHING_TO_CORRECT, TrainingStep, prepare
-from mcutrain.pipeline.losses import classes_for
+from mcutrain.pipeline.losses import CROSS_ENTROPY, Fitted, fit_classes
 from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
@@ -378,16 +378,18 @@ class Runs:
             raise ArgumentError("episodes take the place of seeds: leave these out")
         return Runs(episodes.count, episodes)
 
-    def classes(self, graph: Graph, split: Split, wanted: int | str) -> int | None:
-        """The outputs of a new head, None for the model's own.
+    def fitted(
+        self, graph: Graph, split: Split, wanted: int | str, class_names: Sequence[str] = ()
+    ) -> Fitted:
+        """The outputs of a new head, and the data with labels that are numbers of outputs.
 
-        wanted: as mcutrain.pipeline.losses.classes_for takes it, for runs that are no episodes.
-        Raises DataError if the data has not what the runs take.
+        wanted, class_names: as mcutrain.pipeline.losses.fit_classes takes them, for runs that are
+        no episodes. Raises DataError if the data has not what the runs take.
         """
         if self.episodes is None:
-            return classes_for(graph, split, wanted)
+            return fit_classes(graph, split, wanted, class_names)
         self.episodes.check(split)
-        return self.episodes.ways
+        return Fitted(self.episodes.ways, CROSS_ENTROPY, split)
 
     def samples(self, split: Split) -> int:
         """Of an epoch."""

@@ -85,6 +85,7 @@ class SimulationResult(Shown):
     levels: samples of each front of a ladder, the whole one first; None without one. drift: by how
     many units of a score each level is preferred to the one before, in the end; None if it is not.
     mixed_batches: updates from samples of several levels; None where none are put together by it.
+    order_doubt: what accuracy before training says against the order of the classes, if anything.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them, and so are iou_before, iou and class_iou of a network
@@ -117,6 +118,7 @@ class SimulationResult(Shown):
     levels: tuple[int, ...] | None = None
     drift: float | None = None
     mixed_batches: int | None = None
+    order_doubt: str = ""
 
     def summary(self) -> str:
         """In a line."""
@@ -161,11 +163,13 @@ class Watch:
     """Who wants to know how far a run is: called with training progress, and test samples done.
 
     searching: called with the trials of a learning rate that are done, and how many there may be.
+    noting: called with what the first test says against the order of the classes, if anything.
     """
 
     training: Callable[[Progress], None] = lambda _: None
     evaluating: Callable[[int], None] = lambda _: None
     searching: Callable[[int, int], None] = lambda done, of: None
+    noting: Callable[[str], None] = lambda _: None
 
 
 @checked
@@ -200,7 +204,13 @@ def train(
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    split = load_data(step, data, validation=validation)
+    is_partial = bool(step.graph.class_names or (step.recipe and step.recipe.added))
+    split = load_data(step, data, validation=validation, is_partial=is_partial)
+    if step.plan.training.has_labels:
+        outputs = outputs_of(step)
+        if guess := outputs.guess(split):
+            warn(guess)
+        split = outputs.labelled(split)
     file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
     wanted = continued(replace(settings or RunSettings(), **changes), file)
     run = prepare_run(
@@ -215,6 +225,7 @@ def train(
     )
     result = finish(step, run, file, watch)
     said = (
+        result.order_doubt,
         saturation_warning(result.saturated_biases),
         selection_warning(run),
         coarseness_warning(result),
@@ -275,10 +286,12 @@ def load_data(
     samples: int | None = None,
     test_samples: int | None = None,
     stride: int | None = None,
+    is_partial: bool = False,
 ) -> datasets.Split:
     """A data set for a model: files are made to fit as they are read, and only what is drawn.
 
     samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
+    is_partial: whether the model may know more classes than the data has.
     """
     if not datasets.is_path(data):
         split = datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
@@ -295,7 +308,16 @@ def load_data(
         progress=progress,
         samples=samples,
         test_samples=test_samples,
+        least_classes=1 if is_partial else 2,
     )
+
+
+def outputs_of(step: TrainingStep) -> datasets.Outputs:
+    """What is known of the outputs of a step that learns classes."""
+    recipe = step.recipe
+    added, is_new = ((), False) if recipe is None else (recipe.added, recipe.classes is not None)
+    names = step.graph.class_names
+    return datasets.Outputs.of(step.plan.training.classes, names, (), added, is_new)
 
 
 def input_type(model: Graph | TrainingStep) -> TensorType:
@@ -387,6 +409,7 @@ def prepare_run(
         earlier=earlier,
         levels=step.plan.level_words,
         batches=batches,
+        has_learnt=step.recipe is not None and step.recipe.classes is None,
     )
     run.course.mixed_batches(0)  # all fronts of an epoch, while its preparation is said
     return run
@@ -550,6 +573,7 @@ def _search(
         step.project.model_hash,
         step.plan.training.accumulate,
         lambda: simulator or step.simulator(settings.seed + 1),
+        0 if step.recipe is None else len(step.recipe.added),
     )
 
 
@@ -706,7 +730,7 @@ def finish(
     """Run to the end, from the checkpoint if it exists, and keep it up to date, also at Ctrl-C."""
     watch = watch or Watch()
     if checkpoint is None:
-        run.train(watch.training, watch.evaluating)
+        run.train(watch.training, watch.evaluating, watch.noting)
         return _result(step, run)
     if checkpoint.exists():
         run.resume(checkpoint)
@@ -721,7 +745,7 @@ def finish(
         watch.training(progress)
 
     try:
-        run.train(saving, watch.evaluating)
+        run.train(saving, watch.evaluating, watch.noting)
     finally:
         run.save(checkpoint)
     return _result(step, run)
@@ -789,4 +813,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         levels=_levels(step, state.saved, run.begin),
         drift=None if run.levels is None else run.levels.drift(state.saved),
         mixed_batches=_mixed_batches(state.epochs),
+        order_doubt=state.order_doubt,
     )

@@ -66,14 +66,21 @@ class FoundRate:
     """What trials ended best with. lowers_loss: whether they ended clearly better than they began.
 
     Where they did not, the smallest rates are as good as others, and what is found means nothing.
+    is_blind: no trial was made, since none would see what is forgotten.
     """
 
     rate: float
     lowers_loss: bool
+    is_blind: bool = False
 
     @property
     def doubt(self) -> str:
-        """A sentence if trials changed next to nothing, else ""."""
+        """A sentence if trials changed next to nothing, or were not made, else ""."""
+        if self.is_blind:
+            return (
+                "it is only a usual one: trials on samples of one class, or of added classes "
+                "alone, do not show what is forgotten, and would end with the largest rate"
+            )
         if self.lowers_loss:
             return ""
         return (
@@ -89,6 +96,7 @@ class Search:
     samples: of the run; their test part is not used. settings: its learning_rate does not
     matter. model_hash: of model, scheme and layout, as a saved state names it. accumulate: samples
     per update. simulator: makes one that has not learnt; it is not made if the rate is known.
+    added: how many classes, the last ones, a classifier learns besides those that it knows.
     """
 
     samples: Samples
@@ -96,9 +104,22 @@ class Search:
     model_hash: str
     accumulate: int
     simulator: Callable[[], Simulator]
+    added: int = 0
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether no training sample is of a class that could be forgotten, or all are of one."""
+        train = self.samples.split.train
+        if not train.is_labelled or train.positions:
+            return False
+        trained = np.unique(train.y)
+        first_added = train.classes - self.added
+        return len(trained) == 1 or (self.added > 0 and int(trained[0]) >= first_added)
 
     def found(self, report: Report = lambda done, of: None) -> FoundRate:
         """The rate of RATES, from the cache or found now. Raises DataError, BuildError."""
+        if self.is_blind:
+            return FoundRate(RATES[FIRST], lowers_loss=True, is_blind=True)
         path = cache.cache_folder() / "rates" / f"{self.key}.json"
         known = _read(path)
         if known is None:

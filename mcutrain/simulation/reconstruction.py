@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ class Tested:
     but then loss: the mean over the samples of mean((output - input)**2), in squared steps of the
     input; and auc: the area under the ROC curve of that as a score, None without labels. Of a
     network that gives a class for each position the accuracy is of positions, and there are iou,
-    the mean intersection over union, and class_iou, of each class; None: it is nowhere.
+    the mean intersection over union, and class_iou, of each class; None: it is nowhere. answers:
+    the largest output for each sample, of a network that gives one class.
     """
 
     accuracy: float
@@ -30,6 +31,7 @@ class Tested:
     auc: float | None = None
     iou: float | None = None
     class_iou: tuple[float | None, ...] = ()
+    answers: npt.NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     @property
     def of_positions(self) -> dict[str, Any]:

@@ -233,7 +233,8 @@ class RunState:
     """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
 
     before, loss_before, auc_before, iou_before: of the test before the first step. class_iou: of
-    the last test. looks: states that the next selection of tensors compares, so far. decisions: the
+    the last test. order_doubt: what the test before the first step says against the order of the
+    classes. looks: states that the next selection of tensors compares, so far. decisions: the
     selections that were made.
     """
 
@@ -247,6 +248,7 @@ class RunState:
     auc_before: float | None = None
     iou_before: float | None = None
     class_iou: tuple[float | None, ...] = ()
+    order_doubt: str = ""
     epochs: tuple[EpochResult, ...] = ()
     looks: tuple[bytes, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -585,6 +587,7 @@ class Run:
     trained without one. swap_every: steps from one swap of columns to the next; 0: none. earlier:
     what was before, whose state the simulator has. levels: where the state counts the samples of
     each front; None without a ladder. batches: what puts samples together; None if they are mixed.
+    has_learnt: whether the outputs mean something before the first step.
     """
 
     simulator: Simulator
@@ -600,6 +603,7 @@ class Run:
     earlier: Earlier = NOTHING
     levels: LevelWords | None = None
     batches: LevelBatches | None = None
+    has_learnt: bool = False
     course: Course = field(init=False)
     begin: bytes = field(init=False)
     state: RunState = field(init=False)
@@ -618,10 +622,12 @@ class Run:
         self,
         report: Callable[[Progress], None] = lambda _: None,
         evaluating: Callable[[int], None] = lambda _: None,
+        noting: Callable[[str], None] = lambda _: None,
     ) -> RunState:
         """Run to the end from wherever `state` is. An interruption leaves `state` usable.
 
-        report: called after some steps. evaluating: called with the test samples done.
+        report: called after some steps. evaluating: called with the test samples done. noting:
+        called with what the first test says against the order of the classes, if anything.
         """
         self.simulator.load(self.state.saved)
         self._end_epoch(evaluating)
@@ -634,7 +640,10 @@ class Run:
                 auc_before=found.auc,
                 iou_before=found.iou,
                 class_iou=found.class_iou,
+                order_doubt=self._order_doubt(found),
             )
+            if self.state.order_doubt:
+                noting(self.state.order_doubt)
         busy_seconds, first = 0.0, self.state.trained
         for index, epoch in self._chunks():
             started = time.monotonic()
@@ -665,7 +674,7 @@ class Run:
     def test(self, report: Callable[[int], None] = lambda _: None) -> Tested:
         """What the network does with the test samples. report: samples done."""
         test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
-        right, losses, counts = 0, [], None
+        answers, losses, counts = [], [], None
         for first in range(0, len(test), chunk):
             x = self.samples.test(first, first + chunk)
             y = self.simulator.infer(x)
@@ -673,16 +682,24 @@ class Run:
                 found = counts_of(y, test.y[first : first + chunk])
                 counts = found if counts is None else counts + found
             elif self.reconstruction is None:
-                right += int((y.argmax(axis=1) == test.y[first : first + chunk]).sum())
+                answers.append(y.argmax(axis=1))
             else:
                 losses.append(self.reconstruction.losses(x, y))
             report(min(first + chunk, len(test)))
         if counts is not None:
             return scores_of(counts)
         if self.reconstruction is None:
-            return Tested(right / max(len(test), 1))
+            found = np.concatenate(answers) if answers else np.zeros(0, np.int64)
+            return Tested(int((found == test.y).sum()) / max(len(test), 1), answers=found)
         is_anomaly = test.y if test.is_labelled else None
         return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
+
+    def _order_doubt(self, found: Tested) -> str:
+        """Of the test before the first step."""
+        if not self.has_learnt or found.answers is None:
+            return ""
+        test = self.samples.split.test
+        return data.better_order(test.y, found.answers, test.names)
 
     def save(self, path: Path) -> None:
         """Write a checkpoint; the file is replaced as a whole or not at all. Raises StateError."""
@@ -702,6 +719,8 @@ class Run:
             "identity": self._identity,
             "learning_rate": self.settings.learning_rate,
         }
+        if self.state.order_doubt:
+            counts["order_doubt"] = self.state.order_doubt
         left = self.course.after(self.state.trained)
         remember = self.settings.remember if self.settings.replay else 0
         counts["left"] = {"steps": left.steps, "offered": left.offered, "remember": remember}

@@ -47,6 +47,7 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
             elastic=recipe.elastic,
             swap=recipe.swap,
             levels=recipe.levels,
+            class_names=recipe.class_names,
         )
     except PlanError as error:
         if not recipe.latent:

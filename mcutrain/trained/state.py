@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import io
 import json as json_text
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from mcutrain_host.files import is_file, write_whole
 from mcutrain_host.manifest import FILE
 from mcutrain_host.text import reason
 
-from mcutrain.errors import StateError
+from mcutrain.data import parse_names
+from mcutrain.errors import DataError, StateError
 from mcutrain.pipeline.recipe import Recipe, of_dict, of_json
 
 TRAINED = "trained.mcts"  # what `mcutrain train` leaves in a project
+CLASSES = ".classes.json"  # and beside a state, where its project does not name the classes
+MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -42,16 +47,41 @@ def read_state(path: Path) -> SavedRun:
         try:
             values = json_text.loads(manifest.read_text(encoding="utf-8"))
             given = values.get("recipe")
+            if given is not None and values.get("class_names"):
+                given = {**given, "class_names": values["class_names"]}
         except (OSError, ValueError, RecursionError) as error:
             raise StateError(
                 f"{manifest} is damaged: {reason(error)}; generate the project anew"
             ) from error
-        except AttributeError as error:
+        except (AttributeError, TypeError) as error:
             raise StateError(
                 f"{manifest} is damaged: it is no table; generate the project anew"
             ) from error
         recipe = None if given is None else of_dict(given, str(manifest))
-    return SavedRun(file, content, recipe)
+    return SavedRun(file, content, _with_names_beside(recipe, file))
+
+
+def keep_names(state: Path, names: Sequence[str]) -> None:
+    """Write the names of the classes beside a board's state, or that none are known."""
+    place = state.with_suffix(CLASSES)
+    if names:
+        write_whole(place, json_text.dumps(list(names), ensure_ascii=False).encode())
+    else:
+        place.unlink(missing_ok=True)
+
+
+def _with_names_beside(recipe: Recipe | None, state: Path) -> Recipe | None:
+    """With what `keep_names` wrote, if it did. Raises StateError for what it did not write."""
+    place = state.with_suffix(CLASSES)
+    if recipe is None or not is_file(place):
+        return recipe
+    try:
+        with place.open("rb") as file:
+            return replace(recipe, class_names=parse_names(file.read(MOST_BYTES)))
+    except (OSError, UnicodeDecodeError, DataError) as error:
+        raise StateError(
+            f"{place} is no list of class names ({reason(error)}): remove it, or train again"
+        ) from error
 
 
 def _read_checkpoint(path: Path, content: bytes) -> SavedRun:

@@ -61,9 +61,12 @@ def test_a_command_loads_no_function_of_python_to_fit_a_head_to_data(
     monkeypatch.setitem(sys.modules, "mcutrain.functions.learning", None)  # type: ignore[arg-type]
     part = Dataset(np.zeros((6, 8, 8, 3), np.uint8), np.arange(6), NAMES)
     graph, split = residual_network(classes=OLD), Split(part, part)
-    assert options.classes_for(graph, split, "auto") == len(NAMES)
-    fitted = options.fit_to_data(graph, split, "auto", options.StepOptions())
-    assert fitted == (len(NAMES), options.StepOptions(loss="cross-entropy"), split)
+    assert options.fit_classes(graph, split, "auto")[0] == len(NAMES)
+    wanted, flags, fitted = options.fit_to_data(graph, split, "auto", options.StepOptions())
+    assert wanted == len(NAMES)
+    assert flags == options.StepOptions(loss="cross-entropy", class_names=NAMES)
+    assert fitted.names == NAMES
+    assert (fitted.train.y == split.train.y).all()
 
 
 @pytest.fixture

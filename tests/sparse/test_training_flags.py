@@ -15,7 +15,7 @@ def test_share_and_normalization_reach_the_runs(tmp_path):
     source = DataSource(tmp_path / "data.npz", None, None, 0.5, given)
     training = SchemeTraining(source, RunSettings(1, 0.01), 8, 2, None)
     graph = demo.network()
-    split = training.some(graph)
+    split = training.some(graph, None)
     assert (len(split.train), len(split.test)) == (8, 20)
     lesson = training.lesson(demo.MODEL, None, split)
     assert (lesson.normalization, lesson.accumulate) == (given, 2)
