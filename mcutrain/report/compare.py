@@ -222,9 +222,9 @@ class Planner:
         cheaper fronts.
 
         usual_ones: so many of the candidates nobody asked for. given: so many behind them are
-        schemes that were given; others follow. Raises ArgumentError if there is nothing to swap, or
-        an elastic row cannot keep to its share; McutrainError for a ladder that cannot be read or
-        used.
+        schemes that were given; then rows with modules, and one that was selected. Raises
+        ArgumentError if there is nothing to swap, or an elastic row cannot keep to its share;
+        McutrainError for a ladder that cannot be read or used.
         """
         with_proxies: list[PlannedRow] = []
         count = len(candidates)
@@ -235,46 +235,50 @@ class Planner:
         without_ladders = candidates[:count]  # nobody asked for the scheme of a ladder
         more: list[PlannedRow] = []
         if elastic is not None:
-            more += elastic_rows(without_ladders, rows[:count], usual_ones, elastic)
+            more += elastic_rows(without_ladders, rows[:count], usual_ones, given, elastic)
         if swapping is not None:
-            more += swapped_rows(without_ladders, usual_ones, swapping)
+            more += swapped_rows(without_ladders[usual_ones : usual_ones + given], swapping)
         more, of_more = self.planned([*with_proxies, *more])
         return [*candidates, *more], rows + of_more
 
 
 def elastic_rows(
-    candidates: Sequence[PlannedRow], rows: Sequence[Compared], usual_ones: int, elastic: Elastic
+    candidates: Sequence[PlannedRow],
+    rows: Sequence[Compared],
+    usual_ones: int,
+    given: int,
+    elastic: Elastic,
 ) -> list[PlannedRow]:
-    """The same schemes, trained elastically: those behind the usual ones.
+    """The schemes and modules that were given, trained elastically; not one that was selected.
 
     If there are none it is the largest of the usual ones that fits, or full if none does.
-    rows: of the candidates.
+    rows: of the candidates. usual_ones, given: as Planner.rows_with takes them.
     """
-    asked = list(candidates[usual_ones:])
+    asked = [*candidates[usual_ones : usual_ones + given]]
+    asked += [row for row in candidates[usual_ones + given :] if row.graph is not None]
     if not asked:
-        fitting = [i for i, row in enumerate(rows) if row.fits is not False]
-        asked = [candidates[max(fitting, key=lambda i: rows[i].sram_bytes, default=-1)]]
+        usual_rows = rows[:usual_ones]
+        fitting = [i for i, row in enumerate(usual_rows) if row.fits is not False]
+        largest = max(fitting, key=lambda i: rows[i].sram_bytes, default=usual_ones - 1)
+        asked = [candidates[largest]]
     return [
         replace(row, name=f"elastic {elastic.share:g} of {row.name}", elastic=elastic)
         for row in asked
     ]
 
 
-def swapped_rows(
-    candidates: Sequence[PlannedRow], usual_ones: int, swapping: Swapping
-) -> list[PlannedRow]:
+def swapped_rows(given: Sequence[PlannedRow], swapping: Swapping) -> list[PlannedRow]:
     """The schemes behind the usual ones, with other columns in turn.
 
     Raises ArgumentError if there are none: the usual ones train no layer in part.
     """
-    asked = [row for row in candidates[usual_ones:] if row.graph is None]
-    if not asked:
+    if not given:
         raise ArgumentError(
             "columns are swapped of a scheme that trains layers in part: give one, as in 22:0.25"
         )
     return [
         PlannedRow(f"swapped, {swapping.rule}: {row.name}", row.scheme, swapping=swapping)
-        for row in asked
+        for row in given
     ]
 
 

@@ -300,6 +300,24 @@ def test_nobody_asked_for_the_scheme_of_a_ladder(
         planner.rows_with(usual_ones, 2, 0, None, Swapping("drawn"), proxies)
 
 
+def test_a_selected_scheme_is_none_that_was_asked_for() -> None:
+    """It is trained whole; elastic, or with other columns in turn, is what was given."""
+    planner = Planner(load(demo.MODEL), None, Budget(), RunSettings(epochs=1), 40)
+    usual_ones = [
+        PlannedRow("head only", UpdateScheme()),
+        PlannedRow("last", parse_scheme("last:2")),
+    ]
+    selected_one = PlannedRow("selected", parse_scheme("22:0.25,bias:4"))
+    given = PlannedRow("mine", parse_scheme("22:0.5,bias:4"))
+    rows = planner.rows_with([*usual_ones, selected_one], 2, 0, Elastic(0.8), None)[1]
+    assert [row.name for row in rows] == ["head only", "last", "selected", "elastic 0.8 of last"]
+    with pytest.raises(ArgumentError, match="columns are swapped of a scheme that trains"):
+        planner.rows_with([*usual_ones, selected_one], 2, 0, None, Swapping("drawn"))
+    both = [*usual_ones, given, selected_one]
+    rows = planner.rows_with(both, 2, 1, Elastic(0.8), Swapping("drawn"))[1]
+    assert [row.name for row in rows[4:]] == ["elastic 0.8 of mine", "swapped, drawn: mine"]
+
+
 # ------------------------------------------------------------------------------------- elastic rows
 
 
@@ -311,7 +329,7 @@ def test_an_elastic_row_takes_its_share_in_the_room_of_all() -> None:
         PlannedRow("mine", parse_scheme("last:2")),
     ]
     rows = planner.planned(candidates)[1]
-    (candidate,) = elastic_rows(candidates, rows, 1, Elastic(0.8))
+    (candidate,) = elastic_rows(candidates, rows, 1, 1, Elastic(0.8))
     (row,) = planner.planned([candidate])[1]
     assert (row.name, row.scheme) == ("elastic 0.8 of mine", candidates[1].scheme.name)
     whole = prepare(planner.graph, "last:2", elastic=True)
@@ -329,10 +347,10 @@ def test_without_a_scheme_the_largest_that_fits_is_elastic() -> None:
             Compared(name, "", (), bytes_, 0, 0, 0, limit)
             for name, bytes_ in zip(names, (10, 11, 20, 30), strict=True)
         ]
-        (row,) = elastic_rows(candidates, rows, len(candidates), Elastic(0.5))
+        (row,) = elastic_rows(candidates, rows, len(candidates), 0, Elastic(0.5))
         assert row.name == f"elastic 0.5 of {expected}", limit
     more = [*candidates, PlannedRow("a", UpdateScheme()), PlannedRow("b", UpdateScheme())]
-    found = elastic_rows(more, [*rows, *rows[:2]], len(candidates), Elastic(0.5, 7))
+    found = elastic_rows(more, [*rows, *rows[:2]], len(candidates), 2, Elastic(0.5, 7))
     assert [(r.name, r.elastic) for r in found] == [
         (f"elastic 0.5 of {name}", Elastic(0.5, 7)) for name in "ab"
     ]
