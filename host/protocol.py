@@ -188,6 +188,10 @@ class Rate:
         return struct.pack("<ii", self.mult_q31, self.shift)
 
 
+WHOLE_Q16 = 65_536
+"""A whole step, as a share of its time."""
+
+
 @dataclass(frozen=True)
 class Selecting:
     """When a board chooses which tensors it trains, and for which share of a step's time.
@@ -201,6 +205,10 @@ class Selecting:
     every: int
     look: int
     squares: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share_q16 <= WHOLE_Q16:
+            raise ValueError(f"a share of {self.share_q16} / {WHOLE_Q16}: give 0 to {WHOLE_Q16}")
 
     def is_due(self, position: int) -> bool:
         """Whether there is something to do before the step of a position."""

@@ -713,7 +713,8 @@ static mct_outcome mct_select_at(mct_protocol *p, mct_body body) {
     if (p->incomplete) {
         return mct_refuse(MCT_ANSWER_STATE_INCOMPLETE);
     }
-    if (!mct_selection_is_sound(s.every, MCT_SAMPLES_PER_UPDATE)) {
+    if (s.share_q16 > MCT_SELECTION_WHOLE_Q16 ||
+        !mct_selection_is_sound(s.every, MCT_SAMPLES_PER_UPDATE)) {
         return mct_refuse(MCT_ANSWER_SHARE);
     }
     const mct_selection_due due = mct_selection_at(mct_position(), s.every, MCT_SAMPLES_PER_UPDATE);

@@ -13,6 +13,9 @@ extern "C" {
 
 #define MCT_SELECTION_LOOKS 20u /* each window takes one in so many steps */
 
+/* The share of a whole step: the largest that there is. */
+#define MCT_SELECTION_WHOLE_Q16 65536u
+
 typedef enum {
     MCT_SELECTION_STAYS,    /* nothing is due */
     MCT_SELECTION_BEGINS,   /* a period: select all, and keep the state */
@@ -42,7 +45,8 @@ static inline mct_selection_due mct_selection_at(uint32_t position, uint32_t eve
                                 : MCT_SELECTION_STAYS;
 }
 
-/* Of a step's time, in steps with a selection, so that those of a period take share_q16 in the mean. */
+/* Of a step's time, in steps with a selection, so that those of a period take share_q16 in the mean.
+ * share_q16: of MCT_SELECTION_WHOLE_Q16, and no more, so that nothing overflows. */
 static inline uint32_t mct_selection_share(uint32_t share_q16, uint32_t every,
                                            uint32_t samples_per_update) {
     const uint32_t looks = 2u * mct_selection_look(every, samples_per_update);

@@ -148,8 +148,10 @@ def test_a_board_refuses_what_is_not_due_or_not_there(projects_root: Path) -> No
     device.reset(SEED)
 
     def refusal(share_q16: int, every: int) -> Status:
+        wanted = Selecting(0, every, 1)
+        object.__setattr__(wanted, "share_q16", share_q16)  # as another host may send it
         with pytest.raises(RefusedError) as refused:
-            device.select(Selecting(share_q16, every, 1))
+            device.select(wanted)
         return Status(refused.value.status)
 
     assert device.identity.selects
@@ -160,6 +162,11 @@ def test_a_board_refuses_what_is_not_due_or_not_there(projects_root: Path) -> No
         device.train(int(y[position]), position, SENT_RATE)
     assert refusal(60_000, 100) == Status.POSITION
     assert refusal(60_000, 40) == Status.NOT_KEPT  # it looks at states of 0 and 2
+    for share_q16 in (65_537, 2**17, 2**31, 2**32 - 1):
+        assert refusal(share_q16, 4) == Status.SHARE
+        with pytest.raises(ValueError, match="give 0 to 65536"):
+            Selecting(share_q16, 4, 1)
+    assert device.select(Selecting(65_536, 4, 1)).position == 4
     assert device.select(Selecting(60_000, 4, 1)).position == 4
     assert device.select(Selecting(60_000, 80, 4)).position == 4
     assert device.restore().position == 4

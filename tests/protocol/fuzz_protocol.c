@@ -85,7 +85,7 @@ static uint16_t send_labels(uint16_t sequence, uint8_t first) {
 /* What SELECT may do: choose where its period ends its windows, from a share that there is. */
 static void expect_due(const uint8_t *body, uint32_t position) {
     const uint32_t share_q16 = mct_get32(body), every = mct_get32(body + 4);
-    expect(share_q16 >= FAKE_LEAST_SHARE);
+    expect(share_q16 >= FAKE_LEAST_SHARE && share_q16 <= MCT_SELECTION_WHOLE_Q16);
     expect(mct_selection_is_sound(every, MCT_SAMPLES_PER_UPDATE));
     expect(position % every == 2 * mct_selection_look(every, MCT_SAMPLES_PER_UPDATE));
 }
