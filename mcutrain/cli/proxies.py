@@ -100,8 +100,14 @@ def proxies(
         ),
     ] = "auto",
     samples: Annotated[
-        int, typer.Option(min=1, metavar="N", help="So many training samples; labels do nothing.")
-    ] = SAMPLES,
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help=f"So many training samples; labels do nothing. {SAMPLES} at most by default.",
+            show_default=False,
+        ),
+    ] = None,
     seed: options.Seed = 0,
     reading: inputs.ReadingFlags,
     json: options.Json = False,
@@ -114,6 +120,7 @@ def proxies(
     Example: `mcutrain proxies model.tflite --scheme last:6 --data images/ -o ladder/`
     """
     from mcutrain.cost.instructions import USUAL_ISA
+    from mcutrain.data import AtMost
     from mcutrain.memplan import find_latent
     from mcutrain.pipeline import prepare
     from mcutrain.proxies import check_folder, make_ladder, write_ladder
@@ -126,7 +133,8 @@ def proxies(
     graph = reading.named(load_model(model))
     step = prepare(graph, scheme)
     found = find_latent(step.plan, latent)
-    x = _inputs(graph, step, reading.source(data, samples, 1, seed))
+    count = AtMost(SAMPLES) if samples is None else samples
+    x = _inputs(graph, step, reading.source(data, count, 1, seed))
     with counting("proxies", json) as tell:
         made = make_ladder(step, found, x, settings, tell)
     facts = {"model": str(model), "scheme": step.scheme.name, "isa": USUAL_ISA, **made.facts()}

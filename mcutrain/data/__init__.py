@@ -3,7 +3,16 @@
 from mcutrain.data._folders import Progress
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
-from mcutrain.data.dataset import IGNORED, Dataset, Split, as_names, drawn, order, stratified
+from mcutrain.data.dataset import (
+    IGNORED,
+    AtMost,
+    Dataset,
+    Split,
+    as_names,
+    drawn,
+    order,
+    stratified,
+)
 from mcutrain.data.episodes import Episodes, episode
 from mcutrain.data.layout import arranged, is_same_shape
 from mcutrain.data.load import load
@@ -15,6 +24,7 @@ from mcutrain.data.transform import Transform
 
 __all__ = [
     "IGNORED",
+    "AtMost",
     "Data",
     "Dataset",
     "Episodes",

@@ -253,6 +253,10 @@ def stratified(y: Labels, test_share: float, seed: int) -> tuple[Indices, Indice
     return np.flatnonzero(~is_test), np.flatnonzero(is_test)
 
 
+class AtMost(int):
+    """A number of samples that nobody asked for: all are taken where there are fewer."""
+
+
 def drawn(y: Labels, count: int, seed: int) -> Indices:
     """Ascending indices of `count` samples, 1 <= count <= len(y), that share out every class alike.
 
@@ -260,8 +264,10 @@ def drawn(y: Labels, count: int, seed: int) -> Indices:
     of k comes at (r + 1/2) / k of the way, its first one at the start, and the first `count`
     of all are taken. So a class gets what its share of all samples gives, and at least one where
     `count` allows it; more samples hold the fewer; and how the classes follow each other does not
-    matter. Raises DataError for another count.
+    matter. Raises DataError for another count, but not of AtMost, which takes all there are.
     """
+    if isinstance(count, AtMost):
+        count = min(count, len(y))
     check_count(count, len(y))
     y = _strata(y)
     place = np.empty(len(y), np.float64)

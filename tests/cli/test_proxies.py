@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mcutrain import pipeline, proxies
@@ -79,3 +80,15 @@ def test_flags_that_make_no_sense_are_told_before_the_data_is_read(
         "first layer is trained"
         in run(*missing[:4], *FLAGS[2:-1], "x", "--scheme", "full").sentence
     )
+
+
+def test_the_default_number_of_samples_is_no_more_than_there_are(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (48, 28, 28, 1)).astype(np.uint8)
+    np.savez(tmp_path / "few.npz", x=x, y=np.arange(48) % 10)
+    flags = ("--data", "few.npz", "--scheme", "fashion-sparse", "--levels", 2, "--distillation", 0)
+    facts = run("proxies", model, *flags, "-o", "ladder", "--json").json
+    assert facts["samples"] > 0
+    asked = run("proxies", model, *flags, "-o", "other", "--samples", 400).sentence
+    assert "400 samples were asked for but the set has 38" in asked

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcutrain.analysis.problem import held_out
 from mcutrain.cli.samples import DataSource
-from mcutrain.data import Dataset, ModelInput, drawn
+from mcutrain.data import AtMost, Dataset, ModelInput, drawn
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
 
@@ -149,3 +149,13 @@ def test_calibration_sees_every_class(folder: Path, tmp_path: Path) -> None:
 def test_calibration_does_not_mind_odd_labels(tmp_path: Path, y: np.ndarray) -> None:
     np.savez(tmp_path / "set.npz", x=numbered(SORTED), y=y)
     assert len(load_samples(tmp_path / "set.npz", 30)) == 30
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 10**6])
+def test_at_most_so_many_are_all_where_there_are_fewer(count: int) -> None:
+    y = np.array([0, 0, 0, 0, 1, 1, 1, 2])
+    expected = drawn(y, min(count, 8), 3)
+    assert np.array_equal(drawn(y, AtMost(count), 3), expected)
+    if count > 8:
+        with pytest.raises(DataError, match="the set has 8"):
+            drawn(y, count, 3)
