@@ -185,6 +185,8 @@ def quantize(
         result = found.quantize(x, method.settings(quantization), tell)
         if names:
             result = replace(result, graph=with_class_names(result.graph, names))
+        for text in result.notes:
+            _note(text)
         layers = layer_errors(result, x, tell) if report else ()
         poor = _poor(result, x, () if json else layers)
         tell("writing", 0, 1)

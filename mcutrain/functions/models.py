@@ -153,7 +153,7 @@ def quantize(
     if class_names:
         result = replace(result, graph=with_class_names(result.graph, class_names))
     layers = errors_of_layers(result, x, tell) if layer_errors else ()
-    for note in filter(None, (*notes, useful(result, x))):
+    for note in filter(None, (*notes, *result.notes, useful(result, x))):
         warn(note)
     graph = result.graph if output is None else as_format(result.graph, Path(output))
     path = None if output is None else _write(graph, Path(output))

@@ -19,6 +19,7 @@ from mcutrain.quant.equalize import equalize
 from mcutrain.quant.fake import LARGEST_DB, Judge, judged_graph
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.masks import clip_masks
 from mcutrain.quant.parameters import Range, quantizations
 
 Array = npt.NDArray[Any]
@@ -67,7 +68,7 @@ class Quantized:
 
     reference: the float graph, equalized if `chosen` says so; its outputs are the original's, and a
     tensor of the int8 graph has the name of the float tensor that it stands for. network: the same
-    with corrected biases, where that was chosen.
+    with corrected biases, where that was chosen. notes: what else was changed, in sentences.
     """
 
     graph: Graph
@@ -76,6 +77,7 @@ class Quantized:
     quantizations: dict[str, Quantization]
     chosen: QuantizationTrial
     trials: tuple[QuantizationTrial, ...]
+    notes: tuple[str, ...] = ()
 
 
 def quantize_network(
@@ -91,8 +93,9 @@ def quantize_network(
     settings = settings or QuantizeSettings()
     samples = as_input(graph, samples)
     judged = min(JUDGED, -(-len(samples) // 2))
-    candidates = [_candidate(graph, samples, False, report)]
     judge = Judge.of(graph, samples[-judged:])
+    graph, notes = clip_masks(graph, samples)
+    candidates = [_candidate(graph, samples, False, report)]
     if settings.equalization != "off":
         evened = equalize(graph, candidates[0].statistics)
         if evened is not graph:
@@ -120,7 +123,8 @@ def quantize_network(
         )
         best = len(trials) - 1 if settings.bias_correction == "on" else _best(trials)
     reference, network, q = made[best]
-    return Quantized(emit(network, q), reference, network, q, trials[best], tuple(trials))
+    made_of = (reference, network, q, trials[best], tuple(trials), notes)
+    return Quantized(emit(network, q), *made_of)
 
 
 def useful(result: Quantized, samples: Array) -> str:

@@ -56,10 +56,15 @@ def _check_weights(graph: FloatGraph) -> None:
     """Folding multiplies: what was finite may not be any more."""
     for node in graph.nodes:
         op = node.op
-        if isinstance(op, Sums) and not (
-            np.isfinite(op.w).all() and (np.abs(op.b) <= LARGEST_BIAS).all()
-        ):
+        if not isinstance(op, Sums):
+            continue
+        if not np.isfinite(op.w).all() or not np.isfinite(op.b).all():
             raise ModelError(f"node {node.name!r}: its weights leave the range of float32")
+        if not (np.abs(op.b) <= LARGEST_BIAS).all():
+            raise ModelError(
+                f"node {node.name!r} adds numbers beyond {LARGEST_BIAS:.0e}; in a mask -10000 does "
+                "the same"
+            )
 
 
 def _swept(graph: FloatGraph, rules: tuple[Rule, ...]) -> tuple[FloatGraph, bool]:

@@ -150,8 +150,11 @@ class OnnxNode(Generic[V]):
         if constant.data.dtype.kind not in "fiu":
             raise self.wrong(f"input {index} holds no numbers")
         data = constant.real()
-        if not (np.abs(data) < np.finfo(np.float32).max).all():
-            raise self.wrong(f"the constant {constant.name!r} holds infinity or NaN")
+        if not (np.abs(data) <= np.finfo(np.float32).max).all():
+            mask = "; a mask of -10000 does what minus infinity does" * bool(
+                (data == -np.inf).any()
+            )
+            raise self.wrong(f"the constant {constant.name!r} holds infinity or NaN{mask}")
         return data
 
     def is_constant(self, index: int) -> bool:

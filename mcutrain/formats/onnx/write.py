@@ -14,6 +14,7 @@ from mcutrain.formats.onnx.writer import GELU_OPSET, OPSET, OnnxWriter
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
+from mcutrain.ir.verify import verify
 from mcutrain.ops.lookup import Lookup
 
 
@@ -32,16 +33,19 @@ def write_onnx(
     metadata: what the file says besides, text in UTF-8 by name. The file is read back before it
     takes its place: returns a sentence if it then computes other bits than the graph (ONNX has one
     kind of rounding for what TFLite has two), else nothing.
-    Raises UnsupportedError for what has no operator.
+    Raises UnsupportedError for what has no operator, and for what could not be read back.
     """
     found: list[str] = []
 
     def check(part: Path) -> None:
         try:
-            other = difference(graph, load_onnx(part))
-            found.append(other and f"read back by mcutrain, it computes other bits: {other}")
+            other = difference(graph, verify(load_onnx(part)))
         except ModelError as error:
-            found.append(f"mcutrain itself cannot read it: {error}")
+            raise UnsupportedError(
+                f"{graph.name!r} cannot be written as .onnx: mcutrain could not read the file: "
+                f"{error}"
+            ) from error
+        found.append(other and f"read back by mcutrain, it computes other bits: {other}")
 
     replace_checked(Path(path), onnx_content(graph, description, metadata), check)
     return found[0]

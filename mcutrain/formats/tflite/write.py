@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from mcutrain.errors import UnsupportedError
+from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats import load_tflite
 from mcutrain.formats.layers import rows
 from mcutrain.formats.replacing import replace_checked
@@ -34,7 +34,13 @@ def write_tflite(
     content = tflite_content(graph, Description(description, metadata))
 
     def check(part: Path) -> None:
-        back = load_tflite(part)
+        try:
+            back = load_tflite(part)
+        except ModelError as error:
+            raise UnsupportedError(
+                f"{graph.name!r} cannot be written as .tflite: mcutrain could not read the file: "
+                f"{error}"
+            ) from error
         found = difference(graph, back)
         if found and not difference(graph, rounding_once(back)):
             found = f"{found}: TFLite rounds twice what .onnx rounds once, write .onnx"
