@@ -44,6 +44,7 @@ from mcutrain.ops.transpose import Transpose
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
+    INCLUDE,
     WARNINGS,
     Toolchain,
     faster_bodies,
@@ -439,34 +440,93 @@ def samples() -> tuple[Sample, ...]:
     return tuple(sample for found in kept.values() for sample in found[:SAMPLES])
 
 
+@cache
+def one_of_each() -> tuple[Sample, ...]:
+    """Of each function, the first sample of three ways to draw it."""
+    kept: dict[str, list[Sample]] = {}
+    for sample in samples()[::SAMPLES]:
+        kept.setdefault(kernel_call(sample).function, []).append(sample)
+    return tuple(sample for found in kept.values() for sample in found[:3])
+
+
+def has_large_frame(sample: Sample) -> bool:
+    """What multiplies blocks, convolves lines, or keeps exponentials on the stack."""
+    return re.search("conv_2d|batch_matmul|softmax", kernel_call(sample).function) is not None
+
+
 # ------------------------------------------------------------------------------------------ builds
+
+
+QEMU = "qemu-x86_64"
+MOST_FRAME_BYTES = 1024 * int(
+    re.findall(
+        r"#define MCT_MOST_FRAME_BYTES \((\d+) \* 1024\)",
+        (FIRMWARE / "isa" / "host" / "mct_threads.h").read_text(encoding="utf-8"),
+    )[0]
+)
+LIMITED = (f"-Wframe-larger-than={MOST_FRAME_BYTES}",)
+"""With warnings as errors: no function has a larger frame."""
+PLAIN = Path(__file__).with_name("plain_vectors.h")
 
 
 @dataclass(frozen=True)
 class Build:
-    """Flags that choose an instruction set, and a flag of /proc/cpuinfo that it takes to run."""
+    """Flags that choose an instruction set, and the flags of /proc/cpuinfo that it takes to run.
+
+    emulated: the processor as which QEMU runs it where this machine cannot.
+    """
 
     name: str
     flags: tuple[str, ...]
-    needs: str = ""
+    needs: tuple[str, ...] = ()
+    emulated: str = ""
+
+    @property
+    def compiles_here(self) -> bool:
+        return self.name == "native" or platform.machine() == "x86_64"
 
     @property
     def runs_here(self) -> bool:
-        if self.name == "native":
-            return True
-        cpu = Path("/proc/cpuinfo")
-        known = cpu.read_text(encoding="utf-8") if cpu.is_file() else ""
-        return platform.machine() == "x86_64" and self.needs in known.split()
+        return self.compiles_here and set(self.needs) <= processor_flags()
+
+    @property
+    def emulator(self) -> tuple[str, ...]:
+        return (QEMU, "-cpu", self.emulated) if self.emulated and shutil.which(QEMU) else ()
 
 
-BUILDS = (
-    Build("native", ("-O3", "-march=native")),
-    Build("avx-vnni", ("-O1", "-march=haswell", "-mavxvnni"), "avx_vnni"),
-    Build("avx2", ("-O1", "-march=haswell"), "avx2"),
-    Build("sse2", ("-O1", "-march=x86-64"), "sse2"),
+@cache
+def processor_flags() -> frozenset[str]:
+    """What Linux says that this machine's processor has."""
+    cpu = Path("/proc/cpuinfo")
+    return frozenset(cpu.read_text(encoding="utf-8").split() if cpu.is_file() else ())
+
+
+AVX512 = ("avx512bw", "avx512dq", "avx512vl")
+OF_AVX512 = ("-O1", "-march=haswell", *(f"-m{name}" for name in ("avx512f", *AVX512)), *LIMITED)
+SETS = (
+    Build("sse2", ("-O1", "-march=x86-64", *LIMITED), ("sse2",), "Nehalem"),
+    Build("avx2", ("-O1", "-march=haswell", *LIMITED), ("avx2", "bmi2", "fma"), "Haswell"),
+    Build("avx-vnni", ("-O1", "-march=haswell", "-mavxvnni", *LIMITED), ("avx_vnni",)),
+    Build("avx512", OF_AVX512, AVX512),
+    Build(
+        "vnni",
+        (*OF_AVX512, "-mavx512vnni", "-mavx512vbmi"),
+        (*AVX512, "avx512_vnni", "avx512vbmi"),
+    ),
 )
+"""Every instruction set that a host body has code of its own for."""
+NATIVE = Build("native", ("-O3", "-march=native", *LIMITED))
+BUILDS = (NATIVE, *SETS)
 
-SPLIT = ("-O1", "-march=native", "-DMCT_PRODUCTS_OF_A_PART=32", "-pthread")
+IN_PLAIN_C = ("-march=haswell", "-D_GNU_SOURCE", "-Wno-psabi", f"{INCLUDE}{PLAIN}")
+STAND_INS = (
+    Build("avx-vnni", ("-O1", *IN_PLAIN_C, "-DPLAIN_AVX_VNNI"), ("avx2",), "Haswell"),
+    Build("avx512", ("-O1", *IN_PLAIN_C, "-DPLAIN_AVX512"), ("avx2",), "Haswell"),
+    Build("vnni", ("-O1", *IN_PLAIN_C, "-DPLAIN_VNNI"), ("avx2",), "Haswell"),
+)
+"""What Debian's QEMU does not emulate: the same bodies, with their instructions in plain C."""
+
+SPLIT = ("-O1", "-DMCT_PRODUCTS_OF_A_PART=32", "-pthread")
 """Small work is split among threads, too."""
 WATCHED = ("-fsanitize=thread",)
 
@@ -510,14 +570,20 @@ def host(
 
 
 @pytest.fixture(scope="module")
-def split(c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Watched for data races, where the first compiler can and its programs run here."""
+def watched(c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> bool:
+    """Whether the first compiler watches for data races, and its programs run here."""
     program = tmp_path_factory.mktemp("watched") / "program"
     program.with_suffix(".c").write_text("int main(void) { return 0; }")
     command = [*c_compilers[0], *SPLIT, *WATCHED, f"{program}.c", "-o", str(program)]
     can = subprocess.run(command, capture_output=True).returncode == 0
-    runs = can and subprocess.run([program], capture_output=True).returncode == 0
-    return Build("split", (*SPLIT, *WATCHED) if runs else SPLIT)
+    return can and subprocess.run([program], capture_output=True).returncode == 0
+
+
+def split_among_threads(build: Build, watched: bool) -> Build:
+    """The same instruction set, watched for data races where that can be."""
+    march = tuple(flag for flag in build.flags if flag.startswith("-m"))
+    flags = (*SPLIT, *march, *(WATCHED if watched else ()))
+    return replace(build, name=f"split-{build.name}", flags=flags)
 
 
 def assert_same_bits(made: Toolchain, portable: Toolchain, drawn: Sequence[Sample]) -> None:
@@ -540,27 +606,111 @@ def test_the_samples_reach_every_host_body() -> None:
     assert HOST_BODIES.keys() <= reached
 
 
+def on_any_machine(build: Build, made: Toolchain) -> Toolchain:
+    """To run on this processor, or else on an emulated one; skips where there is neither."""
+    if build.runs_here:
+        return made
+    if build.emulator:
+        return replace(made, emulator=build.emulator)
+    if build.emulated:
+        pytest.skip(f"this processor has no {build.name}: apt install qemu-user")
+    missing = ", ".join(sorted(set(build.needs) - processor_flags()))
+    pytest.skip(f"this processor has no {missing}, nor has QEMU: run in plain C only")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS, ids=lambda b: b.name)
 def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_every_instruction_set(
     build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
 ) -> None:
+    """Compiled for all of them, with a limit of stack frames, before any is skipped."""
+    if not build.compiles_here:
+        pytest.skip("no compiler for x86")
+    made = host(build)
+    assert_same_bits(on_any_machine(build, made), portable, samples())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", STAND_INS, ids=lambda b: b.name)
+def test_bodies_of_the_newest_instructions_compute_the_same_bits_in_plain_c(
+    build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
+) -> None:
+    """No machine is the first to try a body, whichever of them it has instructions for."""
+    if not build.compiles_here:
+        pytest.skip("no compiler for x86")
+    assert_same_bits(on_any_machine(build, host(build)), portable, one_of_each())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", SETS[:2], ids=lambda b: b.name)
+def test_bodies_compute_the_same_bits_on_an_emulated_processor(
+    build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
+) -> None:
+    """Also where this machine's own has the instructions: machines without them rely on it."""
+    if not build.compiles_here:
+        pytest.skip("no compiler for x86")
+    if not build.emulator:
+        pytest.skip("no qemu-x86_64: apt install qemu-user")
+    assert_same_bits(replace(host(build), emulator=build.emulator), portable, one_of_each())
+
+
+@pytest.mark.parametrize("build", SETS[2:], ids=lambda b: b.name)
+def test_instructions_in_plain_c_do_what_this_processors_do(
+    build: Build, c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
     if not build.runs_here:
-        pytest.skip(f"this machine does not run {build.name} code")
-    assert_same_bits(host(build), portable, samples())
+        pytest.skip(f"this processor has no {build.name}")
+    for command in c_compilers:
+        chosen = [flag for flag in build.flags if flag.startswith("-m")]
+        flags = ("-std=c11", "-O1", "-D_GNU_SOURCE", *WARNINGS, "-Wno-psabi", *chosen)
+        source = PLAIN.with_suffix(".c")
+        made = subprocess.run(
+            [*command, *flags, source, "-o", "plain"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert made.returncode == 0, made.stderr
+        done = subprocess.run(["./plain"], cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_instruction_that_bodies_ask_for_has_its_meaning_in_plain_c() -> None:
+    """Of AVX-512 and VNNI: one that is not renamed would be the machine's own."""
+    plain = PLAIN.read_text(encoding="utf-8")
+    renamed = set(re.findall(r"#define (_mm\w+) plain_", plain))
+    folder = FIRMWARE / "isa" / "host"
+    bodies = (folder / "mct_simd_avx512.h").read_text(encoding="utf-8")
+    assert set(re.findall(r"\b_mm\w+(?=\()", bodies)) == renamed - {"_mm256_dpbusd_avx_epi32"}
+    others = [p for p in FIRMWARE.rglob("*.[ch]") if not p.name.startswith("mct_simd_")]
+    assert not [p.name for p in others if re.search(r"\b_mm\d*_", p.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 7])
 def test_any_number_of_threads_computes_the_same_bits(
     threads: int,
-    split: Build,
+    watched: bool,
     host: Callable[[Build], Toolchain],
     portable: Toolchain,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MCT_THREADS", str(threads))
-    assert_same_bits(host(split), portable, samples())
+    assert_same_bits(host(split_among_threads(NATIVE, watched)), portable, samples())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [SETS[1], SETS[3]], ids=lambda b: b.name)
+def test_threads_have_stack_enough_for_the_largest_frames(
+    build: Build,
+    watched: bool,
+    host: Callable[[Build], Toolchain],
+    portable: Toolchain,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sanitizer takes its part of a thread's stack; these sets have the largest frames."""
+    if not build.runs_here:
+        pytest.skip(f"this processor has no {build.name}")
+    monkeypatch.setenv("MCT_THREADS", "2")
+    made = host(split_among_threads(build, watched))
+    assert_same_bits(made, portable, [s for s in one_of_each() if has_large_frame(s)])
 
 
 @settings(
@@ -572,7 +722,7 @@ def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_drawn_shapes(
     data: st.DataObject, host: Callable[[Build], Toolchain], portable: Toolchain
 ) -> None:
     sample = data.draw(st.one_of([drawn(make) for make in WIDE]).filter(has_host_body))
-    assert_same_bits(host(BUILDS[0]), portable, [sample])
+    assert_same_bits(host(NATIVE), portable, [sample])
 
 
 @pytest.mark.slow

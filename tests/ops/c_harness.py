@@ -35,6 +35,11 @@ WORTH_PRECOMPILING = 5
 GARBAGE = 0xA5
 """What outputs and scratch hold before a call: kernels must not rely on zeros."""
 
+INCLUDE = "-include"
+"""A flag with the path in it: of a header that host bodies begin with."""
+OF_BODIES = ("-O", "-m", "-Wframe-larger-than=", "-DPLAIN", INCLUDE)
+"""Flags that calls of kernels do without."""
+
 DTYPES = {"exponent": "int8", "step": "uint32"}
 ALIGNMENT = {"exponent": 1, "step": 4, "int8": 1, "uint8": 1, "int16": 2, "int32": 4}
 SCRATCH_ALIGNMENT = 8
@@ -118,7 +123,8 @@ class Toolchain:
 
     def compile_objects(self, sources: Sequence[Path]) -> None:
         """One for each source; what some test has compiled alike is copied."""
-        facts = (compiler_identity(self.command), WARNINGS, self.flags, headers())
+        read = [Path(flag.removeprefix(INCLUDE)).read_text() for flag in self.included]
+        facts = (compiler_identity(self.command), WARNINGS, self.flags, headers(), *read)
         places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
         bodies = {s for s in missing if "host" in s.parts and s.stem != THREADS}
@@ -126,14 +132,22 @@ class Toolchain:
         if precompiled:
             (self.folder / VECTORS.name).symlink_to(VECTORS)
             self.compile("-x", "c-header", VECTORS.name, "-o", f"{VECTORS.name}.gch")
+        others = replace(self, flags=tuple(f for f in self.flags if f not in self.included))
+        first = replace(others, flags=(INCLUDE + VECTORS.name, *others.flags))
+        of_bodies = first if precompiled else self  # what was precompiled has all that is included
         for source, kept in places.items():
             made = self.folder / f"{source.stem}.o"
             if source in missing:
-                first = ("-include", VECTORS.name) if precompiled and source in bodies else ()
-                self.compile(*first, str(source), "-c", "-o", str(made))
+                compiler = of_bodies if source in bodies else others
+                compiler.compile(str(source), "-c", "-o", str(made))
                 keep(made, kept)
             elif not made.exists():
                 made.symlink_to(kept)
+
+    @property
+    def included(self) -> tuple[str, ...]:
+        """The flags that name a header which host bodies begin with."""
+        return tuple(flag for flag in self.flags if flag.startswith(INCLUDE))
 
     def merge(self) -> None:
         """All objects into one: linking it takes a third of the time, and many runs link."""
@@ -175,7 +189,7 @@ class Toolchain:
 
     def _calls(self, source: str) -> Path:
         """The calls of kernels as an object, which all builds of a compiler share."""
-        flags = tuple(f for f in self.flags if not f.startswith(("-O", "-march=")))
+        flags = tuple(f for f in self.flags if not f.startswith(OF_BODIES))
         key = (self.command, flags, source)
         if key not in _CALLS:
             made = self.folder / "run" / f"calls{len(_CALLS)}.c"

@@ -39,7 +39,7 @@ typedef struct {
     void *result;
 } mct_product;
 
-/* Needs 150 to 320 KB of stack. A factor that is filled and a result are of one thread alone. */
+/* Needs 140 to 320 KB of stack (MCT_MOST_FRAME_BYTES). A factor that is filled and a result are of one thread alone. */
 void mct_product_run(const mct_product *product);
 
 /* The same by this thread alone, which may be one of several. */

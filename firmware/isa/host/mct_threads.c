@@ -20,7 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MCT_STACK_BYTES (1 << 20)
+/* Of a worker. The system takes its part of it: gcc's thread sanitizer 0.8 MB, for data of the thread.
+ * Pages that nobody writes to cost no memory. */
+#define MCT_STACK_BYTES (4 << 20)
+_Static_assert(MCT_STACK_BYTES >= (1 << 20) + 2 * MCT_MOST_FRAME_BYTES, "the largest frame fits");
 
 /* How long a thread looks for work before it sleeps: most nodes of a step follow sooner. */
 #define MCT_AWAKE_NS 100000

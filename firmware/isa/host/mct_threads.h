@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+/* No function of the host bodies needs more stack than this, on any instruction set; tests compile
+ * with it as a limit. */
+#define MCT_MOST_FRAME_BYTES (320 * 1024)
+
 /* Computes part `part` of `parts`. */
 typedef void mct_part(const void *job, int32_t part, int32_t parts);
 
