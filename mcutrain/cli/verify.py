@@ -96,13 +96,14 @@ def _print(verdict: Verdict) -> None:
         for c in (*verdict.comparisons, *([verdict.original] if verdict.original else []))
     ]
     show_table(columns, rows, left=2)
-    for what in verdict.unchecked:
-        show(f"not checked: {what}")
     if verdict.note:
         show(f"{verdict.note}; the kernels of uint8 round otherwise, too.")
     if verdict.exact:
-        verdict_text = "every output is equal" if verdict.is_right else "OUTPUTS DIFFER"
-        show(f"{verdict_text}: {verdict.runtime}")
+        compared = " that was compared" if verdict.unchecked else ""
+        text = f"every output{compared} is equal" if verdict.is_right else "OUTPUTS DIFFER"
+        show(f"{text}: {verdict.runtime}")
     else:
         show("onnxruntime computes in floating point; its two levels differ as the first row says.")
         show("mean and largest: difference in steps of the output's scale.")
+    for what in verdict.unchecked:
+        show(f"NOT checked: {what}")

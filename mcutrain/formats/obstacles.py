@@ -7,7 +7,7 @@ by its own sentence; several are a list (`mcutrain.errors.ITEM`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -65,22 +65,34 @@ class Obstacle:
 class Reason:
     """What a network is likely to be. obstacle: such as one of it is, by operator and cause.
 
-    beside: an operator that the file must have, too. Both are patterns; operators are written in
-    lower case without underscores.
+    beside: operators that the file must have, too. without: one that it must not have. All are
+    patterns; operators are written in lower case without underscores.
     """
 
     likely: str
     obstacle: str
-    beside: str = ""
+    beside: tuple[str, ...] = ()
+    without: str = ""
+
+    def holds(self, obstacles: Iterable[str], operators: Collection[str]) -> bool:
+        """Of a file with these operators and obstacles."""
+
+        def has(pattern: str) -> bool:
+            return any(re.fullmatch(pattern, name) for name in operators)
+
+        if not all(map(has, self.beside)) or (self.without and has(self.without)):
+            return False
+        return any(re.match(self.obstacle, text) for text in obstacles)
 
 
+DIFFERENCE = "sub|squareddifference|neg"  # of x and its mean, which layer normalization has
 REASONS = (
     Reason(
         "attention with a product of other tensors than MatMul and BATCH_MATMUL are read of: [1, "
         "…, m, k] and [1, …, k, n], with equal axes before the last two",
         r"(batch)?matmul: .*(a product of|are multiplied)|"
         r"(gemm|fullyconnected): .*(that is computed is not|must be constant)|einsum ",
-        "softmax",
+        ("softmax",),
     ),
     Reason(
         "attention as one operator; as its products and Softmax it is read",
@@ -91,10 +103,16 @@ REASONS = (
         r"\w*(instancenorm|groupnorm|rmsnorm)|\w+layernorm",
     ),
     Reason(
+        "an RMS normalization, which is not read in any form; layer normalization is",
+        r"(reducemean|mean|pow|sqrt|rsqrt|reciprocal)\W",
+        ("sqrt|rsqrt",),
+        DIFFERENCE,
+    ),
+    Reason(
         "a normalization of each position in parts; layer normalization is read from .onnx, and "
-        "for sure if it is exported with opset 17",
+        "for sure as one operator, which exporters write from opset 17 on",
         r"(reducemean|mean|pow|sqrt|rsqrt|squareddifference)\W",
-        "sqrt|rsqrt",
+        ("sqrt|rsqrt", DIFFERENCE),
     ),
     Reason(
         "a recurrent network, which is not read; convolutions over a window of time are",
@@ -188,12 +206,7 @@ class Obstacles:
     def _likely(self, groups: list[list[Obstacle]]) -> list[str]:
         """Each reason once."""
         texts = [_plain(first.operator) + first.cause + " " for first, *_ in groups]
-        found = [
-            reason.likely
-            for reason in REASONS
-            if any(re.match(reason.obstacle, text) for text in texts)
-            and (not reason.beside or any(re.fullmatch(reason.beside, o) for o in self._operators))
-        ]
+        found = [reason.likely for reason in REASONS if reason.holds(texts, self._operators)]
         return list(dict.fromkeys(found))
 
 

@@ -6,6 +6,7 @@ The interpreter comes from ai-edge-litert or tflite-runtime, whichever is instal
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -192,8 +193,20 @@ def _load(model: bytes | str | Path) -> Any:
         )
         loaded.allocate_tensors()
     except (RuntimeError, ValueError) as error:
-        raise McutrainError(f"the TFLite interpreter refuses the model: {error}") from error
+        raise McutrainError(_refusal(str(error))) from error
     return loaded
+
+
+def _refusal(reason: str) -> str:
+    """Why it does not load a model; of an operator that only its optimized kernels have, that."""
+    found = re.search(r"builtin opcode '(\w+)' version", reason)
+    if found is None:
+        return f"the TFLite interpreter refuses the model: {reason}"
+    package = interpreter().package.replace("_", "-")
+    return (
+        f"the reference kernels of {package} have no {found[1]}, so nothing can be compared with "
+        "them; `mcutrain simulate` shows how the model does on data"
+    )
 
 
 def _invoke(loaded: Any, values: Sequence[Array]) -> list[Array]:

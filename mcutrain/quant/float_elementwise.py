@@ -137,12 +137,15 @@ class AddConstant(FloatOp):
 
 @dataclass(frozen=True, eq=False)
 class FloatMul(FloatOp):
-    """y = a * b. Equal shapes, or one operand is [1, 1, 1, c] (a squeeze-and-excitation's gate)."""
+    """y = a * b. Equal shapes, or one operand is [1, 1, 1, c] (a squeeze-and-excitation's gate).
+
+    [1, c] is read as that.
+    """
 
     def shape(self, *x: Shape) -> Shape:
         """The larger operand's."""
         a, b = (x[i] for i in self.order(*x))
-        if a != b and b != (*(1 for _ in a[:-1]), a[-1]):
+        if a != b and b not in ((*(1 for _ in a[:-1]), a[-1]), (1, a[-1])):
             raise ValueError(
                 f"shapes {x[0]} and {x[1]} are multiplied; supported are equal shapes, and one "
                 "number per channel"
@@ -150,8 +153,10 @@ class FloatMul(FloatOp):
         return a
 
     def run(self, *x: Array) -> Array:
-        """Multiply."""
-        y: Array = x[0] * x[1]
+        """Multiply, sample by sample."""
+        wide, narrow = (x[i] for i in self.order(*(v.shape for v in x)))
+        ones = (1,) * (wide.ndim - narrow.ndim)
+        y: Array = wide * narrow.reshape(len(narrow), *ones, *narrow.shape[1:])
         return y
 
     @property

@@ -33,6 +33,20 @@ class Layer:
         return self.node.name
 
 
+def _way_out(graph: Graph, last: Node | None) -> str:
+    """What to do about an output that no layer gives. last: the node that does."""
+    producers = {name: node for node in graph.nodes for name in node.outputs}
+    node = last
+    while node is not None and not _has_weights(graph, node):
+        node = producers.get(node.inputs[0])
+    if last is None or node is None:
+        return "; export the model with a fully connected layer at its end"
+    return (
+        f"; export the model so that it ends with its last layer {node.name!r}, without "
+        f"{last.name!r} ({type(last.op).__name__}); two classes take two outputs"
+    )
+
+
 def find_head(graph: Graph) -> Layer:
     """The layer that gives the logits: only its mean over positions, views and a softmax follow."""
     producers = {name: node for node in graph.nodes for name in node.outputs}
@@ -45,7 +59,7 @@ def find_head(graph: Graph) -> Layer:
         raise UnsupportedError(
             f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution "
             "or fully connected layer (the mean over its positions, reshape and softmax may follow "
-            "it), so there is no head to train"
+            f"it), so there is no head to train{_way_out(graph, node)}"
         )
     index = sum(_has_weights(graph, n) for n in graph.nodes) - 1
     return Layer(index, node, node.inputs[1], node.inputs[2])

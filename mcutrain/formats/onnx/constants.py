@@ -312,7 +312,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             *("Abs", "Ceil", "Cos", "CumSum", "Floor", "Log", "Not", "Round", "Sign", "Sin"),
-            *("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
+            *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
         ),
         _by_reference(_as_many),
     ),

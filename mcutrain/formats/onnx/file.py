@@ -101,6 +101,13 @@ def _check_opset(model: ModelProto) -> None:
         )
 
 
+def _advice(element_type: int) -> str:
+    """What to do about numbers that are not read."""
+    if element_type not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):
+        return ""
+    return ": export the model in float32 (in PyTorch, after model.float())"
+
+
 def tensor_to_array(tensor: TensorProto) -> Array:
     """The data of an initializer or constant, after its dimensions were found to fit them."""
     name = tensor.name
@@ -112,7 +119,7 @@ def tensor_to_array(tensor: TensorProto) -> Array:
         known = sorted(type_name(t) for t in _TYPES)
         raise UnsupportedError(
             f"tensor {name!r} has the element type {type_name(tensor.data_type)}; "
-            f"supported are {', '.join(known)}"
+            f"supported are {', '.join(known)}{_advice(tensor.data_type)}"
         )
     shape = tuple(tensor.dims)
     if len(shape) > MAX_RANK or any(d < 0 for d in shape):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from mcutrain.errors import ModelError
+from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.layout import Layout, Mover
 from mcutrain.formats.onnx.node import GraphNode
 from mcutrain.ir.names import Names
@@ -55,6 +55,11 @@ class Nodes(Mover):
     def move(self, x: str, op: FloatMove, stem: str) -> str:
         """A view, or a transpose; made once for all who ask."""
         is_view = isinstance(op, FloatReshape)
+        if isinstance(op, FloatReshape) and op.to[:1] != (1,):
+            raise UnsupportedError(
+                f"node {stem!r} computes parts of a sample as a batch, {op.to}; a batch of 1 is "
+                "supported, with the parts along a later axis"
+            )
         if isinstance(op, FloatReshape) and op.to == self.shapes[x]:
             return x
         key = (x, type(op), *vars(op).values())

@@ -24,6 +24,11 @@ def layer_norm(node: GraphNode[V]) -> V:
     if any(node.outputs[1:]):
         raise node.unsupported("one whose mean or deviation is an output is not; y alone is")
     attributes.integer("stash_type", 1)
+    if x.shape[0] != 1 and 1 not in x.shape:
+        raise node.unsupported(
+            f"{x.shape[0]} parts of a sample as a batch, {x.shape}, are not; parts "
+            "along a later axis, behind a batch of 1, are"
+        )
     (first,) = node.axes([attributes.integer("axis", -1)], len(x.shape))
     named = attributes.integers(AXES)
     axes = node.axes(named, len(x.shape)) if named else list(range(first, len(x.shape)))

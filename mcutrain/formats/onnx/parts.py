@@ -22,6 +22,7 @@ def with_layer_norms(graph: GraphProto) -> None:
     parts = _Parts(graph)
     outputs = {info.name for info in graph.output}
     found = normalized(parts.parts, parts.constant, outputs)
+    found = {name: one for name, one in found.items() if not parts.is_known(one.of.x)}
     nodes = [_joined(node, found) for node in graph.node]
     before = {name for node in graph.node if found.keys() & node.output for name in node.input}
     kept = _without_unread(nodes, outputs, before)
@@ -85,6 +86,19 @@ class _Parts:
             return self.constant(node.input[0])
         value = next((a.t for a in node.attribute if a.name == "value"), TensorProto())
         return tensor_to_array(value) if node.op_type == "Constant" and value.data_type else None
+
+    def is_known(self, name: str) -> bool:
+        """Whether it is computed of constants alone, as standardized weights are."""
+        waiting, seen = [name], set()
+        while waiting:
+            name = waiting.pop()
+            node = self.producers.get(name)
+            if node is None and name and name not in self.initializers:
+                return False
+            if node is not None and name not in seen:
+                seen.add(name)
+                waiting.extend(node.input)
+        return True
 
     def _part(self, node: NodeProto) -> NormalizationPart:
         axes = self._axes(node) if node.op_type == "ReduceMean" else ()

@@ -257,8 +257,16 @@ class Reading(ABC, Generic[V]):
                 "must be fixed: export the model without dynamic axes for them"
             )
         fixed = tuple(1 if d is None else d for d in shape)
-        if math.prod(fixed) > self.max_elements or len(fixed) > MAX_AXES:
-            raise ModelError(f"input {info.name!r} has the impossible shape {fixed}")
+        if len(fixed) > MAX_AXES:
+            raise UnsupportedError(
+                f"input {info.name!r} has {len(fixed)} axes, {fixed}: volumes and videos (Conv3d) "
+                "are not supported; images [1, c, h, w] and sequences [1, c, l] are"
+            )
+        if math.prod(fixed) > self.max_elements:
+            raise ModelError(
+                f"input {info.name!r} of shape {fixed} has more than {self.max_elements:,} "
+                "numbers, which no microcontroller holds"
+            )
         if fixed[0] != 1:
             raise UnsupportedError(
                 f"input {info.name!r} has a batch of {fixed[0]}; 1 is supported: export the model "

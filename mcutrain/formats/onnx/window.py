@@ -102,10 +102,15 @@ def padded(node: OnnxNode[Any], shape: tuple[int, ...]) -> tuple[Padding, float,
     for i, axis in enumerate(axes):
         begin[axis], end[axis] = amounts[i], amounts[i + len(axes)]
     value = node.number(2, 0.0)
-    if begin[0] or end[0] or min(amounts, default=0) < 0 or not math.isfinite(value):
+    if min(amounts, default=0) < 0:
         raise node.unsupported(
-            f"pads {amounts} with {value} are not; channels, height and width may grow by a finite "
-            "number"
+            f"pads {amounts}, which cut something off where they are negative, are not; a Slice "
+            "that cuts, and pads from 0 on, are"
+        )
+    if begin[0] or end[0] or not math.isfinite(value):
+        raise node.unsupported(
+            f"pads {amounts} with {value} are not; pads of channels, height and width with a "
+            "finite number are"
         )
     (top, left), (bottom, right) = ((0, *v[2:])[-2:] for v in (begin, end))
     return (top, bottom, left, right), value, (begin[1], end[1])

@@ -27,6 +27,7 @@ def load_tflite(path: str | Path) -> Graph:
     path = Path(path)
     with naming(path):
         model = read_file(path)
+        _refuse_int16(model)
         _refuse_float(model)
         model, _ = as_int8(model)
         return canonical(Converter(model, INT8_RULES).graph(path.stem))
@@ -47,7 +48,9 @@ def read_tflite(path: Path) -> FloatGraph:
     Weights may be int8 with scales (a dynamic-range quantized file): they are read as real numbers.
     """
     with naming(path):
-        model = expressions.with_functions(normalizing.with_layer_norms(read_file(path)))
+        file = read_file(path)
+        _refuse_int16(file)
+        model = expressions.with_functions(normalizing.with_layer_norms(file))
         parts = {
             normalizing.NAME: normalizing.layer_norm,
             expressions.NAME: expressions.function,
@@ -59,6 +62,17 @@ def read_tflite(path: Path) -> FloatGraph:
 def is_hybrid(path: Path) -> bool:
     """Whether weights are int8: the interpreter then rounds activations too, as it goes."""
     return any(t.data is not None and t.dtype == "int8" for t in read_file(path).tensors)
+
+
+def _refuse_int16(model: FileModel) -> None:
+    """A model with 16-bit activations: what else is in its way would be of no use."""
+    for operator in model.operators:
+        for i in operator.outputs:
+            if i != MISSING and model.tensors[i].dtype == "int16":
+                raise UnsupportedError(
+                    f"the activations are int16 (tensor {model.tensors[i].name!r}); supported are "
+                    "int8 ones: convert the model with TFLITE_BUILTINS_INT8, or give the float one"
+                )
 
 
 def _refuse_float(model: FileModel) -> None:
