@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,13 +30,24 @@ def info(
 ) -> None:
     """List the layers of a model, numbered as update schemes count them.
 
+    Of a float model: what `quantize` will make of it, and all that is in its way (exit code 2).
+
     Example: `mcutrain info model.tflite`
     """
+    from mcutrain.cli.info_float import show_float
+    from mcutrain.errors import ModelError
+    from mcutrain.formats.contents import contents_of
     from mcutrain.ir.text import dump as text
 
     if scheme is not None and not dump:
         raise typer.BadParameter("a scheme changes only what --dump prints", param_hint="--scheme")
-    graph = load_model(model)
+    try:
+        graph = load_model(model)
+    except ModelError:
+        if dump or not _is_float(model):
+            raise
+        show_float(model, contents_of(model), json)
+        return
     if dump and scheme is not None:
         show(text(StepOptions(scheme).prepare(graph, None).plan.training.graph).rstrip())
     elif dump:
@@ -44,6 +56,17 @@ def info(
         show_json({"file": str(model), **_facts(graph)})
     else:
         _print(_facts(graph))
+
+
+def _is_float(path: Path) -> bool:
+    """Whether it is a float model; nothing is known of a file that is none."""
+    from mcutrain.errors import ModelError
+    from mcutrain.formats.contents import contents_of
+
+    try:
+        return contents_of(path).is_float
+    except ModelError:
+        return False
 
 
 @dataclass(frozen=True)
