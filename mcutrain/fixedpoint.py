@@ -21,6 +21,7 @@ Array = npt.NDArray[Any]
 FRACTION_BITS = 16  # kept behind the binary point for stochastic rounding
 MIN_SHIFT_RIGHT = FRACTION_BITS
 MAX_SHIFT_RIGHT = 62  # |int32 * q31| < 2**62: a longer shift could not change the result
+REACHING_LIMIT, REACHING_BITS = 2**45, 16  # of products by factors beyond MIN_SHIFT_RIGHT
 EXPONENT_WINDOW = 16  # updates after which the older half of an exponent's history is dropped
 NO_EXPONENT = -128  # nothing observed yet
 INITIAL_EXPONENT = -40  # too small saturates, which is safe; it adapts within a step per layer
@@ -151,16 +152,31 @@ def xorshift32(state: int) -> int:
     return state ^ ((state << 5) & 0xFFFFFFFF)
 
 
-def scale_to_fraction(acc: Array, mult_q31: Array, shift: Array) -> Array:
+def scale_to_fraction(acc: Array, mult_q31: Array, shift: Array, finer: Array | int = 0) -> Array:
     """acc * mult_q31 * 2**(shift - 31) with FRACTION_BITS behind the point, rounded down.
 
-    The shift to the right is held between MIN_SHIFT_RIGHT and MAX_SHIFT_RIGHT: a factor too
-    large for the format makes the result smaller than it should be, never an overflow.
+    The shift to the right is held between MIN_SHIFT_RIGHT and MAX_SHIFT_RIGHT + finer: a factor too
+    large for the format makes the result smaller than it should be, never an overflow. finer: the
+    unit of acc is 2**-finer of what it would be otherwise, up to 16.
     """
-    right = clip(31 - np.asarray(shift, np.int64), MIN_SHIFT_RIGHT, MAX_SHIFT_RIGHT)
+    longest = MAX_SHIFT_RIGHT + np.asarray(finer, np.int64)
+    right = clip(31 - np.asarray(shift, np.int64), MIN_SHIFT_RIGHT, longest)
     product = np.asarray(acc, np.int64) * np.asarray(mult_q31, np.int64)
     fraction: Array = product >> (right - FRACTION_BITS)
     return fraction
+
+
+def scale_reaching(acc: Array, mult_q31: Array, shift: Array, finer: Array | int = 0) -> Array:
+    """As scale_to_fraction, for int16 gradients: the result is below 2**62.
+
+    A factor too large for the format makes it larger than any int16, not smaller: a gradient whose
+    exponent is too small would otherwise seem to fit, and keep it.
+    """
+    left = MIN_SHIFT_RIGHT - 31 + np.asarray(shift, np.int64)
+    product = np.asarray(acc, np.int64) * np.asarray(mult_q31, np.int64)
+    held = clip(product, -REACHING_LIMIT, REACHING_LIMIT)
+    reaching: Array = held << clip(left, 0, REACHING_BITS)
+    return np.where(left > 0, reaching, scale_to_fraction(acc, mult_q31, shift, finer))
 
 
 def round_stochastic(fraction: Array, key: int, index: Array) -> Array:

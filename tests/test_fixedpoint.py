@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mcutrain import fixedpoint
 from mcutrain.errors import McutrainError
-from mcutrain.ops.training import narrow_sum
+from mcutrain.ops.training import fitted_sums, narrow_sum
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate, Schedule
 
@@ -67,6 +67,15 @@ uint32_t xorshift32(uint32_t state) { return mct_xorshift32(state); }
 int64_t scaled(int32_t x, int32_t mult, int32_t shift);
 int64_t scaled(int32_t x, int32_t mult, int32_t shift) {
     return mct_scale_to_fraction(x, mult, mct_shift_right(shift));
+}
+int64_t fitted(int64_t sum);
+int64_t fitted(int64_t sum) {
+    const mct_fitted_sum found = mct_fit_sum_s16(sum);
+    return (int64_t)found.value * 16 + found.kept_bits;
+}
+int64_t reaching(int32_t x, int32_t mult, int32_t shift, int32_t finer);
+int64_t reaching(int32_t x, int32_t mult, int32_t shift, int32_t finer) {
+    return mct_scale_reaching(x, mult, shift, finer);
 }
 int32_t bit_length(uint64_t x);
 int32_t bit_length(uint64_t x) { return mct_bit_length64(x); }
@@ -199,6 +208,25 @@ def test_scaling_to_a_fraction_is_the_same_in_c(
         assert expected == (x * mult << 16) >> (31 - shift)
 
 
+@given(x=int32s, mult=multipliers, shift=st.integers(-300, 300), finer=st.sampled_from([0, 8]))
+@example(1, 2**30, 16, 8)
+@example(-1, 2**30, 300, 0)
+def test_a_factor_that_is_too_large_for_int16_makes_more_than_int16_holds(
+    libraries: list[ctypes.CDLL], x: int, mult: int, shift: int, finer: int
+) -> None:
+    """So the exponent grows; and the sum of two such terms and random bits fits int64."""
+    values = (np.array(v) for v in (x, mult, shift, finer))
+    expected = int(fixedpoint.scale_reaching(*values))
+    for library in libraries:
+        assert call(library, "reaching", ctypes.c_int64, x, mult, shift, finer) == expected
+    if -31 - finer <= shift <= 15:
+        assert expected == (x * mult << 16) >> (31 - shift)
+    if shift > 15:
+        assert abs(expected) >= 2**31 or x == 0 or mult == 0
+    assert abs(expected) < 2**62
+    assert expected * x >= 0 or shift <= 15
+
+
 @given(x=words, y=words)
 def test_hashes_keys_and_random_bits_are_the_same_in_c(
     libraries: list[ctypes.CDLL], x: int, y: int
@@ -275,6 +303,21 @@ def test_sums_of_wide_gradients_saturate_alike_in_c(
     assert expected == min(max((value + 128) // 256, LOW), HIGH)
     for library in libraries:
         assert library.mct_narrow_sum_s16(ctypes.c_int64(value)) == expected
+
+
+@given(st.one_of(st.integers(-(2**62), 2**62), st.integers(-(2**33), 2**33)))
+@example(HIGH)
+@example(HIGH + 1)
+@example(LOW)
+@example(LOW - 1)
+def test_sums_of_wide_gradients_are_exact_where_they_fit_in_c_as_well(
+    libraries: list[ctypes.CDLL], value: int
+) -> None:
+    found = fitted_sums(np.array([value]), "int16")
+    expected = int(found.value[0]) * 16 + int(np.asarray(found.kept_bits)[0])
+    for library in libraries:
+        library.fitted.restype = ctypes.c_int64
+        assert library.fitted(ctypes.c_int64(value)) == expected
 
 
 def test_an_exponent_is_the_largest_of_the_last_16_to_31_updates() -> None:

@@ -119,6 +119,14 @@ void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first
     }
 }
 
+void mct_update_row_wide_s32(const mct_updater *u, const int64_t *sums, int32_t first,
+                             int32_t count, int32_t *b) {
+    for (int32_t j = 0; j < count; j++) {
+        const int32_t sum = mct_narrow_sum_s16(sums[j]);
+        mct_update_row_s32(u, &sum, first + j, 1, b + j);
+    }
+}
+
 static int32_t mct_accumulated(const mct_step *step, int32_t sum, int32_t total) {
     const int64_t added = step->sample == 0 ? sum : (int64_t)total + sum;
     return (int32_t)mct_clamp64(added, INT32_MIN, INT32_MAX);
@@ -130,9 +138,11 @@ void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count
     }
 }
 
-void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
-                             int32_t *total) {
+void mct_accumulate_wide_s32(const mct_sum_rule *rule, const mct_step *step, const int64_t *sums,
+                             int32_t first, int32_t count, int32_t *total) {
+    (void)first;
     for (int32_t j = 0; j < count; j++) {
-        total[j] = mct_accumulated(step, mct_narrow_sum_s16(sums[j]), total[j]);
+        const int32_t sum = mct_saturate32(sums[j] >> rule->dropped_bits);
+        total[j] = mct_accumulated(step, sum, total[j]);
     }
 }

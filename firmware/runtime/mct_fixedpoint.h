@@ -122,9 +122,32 @@ static inline int32_t mct_shift_right(int32_t shift) {
     return mct_clamp(31 - shift, MCT_MIN_SHIFT_RIGHT, MCT_MAX_SHIFT_RIGHT);
 }
 
+/* The same of a sum whose unit is 2^-finer of what it would be otherwise: 0 <= finer <= 16. */
+static inline int32_t mct_shift_right_finer(int32_t shift, int32_t finer) {
+    return mct_clamp(31 - shift, MCT_MIN_SHIFT_RIGHT, MCT_MAX_SHIFT_RIGHT + finer);
+}
+
 /* x * mult_q31 / 2^shift_right with MCT_FRACTION_BITS behind the point, rounded down. */
 static inline int64_t mct_scale_to_fraction(int32_t x, int32_t mult_q31, int32_t shift_right) {
     return ((int64_t)x * mult_q31) >> (shift_right - MCT_FRACTION_BITS);
+}
+
+#define MCT_REACHING_LIMIT (INT64_C(1) << 45)
+#define MCT_REACHING_BITS 16
+
+/* x * mult_q31 * 2^(shift - 31) with MCT_FRACTION_BITS behind the point, for int16 gradients. x has
+ * `finer` bits that sums otherwise lack. A factor that is too large is held as well, but makes the
+ * result larger than any int16, not smaller: a gradient whose exponent is too small would otherwise
+ * seem to fit, and keep it. |result| < 2^62. */
+static inline int64_t mct_scale_reaching(int32_t x, int32_t mult_q31, int32_t shift,
+                                         int32_t finer) {
+    const int64_t product = (int64_t)x * mult_q31;
+    const int32_t left = MCT_MIN_SHIFT_RIGHT - (31 - shift);
+    if (left > 0) {
+        const int64_t held = mct_clamp64(product, -MCT_REACHING_LIMIT, MCT_REACHING_LIMIT);
+        return held * (INT64_C(1) << mct_min(left, MCT_REACHING_BITS));
+    }
+    return product >> (mct_shift_right_finer(shift, finer) - MCT_FRACTION_BITS);
 }
 
 /* Number of bits of x without leading zeros. */

@@ -18,7 +18,7 @@
 #define MCT_DROPPED_BITS MCT_DROPPED_BITS_S8
 #define MCT_UPDATE_ROW(updater, sums, first, count, rate, w, residual)                             \
     mct_update_row_s8(updater, mct_saturated(sums, count), first, count, rate, w, residual)
-#define MCT_ACCUMULATE(step, sums, count, total)                                                   \
+#define MCT_ACCUMULATE(p, step, sums, first, count, total)                                         \
     mct_accumulate_s32(step, mct_saturated(sums, count), count, total)
 #define mct_gradient_write_wide_s8(writer, sums, first, channels, dx)                              \
     mct_gradient_write_s8(writer, mct_saturated(sums, channels), first, channels, dx)

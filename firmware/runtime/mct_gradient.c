@@ -58,22 +58,33 @@ int32_t mct_narrow_sum_s16(int64_t sum) {
     return (int32_t)mct_clamp64(rounded, INT32_MIN, INT32_MAX);
 }
 
-static inline int64_t mct_scaled(const mct_gradient_stage *stage, int32_t change, int32_t value,
-                                 int32_t c) {
+typedef int64_t mct_scale(const mct_gradient_stage *stage, int32_t change, mct_fitted_sum sum,
+                          int32_t c);
+
+static inline int64_t mct_scaled_s8(const mct_gradient_stage *stage, int32_t change,
+                                    mct_fitted_sum sum, int32_t c) {
     const int32_t m = stage->per_channel ? c : 0;
     const int32_t right = mct_shift_right(stage->shift[m] + change);
-    return mct_scale_to_fraction(value, stage->mult_q31[m], right);
+    return mct_scale_to_fraction(sum.value, stage->mult_q31[m], right);
+}
+
+static inline int64_t mct_scaled_s16(const mct_gradient_stage *stage, int32_t change,
+                                     mct_fitted_sum sum, int32_t c) {
+    const int32_t m = stage->per_channel ? c : 0;
+    const int32_t shift = stage->shift[m] + change - sum.kept_bits;
+    return mct_scale_reaching(sum.value, stage->mult_q31[m], shift, sum.kept_bits);
 }
 
 /* Element i of the tensor, channel c: scaled, added, masked, noted, rounded. */
-static inline int64_t mct_gradient_round(mct_gradient_writer *writer, int32_t sum, int32_t addend,
-                                         int32_t c, int32_t i) {
+static inline int64_t mct_gradient_round(mct_gradient_writer *writer, mct_scale *scaled,
+                                         mct_fitted_sum sum, int32_t addend, int32_t c, int32_t i) {
     if (writer->mask != NULL && ((writer->mask[i >> 3] >> (i & 7)) & 1) == 0) {
         return 0;
     }
-    int64_t fraction = mct_scaled(writer->stage, writer->exponent_change, sum, c);
+    int64_t fraction = scaled(writer->stage, writer->exponent_change, sum, c);
     if (writer->addend != NULL) {
-        fraction += mct_scaled(writer->addend_stage, writer->addend_change, addend, c);
+        const mct_fitted_sum added = {addend, 0};
+        fraction += scaled(writer->addend_stage, writer->addend_change, added, c);
     }
     writer->seen |= (uint64_t)(fraction ^ (fraction >> 63));
     return (fraction + mct_random16(writer->key, (uint32_t)i)) >> MCT_FRACTION_BITS;
@@ -83,14 +94,17 @@ void mct_gradient_put_s8(mct_gradient_writer *writer, int32_t sum, int32_t c, in
                          int8_t *dx) {
     const int8_t *addend = writer->addend;
     const int32_t added = addend != NULL ? addend[i] : 0;
-    *dx = (int8_t)mct_clamp64(mct_gradient_round(writer, sum, added, c, i), -127, 127);
+    const mct_fitted_sum exact = {sum, 0};
+    *dx = (int8_t)mct_clamp64(mct_gradient_round(writer, mct_scaled_s8, exact, added, c, i), -127,
+                              127);
 }
 
 void mct_gradient_put_s16(mct_gradient_writer *writer, int64_t sum, int32_t c, int32_t i,
                           int16_t *dx) {
     const int16_t *addend = writer->addend;
     const int32_t added = addend != NULL ? addend[i] : 0;
-    const int64_t rounded = mct_gradient_round(writer, mct_narrow_sum_s16(sum), added, c, i);
+    const mct_fitted_sum fitted = mct_fit_sum_s16(sum);
+    const int64_t rounded = mct_gradient_round(writer, mct_scaled_s16, fitted, added, c, i);
     *dx = (int16_t)mct_clamp64(rounded, -32767, 32767);
 }
 
@@ -99,7 +113,9 @@ void mct_gradient_write_s8(mct_gradient_writer *writer, const int32_t *sums, int
     const int8_t *addend = writer->addend;
     for (int32_t c = 0; c < channels; c++) {
         const int32_t added = addend != NULL ? addend[first + c] : 0;
-        const int64_t rounded = mct_gradient_round(writer, sums[c], added, c, first + c);
+        const mct_fitted_sum exact = {sums[c], 0};
+        const int64_t rounded =
+            mct_gradient_round(writer, mct_scaled_s8, exact, added, c, first + c);
         dx[c] = (int8_t)mct_clamp64(rounded, -127, 127);
     }
 }
@@ -109,8 +125,9 @@ void mct_gradient_write_s16(mct_gradient_writer *writer, const int64_t *sums, in
     const int16_t *addend = writer->addend;
     for (int32_t c = 0; c < channels; c++) {
         const int32_t added = addend != NULL ? addend[first + c] : 0;
-        const int32_t sum = mct_narrow_sum_s16(sums[c]);
-        const int64_t rounded = mct_gradient_round(writer, sum, added, c, first + c);
+        const mct_fitted_sum sum = mct_fit_sum_s16(sums[c]);
+        const int64_t rounded =
+            mct_gradient_round(writer, mct_scaled_s16, sum, added, c, first + c);
         dx[c] = (int16_t)mct_clamp64(rounded, -32767, 32767);
     }
 }

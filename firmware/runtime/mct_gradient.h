@@ -66,6 +66,21 @@ void mct_exponent_observe(mct_exponent *exponent, uint64_t seen, int32_t bits);
 #define MCT_DROPPED_BITS_S16 8
 int32_t mct_narrow_sum_s16(int64_t sum);
 
+/* Such a sum as int32: exact if it fits, otherwise narrowed. kept_bits: how many of the
+ * MCT_DROPPED_BITS_S16 it still has, all or none. Rounding small sums would lose every gradient that
+ * is small beside the largest of its tensor. */
+typedef struct {
+    int32_t value;
+    int32_t kept_bits;
+} mct_fitted_sum;
+
+static inline mct_fitted_sum mct_fit_sum_s16(int64_t sum) {
+    const int fits = sum >= INT32_MIN && sum <= INT32_MAX;
+    const mct_fitted_sum fitted = {fits ? (int32_t)sum : mct_narrow_sum_s16(sum),
+                                   fits ? MCT_DROPPED_BITS_S16 : 0};
+    return fitted;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,18 +15,18 @@ mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
 }
 
 /* A rate times the learning rate, as a multiplier and a shift to the right by `bits`, which leaves
- * MCT_FRACTION_BITS behind the point. */
+ * MCT_FRACTION_BITS behind the point; of sums that still have kept_bits of what others lack. */
 typedef struct {
     int32_t mult_q31;
     int32_t bits;
     int32_t left, right; /* 32 - bits, or 0; bits - 32, or 0 */
 } mct_rate;
 
-static inline mct_rate mct_rate_of(const mct_updater *u, int32_t channel) {
+static inline mct_rate mct_rate_of(const mct_updater *u, int32_t channel, int32_t kept_bits) {
     const mct_update_rule *rule = u->rule;
     const int32_t c = rule->per_channel ? channel : 0;
-    const int32_t shift = rule->shift[c] + u->step->lr_shift + u->exponent;
-    const int32_t bits = mct_shift_right(shift) - MCT_FRACTION_BITS;
+    const int32_t shift = rule->shift[c] + u->step->lr_shift + u->exponent - kept_bits;
+    const int32_t bits = mct_shift_right_finer(shift, kept_bits) - MCT_FRACTION_BITS;
     return (mct_rate){
         .mult_q31 = mct_high_mul(rule->mult_q31[c], u->step->lr_mult_q31),
         .bits = bits,
@@ -82,42 +82,68 @@ static inline int32_t mct_accumulated(const mct_step *step, int32_t sum, int32_t
 
 void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
                        int32_t rate, int8_t *w, uint8_t *residual) {
-    const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
+    const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate, 0);
     for (int32_t j = 0; j < count; j++) {
-        const mct_rate own = rate < 0 ? mct_rate_of(u, j) : common;
+        const mct_rate own = rate < 0 ? mct_rate_of(u, j, 0) : common;
         mct_update_weight(u, &own, sums[j], first + j, &w[j], residual);
     }
 }
 
 void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
                             int32_t rate, int8_t *w, uint8_t *residual) {
-    const mct_rate common = mct_rate_of(u, rate < 0 ? 0 : rate);
+    const int32_t c = mct_max(rate, 0);
+    const mct_rate exact = mct_rate_of(u, c, MCT_DROPPED_BITS_S16);
+    const mct_rate narrow = mct_rate_of(u, c, 0);
     for (int32_t j = 0; j < count; j++) {
-        const mct_rate own = rate < 0 ? mct_rate_of(u, j) : common;
-        mct_update_weight(u, &own, mct_narrow_sum_s16(sums[j]), first + j, &w[j], residual);
+        const mct_fitted_sum sum = mct_fit_sum_s16(sums[j]);
+        const mct_rate common = sum.kept_bits > 0 ? exact : narrow;
+        const mct_rate own = rate < 0 ? mct_rate_of(u, j, sum.kept_bits) : common;
+        mct_update_weight(u, &own, sum.value, first + j, &w[j], residual);
     }
+}
+
+static inline void mct_update_bias(const mct_updater *u, mct_fitted_sum sum, int32_t c,
+                                   int32_t *b) {
+    const mct_rate rate = mct_rate_of(u, c, sum.kept_bits);
+    const int64_t delta =
+        mct_clamp64(mct_delta(u, &rate, sum.value, c), -MCT_BIAS_STEP_LIMIT, MCT_BIAS_STEP_LIMIT);
+    *b = (int32_t)mct_clamp64(*b - delta, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
+}
+
+static inline void mct_update_difference(const mct_updater *u, mct_fitted_sum sum, int32_t c,
+                                         int16_t *difference) {
+    const int32_t most = MCT_BIAS_STEP_LIMIT >> -u->rule->residual_bits;
+    const mct_rate rate = mct_rate_of(u, c, sum.kept_bits);
+    const int32_t delta = (int32_t)mct_clamp64(mct_delta(u, &rate, sum.value, c), -most, most);
+    *difference =
+        (int16_t)mct_clamp(*difference - delta, -MCT_DIFFERENCE_LIMIT, MCT_DIFFERENCE_LIMIT);
 }
 
 void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
                         int32_t *b) {
     for (int32_t j = 0; j < count; j++) {
-        const int32_t c = first + j;
-        const mct_rate rate = mct_rate_of(u, c);
-        const int64_t delta =
-            mct_clamp64(mct_delta(u, &rate, sums[j], c), -MCT_BIAS_STEP_LIMIT, MCT_BIAS_STEP_LIMIT);
-        b[j] = (int32_t)mct_clamp64(b[j] - delta, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
+        mct_update_bias(u, (mct_fitted_sum){sums[j], 0}, first + j, &b[j]);
+    }
+}
+
+void mct_update_row_wide_s32(const mct_updater *u, const int64_t *sums, int32_t first,
+                             int32_t count, int32_t *b) {
+    for (int32_t j = 0; j < count; j++) {
+        mct_update_bias(u, mct_fit_sum_s16(sums[j]), first + j, &b[j]);
     }
 }
 
 void mct_update_row_s16(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
                         int16_t *difference) {
-    const int32_t most = MCT_BIAS_STEP_LIMIT >> -u->rule->residual_bits;
     for (int32_t j = 0; j < count; j++) {
-        const int32_t c = first + j;
-        const mct_rate rate = mct_rate_of(u, c);
-        const int32_t delta = (int32_t)mct_clamp64(mct_delta(u, &rate, sums[j], c), -most, most);
-        difference[j] =
-            (int16_t)mct_clamp(difference[j] - delta, -MCT_DIFFERENCE_LIMIT, MCT_DIFFERENCE_LIMIT);
+        mct_update_difference(u, (mct_fitted_sum){sums[j], 0}, first + j, &difference[j]);
+    }
+}
+
+void mct_update_row_wide_s16(const mct_updater *u, const int64_t *sums, int32_t first,
+                             int32_t count, int16_t *difference) {
+    for (int32_t j = 0; j < count; j++) {
+        mct_update_difference(u, mct_fit_sum_s16(sums[j]), first + j, &difference[j]);
     }
 }
 
@@ -127,9 +153,13 @@ void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count
     }
 }
 
-void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
-                             int32_t *total) {
+void mct_accumulate_wide_s32(const mct_sum_rule *rule, const mct_step *step, const int64_t *sums,
+                             int32_t first, int32_t count, int32_t *total) {
+    const uint32_t key = mct_node_key(step->key, rule->salt);
+    const int32_t bits = rule->dropped_bits;
+    const int32_t mask = (1 << bits) - 1;
     for (int32_t j = 0; j < count; j++) {
-        total[j] = mct_accumulated(step, mct_narrow_sum_s16(sums[j]), total[j]);
+        const int32_t r = bits > 0 ? mct_random16(key, (uint32_t)(first + j)) & mask : 0;
+        total[j] = mct_accumulated(step, mct_saturate32((sums[j] + r) >> bits), total[j]);
     }
 }

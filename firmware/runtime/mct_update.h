@@ -60,11 +60,25 @@ void mct_update_row_s16(const mct_updater *u, const int32_t *sums, int32_t first
 /* total[j] += sums[j], saturating; the first sample of an update overwrites. */
 void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total);
 
-/* The same for the sums of int16 gradients, which lose MCT_DROPPED_BITS_S16 bits. */
+/* The same for the sums of int16 gradients; those beyond int32 lose MCT_DROPPED_BITS_S16 bits. */
 void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
                             int32_t rate, int8_t *w, uint8_t *residual);
-void mct_accumulate_wide_s32(const mct_step *step, const int64_t *sums, int32_t count,
-                             int32_t *total);
+void mct_update_row_wide_s32(const mct_updater *u, const int64_t *sums, int32_t first,
+                             int32_t count, int32_t *b);
+void mct_update_row_wide_s16(const mct_updater *u, const int64_t *sums, int32_t first,
+                             int32_t count, int16_t *difference);
+
+/* The same for what is added up over samples, in int32: the sums of int16 gradients lose as many bits
+ * as their size asks for, 0 to MCT_DROPPED_BITS_S16, rounded stochastically. The rate of the update
+ * knows how many. */
+typedef struct {
+    int32_t dropped_bits;
+    uint32_t salt; /* tells this node's random numbers from others' */
+} mct_sum_rule;
+
+/* total[j] += sums[j]; the sums are the elements first … of the gradient. */
+void mct_accumulate_wide_s32(const mct_sum_rule *rule, const mct_step *step, const int64_t *sums,
+                             int32_t first, int32_t count, int32_t *total);
 
 #ifdef __cplusplus
 }

@@ -196,12 +196,22 @@ class _Builder:
             read = (self.step, dy.name, dy.exponent, *inputs, *state)
             self._add_updating(with_rule, read, state, f"{parameter.name}.update")
             return
+        if training.ACC_DROPPED_BITS[self.gradient_dtype]:
+            op = replace(op, sum_rule=self._sum_rule(op, dy))
+            rule = replace(rule, rate=tuple(r / 2**op.sum_rule.kept_bits for r in rule.rate))
         total = self._add_state(f"{parameter.name}.sum", np.zeros(op.trained, np.int32))
         read = (self.step, dy.name, *inputs, total)
         (summed,) = self._add_updating(op, read, [total], f"{parameter.name}.grad")
         apply = training.ApplyUpdate(rule, self.gradient_dtype, op.rate_axis)
         read = (self.step, summed, dy.exponent, *state)
         self._add_updating(apply, read, state, f"{parameter.name}.apply", self.apply)
+
+    def _sum_rule(self, op: training.ParameterGradientOp, dy: Gradient) -> training.SumRule:
+        """For the sums of a group's samples, as large as they can become."""
+        shape = self.tensors[dy.name].type.shape
+        terms = int(np.prod(shape[:-1])) * self.options.accumulate
+        largest = ((1 << training.GRADIENT_BITS[self.gradient_dtype]) - 1) * op.largest_factor
+        return training.SumRule.of(largest * terms, self.salt())
 
     # ------------------------------------------------------------------ the three parts of a step
 

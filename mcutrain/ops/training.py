@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from mcutrain.ir.op import (
     inputs,
     outputs,
 )
-from mcutrain.ops.bounds import BIAS_LIMIT, DIFFERENCE_LIMIT, gradient_sums
+from mcutrain.ops.bounds import BIAS_LIMIT, DIFFERENCE, DIFFERENCE_LIMIT, gradient_sums
 
 Array = npt.NDArray[Any]
 Thing = TypeVar("Thing")  # what stands for an operand: its numbers, its type, its name, its pointer
@@ -33,10 +33,12 @@ Thing = TypeVar("Thing")  # what stands for an operand: its numbers, its type, i
 STEP = TensorType((5,), "step")  # key, update, sample, lr_mult_q31, lr_shift
 EXPONENT = TensorType((3,), "exponent")
 
-# Sums of int16 gradients are kept in int64 and brought back to int32 by dropping these bits.
+# Sums of int16 gradients are int64. Those that do not fit int32 lose these bits, and exponents of
+# sums count from there.
 ACC_DROPPED_BITS = {"int8": 0, "int16": 8}
 GRADIENT_BITS = {"int8": 7, "int16": 15}  # without the sign
 SUFFIX = {"int8": "s8", "int16": "s16"}
+SCALED = {"int8": fixedpoint.scale_to_fraction, "int16": fixedpoint.scale_reaching}
 STEP_LIMIT = 8
 """Steps of an int8 weight that one update moves it by at most. Without a limit an absurd learning
 rate drives weights and biases to their ends within a few updates: outputs clamp, have then
@@ -49,6 +51,23 @@ def narrow_sum(acc: Array, dtype: str) -> Array:
     """Sums of gradients of `dtype` as int32; their exponent grows by ACC_DROPPED_BITS."""
     drop = ACC_DROPPED_BITS[dtype]
     return fixedpoint.clip((acc + (1 << drop >> 1)) >> drop, -(2**31), 2**31 - 1)
+
+
+class FittedSums(NamedTuple):
+    """Sums as int32. kept_bits: of each, how many of the ACC_DROPPED_BITS it still has."""
+
+    value: Array
+    kept_bits: Array | int = 0
+
+
+def fitted_sums(acc: Array, dtype: str) -> FittedSums:
+    """Sums of gradients of `dtype`: exact where they fit int32, otherwise narrowed.
+
+    Rounding small ones would lose every gradient that is small beside the largest of its tensor.
+    """
+    fits = (acc >= -(2**31)) & (acc < 2**31)
+    kept_bits = np.where(fits, ACC_DROPPED_BITS[dtype], 0)
+    return FittedSums(np.where(fits, acc, narrow_sum(acc, dtype)), kept_bits)
 
 
 def with_wide_kernel(call: KernelCall) -> KernelCall:
@@ -95,10 +114,13 @@ class OutputStage:
         """mult_q31 and shift per channel, or of length one."""
         return fixedpoint.signed_multipliers(self.scale)
 
-    def fraction(self, acc: Array, dy_exponent: int, exponent: int) -> Array:
-        """The scaled sums with FRACTION_BITS behind the point."""
+    def fraction(
+        self, acc: Array, dy_exponent: int, exponent: int, kept_bits: Array | int = 0
+    ) -> Array:
+        """The scaled sums with FRACTION_BITS behind the point. kept_bits: see FittedSums."""
         mult, shift = self.multipliers()
-        return fixedpoint.scale_to_fraction(acc, mult, shift + dy_exponent - exponent)
+        shift = shift + dy_exponent - exponent - kept_bits
+        return SCALED[self.dtype](acc, mult, shift, kept_bits)
 
     def store(
         self, fraction: Array, step: Array, exponent: Array, mask: Array | None
@@ -201,9 +223,9 @@ class GradientOp(Op):
         exponent = fixedpoint.begin_exponent(
             given.exponent, int(step[1]) & 0xFFFFFFFF, int(step[2])
         )
-        acc = narrow_sum(self.sums(given.dy, *given.own), self.stage.dtype)
+        sums = fitted_sums(self.sums(given.dy, *given.own), self.stage.dtype)
         e_in = int(given.dy_exponent[0]) + ACC_DROPPED_BITS[self.stage.dtype]
-        fraction = self.stage.fraction(acc, e_in, int(exponent[0]))
+        fraction = self.stage.fraction(sums.value, e_in, int(exponent[0]), sums.kept_bits)
         if given.addend is not None:
             value, e = given.addend
             stage = self.stage.addend()
@@ -260,13 +282,14 @@ class UpdateRule:
         """mult_q31 and shift, per output channel or of length one."""
         return fixedpoint.signed_multipliers(self.rate)
 
-    def delta(self, acc: Array, exponent: int, step: Array, channel: Array) -> Array:
+    def delta(self, sums: FittedSums, exponent: int, step: Array, channel: Array) -> Array:
         """What to subtract, in units of the residual's last bit. channel: index into rate."""
         mult, shift = self.multipliers()
         pick = channel if len(mult) > 1 else np.zeros_like(channel)
         combined = (mult * int(step[3]) + (1 << 30)) >> 31
-        total_shift = shift[pick] + int(step[4]) + exponent
-        fraction = fixedpoint.scale_to_fraction(acc, combined[pick], total_shift)
+        acc, kept_bits = sums
+        total_shift = shift[pick] + int(step[4]) + exponent - kept_bits
+        fraction = fixedpoint.scale_to_fraction(acc, combined[pick], total_shift, kept_bits)
         key = fixedpoint.node_key(int(step[0]) & 0xFFFFFFFF, self.salt)
         index = np.arange(acc.size).reshape(acc.shape)
         return fixedpoint.round_stochastic(fraction, key, index)
@@ -298,6 +321,39 @@ class UpdateRule:
             Param("rule.residual_bits", self.residual_bits),
             Param("rule.salt", self.salt),
         )
+
+
+@dataclass(frozen=True)
+class SumRule:
+    """How sums of int16 gradients are added up over samples, in int32.
+
+    Each loses its last dropped_bits, rounded stochastically. salt: distinguishes the node's random
+    numbers.
+    """
+
+    dropped_bits: int = ACC_DROPPED_BITS["int16"]
+    salt: int = 0
+
+    @staticmethod
+    def of(largest: int, salt: int) -> SumRule:
+        """For sums of that size at most: no more bits lost than they ask for to fit int32."""
+        return SumRule(min(max(largest.bit_length() - 31, 0), ACC_DROPPED_BITS["int16"]), salt)
+
+    @property
+    def kept_bits(self) -> int:
+        """Of the ACC_DROPPED_BITS."""
+        return ACC_DROPPED_BITS["int16"] - self.dropped_bits
+
+    def narrowed(self, sums: Array, step: Array) -> Array:
+        """As int32."""
+        key = fixedpoint.node_key(int(step[0]) & 0xFFFFFFFF, self.salt)
+        index = np.arange(sums.size).reshape(sums.shape)
+        random = fixedpoint.random16(key, index) & ((1 << self.dropped_bits) - 1)
+        return fixedpoint.clip((sums + random) >> self.dropped_bits, -(2**31), 2**31 - 1)
+
+    def params(self) -> tuple[Param, ...]:
+        """The fields of `mct_sum_rule` in firmware/runtime/mct_update.h."""
+        return (Param("sum.dropped_bits", self.dropped_bits), Param("sum.salt", self.salt))
 
 
 def residual_type(weights: int, residual_bits: int) -> TensorType:
@@ -356,13 +412,16 @@ class ParameterGradientOp(Op):
     it.
 
     trained: shape of the gradient. rate_axis: its axis along which the rate varies. wide: as in
-    GradientOp.
+    GradientOp. sum_rule: of int16 gradients that are added up. largest_factor: what dy is
+    multiplied by at each position, at most.
     """
 
     rule: UpdateRule | None
     trained: tuple[int, ...]
     wide: bool = field(default=False, repr=False, kw_only=True)
+    sum_rule: SumRule = field(default=SumRule(), repr=False, kw_only=True)
     rate_axis = 0
+    largest_factor = DIFFERENCE
 
     @abstractmethod
     def sums(self, dy: Array, *own: Array) -> Array:
@@ -387,15 +446,21 @@ class ParameterGradientOp(Op):
         """Sum, then update or accumulate."""
         given = self.named(inputs)
         dtype = str(given.dy.dtype)
-        sums = narrow_sum(self.sums(given.dy, *given.own), dtype).reshape(self.trained)
+        sums = self.sums(given.dy, *given.own).reshape(self.trained)
         if self.rule is None:
-            (total,) = given.state
-            if int(given.step[2]) != 0:
-                sums = np.clip(sums + total, -(2**31), 2**31 - 1)
-            return (sums.astype(np.int32),)
+            return (self._accumulated(sums, dtype, given.step, *given.state),)
         assert given.dy_exponent is not None
+        fitted = fitted_sums(sums, dtype)
         exponent = int(given.dy_exponent[0]) + ACC_DROPPED_BITS[dtype]
-        return update_state(self.rule, given.step, sums, exponent, self.rate_axis, *given.state)
+        return update_state(self.rule, given.step, fitted, exponent, self.rate_axis, *given.state)
+
+    def _accumulated(self, sums: Array, dtype: str, step: Array, total: Array) -> Array:
+        """The sums added to those of a group's samples before this one."""
+        is_wide = ACC_DROPPED_BITS[dtype] > 0
+        sums = self.sum_rule.narrowed(sums, step) if is_wide else narrow_sum(sums, dtype)
+        if int(step[2]) != 0:
+            sums = np.clip(sums + total, -(2**31), 2**31 - 1)
+        return sums.astype(np.int32)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """f(params, step, dy, [dy_exponent,] own…, state…[, scratch])."""
@@ -406,10 +471,15 @@ class ParameterGradientOp(Op):
             params = (*call.params, *self.rule.params())
             if self.rule.residual_bits == 0:
                 operands = (*operands, NULL)
-            call = replace(call, params=params)
+        else:
+            params = (*call.params, *self._sum_params(types))
         if call.scratch_bytes:
             operands = (*operands, SCRATCH)
-        return replace(call, operands=operands)
+        return replace(call, params=params, operands=operands)
+
+    def _sum_params(self, types: Sequence[TensorType]) -> tuple[Param, ...]:
+        is_wide = ACC_DROPPED_BITS[types[1].dtype] > 0
+        return self.sum_rule.params() if is_wide and self.rule is None else ()
 
     @property
     def updates(self) -> dict[int, int]:
@@ -425,22 +495,23 @@ def updated_state(rule: UpdateRule | None) -> dict[int, int]:
 def update_state(
     rule: UpdateRule,
     step: Array,
-    sums: Array,
+    sums: FittedSums,
     exponent: int,
     rate_axis: int,
     w: Array,
     residual: Array | None = None,
 ) -> tuple[Array, ...]:
     """Apply a gradient to w and its residual; returns both."""
-    index_shape = [-1 if i == rate_axis % sums.ndim else 1 for i in range(sums.ndim)]
-    channel = np.arange(sums.shape[rate_axis]).reshape(index_shape)
-    delta = rule.delta(sums, exponent, step, np.broadcast_to(channel, sums.shape))
+    shape = sums.value.shape
+    index_shape = [-1 if i == rate_axis % len(shape) else 1 for i in range(len(shape))]
+    channel = np.arange(shape[rate_axis]).reshape(index_shape)
+    delta = rule.delta(sums, exponent, step, np.broadcast_to(channel, shape))
     if residual is None:
-        updated, _ = rule.apply(w.reshape(sums.shape), None, delta)
+        updated, _ = rule.apply(w.reshape(shape), None, delta)
         return (updated.reshape(w.shape),)
     bits = rule.residual_bits
-    old = unpack_residual(residual, bits, sums.size).reshape(sums.shape)
-    updated, left = rule.apply(w.reshape(sums.shape), old, delta)
+    old = unpack_residual(residual, bits, sums.value.size).reshape(shape)
+    updated, left = rule.apply(w.reshape(shape), old, delta)
     return updated.reshape(w.shape), pack_residual(left.ravel(), bits)
 
 
@@ -479,7 +550,7 @@ class ApplyUpdate(Op):
         """Scale, round, subtract."""
         given = self.named(inputs)
         exponent = int(given.dy_exponent[0]) + ACC_DROPPED_BITS[self.dtype]
-        sums = given.sums.astype(np.int64)
+        sums = FittedSums(given.sums.astype(np.int64))
         return update_state(self.rule, given.step, sums, exponent, self.rate_axis, *given.state)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
@@ -514,6 +585,8 @@ class BiasGradient(ParameterGradientOp):
     bits: an int32 bias is fine enough.
     """
 
+    largest_factor = 1
+
     def sums(self, dy: Array, *own: Array) -> Array:
         """Sum over all axes but the last."""
         sums: Array = dy.astype(np.int64).reshape(-1, dy.shape[-1]).sum(axis=0)
@@ -539,7 +612,8 @@ class BiasGradient(ParameterGradientOp):
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """f(params, step, dy, [dy_exponent,] b or sum): there is neither residual nor scratch."""
         call = self.call(types, "update" if self.rule else "grad")
-        params = (*call.params, *(self.rule.params() if self.rule else ()))
+        rule = self.rule.params() if self.rule else self._sum_params(types)
+        params = (*call.params, *rule)
         return replace(call, params=params, operands=inputs(*range(len(types))))
 
 

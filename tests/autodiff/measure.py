@@ -35,17 +35,19 @@ def raw_training(graph: Graph, dtype: str) -> TrainGraph:
     return differentiate(graph, head, raw_updates(graph), loss, options)
 
 
-def integer_derivatives(training: TrainGraph, x: Array, label: int | Array) -> dict[str, Array]:
-    """dL/dq by parameter: the mean over MEASURED_UPDATES, once all exponents have settled."""
+def integer_derivatives(
+    training: TrainGraph, x: Array, label: int | Array, updates: int = MEASURED_UPDATES
+) -> dict[str, Array]:
+    """dL/dq by parameter: the mean over so many updates, once all exponents have settled."""
     simulator = ReferenceSimulator(training)
     still = [LearningRate(0, 0)]
     for _ in range(2 * SETTLING_UPDATES):
         simulator.train(x, [label], still)
     found: dict[str, Array] = {}
-    for _ in range(MEASURED_UPDATES):
+    for _ in range(updates):
         simulator.train(x, [label], still)  # the first of its group: its sum stands alone
         for name, value in _sums(training, simulator.state).items():
-            found[name] = found.get(name, 0) + value / MEASURED_UPDATES
+            found[name] = found.get(name, 0) + value / updates
         simulator.train(x, [label], still)
     return found
 

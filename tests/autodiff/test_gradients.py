@@ -40,6 +40,9 @@ stochastic rounding adds up to one step of noise to every element, layer by laye
 SIZE_TOLERANCE = 0.05
 """Of a gradient's norm. Seen are 0.004 for weights and 0.025 for biases, whose terms cancel; a
 wrong exponent would be off by a factor of two."""
+LEAST_QUIET_COSINE = 0.995
+"""Of the mean of so many updates, each of which rounds a step up or down."""
+QUIET_UPDATES = 100
 CLASSES = 3
 
 Middle = Callable[[Network, str], str]
@@ -194,6 +197,33 @@ def test_gradients_of_a_transformer_agree_with_the_float_model(dtype: str) -> No
     angles = {name: cosine(value, expected[name]) for name, value in found.items()}
     assert len(angles) == 2 * (1 + 2 * 6 + 1)
     assert min(angles.values()) > {"int16": 0.99, "int8": 0.97}[dtype], angles
+
+
+def with_a_loud_token(quieter: float) -> Graph:
+    """A class token and patches in one tensor, of which the head hardly sees the patches.
+
+    The gradient of the patches is less than `quieter` times the token's, under one exponent.
+    """
+    net = Network((6, 6, 3), 11)
+    patches = net.reshape(net.conv(net.x, 8, Window((2, 2), (2, 2))), (1, 1, 9, 8))
+    token = net.conv(net.constant((1, 1, 1, 8), net.type(patches)), 8)
+    y = net.concatenation(token, patches, axis=2)
+    loud = net.slice(y, range(1), range(1), range(8))
+    quiet = net.mean(net.slice(y, range(1), range(1, 10), range(8)))
+    return net.graph(net.conv(net.add(loud, net.shrunk(quiet, quieter)), CLASSES))
+
+
+@pytest.mark.parametrize("quieter", [2.0**-6, 2.0**-9, 2.0**-12])
+def test_int16_gradients_of_patches_survive_beside_a_class_token(quieter: float) -> None:
+    """At the last one theirs are about one step of the exponent that the token needs."""
+    graph = with_a_loud_token(quieter)
+    x, labels = samples(graph, 1, CLASSES)
+    expected = float_derivatives(graph, x, int(labels[0]))
+    training = raw_training(graph, "int16")
+    found = integer_derivatives(training, x, int(labels[0]), QUIET_UPDATES)
+    for name in found:
+        assert cosine(found[name], expected[name]) > LEAST_QUIET_COSINE, name
+        assert abs(size_ratio(found[name], expected[name]) - 1) < SIZE_TOLERANCE, name
 
 
 @pytest.mark.parametrize("branch", [0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,13 @@ from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2DGradWeight
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.select_channels import SelectChannels
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.training import BiasGradient, GradientOp, UpdateRule, unpack_residual
+from mcutrain.ops.training import (
+    BiasGradient,
+    GradientOp,
+    ParameterGradientOp,
+    UpdateRule,
+    unpack_residual,
+)
 from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from tests.ops.drawing import drawn
 from tests.simulation.networks import residual_network, training_graph
@@ -188,15 +195,41 @@ def test_every_use_of_a_tensor_contributes_to_its_gradient() -> None:
     assert len(sums) == 1
 
 
-def test_all_state_is_used_and_every_salt_differs() -> None:
-    training = train(UpdateScheme("full", None, {}, None), TrainOptions("int8", 2))
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_all_state_is_used_and_every_salt_differs(dtype: str) -> None:
+    training = train(UpdateScheme("full", None, {}, None), TrainOptions(dtype, 2))
     nodes = (*training.graph.nodes, *training.apply)
     read = {name for node in nodes for name in node.inputs}
     assert set(training.state) <= read
     assert set(training.updated) <= set(training.state)
     holders = [getattr(n.op, "stage", None) or getattr(n.op, "rule", None) or n.op for n in nodes]
     salts = [holder.salt for holder in holders if hasattr(holder, "salt")]
+    sums = [n.op.sum_rule for n in nodes if isinstance(n.op, ParameterGradientOp)]
+    salts += [of.salt for of in sums if dtype == "int16"]
     assert len(salts) == len(set(salts)) > LAYERS
+
+
+def test_int16_sums_of_a_group_fit_int32_and_keep_all_the_bits_that_fit() -> None:
+    """However large gradients and inputs are; the rate of the update knows what is left."""
+    group = 64
+    training, other = (
+        train(UpdateScheme("full", None, {}, None), TrainOptions("int16", n)) for n in (group, 2)
+    )
+    rates = [{n.name: n.op.rule.rate[0] for n in t.apply} for t in (training, other)]
+    seen = set()
+    for node in training.graph.nodes:
+        if isinstance(node.op, ParameterGradientOp):
+            shape = training.graph.tensors[node.inputs[1]].type.shape
+            factor = 1 if isinstance(node.op, BiasGradient) else 255
+            largest = 32_767 * factor * math.prod(shape[:-1]) * group
+            dropped = node.op.sum_rule.dropped_bits
+            assert largest >> dropped < 2**31
+            assert dropped == 0 or largest >> (dropped - 1) >= 2**31
+            name = node.name.replace(".grad", ".apply")
+            earlier = max(dropped - 5, 0)  # of a group of 2
+            assert rates[0][name] == rates[1][name] * 2.0 ** (dropped - earlier)
+            seen.add(dropped)
+    assert 0 in seen and len(seen) > 1
 
 
 def test_equal_inputs_give_equal_graphs_and_dumps() -> None:

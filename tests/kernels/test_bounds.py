@@ -6,7 +6,7 @@ Sizes are the largest whose bounds hold, and one more; values are those that mak
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import starmap
 from pathlib import Path
@@ -38,7 +38,16 @@ from mcutrain.ops.pooling import AveragePool2D, AveragePool2DGradInput, MaxPool2
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
-from mcutrain.ops.training import EXPONENT, STEP, BiasGradient, OutputStage, UpdateRule
+from mcutrain.ops.training import (
+    EXPONENT,
+    STEP,
+    BiasGradient,
+    OutputStage,
+    ParameterGradientOp,
+    SumRule,
+    UpdateRule,
+    fitted_sums,
+)
 from mcutrain.simulation.build import SANITIZE
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -382,6 +391,60 @@ def beyond() -> tuple[Sample, ...]:
     return tuple(map(fitted, (*made, gain(4, 1), gain(4, -1))))
 
 
+INT16_SUMS = (INT32_MAX, INT32_MAX + 1, -INT32_MAX - 1, -INT32_MAX - 2, 3 * 2**32 + 77, 100, -1)
+"""The last that is exact, the first that is narrowed, far beyond, and small ones."""
+RATE = 2.0**-29
+"""Moves a parameter by some units where a sum is near 2^31."""
+
+
+def gradients_of_int16_sums(positions: int, factor: int) -> tuple[Array, Array]:
+    """dy [positions, 7] and what it is multiplied by: products that add up to INT16_SUMS."""
+    most, values = 32_767, np.full(positions, factor)
+    values[-300:] = 1
+    dy = np.zeros((positions, len(INT16_SUMS)), np.int64)
+    for c, wanted in enumerate(INT16_SUMS):
+        sign, left = (1, wanted) if wanted > 0 else (-1, -wanted)
+        for p in range(positions):
+            dy[p, c] = sign * min(left // values[p], most)
+            left -= abs(int(dy[p, c])) * int(values[p])
+        assert left == 0
+    return dy.astype(np.int16), values
+
+
+@cache
+def int16_sums() -> tuple[Sample, ...]:
+    """Updated at once and added up, of weights, biases and differences."""
+    count = len(INT16_SUMS)
+    found = []
+    for positions, factor in ((2_000, 255), (400_000, 1)):
+        values, numbers = gradients_of_int16_sums(positions, factor)
+        dy = TensorType((1, 1, positions, count), "int16"), values.reshape(1, 1, positions, count)
+        read: tuple[tuple[TensorType, Array], ...] = ()
+        shape: tuple[int, ...] = (count,)
+        kinds = [("int32", 0), ("int16", -2)]
+        make: Callable[[UpdateRule | None], ParameterGradientOp]
+        make = partial(BiasGradient, trained=(count,))
+        if factor > 1:
+            x = (numbers - 128).astype(np.int8).reshape(1, 1, positions, 1)
+            read, shape, kinds = ((TensorType(x.shape), x),), (count, 1, 1, 1), [("int8", 0)]
+            make = partial(Conv2DGradWeight, trained=shape, window=POINT, x_zero_point=-128)
+        for dtype, bits in kinds:
+            op = make(UpdateRule((RATE,), bits, 3))
+            state = constant(shape, 5, dtype)
+            found.append(Sample.of(op, step(), dy, exponent(0), *read, state))
+        if factor == 1:
+            stage = OutputStage((2.0**-18,), False, "int16", 9)
+            of_channels = AddChannelsGradInput(stage, (1, 1, 1, count))
+            found.append(Sample.of(of_channels, step(), dy, exponent(0), exponent(0)))
+        for sum_rule in (SumRule(), SumRule(3, 7), SumRule(0, 7)):
+            op = replace(make(None), sum_rule=sum_rule)
+            for sample in (0, 1):
+                found.append(
+                    Sample.of(op, step(sample), dy, *read, constant(shape, 2**30, "int32"))
+                )
+    return tuple(found)
+
+
 def assert_same_bits(made: Toolchain, samples: Sequence[Sample]) -> None:
     for found, sample in zip(made.run(samples), samples, strict=True):
         for name, value in expected(sample).items():
@@ -397,7 +460,7 @@ def test_at_the_limits_every_body_computes_the_bits_of_the_reference_and_nothing
     if name not in sanitizing:
         pytest.skip(f"{name} is absent or cannot link with {' '.join(SANITIZE)}")
     native = ["-march=native"] if bodies == "host" else []
-    samples = at_the_limits() + (beyond() if bodies == "portable" else ())
+    samples = at_the_limits() + (beyond() + int16_sums() if bodies == "portable" else ())
     made = Toolchain(sanitizing[name], ("-O0", *native, "-DEXACT_BUFFERS", *SANITIZE), tmp_path)
     made.compile_objects([*sources(samples, bodies), HARNESS])
     assert_same_bits(made, samples)
@@ -417,3 +480,27 @@ def test_sums_beyond_int32_saturate() -> None:
         sample = fitted(conv(None)(MUCH, sign))
         (sums,) = sample.op.reference(*sample.inputs)
         assert sums.ravel().tolist()[::sign] == [INT32_MAX, -INT32_MAX - 1]
+
+
+def test_int16_sums_are_exact_up_to_int32_and_lose_eight_bits_beyond() -> None:
+    found = fitted_sums(np.array(INT16_SUMS), "int16")
+    assert found.kept_bits.tolist() == [8, 0, 8, 0, 0, 8, 8]
+    assert [v * 256 >> k for v, k in zip(*map(np.ndarray.tolist, found), strict=True)] == [
+        *(INT32_MAX, INT32_MAX + 1, -INT32_MAX - 1, -INT32_MAX - 1, 3 * 2**32, 100, -1)
+    ]
+
+
+def test_a_sum_rule_drops_no_more_bits_than_sums_ask_for() -> None:
+    assert SumRule.of(INT32_MAX, 1).dropped_bits == 0
+    assert SumRule.of(INT32_MAX + 1, 1).dropped_bits == 1
+    assert SumRule.of(2**38, 1).dropped_bits == 8
+    assert SumRule.of(2**50, 1).dropped_bits == 8
+
+
+def test_sums_that_are_added_up_are_rounded_right_in_the_mean() -> None:
+    """Sums of a third of the last bit that is kept: rounding to nearest would leave nothing."""
+    sums = np.full(60_000, 85, np.int64)
+    for salt in (1, 2):
+        found = SumRule(8, salt).narrowed(sums, step()[1])
+        assert set(found.tolist()) == {0, 1}
+        assert abs(found.mean() * 256 - 85) < 2

@@ -71,6 +71,7 @@ from mcutrain.ops.training import (
     ApplyUpdate,
     BiasGradient,
     OutputStage,
+    SumRule,
     UpdateRule,
     residual_type,
 )
@@ -799,7 +800,10 @@ def trained(
     dtype, shape, at = gradient_dtype(s), parameter[0].shape, step(s)
     dy = gradient(s, dy_shape, dtype)
     if s.boolean():
-        return Sample.of(make(None), at, dy, *own, tensor(s, shape, "int32"))
+        op = make(None)
+        if dtype == "int16":
+            op = replace(op, sum_rule=SumRule(s.integer(0, 8), s.integer(1, 99)))
+        return Sample.of(op, at, dy, *own, tensor(s, shape, "int32"))
     dy_exponent = exponent(s, s.integer(-30, 5))
     bits = {"int8": (0, 2, 4, 8), "int16": (0, -2, -5), "int32": (0,)}[parameter[0].dtype]
     bits = s.choice(bits)

@@ -183,6 +183,12 @@ class Network:
         op = Rescale(t.zero_point, like.zero_point, *factor)
         return self._add(op, (x,), (like.scale, like.zero_point))
 
+    def shrunk(self, x: str, factor: float) -> str:
+        """x times the factor, on the scale of x."""
+        t = self.type(x)
+        op = Rescale(t.zero_point, t.zero_point, *quantize_multiplier(factor))
+        return self._add(op, (x,), (t.scale, t.zero_point))
+
     def transpose(self, x: str, *perm: int) -> str:
         t = self.type(x)
         return self._add(Transpose(perm), (x,), (t.scale, t.zero_point))

@@ -2,7 +2,7 @@
  * difference at once, or added to db over the samples of an update.
  *
  * dy: [positions][channels_out]   b, difference, db: [channels_out]   For s16 db lacks the lowest
- * MCT_DROPPED_BITS_S16 bits. |db| <= 127 * positions. */
+ * sum.dropped_bits bits. |db| <= 127 * positions. */
 #ifndef MCT_BIAS_H
 #define MCT_BIAS_H
 
@@ -37,7 +37,10 @@ void mct_bias_update_difference_s16(const mct_bias_update_difference_s16_params 
 typedef struct {
     int32_t positions, channels_out;
 } mct_bias_grad_s8_params;
-typedef mct_bias_grad_s8_params mct_bias_grad_s16_params;
+typedef struct {
+    int32_t positions, channels_out;
+    mct_sum_rule sum;
+} mct_bias_grad_s16_params;
 
 void mct_bias_grad_s8(const mct_bias_grad_s8_params *p, const mct_step *step, const int8_t *dy,
                       int32_t *db);

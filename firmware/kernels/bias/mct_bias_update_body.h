@@ -6,7 +6,6 @@ void MCT_NAME(mct_bias_update)(const MCT_PARAMS(mct_bias_update) *p, const mct_s
     const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, MCT_DROPPED_BITS);
     for (int32_t c = 0; c < p->channels_out; c++) {
         const MCT_ACC sum = mct_bias_sum(dy, p->positions, p->channels_out, c);
-        const int32_t narrow = MCT_NARROW_SUM(sum);
-        mct_update_row_s32(&updater, &narrow, c, 1, b + c);
+        MCT_UPDATE_BIASES(&updater, &sum, c, 1, b + c);
     }
 }

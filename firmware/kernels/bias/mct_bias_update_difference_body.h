@@ -7,7 +7,6 @@ void MCT_NAME(mct_bias_update_difference)(const MCT_PARAMS(mct_bias_update_diffe
     const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, MCT_DROPPED_BITS);
     for (int32_t c = 0; c < p->channels_out; c++) {
         const MCT_ACC sum = mct_bias_sum(dy, p->positions, p->channels_out, c);
-        const int32_t narrow = MCT_NARROW_SUM(sum);
-        mct_update_row_s16(&updater, &narrow, c, 1, difference + c);
+        MCT_UPDATE_DIFFERENCES(&updater, &sum, c, 1, difference + c);
     }
 }

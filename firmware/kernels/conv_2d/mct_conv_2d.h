@@ -115,14 +115,19 @@ void mct_conv_2d_update_weight_s16(const mct_conv_2d_update_weight_s16_params *p
                                    uint8_t *residual, int64_t *scratch);
 
 /* The same gradient added to dw [out][kernel_h][kernel_w][trained channels], saturating; the first
- * sample of an update overwrites. For s16 dw lacks the lowest MCT_DROPPED_BITS_S16 bits. */
+ * sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */
 typedef struct {
     mct_shape x, dy;
     mct_window window;
     int32_t x_zero_point;
 } mct_conv_2d_grad_weight_s8_params;
 typedef mct_conv_2d_grad_weight_s8_params mct_conv_2d_grad_weight_wide_s8_params;
-typedef mct_conv_2d_grad_weight_s8_params mct_conv_2d_grad_weight_s16_params;
+typedef struct {
+    mct_shape x, dy;
+    mct_window window;
+    int32_t x_zero_point;
+    mct_sum_rule sum;
+} mct_conv_2d_grad_weight_s16_params;
 
 void mct_conv_2d_grad_weight_s8(const mct_conv_2d_grad_weight_s8_params *p, const mct_step *step,
                                 const int8_t *dy, const int8_t *x, int32_t *dw, int32_t *scratch);

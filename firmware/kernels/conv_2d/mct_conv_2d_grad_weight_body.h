@@ -7,6 +7,6 @@ void MCT_NAME(mct_conv_2d_grad_weight)(const MCT_PARAMS(mct_conv_2d_grad_weight)
     const int32_t row = p->window.kernel_h * p->window.kernel_w * p->x.c;
     for (int32_t o = 0; o < p->dy.c; o++) {
         mct_conv_2d_weight_row(&p->x, &p->dy, &p->window, p->x_zero_point, dy, x, o, scratch);
-        MCT_ACCUMULATE(step, scratch, row, dw + o * row);
+        MCT_ACCUMULATE(p, step, scratch, o * row, row, dw + o * row);
     }
 }

@@ -94,7 +94,7 @@ void mct_depthwise_conv_2d_update_weight_s16(
     uint8_t *residual, int64_t *scratch);
 
 /* The same gradient added to dw [kernel_h][kernel_w][trained_channels], saturating; the first
- * sample of an update overwrites. For s16 dw lacks the lowest MCT_DROPPED_BITS_S16 bits. */
+ * sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */
 typedef struct {
     mct_shape x, dy;
     mct_window window;
@@ -105,7 +105,15 @@ typedef struct {
 } mct_depthwise_conv_2d_grad_weight_s8_params;
 typedef mct_depthwise_conv_2d_grad_weight_s8_params
     mct_depthwise_conv_2d_grad_weight_wide_s8_params;
-typedef mct_depthwise_conv_2d_grad_weight_s8_params mct_depthwise_conv_2d_grad_weight_s16_params;
+typedef struct {
+    mct_shape x, dy;
+    mct_window window;
+    int32_t x_zero_point;
+    int32_t trained_channels;
+    const int16_t *x_columns;
+    const int16_t *channels;
+    mct_sum_rule sum;
+} mct_depthwise_conv_2d_grad_weight_s16_params;
 
 void mct_depthwise_conv_2d_grad_weight_s8(const mct_depthwise_conv_2d_grad_weight_s8_params *p,
                                           const mct_step *step, const int8_t *dy, const int8_t *x,

@@ -8,6 +8,6 @@ void MCT_NAME(mct_depthwise_conv_2d_grad_weight)(
     for (int32_t tap = 0; tap < p->window.kernel_h * p->window.kernel_w; tap++) {
         mct_depthwise_weight_tap(&p->x, &p->dy, &p->window, p->x_zero_point, p->x_columns,
                                  p->channels, count, dy, x, tap, scratch);
-        MCT_ACCUMULATE(step, scratch, count, dw + tap * count);
+        MCT_ACCUMULATE(p, step, scratch, tap * count, count, dw + tap * count);
     }
 }

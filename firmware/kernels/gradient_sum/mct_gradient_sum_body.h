@@ -5,8 +5,7 @@
 static inline int64_t mct_term(const mct_gradient_stage *stage, int32_t change, int32_t value,
                                int32_t c) {
     const int32_t m = stage->per_channel ? c : 0;
-    const int32_t right = mct_shift_right(stage->shift[m] + change);
-    return mct_scale_to_fraction(value, stage->mult_q31[m], right);
+    return MCT_SCALED(value, stage->mult_q31[m], stage->shift[m] + change);
 }
 
 static inline int mct_passes(const uint8_t *mask, int32_t i) {

@@ -91,7 +91,7 @@ void mct_grouped_conv_2d_update_weight_s16(const mct_grouped_conv_2d_update_weig
                                            const mct_exponent *dy_exponent, const int8_t *x,
                                            int8_t *w, uint8_t *residual, int64_t *scratch);
 
-/* The same gradient added to dw, as in conv_2d.h. */
+/* The same gradient added to dw, as in mct_conv_2d.h. */
 typedef struct {
     mct_shape x, dy;
     mct_window window;
@@ -99,7 +99,13 @@ typedef struct {
     int32_t x_zero_point;
 } mct_grouped_conv_2d_grad_weight_s8_params;
 typedef mct_grouped_conv_2d_grad_weight_s8_params mct_grouped_conv_2d_grad_weight_wide_s8_params;
-typedef mct_grouped_conv_2d_grad_weight_s8_params mct_grouped_conv_2d_grad_weight_s16_params;
+typedef struct {
+    mct_shape x, dy;
+    mct_window window;
+    int32_t groups;
+    int32_t x_zero_point;
+    mct_sum_rule sum;
+} mct_grouped_conv_2d_grad_weight_s16_params;
 
 void mct_grouped_conv_2d_grad_weight_s8(const mct_grouped_conv_2d_grad_weight_s8_params *p,
                                         const mct_step *step, const int8_t *dy, const int8_t *x,

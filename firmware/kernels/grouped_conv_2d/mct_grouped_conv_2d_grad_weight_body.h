@@ -9,6 +9,6 @@ void MCT_NAME(mct_grouped_conv_2d_grad_weight)(const MCT_PARAMS(mct_grouped_conv
     for (int32_t o = 0; o < p->dy.c; o++) {
         mct_grouped_weight_row(&p->x, &p->dy, &p->window, p->x_zero_point, dy + o,
                                x + o / outs * columns, columns, scratch);
-        MCT_ACCUMULATE(step, scratch, row, dw + o * row);
+        MCT_ACCUMULATE(p, step, scratch, o * row, row, dw + o * row);
     }
 }
