@@ -18,10 +18,13 @@ from pathlib import Path
 
 from mcutrain_host.errors import CacheError
 from mcutrain_host.files import whole
+from mcutrain_host.reading import read_file
 
 MARK = b"\nmcutrain sha256\n"
 SEAL_BYTES = len(MARK) + hashlib.sha256().digest_size
 READ_BYTES = 1 << 20
+MOST_BYTES = 1 << 30
+"""Of what is read into memory as a whole."""
 
 
 def cache_folder() -> Path:
@@ -69,7 +72,7 @@ def is_sound(path: Path) -> bool:
 def read(path: Path) -> bytes | None:
     """What `write` was given; None if it is absent or damaged."""
     try:
-        content, seal = _split(path.read_bytes())
+        content, seal = _split(read_file(path, MOST_BYTES))
     except OSError:
         return None
     return content if seal == MARK + hashlib.sha256(content).digest() else None

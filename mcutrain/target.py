@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import mcutrain_firmware
 from mcutrain_host.json_values import ValuesError, from_values
 from mcutrain_host.manifest import BuildOutput, Emulation, Flashing, Region, Uart
+from mcutrain_host.reading import read_text
 from mcutrain_host.text import reason
 
 from mcutrain.arguments import PathLike
@@ -357,7 +358,7 @@ def load_target(board: str | Path) -> Target:
         folder = Path(board)
     file = folder / "board.toml"
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_text(file))
     except OSError as error:
         raise TargetError(
             f"there is no board {str(board)!r}: use one of {', '.join(board_names())}, or a folder "

@@ -13,10 +13,13 @@ from typing import ClassVar
 
 from mcutrain_host.errors import FlashError
 from mcutrain_host.flashing.job import Job
+from mcutrain_host.reading import read_file
 
 MARK = "INFO_UF2.TXT"
 BOARD_ID = "RPI-RP2"
 PIECE_BYTES = 64 * 1024
+MOST_IMAGE_BYTES = 64 << 20
+"""UF2 takes twice the bytes of a flash."""
 
 
 class Uf2:
@@ -38,7 +41,7 @@ class Uf2:
         """Copy. The board restarts when the last block is there, and the drive is gone."""
         image = job.project.folder / "build" / "firmware.uf2"
         try:
-            data = image.read_bytes()
+            data = read_file(image, MOST_IMAGE_BYTES)
         except OSError as error:
             raise FlashError(
                 f"{image} is not there: run `mcutrain build {job.project.folder}` first"

@@ -12,6 +12,7 @@ from typing import Any
 
 from mcutrain_host.files import write_whole
 from mcutrain_host.manifest import BoardProject
+from mcutrain_host.reading import read_file
 from mcutrain_host.text import reason
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.image import Image, read_uf2
@@ -28,6 +29,8 @@ from mcutrain_host.virtual.machine import Machine, Stop
 
 UF2_RP2040 = 0xE48BFF56
 JOIN_SECONDS = 5.0
+MOST_FLASH_BYTES = 64 << 20
+"""More than any board here has."""
 
 
 def load_machine(
@@ -320,6 +323,6 @@ def _saved_flash(path: Path | None) -> bytes | None:
     if path is None or not path.is_file():
         return None
     try:
-        return path.read_bytes()
+        return read_file(path, MOST_FLASH_BYTES)
     except OSError as error:
         raise VirtualBoardError(f"cannot read the saved flash {path}: {reason(error)}") from error

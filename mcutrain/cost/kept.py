@@ -17,6 +17,7 @@ from typing import Any
 
 from mcutrain_host import cache
 from mcutrain_host.errors import CacheError
+from mcutrain_host.reading import MOST_TEXT_BYTES
 
 from mcutrain.autodiff import TrainOptions
 from mcutrain.ir.digest import graph_digest
@@ -37,7 +38,7 @@ class KeptCosts:
 
     def get(self, scheme: UpdateScheme) -> SchemeCost | None:
         """What was kept; None if it is absent or damaged."""
-        with suppress(CacheError):
+        with suppress(CacheError, ValueError, KeyError, TypeError, RecursionError, zlib.error):
             content = cache.read(self._place(scheme))
             return None if content is None else _read(content)
         return None
@@ -80,7 +81,11 @@ def _written(cost: SchemeCost) -> bytes:
 
 
 def _read(content: bytes) -> SchemeCost:
-    parts = json.loads(zlib.decompress(content))
+    unpacked = zlib.decompressobj()
+    text = unpacked.decompress(content, MOST_TEXT_BYTES)
+    if not unpacked.eof:
+        raise ValueError("it does not end where such a file must")
+    parts = json.loads(text)
     return SchemeCost(
         steps=tuple(parts["steps"]),
         spans=tuple(Span(*numbers) for numbers in parts["spans"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcutrain_host.manifest import TimedNode, Timing
+from mcutrain_host.reading import read_text
 
 from mcutrain.cost.elastic import elastic_times, estimated_times, problem_of
 from mcutrain.cost.instructions import USUAL_ISA, estimate, nodes_of
@@ -164,7 +165,7 @@ def read_times(path: Path, plan: TrainingPlan) -> ElasticTimes:
     Raises ModelError if it is none, or of another step.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_text(path))
         nodes = {str(n["name"]): (str(n["kernel"]), _time_of(n)) for n in values["nodes"]}
         unit = str(values.get("unit", INSTRUCTIONS))
     except OSError as error:

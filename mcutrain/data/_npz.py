@@ -1,22 +1,14 @@
-"""Reads .npz data sets from files that nobody vouches for.
+"""Reads .npz data sets from files that nobody vouches for (see mcutrain.data.array_file)."""
 
-numpy's own reader allocates what a header claims before it has seen the data, so the members
-are read here: the claimed shape must match the member's size, the size must be possible for
-the file, and memory is taken only as bytes arrive.
-"""
-
-import io
-import math
-import warnings
-import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.text import reason
+from mcutrain_host.reading import read_file
 
+from mcutrain.data.array_file import TooLargeError, array_file, parsed, why
 from mcutrain.data.dataset import (
     NORMAL_AND_ANOMALY,
     SPLIT_WORDS,
@@ -44,7 +36,6 @@ NONE: Indices = np.zeros(0, np.int64)
 FREE_BYTES = 64 << 20
 MAX_RATIO = 100
 """A member may unpack to FREE_BYTES + MAX_RATIO * (bytes of the file); images stay far below."""
-CHUNK_BYTES = 1 << 20
 MAX_NPY_BYTES = 8 << 30
 
 
@@ -196,98 +187,20 @@ def read_arrays(path: Path) -> Arrays:
         return {key: _read_npy(file) for key, file in files.items() if file.is_file()}
     if path.suffix.lower() == ".npy":
         return {"x": _read_npy(path)}
-    limit_bytes = FREE_BYTES + MAX_RATIO * path.stat().st_size
     try:
-        with zipfile.ZipFile(path) as archive:
-            present = set(archive.namelist())
-            return {
-                key: _read_member(archive, f"{key}.npy", limit_bytes)
-                for key in KEYS
-                if f"{key}.npy" in present
-            }
-    except DataError:
-        raise
-    except Exception as error:  # zipfile raises a dozen kinds for a damaged file
-        raise DataError(f"no sound .npz file ({_why(error)}): save it again") from error
+        limit_bytes = FREE_BYTES + MAX_RATIO * path.stat().st_size
+        with array_file(path) as file:
+            return {key: file.array(key, limit_bytes) for key in KEYS if key in file}
+    except TooLargeError as error:
+        raise DataError(f"{error} in a file of this length: save it with np.savez") from error
+    except OSError as error:
+        raise DataError(f"no sound .npz file ({why(error)}): save it again") from error
 
 
 def _read_npy(path: Path) -> npt.NDArray[Any]:
-    if path.stat().st_size > MAX_NPY_BYTES:
-        raise DataError(f"{path.name} has more than {MAX_NPY_BYTES >> 30} GB: save fewer samples")
-    return _sound(path.name, bytearray(path.read_bytes()))
-
-
-def _read_member(archive: zipfile.ZipFile, name: str, limit_bytes: int) -> npt.NDArray[Any]:
-    size_bytes = archive.getinfo(name).file_size
-    if size_bytes > limit_bytes:
-        raise DataError(
-            f"{name} claims {size_bytes} bytes, more than a file of this length can be trusted "
-            "to hold: save it with np.savez"
-        )
-    with archive.open(name) as member:
-        content = _read_all(member, size_bytes)
-    return _sound(name, content)
-
-
-def _sound(name: str, content: bytearray) -> npt.NDArray[Any]:
-    """The array of an .npy file of this name. Raises DataError."""
     try:
-        return _parse_npy(content)
-    except DataError as error:
-        raise DataError(f"{name} {error}") from error
-    except Exception as error:  # the header is a Python literal: SyntaxError, MemoryError, …
-        raise DataError(f"{name} has no sound header: save it again") from error
-
-
-def _read_all(member: IO[bytes], size_bytes: int) -> bytearray:
-    """All bytes of the member; the reader checks the sum at its end. DataError if too few."""
-    content = bytearray()
-    while chunk := member.read(CHUNK_BYTES):
-        content += chunk
-    if len(content) != size_bytes:
-        raise DataError(f"a member ends after {len(content)} of {size_bytes} bytes: save it again")
-    return content
-
-
-def _parse_npy(content: bytearray) -> npt.NDArray[Any]:
-    """The array of an .npy file, over its bytes (no copy)."""
-    shape, fortran, dtype, start = _parse_header(content)
-    if dtype.hasobject:
-        raise DataError("holds Python objects: save numbers or text (dtype=object is never read)")
-    if any(size < 0 for size in shape) or dtype.itemsize == 0:
-        raise DataError(f"claims the shape {_short(shape)} of {dtype}: save it again")
-    claimed_bytes, there_bytes = math.prod(shape) * dtype.itemsize, len(content) - start
-    if claimed_bytes != there_bytes:
-        raise DataError(
-            f"claims the shape {_short(shape)} of {dtype} but holds {there_bytes} bytes: "
-            "save it again"
-        )
-    if claimed_bytes == 0:
-        return np.empty(shape, dtype)
-    flat = np.frombuffer(content, dtype, offset=start)
-    return flat.reshape(shape, order="F" if fortran else "C")
-
-
-def _parse_header(content: bytearray) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """(shape, Fortran order, dtype, offset of the data), by numpy's own header parser."""
-    stream = io.BytesIO(content[:CHUNK_BYTES])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a strange header warns before it fails
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            header = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            header = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise DataError(f"has the .npy version {version}: save it with np.savez")
-    shape, fortran, dtype = header
-    return tuple(int(size) for size in shape), bool(fortran), dtype, stream.tell()
-
-
-def _short(shape: tuple[int, ...]) -> str:
-    text = str(shape)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _why(error: Exception) -> str:
-    return reason(error).encode("ascii", "replace").decode()
+        content = bytearray(read_file(path, MAX_NPY_BYTES))
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be read: {why(error)}; save fewer samples") from error
+    found: npt.NDArray[Any] = parsed(path.name, content)
+    return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.reading import opened
 from mcutrain_host.text import reason
 
 from mcutrain.errors import ReportError
@@ -16,6 +17,7 @@ from mcutrain.report.learning import ElasticChoice, LearningCurve, Point
 MOST_POINTS = 40
 FEWEST_STEPS = 20
 """A point of the curve is the mean of at least so many steps."""
+LONGEST_LINE_BYTES = 1 << 20
 EVENTS = ("connected", "restarted", "step", "evaluated", "selected")
 
 
@@ -33,13 +35,20 @@ def read_choices(path: Path) -> tuple[ElasticChoice, ...]:
 
 
 def _read(path: Path) -> _Found:
+    """The last line is left out if it has no end: it may be being written."""
+    found, number = _Found(), 0
     try:
-        lines = path.read_bytes().split(b"\n")
+        with opened(path) as lines:
+            while (line := lines.readline(LONGEST_LINE_BYTES)).endswith(b"\n"):
+                number += 1
+                found.add(_event(line, f"{path}, line {number}"))
     except OSError as error:
         raise ReportError(f"cannot read {path}: {error.strerror or error}") from error
-    found = _Found()
-    for number, line in enumerate(lines[:-1], 1):
-        found.add(_event(line, f"{path}, line {number}"))
+    if len(line) == LONGEST_LINE_BYTES:
+        raise ReportError(
+            f"{path}, line {number + 1} is longer than {LONGEST_LINE_BYTES:,} bytes: it is no log "
+            "of `mcutrain train`"
+        )
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from mcutrain_host.errors import HostError
 from mcutrain_host.manifest import FILE, LadderFronts, Manifest
 from mcutrain_host.memory import linked_memory
+from mcutrain_host.reading import read_text as read_regular
 
 from mcutrain.errors import PlanError, ReportError
 from mcutrain.memplan import STEP, Buffer, MemoryPlan, read_csv, read_fronts
@@ -50,7 +51,7 @@ def manifest_of(path: Path) -> Manifest:
 def read_text(path: Path) -> str:
     """A text file. Raises ReportError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular(path)
     except OSError as error:
         raise ReportError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -379,7 +379,7 @@ def prepare_run(
     samples, earlier = after.added_to(samples, settings) if after else (samples, Earlier())
     made = simulator() if simulator else step.simulator(settings.seed + 1)
     if after is not None:
-        made.load(after.saved)  # or a sentence
+        made.load(after.saved(len(made.save())))  # or a sentence
     if isinstance(made, TAKES_LATENTS):
         _check_fixed(settings)
         samples = LatentSamples.of(samples, made)

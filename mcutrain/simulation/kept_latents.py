@@ -32,7 +32,7 @@ def read_latents(path: Path, shape: tuple[int, ...]) -> Array | None:
     if not is_sound(path):
         return None
     with contextlib.suppress(OSError, ValueError):
-        found: Array = np.load(path, mmap_mode="r")
+        found: Array = np.lib.format.open_memmap(path, mode="r")
         if found.shape == shape and found.dtype == np.int8:
             os.utime(path)
             return found

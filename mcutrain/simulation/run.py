@@ -8,6 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -17,10 +18,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.files import unwritable, write_whole
+from mcutrain_host.reading import MOST_TEXT_BYTES
 from mcutrain_host.saved import LevelWords, skipped_samples
 from mcutrain_host.text import reason
 
 from mcutrain import data
+from mcutrain.data.array_file import ArrayFile, array_file
 from mcutrain.errors import ArgumentError, DataError, StateError
 from mcutrain.simulation.augment import Augmentation, check_kinds, sample_key
 from mcutrain.simulation.batches import BATCHES, MIXED, LevelBatches, by_level, mixed_batches
@@ -40,6 +43,10 @@ from mcutrain.simulation.replay import NOTHING, Earlier, remembered, with_replay
 Array = npt.NDArray[Any]
 
 CHUNK = 32
+MOST_LOOKS = 3
+"""States that one selection of tensors compares."""
+LARGEST_NUMBER = 8
+"""Bytes of a number of a sample."""
 EVALUATE_CHUNKS = 4  # samples of a call without training, in chunks
 
 
@@ -500,41 +507,59 @@ class Course:
 def rate_of_checkpoint(path: Path) -> float | None:
     """The learning rate of the run that wrote it; None if the file does not tell."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            rate = json.loads(str(file["counts"]))["learning_rate"]
+        with array_file(path) as file:
+            rate = counts_in(file)["learning_rate"]
     except Exception:  # Run.resume says what is wrong with it
         return None
     return rate if isinstance(rate, float) else None
+
+
+def counts_in(file: ArrayFile) -> dict[str, Any]:
+    """What a checkpoint has besides arrays. Raises DataError, ValueError."""
+    found = json.loads(file.text("counts", MOST_TEXT_BYTES))
+    if not isinstance(found, dict):
+        raise ValueError("its counts are no table")
+    return found
 
 
 @dataclass(frozen=True)
 class Finished:
     """A run, as its checkpoint has it, that another goes on from with other samples.
 
-    x, y: of those that it remembered, by slot, as it trained on them; out of at most `remember`.
+    It remembered samples, out of at most `remember`. What is large is read when its length is
+    known.
     """
 
-    saved: bytes
+    path: Path
     steps: int
     offered: int
     remember: int
-    x: Array
-    y: Array
 
     @staticmethod
     def read(path: Path) -> Finished:
         """Of a checkpoint. Raises StateError."""
-        content = _content(path)
-        try:
-            with np.load(content, allow_pickle=False) as file:
-                left = json.loads(str(file["counts"]))["left"]
-                saved = file["saved"].astype(np.uint8).tobytes()
-                return Finished(saved, **left, x=file["ring_x"], y=file["ring_y"])
-        except Exception as error:
-            raise StateError(
-                f"{path} is no checkpoint of this version of mcutrain, or a damaged one: give the "
-                "--checkpoint of the run to go on from"
-            ) from error
+        with _reading(path, "give the --checkpoint of the run to go on from") as file:
+            left = counts_in(file)["left"]
+            found = Finished(path, left["steps"], left["offered"], left["remember"])
+            numbers = (found.steps, found.offered, found.remember)
+            if not all(type(n) is int and 0 <= n < 2**63 for n in numbers):
+                raise ValueError("its counts are no numbers")
+        return found
+
+    def saved(self, saved_bytes: int) -> bytes:
+        """The trained state, of that many bytes at most. Raises StateError."""
+        with _reading(self.path, "give the --checkpoint of a run of this model") as file:
+            return file.octets("saved", saved_bytes)
+
+    def ring(self, train: data.Dataset) -> tuple[Array, Array]:
+        """The remembered samples by slot, as it trained on them, and labels. train: such samples.
+
+        Raises StateError.
+        """
+        with _reading(self.path, "give the --checkpoint of a run with such data") as file:
+            most = self.remember * max(train.x[:1].nbytes, 1)
+            x = file.array("ring_x", most * LARGEST_NUMBER)  # of data of another kind, to be named
+            return x, file.array("ring_y", self.remember * max(train.y[:1].nbytes, 8))
 
     def added_to(self, samples: Samples, settings: RunSettings) -> tuple[Samples, Earlier]:
         """Samples with the remembered ones behind them. Raises DataError if they do not fit."""
@@ -549,17 +574,18 @@ class Finished:
                 "known: give it --replay and --remember, too"
             )
         train = samples.split.train
-        if self.x.dtype != train.x.dtype or self.x.shape[1:] != train.x.shape[1:]:
+        kept_x, kept_y = self.ring(train)
+        if kept_x.dtype != train.x.dtype or kept_x.shape[1:] != train.x.shape[1:]:
             raise DataError(
-                f"the run to go on from remembered samples of {self.x.dtype} {self.x.shape[1:]}, "
+                f"the run to go on from remembered samples of {kept_x.dtype} {kept_x.shape[1:]}, "
                 f"and the data is {train.x.dtype} {train.x.shape[1:]}: give data of one kind"
             )
-        if self.y.max(initial=0) >= train.classes:
+        if kept_y.max(initial=0) >= train.classes:
             raise DataError(
-                f"the run to go on from remembered a sample of class {self.y.max()}, and the data "
+                f"the run to go on from remembered a sample of class {kept_y.max()}, and the data "
                 f"names {train.classes}: name all classes, those without samples too"
             )
-        x, y = np.concatenate([train.x, self.x]), np.concatenate([train.y, self.y])
+        x, y = np.concatenate([train.x, kept_x]), np.concatenate([train.y, kept_y])
         ring = tuple(range(len(train), len(x)))
         split = replace(samples.split, train=replace(train, x=x, y=y))
         return replace(samples, split=split), Earlier(self.steps, self.offered, ring)
@@ -745,29 +771,22 @@ class Run:
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint. Raises StateError if it is of another run, or damaged."""
-        content = _content(path)
-        try:
-            with np.load(content, allow_pickle=False) as file:
-                counts = json.loads(str(file["counts"]))
-                saved = file["saved"].astype(np.uint8).tobytes()
-                looks = file.get("looks", ())
-                kept = tuple(look.astype(np.uint8).tobytes() for look in looks)
+        with _reading(path, "give another file", "mcutrain") as file:
+            counts = counts_in(file)
+            if counts.pop("identity") != self._identity:
+                raise StateError(
+                    f"{path} belongs to another model, scheme, data set or settings; give the same "
+                    "ones as in the interrupted run, or another checkpoint file"
+                )
+            saved = file.octets("saved", len(self.begin))
+            looks = file.array("looks", MOST_LOOKS * len(self.begin)) if "looks" in file else ()
+            kept = tuple(look.astype(np.uint8).tobytes() for look in looks)
             epochs = tuple(_epoch(e) for e in counts["epochs"])
-            identity = counts.pop("identity")
             counts.pop("learning_rate", None)
             counts.pop("left", None)
             counts["class_iou"] = tuple(counts.get("class_iou", ()))
             decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
             state = RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
-        except Exception as error:
-            raise StateError(
-                f"{path} is no checkpoint of mcutrain, or a damaged one: give another file"
-            ) from error
-        if identity != self._identity:
-            raise StateError(
-                f"{path} belongs to another model, scheme, data set or settings; give the same "
-                "ones as in the interrupted run, or another checkpoint file"
-            )
         self.simulator.load(saved)
         self.state = state
 
@@ -918,12 +937,21 @@ class Run:
         return digest.hexdigest()
 
 
-def _content(path: Path) -> io.BytesIO:
-    """A checkpoint's bytes: numpy leaves a damaged file open. Raises StateError."""
+@contextmanager
+def _reading(path: Path, hint: str, whose: str = "this version of mcutrain") -> Iterator[ArrayFile]:
+    """A checkpoint. hint: what to do about what is none. Raises StateError for that."""
+    none = f"{path} is no checkpoint of {whose}, or a damaged one: "
     try:
-        return io.BytesIO(path.read_bytes())
+        with array_file(path) as file:
+            yield file
+    except StateError:
+        raise
     except OSError as error:
         raise StateError(f"cannot read the checkpoint {path}: {reason(error)}") from error
+    except DataError as error:
+        raise StateError(f"{none}{hint}; {error}") from error
+    except Exception as error:
+        raise StateError(f"{none}{hint}") from error
 
 
 def _epoch(values: dict[str, Any]) -> EpochResult:

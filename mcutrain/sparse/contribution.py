@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.files import unwritable, write_whole
+from mcutrain_host.reading import read_text
 from mcutrain_host.text import reason
 
 from mcutrain.errors import AnalysisError
@@ -246,7 +247,7 @@ def read_contributions(path: str | Path, graph: Graph | None = None) -> Contribu
     """
     path = Path(path)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise AnalysisError(f"cannot read the analysis {path}: {reason(error)}") from error
     try:

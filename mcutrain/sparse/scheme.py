@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mcutrain_host.files import is_file
+from mcutrain_host.reading import read_text
 from mcutrain_host.text import reason
 
 from mcutrain.arguments import PathLike, checked
@@ -241,7 +242,7 @@ def _depth(text: str) -> int | None:
 
 def _read_toml(path: Path) -> UpdateScheme:
     try:
-        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = tomllib.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise SchemeError(f"cannot read the scheme {path}: {reason(error)}") from error
     unknown = sorted(values.keys() - KEYS)

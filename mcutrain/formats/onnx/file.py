@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
+from mcutrain_host.reading import read_file
 from mcutrain_host.text import reason
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
@@ -49,7 +50,7 @@ def read_model(path: str | Path) -> ModelProto:
             raise ModelError(f"{path} is not a file; give the path of an .onnx model")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ModelError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, the limit")
-        data = path.read_bytes()
+        data = read_file(path, MAX_FILE_BYTES)
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read: {reason(error)}") from error
     model = ModelProto()

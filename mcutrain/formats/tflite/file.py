@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tflite
+from mcutrain_host.reading import opened
+from mcutrain_host.reading import read_file as read_regular
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.ir.names import unique_names
@@ -101,7 +103,7 @@ class FileModel:
 def is_tflite(path: Path) -> bool:
     """Whether a file begins as .tflite files do. Raises ModelError if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             return file.read(8)[4:] == IDENTIFIER
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
@@ -124,7 +126,7 @@ def read_file(path: Path) -> FileModel:
     """The checked contents. Raises ModelError; what the bindings raise is left to the caller."""
     if path.stat().st_size > LARGEST_FILE:
         raise ModelError(f"the file is larger than {LARGEST_FILE // 2**20} MiB")
-    content = path.read_bytes()
+    content = read_regular(path, LARGEST_FILE)
     if content[4:8] != IDENTIFIER:
         raise ModelError("this is not a .tflite file: the identifier TFL3 is missing")
     return _FileReader(content).model()
