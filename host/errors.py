@@ -14,6 +14,7 @@
     ├── RefusedError              the board said no, with a status
     ├── ModelMismatchError        the firmware, or a saved state, is of another model
     ├── StateFileError            a file holds no trained state, or a damaged one
+    │   └── StateTooLongError     it says that its state is longer than the model's
     ├── LogError                  the log cannot be written, as on a full disk
     └── FlashError                the program did not get onto the board
 
@@ -137,6 +138,10 @@ class ModelMismatchError(HostError):
 
 class StateFileError(HostError):
     """A file holds no trained state, or a damaged one."""
+
+
+class StateTooLongError(StateFileError):
+    """A file says that its state has more bytes than one of this model, trained so."""
 
 
 class LogError(HostError):

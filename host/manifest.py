@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from mcutrain_host.errors import ProjectError
 from mcutrain_host.files import restore_folder
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, table
 from mcutrain_host.protocol import Firmware
-from mcutrain_host.saved import LevelWords
+from mcutrain_host.reading import read_text
+from mcutrain_host.saved import LevelWords, recipe_text
 from mcutrain_host.text import reason
 
 FORMAT = 1
@@ -291,7 +292,7 @@ class Manifest:
     begins_with: the tensor of the model that is the input of a tail, whose front somebody else
     computes; empty where samples are. shelf_bytes: of weights whose trained columns change, behind
     the state_bytes of a saved state. recipe: how the step was made from the model file
-    (mcutrain.pipeline.recipe).
+    (mcutrain.pipeline.recipe). files: of the project, this one among them, by relative path.
     """
 
     format: int = 0
@@ -322,9 +323,20 @@ class Manifest:
     shelf_bytes: int = 0
     recipe: Mapping[str, Any] | None = None
     board: BoardDescription | None = None
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         int(self.model_hash, 16)
+
+    def recipe_text(self, class_names: Sequence[str] = ()) -> str:
+        """How the step was made, as saved states have it; "" if that is not known.
+
+        class_names: of the outputs, where the project does not name them itself.
+        """
+        if self.recipe is None:
+            return ""
+        names = list(self.class_names or class_names)
+        return recipe_text({**self.recipe, **({"class_names": names} if names else {})})
 
     @property
     def has_labels(self) -> bool:
@@ -344,17 +356,21 @@ class Manifest:
         restore_folder(folder)
         try:
             return Manifest.read(folder / FILE)
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise ProjectError(
                 f"{folder} is no generated project: it has no {FILE}; "
                 f"`mcutrain generate MODEL {flags} -o DIR` makes one"
+            ) from error
+        except OSError as error:
+            raise ProjectError(
+                f"cannot read {folder / FILE}: {reason(error)}; generate the project anew"
             ) from error
 
     @staticmethod
     def read(path: Path) -> Manifest:
         """From manifest.json. Raises OSError, and ProjectError for what is no manifest."""
         try:
-            values = parse(path.read_text(encoding="utf-8"), str(path))
+            values = parse(read_text(path), str(path))
             if not isinstance(values, dict) or values.get("format") != FORMAT:
                 raise ProjectError(f"{path} is of another version of mcutrain; generate it anew")
             return from_values(Manifest, known(Manifest, values), str(path))

@@ -13,12 +13,17 @@ from mcutrain_host.saved import SavedState
 
 
 def pull(
-    device: Device, firmware: Firmware, file: Path, progress: Progress | None = None
+    device: Device,
+    firmware: Firmware,
+    file: Path,
+    progress: Progress | None = None,
+    recipe: str = "",
 ) -> SavedState:
     """Write the board's trained state to a file, as a whole or not at all.
 
-    firmware: the project's. Raises ModelMismatchError if the board's is another, HostError if it
-    has learnt nothing, StateFileError if the file holds more than the board, or cannot be written.
+    firmware: the project's. recipe: of its step, as JSON, for the file. Raises ModelMismatchError
+    if the board's is another, HostError if it has learnt nothing, StateFileError if the file holds
+    more than the board, or cannot be written.
     """
     identity = device.identity
     name, per_update = device.link.name, identity.samples_per_update
@@ -30,16 +35,17 @@ def pull(
         )
     if identity.position == 0:
         raise HostError(f"the board at {name} has learnt from no sample yet")
-    in_file = (
-        saved_files.read(file, firmware.model_hash).position(per_update) if file.exists() else 0
-    )
+    in_file = 0
+    if file.exists():
+        earlier = saved_files.read(file, firmware.model_hash, identity.saved_bytes)
+        in_file = earlier.position(per_update)
     if in_file > identity.position:
         raise StateFileError(
             f"{file} has learnt from {in_file:,} samples, the board from {identity.position:,}; "
             "name another file with --output"
         )
     state = read_state(device, firmware, progress)
-    saved_files.write(file, state.raw)
+    saved_files.write(file, state.raw, recipe)
     return state
 
 

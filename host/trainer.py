@@ -123,7 +123,7 @@ class Settings:
     that is gone. facts: about the run, for the log. gate, levels, elastic: as the manifest
     has it. earlier: what the board saved in an earlier run, which is not saved once more.
     doubt: what is to be said of the classes that the test samples are taken for before the first
-    step; empty if nothing is.
+    step; empty if nothing is. recipe: of the project's step, as JSON, for the file of the state.
     """
 
     firmware: Firmware
@@ -139,6 +139,7 @@ class Settings:
     elastic: ElasticSelection | None = None
     earlier: Kept | None = None
     doubt: Callable[[Sequence[int]], str] = lambda answers: ""
+    recipe: str = ""
 
 
 class TrainingObserver(Protocol):
@@ -349,7 +350,7 @@ class Training:
             return self._replace_saved(self.device.reset(settings.seed))
         if settings.begin is Begin.FILE:
             assert settings.source is not None, "Begin.FILE has a file"
-            state = saved_files.read(settings.source, settings.firmware.model_hash)
+            state = self._read_file(settings.source)
             return self._replace_saved(self._write(state))
         in_file = self._state_in_file()
         learnt = in_file.position(identity.samples_per_update) if in_file else 0
@@ -397,9 +398,11 @@ class Training:
     def _state_in_file(self) -> SavedState | None:
         """What an earlier run left. Raises StateFileError, ModelMismatchError."""
         state = self.settings.state
-        return (
-            saved_files.read(state, self.settings.firmware.model_hash) if state.exists() else None
-        )
+        return self._read_file(state) if state.exists() else None
+
+    def _read_file(self, path: Path) -> SavedState:
+        """As long as the board's. Raises StateFileError, ModelMismatchError."""
+        return saved_files.read(path, self.settings.firmware.model_hash, self.identity.saved_bytes)
 
     def _valid_position(self) -> int:
         """The board's, after a state that was written in part has been replaced."""
@@ -695,7 +698,7 @@ class Training:
     def _pull(self, known: SavedState | None = None, *, is_saved: bool = False) -> None:
         """To the file. known: the board's state. is_saved: it is also what was saved last."""
         state = self._read_state() if known is None else known
-        saved_files.write(self.settings.state, state.raw)
+        saved_files.write(self.settings.state, state.raw, self.settings.recipe)
         self._kept = state
         self.saved_position = max(self.position, self.saved_position)
         facts: dict[str, Any] = {"file": str(self.settings.state)}

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 def diff(
     first: Annotated[
         Path,
-        typer.Argument(metavar="A", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
+        typer.Argument(
+            metavar="A", help="An int8 .tflite or QDQ .onnx file, or a state.", show_default=False
+        ),
     ],
-    second: Annotated[
-        Path, typer.Argument(metavar="B", help="Another one, of either format.", show_default=False)
-    ],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another one.", show_default=False)],
     json: Json = False,
 ) -> None:
     """Compare the weights and biases of two models by name, and their structure.
 
+    One of them may be what was trained of the other: a checkpoint, a state (.mcts) or a project.
     Largest and mean difference are those of the stored integers, so in units of the scale.
 
     Example: `mcutrain diff model.tflite trained.tflite`

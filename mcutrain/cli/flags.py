@@ -9,6 +9,8 @@ from functools import wraps
 from inspect import Parameter
 from typing import Any, get_type_hints
 
+import typer
+
 from mcutrain.cli.panels import flag_of, in_panels
 
 
@@ -44,6 +46,18 @@ def given(*groups: Any) -> list[str]:
         for group in groups
         for field in fields(group)
         if getattr(group, field.name) != field.default
+    ]
+
+
+def given_by_hand(context: typer.Context) -> list[str]:
+    """The flags that stand on a command's line, also if they are as they are by default."""
+    sources = {p.name: context.get_parameter_source(p.name or "") for p in context.command.params}
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if (source := sources[parameter.name]) is not None
+        and source.name == "COMMANDLINE"
+        and parameter.opts[0].startswith("--")
     ]
 
 

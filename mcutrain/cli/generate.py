@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.planning import Generated
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
+    from mcutrain.pipeline.recipe import PutModules
     from mcutrain.sparse.elastic import ElasticTimes
     from mcutrain.target import Target
 
@@ -218,7 +219,8 @@ def generate(
     target = hardware.target
     timing.check(target)
     flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
-    graph = _graph(model, modules, program.pixels, seed)
+    graph, put = _graph(model, modules, program.pixels, seed)
+    flags = replace(flags, put=put)
     step = flags.prepare(graph, options.new_classes(classes), seed)
     interface = Interface(
         program.prefix,
@@ -303,7 +305,9 @@ def _show_firmware(found: Generated, target: Target) -> None:
     show(f"    mcutrain build {shlex.quote(str(found.folder))}")
 
 
-def _graph(model: Path, flags: ModuleFlags, pixels: Normalization | None, seed: int) -> Graph:
+def _graph(
+    model: Path, flags: ModuleFlags, pixels: Normalization | None, seed: int
+) -> tuple[Graph, PutModules | None]:
     """The model, with modules of --pet, from samples as `augment` and `simulate` read them."""
     from mcutrain.runs.training import model_input
 
@@ -311,7 +315,7 @@ def _graph(model: Path, flags: ModuleFlags, pixels: Normalization | None, seed: 
     if wanted is None or not wanted.specs:
         if flags.data is not None:
             raise typer.BadParameter("is what modules of --pet are made of", param_hint="--data")
-        return graph
+        return graph, None
     if flags.data is None or flags.save_model is None:
         raise typer.BadParameter(
             "puts modules in: give --data, training samples that they are made of, and "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.pipeline.recipe import Recipe
+    from mcutrain.pipeline.recipe import PutModules, Recipe
     from mcutrain.sparse import UpdateScheme
     from mcutrain.target import Target
 
@@ -304,8 +304,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 class StepOptions:
     """The flags that determine a training step.
 
-    pet: of a graph that has its modules already. class_names: of the step's outputs, as far as they
-    are known; they change nothing that is computed.
+    pet: of a graph that has its modules already. put: these, if the model's file has them not.
+    class_names: of the step's outputs, as far as they are known; they change nothing that is
+    computed.
     """
 
     scheme: str = "head"
@@ -327,6 +328,7 @@ class StepOptions:
     proxies: Path | None = None
     drift: bool = False
     class_names: tuple[str, ...] = ()
+    put: PutModules | None = None
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -359,7 +361,7 @@ class StepOptions:
                 drift=self.drift,
                 class_names=self.class_names,
                 report=report,
-            )
+            ).of_model(self.put)
         if step.left_out:
             say(
                 f"mcutrain: note: {len(step.left_out)} modules of the model are not trained and "
@@ -368,12 +370,17 @@ class StepOptions:
         return step
 
     def recipe(self, classes: int | None) -> Recipe:
-        """The same as a recipe."""
+        """The same as a recipe, to compare with one: of a ladder it knows the number of fronts."""
+        from mcutrain.autodiff import Levels
         from mcutrain.pipeline.recipe import Recipe
+        from mcutrain.proxies import read_facts
 
-        scheme = self._scheme()
+        scheme, levels = self._scheme(), None
         if self.no_qas:
             scheme = replace(scheme, qas=False)
+        if self.proxies is not None or self.drift:
+            count = 0 if self.proxies is None else 1 + read_facts(self.proxies)["proxies"]
+            levels = Levels(count, "", self.drift)
         return Recipe(
             scheme,
             classes,
@@ -381,9 +388,12 @@ class StepOptions:
             self.accumulate,
             self.loss,
             self.added,
+            latent=self.latent if self.part == "tail" or self.latent != AUTO else "",
             gate=self.gate,
             elastic=self.elastic,
             swap=self.swap,
+            levels=levels,
+            pet=self.pet or "",
         )
 
     def _scheme(self) -> UpdateScheme:

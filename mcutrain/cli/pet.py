@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.modules import Progress
     from mcutrain.ir.graph import Graph
     from mcutrain.modules import Pet
+    from mcutrain.pipeline.recipe import PutModules
 
 SaveModel = Annotated[
     Path | None,
@@ -52,19 +53,25 @@ def wanted_modules(model: Path, pet: str | None, save_model: Path | None) -> Pet
 
 def with_modules(
     graph: Graph, wanted: Pet, split: Split, source: DataSource, save_model: Path | None
-) -> Graph:
-    """The graph with modules from training samples; as the file has it, if it is written."""
+) -> tuple[Graph, PutModules | None]:
+    """The graph with modules from training samples, and what they are made of, if there are any.
+
+    The graph is as the file has it, if it is written.
+    """
     from mcutrain.functions.modules import with_pet, write_augmented
     from mcutrain.pipeline import load
+    from mcutrain.pipeline.recipe import PutModules
 
+    if not wanted.specs:
+        return graph, None
     with calibrating() as tell:
-        graph = with_pet(graph, wanted, split, source.normalization, source.seed, tell)
-    if save_model is None:
-        return graph
-    note = write_augmented(graph, save_model)
-    if note:
-        say(f"mcutrain: note: {note}")
-    return load(save_model)
+        made = with_pet(graph, wanted, split, source.normalization, source.seed, tell)
+    if save_model is not None:
+        note = write_augmented(made, save_model)
+        if note:
+            say(f"mcutrain: note: {note}")
+        made = load(save_model)
+    return made, PutModules.into(graph, wanted.text, made)
 
 
 @contextmanager

@@ -49,6 +49,7 @@ def pull(
                 project.firmware,
                 file,
                 lambda done, of: bar.update(task, completed=done, total=of),
+                project.manifest.recipe_text(),
             )
     finally:
         device.close()

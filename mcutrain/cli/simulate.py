@@ -42,14 +42,10 @@ if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
     from mcutrain.modules import Pet
     from mcutrain.pipeline import TrainingStep
+    from mcutrain.pipeline.recipe import PutModules
     from mcutrain.runs.training import SimulationResult, Watch
     from mcutrain.simulation import Finished, FoundRate, Run, RunSettings, Simulator
     from mcutrain.sparse.elastic import ElasticTimes
-
-NO_MODEL = (
-    "the checkpoint is of a model with modules, which `mcutrain export` needs to be told: give "
-    "--save-model FILE, and export that file"
-)
 
 
 @dataclass(frozen=True)
@@ -192,9 +188,8 @@ def simulate(
     if episodes is not None:
         check_flags(episodes, flags, kept.of_one_run)
     before = kept.finished(settings)
-    graph, split = _read(model, source, modules, kept.save_model, flags.added)
-    if modules is not None and modules.specs and kept.checkpoint and kept.save_model is None:
-        say(f"mcutrain: note: {NO_MODEL}")
+    graph, split, put = _read(model, source, modules, kept.save_model, flags.added)
+    flags = replace(flags, put=put)
     simulation = _Simulation(graph, source, flags, backend, selecting, kept, before, is_quiet=json)
     if episodes is None:
         _tell(simulation.learn(split, settings, classes), as_json=json)
@@ -212,8 +207,8 @@ def _read(
     modules: Pet | None,
     save_model: Path | None,
     added: tuple[str, ...],
-) -> tuple[Graph, Split]:
-    """The model, with modules if they are wanted, and its data."""
+) -> tuple[Graph, Split, PutModules | None]:
+    """The model, with modules if they are wanted, its data, and what the modules are made of."""
     from mcutrain.runs.training import model_input
     from mcutrain.sparse import find_head
 
@@ -222,9 +217,10 @@ def _read(
     if modules is not None:
         modules.outline(graph)  # the same
     split = source.for_model(graph, added).read(model_input(graph))
-    if modules is not None:
-        graph = with_modules(graph, modules, split, source, save_model)
-    return graph, split
+    if modules is None:
+        return graph, split, None
+    graph, put = with_modules(graph, modules, split, source, save_model)
+    return graph, split, put
 
 
 @dataclass(frozen=True)
@@ -242,6 +238,8 @@ class _Simulation:
 
     def learn(self, split: Split, settings: RunSettings, classes: str) -> Learnt:
         """A run from begin to end. classes: as --classes takes them."""
+        from mcutrain_host.saved import with_recipe
+
         from mcutrain.runs.training import continued
 
         names = self.source.class_names
@@ -259,7 +257,7 @@ class _Simulation:
         with logged(step, run, self.kept.log, self.kept.tensorboard) as watch:
             result = _train(step, run, self.kept.checkpoint, watch)
         if self.kept.save_state is not None:
-            replace_file(self.kept.save_state, result.saved)
+            replace_file(self.kept.save_state, with_recipe(result.saved, result.recipe))
         return Learnt(step, run, result, _warnings(step, run, result))
 
     def _prepare(

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     )
 
 STATE, LOG = "trained.mcts", "train.jsonl"
+LONGEST_LINE_BYTES = 1 << 20
+"""Of a log; what is longer is none of ours."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,6 @@ def train(
         _settings(project, course, state, saving, waiting.reconnect), earlier=last_kept(log)
     )
     outcome, loss = _run(where, lessons, how, json)
-    _keep_names(project, course, state)
     warning = _warning(project, course, outcome, loss, state)
     if warning and not json:
         say(f"mcutrain: {warning}")
@@ -419,17 +420,15 @@ def _settings(
         levels=project.manifest.levels,
         elastic=project.manifest.elastic,
         doubt=_order_doubt(project, course),
+        recipe=project.manifest.recipe_text(_learnt_names(project, course)),
     )
 
 
-def _keep_names(project: BoardProject, course: Course, state: Path) -> None:
-    """Beside the state, for `mcutrain export`: what the project itself does not say."""
-    from mcutrain.trained.state import keep_names
-
+def _learnt_names(project: BoardProject, course: Course) -> tuple[str, ...]:
+    """Of the classes, by the data, where it has all of them."""
     manifest, split = project.manifest, course.samples.split
     is_whole = len(split.names) == manifest.classes and not split.has_numbers_for_names
-    is_known = not manifest.has_labels or split.names == manifest.class_names
-    keep_names(state, split.names if is_whole and not is_known else ())
+    return split.names if manifest.has_labels and is_whole else ()
 
 
 def _order_doubt(project: BoardProject, course: Course) -> Callable[[Sequence[int]], str]:
@@ -572,7 +571,7 @@ def _saturated(project: BoardProject, state: Path) -> int:
     """Biases that stand at an end of their 16 bits, in the state that the run has left."""
     from mcutrain_host.saved import saturated_biases
 
-    return saturated_biases(state.read_bytes(), project.manifest.state)
+    return saturated_biases(_state_in(state), project.manifest.state)
 
 
 def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:
@@ -632,13 +631,15 @@ def _run(where: _Where, lessons: Lessons, how: Settings, quiet: bool) -> tuple[O
 
 def _last_course(log: Path) -> str | None:
     """What the last run that is in the log learnt from."""
+    from mcutrain_host.reading import opened as opened_file
+
     last = None
     if not log.is_file():
         return None
-    with suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.startswith('{"event": "connected"'):
-                with suppress(ValueError):
+    with suppress(OSError), opened_file(log) as lines:
+        while line := lines.readline(LONGEST_LINE_BYTES):
+            if line.startswith(b'{"event": "connected"'):
+                with suppress(ValueError, RecursionError):
                     last = json_text.loads(line).get("course")
     return last
 
@@ -824,7 +825,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "save_number": outcome.saved.number if outcome.saved else None,
         **ring_facts(outcome.statistics),
         "state": str(how.state),
-        "state_sha256": hashlib.sha256(how.state.read_bytes()).hexdigest(),
+        "state_sha256": hashlib.sha256(_state_in(how.state)).hexdigest(),
         "log": str(log),
         "interrupted": outcome.interrupted,
     }
@@ -883,12 +884,20 @@ def _skipped(how: Settings) -> int | None:
     """Samples that the gate has kept from being learnt, by the state in its file."""
     from mcutrain_host.saved import skipped_samples
 
-    return None if how.gate is None else skipped_samples(how.state.read_bytes(), how.gate.offset)
+    return None if how.gate is None else skipped_samples(_state_in(how.state), how.gate.offset)
+
+
+def _state_in(path: Path) -> bytes:
+    """What the run has left in its file."""
+    from mcutrain_host.saved import StateFile
+
+    file = StateFile.of(path)
+    return file.read(file.saved_bytes).raw
 
 
 def _levels(how: Settings) -> dict[str, Any]:
     """Samples of each front of a ladder, if there is one, by the state in its file."""
-    return {} if how.levels is None else how.levels.words.facts(how.state.read_bytes())
+    return {} if how.levels is None else how.levels.words.facts(_state_in(how.state))
 
 
 def _cycles(outcome: Outcome, may_be_virtual: bool) -> str:

@@ -75,7 +75,7 @@ IMPORTANCE_BYTES = 12
 MANY_CONSTANTS = 2**21
 """Bytes, more than the flash of a microcontroller; their longer tables are written as characters,
 which compilers read twenty times as fast as numbers."""
-KEPT_FILES = ("trained.mcts", "trained.classes.json", "train.jsonl")
+KEPT_FILES = ("trained.mcts", "train.jsonl")
 """What `mcutrain train` leaves in a project: it outlives the project that it came from."""
 RUNTIME_HEADERS = ("mct_fixedpoint", "mct_quantize", "mct_types")
 

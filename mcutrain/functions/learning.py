@@ -23,6 +23,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import load, prepare
 from mcutrain.pipeline.losses import fit_classes, fit_to_data
+from mcutrain.pipeline.recipe import PutModules
 from mcutrain.proxies import kept_ladder
 from mcutrain.report.collect import curve_of
 from mcutrain.report.compare import (
@@ -120,7 +121,7 @@ def simulate(
     other columns are trained of the layers that the scheme trains in part, by this rule, as
     `prepare` has it. checkpoint: a file to continue from if it exists, and to save to. latent: as
     `train` takes it. pet: modules that are put in and trained besides the scheme, such as
-    "adapter:8"; to export what they learn, let `augment` write the model, and train that. proxies:
+    "adapter:8"; `export` puts the same ones into the file. proxies:
     a folder that `mcutrain proxies` wrote, of fronts of which a policy takes one for each sample;
     drift: as `prepare` takes it. batches: level puts together samples that take the same front, as
     many as an update has.
@@ -151,9 +152,11 @@ def simulate(
     wanted, loss_name, split = fitted.classes, fitted.loss, fitted.split
     for note in filter(None, (*fitted.notes, fitted.forgets)):
         warn(note)
+    put = None
     if pet is not None:
-        modules = parse_pet(pet)
+        modules, before = parse_pet(pet), graph
         graph = with_pet(graph, modules, split, normalization_of(mean, std), seed)
+        put = PutModules.into(before, pet, graph) if modules.specs else None
         scheme = modules.scheme(as_scheme(scheme))
     step = prepare(
         graph,
@@ -171,7 +174,7 @@ def simulate(
         ladder=None if proxies is None else kept_ladder(Path(proxies)),
         drift=drift,
         class_names=fitted.class_names,
-    )
+    ).of_model(put)
     return train(
         step,
         split,

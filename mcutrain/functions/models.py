@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.errors import HostError
+from mcutrain_host.saved import SavedState
 
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.data import Data, Normalization, Split, order
@@ -29,7 +31,7 @@ from mcutrain.oracle.forward import Agreement, Verdict, draw_inputs
 from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.pipeline.recipe import of_json
+from mcutrain.pipeline.recipe import Recipe, of_json
 from mcutrain.quant import (
     LayerError,
     Quantization,
@@ -42,12 +44,22 @@ from mcutrain.quant import layer_errors as errors_of_layers
 from mcutrain.runs.training import SimulationResult, load_data, model_input, prepare_samples
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings
-from mcutrain.trained import Changes, Export, compare_models, step_of, trained_graph
+from mcutrain.trained import (
+    Changes,
+    Export,
+    compare_models,
+    model_of,
+    step_of,
+    trained_by,
+    trained_graph,
+    trained_in,
+)
 from mcutrain.trained import export as write_trained
-from mcutrain.trained.state import read_state
+from mcutrain.trained.state import is_state, read_state
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
+UNKNOWN = "{} does not say how it was trained: give step, of `prepare`"
 COMPARED = 20
 """Inputs on which a model is compared with itself before its modules were merged."""
 
@@ -258,13 +270,28 @@ def inputs_of(
 def diff(first: Graph | PathLike, second: Graph | PathLike) -> Changes:
     """Which weights and biases of two models differ by name, and by how much.
 
-    first, second: paths of .tflite or .onnx files, or graphs. Largest and mean are differences of
-    the stored integers, in units of the scale. Raises ModelError.
+    first, second: paths of .tflite or .onnx files, or graphs; one of them may be what was trained
+    of the other: a checkpoint, a .mcts file, a project. Largest and mean are differences of the
+    stored integers, in units of the scale. Raises ModelError, StateError.
 
     >>> diff("model.int8.tflite", "trained.tflite").to_pandas()
     """
-    a, b = (model if isinstance(model, Graph) else load(model) for model in (first, second))
+    states = [not isinstance(given, Graph) and is_state(Path(given)) for given in (first, second)]
+    if all(states):
+        raise ArgumentError(f"{first} and {second}: both are states, and one must be the model")
+    if states[0]:
+        return compare_models(*reversed(_beside_trained(second, first)))
+    if states[1]:
+        return compare_models(*_beside_trained(first, second))
+    a, b = (given if isinstance(given, Graph) else load(given) for given in (first, second))
     return compare_models(a, b)
+
+
+def _beside_trained(model: Graph | PathLike, state: Graph | PathLike) -> tuple[Graph, Graph]:
+    """What was trained, and what became of it."""
+    assert not isinstance(state, Graph), "a state is a file"
+    own = model if isinstance(model, Graph) else load(model)
+    return _trained(own, state, None)
 
 
 @checked
@@ -293,11 +320,12 @@ def export(
     source, path = Path(model), Path(output)
     format_of(path)
     check_export(source, path)
-    original = load(source)
-    trained, text = _trained(original, state, step), ""
+    own = load(source)
+    (original, trained), text = _trained(own, state, step), ""
     if merge:
         trained, text = merged_model(trained)
-    return write_trained(source, original, trained, path, merged=text)
+    is_put = len(original.nodes) != len(own.nodes)
+    return write_trained(source, original, trained, path, merged=text, has_modules_put=is_put)
 
 
 def check_export(model: Path, output: Path) -> None:
@@ -340,23 +368,35 @@ def merged_model(graph: Graph, seed: int = 0) -> tuple[Graph, str]:
 
 
 def _trained(
-    original: Graph, state: SimulationResult | PathLike | bytes | None, step: TrainingStep | None
-) -> Graph:
+    own: Graph, state: SimulationResult | PathLike | bytes | None, step: TrainingStep | None
+) -> tuple[Graph, Graph]:
+    """What was trained, the model's graph or that with modules, and the trained one."""
     if state is None:
-        return original
-    where, recipe = "the state", None
-    if isinstance(state, SimulationResult):
-        saved = state.saved
-        recipe = of_json(state.recipe, where) if state.recipe else None
-    elif isinstance(state, bytes):
-        saved = state
-    else:
-        found = read_state(Path(state))
-        saved, recipe, where = found.saved, found.recipe, str(found.where)
-    if step is None and recipe is None:
-        raise StateError(f"{where} does not say how it was trained: give step, of `prepare`")
+        return own, own
+    if not isinstance(state, SimulationResult | bytes):
+        run = read_state(Path(state))
+        if step is not None:
+            return own, trained_in(run, step_of(own, _recipe_of(step)), own)
+        if run.recipe is None:
+            raise StateError(UNKNOWN.format(run.where))
+        return trained_by(run, run.recipe, own)
+    where, text = "the state", "" if isinstance(state, bytes) else state.recipe
+    try:
+        saved = SavedState.parse(state if isinstance(state, bytes) else state.saved, where)
+    except HostError as error:
+        raise StateError(str(error)) from error
     if step is not None:
-        recipe = step.recipe or recipe
-    if recipe is None:
+        return own, trained_graph(step_of(own, _recipe_of(step)), saved.raw, own, where)
+    if not (text or saved.recipe):
+        raise StateError(UNKNOWN.format(where))
+    recipe = of_json(text or saved.recipe, where)
+    original = model_of(own, recipe, where)
+    found = trained_graph(step_of(original, recipe), saved.raw, original, where)
+    return replace(original, name=own.name), replace(found, name=own.name)
+
+
+def _recipe_of(step: TrainingStep) -> Recipe:
+    """How `prepare` made it. Raises ModelError."""
+    if step.recipe is None:
         raise ModelError("the step was not made by `prepare`, so there is no way back to the file")
-    return trained_graph(step_of(original, recipe), saved, original, where)
+    return step.recipe

@@ -6,6 +6,7 @@ of any output. What of them is trained is said in mcutrain.sparse.modules.
 
 from mcutrain.modules.graft import Augmented, Module
 from mcutrain.modules.merge import Merged, merged
+from mcutrain.modules.numbers import numbers_of
 from mcutrain.modules.observe import observe
 from mcutrain.modules.pet import Pet, parse_pet
 from mcutrain.modules.places import places_of
@@ -20,6 +21,7 @@ __all__ = [
     "Pet",
     "augment",
     "merged",
+    "numbers_of",
     "observe",
     "observed_tensors",
     "parse_modules",

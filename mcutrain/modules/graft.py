@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
 from mcutrain.ir.verify import proven
+from mcutrain.modules.numbers import ModuleNumbers
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
@@ -62,10 +64,13 @@ class Augmented(Shown):
 
 
 class Graft:
-    """Collects nodes. now: for a tensor of the old graph, the one to read in its place."""
+    """Collects nodes. now: for a tensor of the old graph, the one to read in its place.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    numbers: what layers of modules are made of, in the place of what follows from samples.
+    """
+
+    def __init__(self, graph: Graph, numbers: ModuleNumbers | None = None) -> None:
+        self.graph, self.numbers = graph, numbers
         self.tensors = dict(graph.tensors)
         self.nodes: list[Node] = []
         self.now: dict[str, str] = {}
@@ -121,9 +126,15 @@ class Graft:
         kind = self.type(x)
         is_depthwise = part.kind == "gain" or part.part == DEPTHWISE
         axis = 3 if is_depthwise else 0
+        known = None
+        if self.numbers is not None:
+            w, scales, known = self.numbers.take(w.shape, len(scales))
         stage = multipliers.conv_requantize(kind.scale, scales, *y)
         sums = [kind.scale * s for s in scales]
-        b = multipliers.bias_without_overflow(w, axis, np.rint(bias / sums).astype(np.int64), stage)
+        wanted = np.rint(bias / sums).astype(np.int64) if known is None else known.astype(np.int64)
+        b = multipliers.bias_without_overflow(w, axis, wanted, stage)
+        if b is None and known is not None:
+            raise SchemeError(f"the numbers of modules are damaged: sums of {part.name} overflow")
         assert b is not None, f"{part.name}: sums overflow"
         inputs = (
             x,

@@ -9,6 +9,7 @@ import numpy as np
 
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
+from mcutrain.modules.numbers import ModuleNumbers
 from mcutrain.modules.put import augment, observed_tensors
 from mcutrain.modules.spec import EXAMPLE, ModuleSpec, parse_modules
 from mcutrain.sparse.scheme import MODULE_RATES, UpdateScheme
@@ -40,11 +41,24 @@ class Pet:
 
     def outline(self, graph: Graph) -> Graph:
         """The graph with modules of this size whose numbers mean nothing: for plans."""
+        return self._put(graph, None)
+
+    def again(self, graph: Graph, numbers: str) -> Graph:
+        """The graph with modules as they were when numbers_of took their numbers.
+
+        Raises SchemeError if they were modules of another graph.
+        """
+        known = ModuleNumbers.of_text(numbers)
+        found = self._put(graph, known)
+        known.check_end()
+        return found
+
+    def _put(self, graph: Graph, numbers: ModuleNumbers | None) -> Graph:
         if not self.specs:
             return graph
         names = observed_tensors(graph, self.specs)
         nothing = {name: np.zeros(graph.tensors[name].type.shape, np.int8) for name in names}
-        return augment(graph, self.specs, nothing).graph
+        return augment(graph, self.specs, nothing, numbers=numbers).graph
 
 
 def parse_pet(text: str) -> Pet:

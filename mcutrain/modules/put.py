@@ -28,6 +28,7 @@ import numpy.typing as npt
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.modules.graft import Augmented, Graft, quantized_rows
+from mcutrain.modules.numbers import ModuleNumbers
 from mcutrain.modules.observe import Observed, directions, ranges
 from mcutrain.modules.places import blocks_of, places_of
 from mcutrain.modules.sizes import halved, halved_size, larger
@@ -62,17 +63,22 @@ def observed_tensors(graph: Graph, specs: Sequence[ModuleSpec]) -> tuple[str, ..
 
 
 def augment(
-    graph: Graph, specs: Sequence[ModuleSpec], observed: Observed, seed: int = 0
+    graph: Graph,
+    specs: Sequence[ModuleSpec],
+    observed: Observed,
+    seed: int = 0,
+    numbers: ModuleNumbers | None = None,
 ) -> Augmented:
     """The graph with modules. observed: of the observed_tensors. seed: of random directions.
 
+    numbers: what modules are made of, whatever was observed, see mcutrain.modules.numbers.
     Raises SchemeError where a kind has no place, is too wide, or the model has modules already.
     """
     wanted: dict[str, list[_Placed]] = {}
     for spec in specs:
         for place in _placed(graph, spec):
             wanted.setdefault(place.node.name, []).append(place)
-    graft = Graft(graph)
+    graft = Graft(graph, numbers)
     for i, node in enumerate(graph.nodes):
         read = graft.reading(node)
         own = wanted.get(node.name, [])

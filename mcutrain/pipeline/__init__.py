@@ -16,6 +16,7 @@ from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.autodiff import Gate, Levels, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError, SchemeError
+from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.ir.verify import verify
 from mcutrain.memplan import (
@@ -32,7 +33,7 @@ from mcutrain.memplan import (
     tail,
 )
 from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
-from mcutrain.pipeline.recipe import Recipe
+from mcutrain.pipeline.recipe import PutModules, Recipe
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import (
@@ -119,6 +120,13 @@ class TrainingStep(Shown):
         names = interface or codegen.Interface()
         check_board(self.plan, codegen.with_latents(target, self.plan, names))
         return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)
+
+    def of_model(self, put: PutModules | None) -> TrainingStep:
+        """The same; its recipe says which modules were put into the model, if some were."""
+        if put is None or self.recipe is None:
+            return self
+        recipe = replace(self.recipe, model=put.model, pet=put.pet, numbers=put.numbers)
+        return replace(self, recipe=recipe)
 
     def _recipe(self) -> dict[str, Any] | None:
         """Without names, which change nothing: a manifest has them beside it."""
@@ -208,10 +216,10 @@ def prepare(
     >>> prepare("model.int8.tflite", "last:3", classes=10).plan.sram_bytes
     """
     _check_words(swap, gradient_dtype)
-    chosen = as_scheme(scheme)
+    chosen, model = as_scheme(scheme), model if isinstance(model, Graph) else load(model)
     if not qas:
         chosen = replace(chosen, qas=False)
-    given = _with_head(model if isinstance(model, Graph) else load(model), classes, head_seed)
+    given = _with_head(model, classes, head_seed)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
     if added:
@@ -248,6 +256,8 @@ def prepare(
         swap,
         levels,
         names,
+        graph_digest(model),
+        model.name,
     )
     return TrainingStep(graph, chosen, plan, order, recipe, without)
 

@@ -1,21 +1,31 @@
-"""How a training step was made from a model: kept with what it trained, to find the way back."""
+"""How a training step was made from a model: kept with what it trained, to find the way back.
+
+It rides as JSON in projects, checkpoints and saved states, and is read and written here alone.
+Fields that a later version added are kept as they are: a state's own hash says whether it fits.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from mcutrain_host.saved import recipe_text
 from mcutrain_host.text import reason
 
 from mcutrain.autodiff import Gate, Levels
 from mcutrain.errors import ArgumentError, SchemeError, StateError
+from mcutrain.ir.digest import graph_digest
+from mcutrain.ir.graph import Graph
+from mcutrain.modules import numbers_of
 from mcutrain.sparse.columns import RULES
 from mcutrain.sparse.scheme import UpdateScheme
 
 MOST_LEVELS = 16
 GRADIENT_DTYPES = ("int8", "int16")
+OPTIONAL = ("levels", "class_names", "model", "name", "pet", "numbers", "others")
+"""Fields that are left out where they say nothing."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,11 @@ class Recipe:
     head got in addition. latent: what a tail begins with; empty for a step of the whole network.
     gate: alpha of mcutrain.autodiff.Gate. elastic: tensors could be left out.
     swap: by which rule other columns could be trained, or none. levels: of its ladder; None
-    without one. class_names: of the outputs, if they are known, for the trained model.
+    without one. class_names: of the outputs, if they are known, for the trained model. model: the
+    hash of the graph that the model's file holds (see mcutrain.ir.digest), and name: how it was
+    called; empty where they are not known. pet: modules that were put into it, as --pet has them,
+    and numbers: what they are made of (see mcutrain.modules.numbers); empty where there are none.
+    others: what a later version says more.
     """
 
     scheme: UpdateScheme
@@ -41,6 +55,11 @@ class Recipe:
     swap: str = ""
     levels: Levels | None = None
     class_names: tuple[str, ...] = ()
+    model: str = ""
+    name: str = ""
+    pet: str = ""
+    numbers: str = ""
+    others: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -50,23 +69,38 @@ class Recipe:
         scheme["module_channels"] = dict(self.scheme.module_channels)
         scheme["importance"] = {k: list(v) for k, v in self.scheme.importance.items()}
         found = {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
-        if self.levels is None:
-            del found["levels"]
-        else:
-            found["levels"] = asdict(self.levels)
-        if not self.class_names:
-            del found["class_names"]
-        return found
+        found["added"], found["class_names"] = list(self.added), list(self.class_names)
+        found["levels"] = None if self.levels is None else asdict(self.levels)
+        for name in OPTIONAL:
+            if not found[name]:
+                del found[name]
+        return {**found.pop("others", {}), **found}
 
     def to_json(self) -> str:
         """As `of_json` reads it."""
-        return json.dumps(self.to_dict())
+        return recipe_text(self.to_dict())
+
+
+@dataclass(frozen=True)
+class PutModules:
+    """Modules that were put into a model's graph before the step was made. Fields as of Recipe."""
+
+    model: str
+    pet: str
+    numbers: str
+
+    @staticmethod
+    def into(before: Graph, pet: str, after: Graph) -> PutModules:
+        """Of the model's own graph, and the one with modules."""
+        return PutModules(graph_digest(before), pet, numbers_of(after))
 
 
 def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
     """A recipe from what to_dict made. Raises StateError if it is none."""
     try:
-        given = dict(values)
+        names = {f.name for f in fields(Recipe)} - {"others"}
+        given = {name: value for name, value in values.items() if name in names}
+        given["others"] = {name: value for name, value in values.items() if name not in names}
         given["scheme"] = _scheme(given["scheme"])
         given["added"] = tuple(map(str, given.get("added", ())))
         given["class_names"] = tuple(map(str, given.get("class_names", ())))
@@ -75,7 +109,8 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
         recipe = Recipe(**given)
         numbers = [n for n in (recipe.classes, recipe.accumulate) if n is not None]
         is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
-        is_sound = is_sound and isinstance(recipe.latent, str)
+        texts = (recipe.latent, recipe.model, recipe.name, recipe.pet, recipe.numbers, recipe.loss)
+        is_sound = is_sound and all(isinstance(text, str) for text in texts)
         is_sound = is_sound and isinstance(recipe.elastic, bool)
         is_sound = is_sound and recipe.swap in ("", *RULES)
         is_sound = is_sound and _is_sound(recipe.levels)
@@ -111,3 +146,65 @@ def of_json(text: str, where: str) -> Recipe:
     except (ValueError, RecursionError) as error:
         raise StateError(f"{where} is damaged: its recipe is no JSON: {reason(error)}") from error
     return of_dict(values, where)
+
+
+def contradiction(kept: Recipe, given: Recipe, flags: Iterable[str]) -> str:
+    """In what a training and flags that are given by hand differ, both named; empty if in nothing.
+
+    flags: that are given, such as --gate; others of `given` say nothing.
+    """
+    for flag in flags:
+        if flag in READ_AS:
+            was, said = READ_AS[flag](kept), READ_AS[flag](given)
+            if was != said and said not in UNDECIDED:
+                return f"{was}, and {said} is given"
+    if "--scheme" in flags and _what_is_trained(kept) != _what_is_trained(given):
+        names = kept.scheme.name, given.scheme.name
+        which = "" if names[0] != names[1] else ", which trains something else"
+        return f"--scheme {names[0]}, and --scheme {names[1]}{which} is given"
+    return ""
+
+
+def _what_is_trained(recipe: Recipe) -> UpdateScheme:
+    """The scheme without its name, and what other flags say."""
+    return replace(
+        recipe.scheme,
+        name="",
+        residual_bits=4,
+        layer_residual_bits={},
+        head_residual_bits=8,
+        bias_bits=32,
+        qas=True,
+    )
+
+
+def _is_on(flag: str, value: bool) -> str:
+    return flag if value else f"no {flag}"
+
+
+UNDECIDED = ("--loss auto", "--latent auto")
+READ_AS: Mapping[str, Callable[[Recipe], str]] = {
+    "--classes": lambda r: f"--classes {r.classes or 'keep'}",
+    "--gradient-bits": lambda r: f"--gradient-bits {r.gradient_dtype.removeprefix('int')}",
+    "--accumulate": lambda r: f"--accumulate {r.accumulate}",
+    "--loss": lambda r: f"--loss {r.loss}",
+    "--add-class": lambda r: " ".join(f"--add-class {n}" for n in r.added) or "no --add-class",
+    "--gate": lambda r: "no --gate" if r.gate is None else f"--gate {r.gate:g}",
+    "--elastic": lambda r: _is_on("--elastic", r.elastic),
+    "--swap": lambda r: f"--swap {r.swap}" if r.swap else "no --swap",
+    "--part": lambda r: f"--part {'tail' if r.latent else 'whole'}",
+    "--latent": lambda r: f"--latent {r.latent}" if r.latent else "no --latent",
+    "--proxies": lambda r: f"--proxies of {r.levels.count} levels" if r.levels else "no --proxies",
+    "--drift": lambda r: _is_on("--drift", r.levels is not None and r.levels.drifts),
+    "--pet": lambda r: f"--pet {r.pet}" if r.pet else "no --pet",
+    "--residual-bits": lambda r: f"--residual-bits {_residual_bits(r.scheme)}",
+    "--head-residual-bits": lambda r: f"--head-residual-bits {r.scheme.head_residual_bits}",
+    "--bias-bits": lambda r: f"--bias-bits {r.scheme.bias_bits}",
+    "--no-qas": lambda r: _is_on("--no-qas", not r.scheme.qas),
+}
+"""How a flag of a training reads, by its name."""
+
+
+def _residual_bits(scheme: UpdateScheme) -> str:
+    own = sorted(set(scheme.layer_residual_bits.values()) - {scheme.residual_bits})
+    return " and ".join(map(str, (scheme.residual_bits, *own)))

@@ -16,7 +16,7 @@ from mcutrain.errors import McutrainError
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline.recipe import of_dict
 from mcutrain.simulation import LatentSimulator, Samples
-from mcutrain.trained import step_of
+from mcutrain.trained import model_of, step_of
 
 CHUNK = 64
 
@@ -35,7 +35,7 @@ def front_of_tail(manifest: Manifest, model: Path, where: Path) -> LatentSimulat
     if manifest.recipe is None:
         raise McutrainError(f"{where} does not say how it was made: generate it anew")
     recipe = of_dict(manifest.recipe, str(where))
-    graph = pipeline.load(model)
+    graph = model_of(pipeline.load(model), recipe, str(where))
     tail = step_of(graph, recipe)
     if Program(tail.plan).model_hash != manifest.model_hash:
         raise McutrainError(

@@ -7,19 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
-from mcutrain_host.errors import HostError
+from mcutrain_host.errors import HostError, StateTooLongError
 from mcutrain_host.saved import HEADER_BYTES, SavedState
 
 from mcutrain.codegen.program import Program
-from mcutrain.errors import PlanError, StateError, UnsupportedError
+from mcutrain.errors import PlanError, SchemeError, StateError, UnsupportedError
+from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ir.verify import proven
+from mcutrain.modules import numbers_of, parse_pet
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import scale_outputs
 from mcutrain.simulation.compiled import unpack_state
 from mcutrain.sparse import find_head
+from mcutrain.trained.state import SavedRun
 
 Array = npt.NDArray[Any]
 
@@ -58,6 +61,34 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
         ) from error
 
 
+def model_of(original: Graph, recipe: Recipe, where: str) -> Graph:
+    """What was trained: the model's graph with the modules that were put into it, if some were.
+
+    It has the name that the model had then, which a state's hash depends on.
+    original: of the model's file, or of the one with modules. where: a state is, for sentences.
+    Raises StateError where it is another model than the one that was trained.
+    """
+    if not recipe.model:
+        return original
+    found, named = graph_digest(original), replace(original, name=recipe.name or original.name)
+    if found != recipe.model:
+        if recipe.numbers and numbers_of(original) == recipe.numbers:
+            return named
+        raise StateError(
+            f"{where} was trained from another model: its graph has the hash {recipe.model}, that "
+            f"of {original.name} is {found}; give the file that was trained"
+        )
+    if not recipe.numbers:
+        return named
+    try:
+        return parse_pet(recipe.pet).again(named, recipe.numbers)
+    except SchemeError as error:
+        raise StateError(
+            f"{where} does not say of which modules it is ({error}): give the file that "
+            "--save-model wrote"
+        ) from error
+
+
 def trained_graph(
     step: TrainingStep, saved: bytes, original: Graph, where: str = "the state"
 ) -> Graph:
@@ -69,6 +100,32 @@ def trained_graph(
     StateError if the state is damaged, or of another model or scheme.
     """
     check_state(step, saved, where)
+    return _with_values(step, saved, original)
+
+
+def trained_by(run: SavedRun, recipe: Recipe, original: Graph) -> tuple[Graph, Graph]:
+    """The graph that a file's state was trained from (see model_of), and the trained one.
+
+    recipe: how it was trained. Raises StateError as `model_of` and `trained_graph`.
+    """
+    model = model_of(original, recipe, str(run.where))
+    found = trained_in(run, step_of(model, recipe), model)
+    return replace(model, name=original.name), replace(found, name=original.name)
+
+
+def trained_in(run: SavedRun, step: TrainingStep, original: Graph) -> Graph:
+    """As `trained_graph`, of the state in a file, of which no more is read than it can have."""
+    where = str(run.where)
+    try:
+        saved = run.saved(step.plan.kept_bytes + HEADER_BYTES)
+    except StateTooLongError as error:
+        raise StateError(f"{_other(step, where)}; {error}") from error
+    except HostError as error:
+        raise StateError(str(error)) from error
+    return trained_graph(step, saved, original, where)
+
+
+def _with_values(step: TrainingStep, saved: bytes, original: Graph) -> Graph:
     values = trained_tensors(step, saved)
     tensors = {
         name: replace(tensor, data=values[name]) if name in values else tensor
@@ -119,12 +176,17 @@ def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
         raise StateError(str(error)) from error
     expected = int(Program(step.plan).model_hash, 16)
     if found != expected:
-        raise StateError(
-            f"{where} was trained with another model, or with other flags than these: "
-            f"--scheme {step.scheme.name}, {step.plan.training.classes} classes, "
-            f"--accumulate {step.plan.training.accumulate}{_options(step)}; give those of the "
-            "training, and the version of mcutrain that it was made with"
-        )
+        raise StateError(_other(step, where))
+
+
+def _other(step: TrainingStep, where: str) -> str:
+    """That a state is of another step, as a sentence."""
+    return (
+        f"{where} was trained with another model, or with other flags than these: "
+        f"--scheme {step.scheme.name}, {step.plan.training.classes} classes, "
+        f"--accumulate {step.plan.training.accumulate}{_options(step)}; give those of the "
+        "training, and the version of mcutrain that it was made with"
+    )
 
 
 def _options(step: TrainingStep) -> str:

@@ -56,12 +56,19 @@ class Export(Shown):
 
 
 def export(
-    source: Path, original: Graph, trained: Graph, path: Path, *, merged: str = ""
+    source: Path,
+    original: Graph,
+    trained: Graph,
+    path: Path,
+    *,
+    merged: str = "",
+    has_modules_put: bool = False,
 ) -> Export:
     """Write the trained graph as a file of the format that its name says.
 
-    source: the file that `original` was loaded from. merged: what became of its modules, which are
-    not in the trained graph any more, so that it is written anew. If the format stays, all but the
+    source: the file that `original` was loaded from. has_modules_put: modules were put into its
+    graph to make the original. merged: what became of modules, which are not in the trained graph
+    any more, so that it is written anew. If the format stays, all but the
     parameters (names, metadata, signatures, types of inputs and outputs) is kept from it. What is
     written is read back before it takes its place; a .tflite file must then compute the same bits.
     Raises
@@ -72,6 +79,8 @@ def export(
     reason = f"{source.name} is of another format"
     if merged:
         reason = "modules are merged into its layers"
+    elif has_modules_put:
+        reason = f"{source.name} has no modules"
     elif _module_sizes(trained) != _module_sizes(original):
         reason = "modules that were not trained are left out"
     elif suffix == format_of_content(source):

@@ -2,93 +2,114 @@
 
 from __future__ import annotations
 
-import io
 import json as json_text
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from mcutrain_host.files import is_file, write_whole
+from mcutrain_host.errors import HostError, StateTooLongError
 from mcutrain_host.manifest import FILE
+from mcutrain_host.reading import MOST_TEXT_BYTES, opened, read_text
+from mcutrain_host.saved import MAGIC, StateFile
 from mcutrain_host.text import reason
 
-from mcutrain.data import parse_names
+from mcutrain.data.array_file import ArrayFile, TooLargeError, array_file
 from mcutrain.errors import DataError, StateError
 from mcutrain.pipeline.recipe import Recipe, of_dict, of_json
 
 TRAINED = "trained.mcts"  # what `mcutrain train` leaves in a project
-CLASSES = ".classes.json"  # and beside a state, where its project does not name the classes
-MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A state, and how it was trained if that is known. where: for sentences."""
+    """A file with a state, and how it was trained if that is known. where: for sentences."""
 
     where: Path
-    saved: bytes
     recipe: Recipe | None = None
+
+    def saved(self, saved_bytes: int) -> bytes:
+        """The state, which has so many bytes with its header; nothing longer is read.
+
+        Raises StateError, and HostError as `StateFile.read`.
+        """
+        if not _is_archive(self.where):
+            return StateFile.of(self.where).read(saved_bytes).raw
+        with _checkpoint(self.where) as file:
+            try:
+                return file.octets("saved", saved_bytes)
+            except TooLargeError as error:
+                raise StateTooLongError(f"{self.where}: {error}") from error
 
 
 def read_state(path: Path) -> SavedRun:
-    """The state in a checkpoint, a state file, or a project. Raises StateError, McutrainError."""
+    """What a checkpoint, a state file, or a project says of its state.
+
+    Raises StateError, McutrainError.
+    """
     file = path / TRAINED if path.is_dir() else path
     try:
-        content = file.read_bytes()
+        if _is_archive(file):
+            with _checkpoint(file) as content:
+                if "saved" not in content:
+                    raise DataError("it holds no state")
+                text = content.text("recipe", MOST_TEXT_BYTES) if "recipe" in content else ""
+        else:
+            text = StateFile.of(file).recipe
     except OSError as error:
         hint = "; `mcutrain train` writes it there" if path.is_dir() else ""
         raise StateError(f"cannot read {file}: {error.strerror or error}{hint}") from error
-    if content[:2] == b"PK":
-        return _read_checkpoint(file, content)
-    recipe = None
+    except HostError as error:
+        raise StateError(str(error)) from error
+    if text:
+        return SavedRun(file, of_json(text, str(file)))
+    return SavedRun(file, _recipe_beside(file))
+
+
+def is_state(path: Path) -> bool:
+    """Whether it is a project, or begins as a saved state or a checkpoint does."""
+    if path.is_dir():
+        return (path / FILE).is_file()
+    try:
+        with opened(path) as file:
+            return file.read(4) in (MAGIC, b"PK\3\4")
+    except OSError:
+        return False
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether it is a checkpoint. Raises OSError."""
+    with opened(path) as file:
+        return file.read(2) == b"PK"
+
+
+def _recipe_beside(file: Path) -> Recipe | None:
+    """Of the project that the file lies in, for states of versions that wrote none into them."""
     manifest = file.parent / FILE
-    if manifest.is_file():
-        try:
-            values = json_text.loads(manifest.read_text(encoding="utf-8"))
-            given = values.get("recipe")
-            if given is not None and values.get("class_names"):
-                given = {**given, "class_names": values["class_names"]}
-        except (OSError, ValueError, RecursionError) as error:
-            raise StateError(
-                f"{manifest} is damaged: {reason(error)}; generate the project anew"
-            ) from error
-        except (AttributeError, TypeError) as error:
-            raise StateError(
-                f"{manifest} is damaged: it is no table; generate the project anew"
-            ) from error
-        recipe = None if given is None else of_dict(given, str(manifest))
-    return SavedRun(file, content, _with_names_beside(recipe, file))
-
-
-def keep_names(state: Path, names: Sequence[str]) -> None:
-    """Write the names of the classes beside a board's state, or that none are known."""
-    place = state.with_suffix(CLASSES)
-    if names:
-        write_whole(place, json_text.dumps(list(names), ensure_ascii=False).encode())
-    else:
-        place.unlink(missing_ok=True)
-
-
-def _with_names_beside(recipe: Recipe | None, state: Path) -> Recipe | None:
-    """With what `keep_names` wrote, if it did. Raises StateError for what it did not write."""
-    place = state.with_suffix(CLASSES)
-    if recipe is None or not is_file(place):
-        return recipe
+    if not manifest.is_file():
+        return None
     try:
-        with place.open("rb") as file:
-            return replace(recipe, class_names=parse_names(file.read(MOST_BYTES)))
-    except (OSError, UnicodeDecodeError, DataError) as error:
+        values = json_text.loads(read_text(manifest))
+        given = values.get("recipe")
+        if given is not None and values.get("class_names"):
+            given = {**given, "class_names": values["class_names"]}
+    except (OSError, ValueError, RecursionError) as error:
         raise StateError(
-            f"{place} is no list of class names ({reason(error)}): remove it, or train again"
+            f"{manifest} is damaged: {reason(error)}; generate the project anew"
         ) from error
+    except (AttributeError, TypeError) as error:
+        raise StateError(
+            f"{manifest} is damaged: it is no table; generate the project anew"
+        ) from error
+    return None if given is None else of_dict(given, str(manifest))
 
 
-def _read_checkpoint(path: Path, content: bytes) -> SavedRun:
+@contextmanager
+def _checkpoint(path: Path) -> Iterator[ArrayFile]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            saved = file["saved"].astype(np.uint8).tobytes()
-            text = str(file["recipe"]) if "recipe" in file else ""
-    except Exception as error:
-        raise StateError(f"{path} is no checkpoint of mcutrain, or a damaged one") from error
-    return SavedRun(path, saved, of_json(text, str(path)) if text else None)
+        with array_file(path) as file:
+            yield file
+    except DataError as error:
+        raise StateError(
+            f"{path} is no checkpoint of mcutrain, or a damaged one: {error}"
+        ) from error

@@ -72,7 +72,13 @@ def test_a_project_keeps_its_gate_and_its_state_is_exported(run: Run, model: Pat
     saved = reference.save()
     assert skipped_samples(saved, manifest.gate.offset) == 12345
     Path("project/trained.mcts").write_bytes(saved)
-    export = ("export", model, "--state", "project/trained.mcts", "-o", "trained.tflite")
+    to = ("-o", "trained.tflite")
+    known = ("export", model, "--state", "project/trained.mcts", *to)
+    assert run(*known, "--scheme", "bias:2").code == 0
+    contradiction = run(*known, "--gate", 0.8).sentence
+    assert "was trained with --gate 0.5, and --gate 0.8 is given" in contradiction
+    Path("bare.mcts").write_bytes(saved)
+    export = ("export", model, "--state", "bare.mcts", *to)
     sentence = run(*export, "--scheme", "bias:2").sentence
     assert "--accumulate 1, no gate; give those of the training" in sentence
     assert run(*export, "--scheme", "bias:2", "--gate", 0.5).code == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mcutrain_host.build import build
-from mcutrain_host.saved import HEADER_BYTES
+from mcutrain_host.saved import HEADER_BYTES, SavedState
 
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.pipeline import load
@@ -39,7 +39,8 @@ def test_a_board_learns_from_latents_what_the_whole_network_learns(
 ) -> None:
     def state(command: str, *flags: object) -> bytes:
         assert run(command, *flags, *FEW, *varied).code == 0
-        return (tmp_path / "state").read_bytes()[HEADER_BYTES:]
+        content = (tmp_path / "state").read_bytes()
+        return SavedState.parse(content, "state").raw[HEADER_BYTES:]
 
     flags = ("--scheme", SCHEME, "--data", IMAGES, "--save-state", "state")
     expected = state("simulate", MODEL, *flags)

@@ -40,7 +40,6 @@ def test_a_recipe_is_read_as_it_was_written(recipe: Recipe) -> None:
         {"elastic": 1},
         {"gate": -0.1},
         {"swap": "sorted"},
-        {"unheard of": 1},
         {"scheme": {"name": "x", "residual_bits": 3}},
         {"levels": {"count": 1, "digest": "a"}},
         {"levels": {"count": MOST_LEVELS + 1, "digest": "a"}},
@@ -53,6 +52,11 @@ def test_a_recipe_that_no_step_was_made_by_is_refused(change: dict[str, Any]) ->
     values = FULL.to_dict() | change
     with pytest.raises(StateError, match=r"the state does not say how it was trained"):
         of_dict(values, "the state")
+
+
+def test_what_a_later_version_says_besides_is_kept() -> None:
+    values = FULL.to_dict() | {"unheard of": [1, {"a": "b"}]}
+    assert of_dict(values, "the state").to_dict() == values
 
 
 def test_modules_of_an_earlier_recipe_learn_at_the_rate_of_all_else() -> None:

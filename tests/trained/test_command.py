@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcutrain_host.saved import SavedState
 
 import mcutrain
 from mcutrain.errors import ArgumentError
@@ -54,6 +55,8 @@ def test_a_checkpoint_says_itself_how_it_was_trained(run: Run, model: Path, chec
 
 
 def test_a_bare_state_needs_the_flags_of_the_training(run: Run, model: Path, checkpoint: Path):
+    state = Path("run.mcts")
+    state.write_bytes(SavedState.parse(state.read_bytes(), "run.mcts").raw)
     export = ("export", model, "--state", "run.mcts", "-o", "trained.onnx")
     assert "run.mcts does not say how it was trained; give --scheme" in run(*export).sentence
     sentence = run(*export, "--scheme", "bias:3").sentence
