@@ -6,9 +6,11 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+NOT_OURS = "it was not written by this command, and would be replaced: move it elsewhere"
 
 
 @contextmanager
@@ -90,6 +92,40 @@ def reserve(path: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # some file systems cannot
                 raise
+
+
+def others_in(folder: Path, is_own: Callable[[str], bool]) -> list[Path]:
+    """Files and links in a folder that are somebody else's, in order. is_own: of a relative path.
+
+    A folder whose path, with a slash behind it, is own is own as a whole.
+    """
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        inside = Path(place).relative_to(folder)
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in links and not is_own((inside / name).as_posix() + "/")
+        )
+        names = (inside / name for name in sorted([*files, *links]))
+        found += [path for path in names if not is_own(path.as_posix())]
+    return found
+
+
+def keep_others(folder: Path, fresh: Path, is_own: Callable[[str], bool]) -> None:
+    """Copy what is somebody else's in `folder` to `fresh`, which is to replace it.
+
+    Raises FileExistsError, with its path, for a file that would be replaced.
+    """
+    for name in others_in(folder, is_own):
+        target = fresh / name
+        if target.exists() or target.is_symlink():
+            raise FileExistsError(errno.EEXIST, NOT_OURS, str(folder / name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(folder / name, target, follow_symlinks=False)
+        if not target.is_symlink():
+            sync(target)
 
 
 def replace_folder(fresh: Path, folder: Path) -> None:

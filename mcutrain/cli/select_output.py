@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json as json_format
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcutrain_host.files import sync
+from mcutrain_host.files import NOT_OURS, sync
 
 from mcutrain.cli.output import (
     IN_PERCENT,
@@ -64,8 +65,16 @@ def write_report(choice: Choice, found: Selection, folder: Path) -> None:
 
 
 def write_all(folder: Path, files: Mapping[str, str]) -> None:
-    """All files, each as a whole; none of them changes before all are written beside them."""
+    """All files, each as a whole; none of them changes before all are written beside them.
+
+    The last one is JSON. Raises McutrainError where another of them is there without it, for then
+    it is somebody else's.
+    """
     with writing(folder):
+        *others, mark = files
+        strange = [name for name in others if (folder / name).exists()]
+        if strange and not (folder / mark).is_file():
+            raise FileExistsError(errno.EEXIST, f"{folder / strange[0]} is there: {NOT_OURS}")
         folder.mkdir(parents=True, exist_ok=True)
         parts = {name: folder / f".{name}.part" for name in files}
         try:

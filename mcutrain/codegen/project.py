@@ -17,7 +17,8 @@ from typing import Any
 import jinja2
 import mcutrain_templates
 import numpy as np
-from mcutrain_host.files import replace_folder, restore_folder, sync
+from mcutrain_host.errors import HostError
+from mcutrain_host.files import keep_others, replace_folder, restore_folder
 from mcutrain_host.manifest import (
     CROSS_ENTROPY,
     FILE,
@@ -32,6 +33,7 @@ from mcutrain_host.manifest import (
     Manifest,
     StateTensor,
 )
+from mcutrain_host.objects import BUILD
 
 from mcutrain import data
 from mcutrain.autodiff.elastic import importance_of
@@ -75,8 +77,6 @@ IMPORTANCE_BYTES = 12
 MANY_CONSTANTS = 2**21
 """Bytes, more than the flash of a microcontroller; their longer tables are written as characters,
 which compilers read twenty times as fast as numbers."""
-KEPT_FILES = ("trained.mcts", "train.jsonl")
-"""What `mcutrain train` leaves in a project: it outlives the project that it came from."""
 RUNTIME_HEADERS = ("mct_fixedpoint", "mct_quantize", "mct_types")
 
 
@@ -89,9 +89,11 @@ class Project:
     def write(self, folder: Path) -> None:
         """Put the files into `folder`, which is replaced as a whole or not at all.
 
-        Of an earlier project there the trained state and the log of the training stay.
+        Of an earlier project there only its own files and what was built of them go; all else
+        stays, as the trained state and the log of the training do.
 
-        Raises McutrainError if the folder exists and holds something that is not such a project.
+        Raises McutrainError if the folder exists and holds something that is not such a project, or
+        a file that the project would replace and that none wrote.
         """
         restore_folder(folder)
         is_empty = folder.is_dir() and not any(folder.iterdir())
@@ -106,12 +108,15 @@ class Project:
                 path = fresh / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-            for name in KEPT_FILES:
-                if (folder / name).is_file():
-                    shutil.copy2(folder / name, fresh / name)
-                    sync(fresh / name)
+            if folder.is_dir():
+                own = _written_before(folder, self)
+                own |= _built_of(own)
+                keep_others(folder, fresh, own.__contains__)
             fresh.chmod(0o755)
             replace_folder(fresh, folder)
+        except FileExistsError as error:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise McutrainError(f"{error.filename}: {error.strerror}") from error
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -191,8 +196,37 @@ def generate(
         facts = replace(facts, board=board)
     files["plan.csv"] = to_csv(plan.arena, plan.front_arenas)
     files["graph.txt"] = _graphs(plan)
+    facts = replace(facts, files=tuple(sorted((*files, FILE))))
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
+
+
+def _written_before(folder: Path, project: Project) -> frozenset[str]:
+    """The files of the project that lies in a folder.
+
+    Manifests of earlier versions name none: then it is what lies where the new one's files do.
+    """
+    try:
+        named = frozenset(Manifest.read(folder / FILE).files)
+    except (OSError, HostError):
+        named = frozenset()
+    if named:
+        return named
+    places = {Path(name).parent for name in project.files if "/" in name}
+    inside = {f"{place.as_posix()}/{p.name}" for place in places for p in _files(folder / place)}
+    return frozenset(project.files) | inside
+
+
+def _built_of(own: frozenset[str]) -> frozenset[str]:
+    """What `mcutrain build` and the project's Makefile make of its files."""
+    objects = {f"{name[:-2]}.o" for name in own if name.endswith(".c")}
+    models = (re.fullmatch(rf"{firmware.SOURCE_FOLDER}/(.+)_model\.c", name) for name in own)
+    libraries = {f"lib{model[1]}.a" for model in models if model}
+    return frozenset((*objects, *libraries, EXAMPLE.removesuffix(".c"), f"{BUILD}/"))
+
+
+def _files(folder: Path) -> list[Path]:
+    return [p for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
 
 
 def _graphs(plan: TrainingPlan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.files import NOT_OURS
 
 from mcutrain import data
 from mcutrain.ir.graph import Graph
@@ -55,10 +57,18 @@ def upright(size: Size) -> data.Split:
 
 
 def copy_files(folder: Path) -> list[Path]:
-    """The network, upright images, and the same as the sensor delivers them, for own trials."""
+    """The network, upright images, and the same as the sensor delivers them, for own trials.
+
+    Raises FileExistsError, before anything is written, where one of them is there without the
+    first: then it is not from an earlier demo.
+    """
+    sensor_file = folder / "sensor.npz"
+    wanted = [*(folder / path.name for path in (FLOAT_MODEL, MODEL, IMAGES)), sensor_file]
+    there = [path for path in wanted if path.exists()]
+    if there and there[0] != wanted[0]:
+        raise FileExistsError(errno.EEXIST, f"{there[0]} is there: {NOT_OURS}")
     whole = data.load(IMAGES)
     folder.mkdir(parents=True, exist_ok=True)
-    sensor_file = folder / "sensor.npz"
     copies = [Path(shutil.copy(path, folder)) for path in (FLOAT_MODEL, MODEL, IMAGES)]
     split = deployed(whole)
     np.savez_compressed(

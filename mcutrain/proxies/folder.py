@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mcutrain_host.files import replace_folder, restore_folder, unwritable
+from mcutrain_host.files import keep_others, replace_folder, restore_folder, unwritable
+from mcutrain_host.reading import read_text
 from mcutrain_host.text import reason
 
 from mcutrain.errors import McutrainError, PlanError
@@ -33,8 +34,9 @@ def write_ladder(
     """Write a folder as a whole or not at all.
 
     front: the network's own, level 0 (mcutrain.memplan.front). facts: what else is to be known of
-    the ladder, for its JSON file. Raises McutrainError if the folder holds something else, or
-    cannot be written, UnsupportedError if no .tflite file can hold a front.
+    the ladder, for its JSON file. What else a folder with a ladder holds stays. Raises
+    McutrainError if the folder holds something else alone, or cannot be written,
+    UnsupportedError if no .tflite file can hold a front.
     """
     check_folder(folder)
     known = {
@@ -52,6 +54,8 @@ def write_ladder(
             write(ladder.policy, fresh / POLICY_FILE)
             text = json.dumps({**known, **(facts or {})}, indent=2, ensure_ascii=False)
             (fresh / LADDER_FILE).write_text(text + "\n", encoding="utf-8")
+            if folder.is_dir():
+                keep_others(folder, fresh, _is_own)
             fresh.chmod(0o755)
             replace_folder(fresh, folder)
         finally:
@@ -71,10 +75,17 @@ def check_folder(folder: Path) -> None:
 
 
 def drop_ladder(folder: Path) -> None:
-    """Remove the ladder in a folder, if there is one. Raises McutrainError if it cannot be."""
+    """Remove the ladder in a folder, if there is one, and the folder if nothing else is in it.
+
+    Raises McutrainError if it cannot be.
+    """
     if (folder / LADDER_FILE).is_file():
         try:
-            shutil.rmtree(folder)
+            for path in sorted(folder.iterdir()):
+                if path.is_file() and _is_own(path.name):
+                    path.unlink()
+            if not any(folder.iterdir()):
+                folder.rmdir()
         except OSError as error:
             raise McutrainError(f"cannot remove {folder}: {unwritable(folder, error)}") from error
 
@@ -127,7 +138,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     restore_folder(folder)
     path = folder / LADDER_FILE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_text(path))
     except OSError as error:
         raise McutrainError(
             f"cannot read {path}: {error.strerror or error}; `mcutrain proxies` makes such a folder"
@@ -142,6 +153,12 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise McutrainError(f"{path} says {found['proxies']} proxies, not 1 to {MOST_PROXIES}")
     facts: dict[str, Any] = found
     return facts
+
+
+def _is_own(name: str) -> bool:
+    """Whether a file of this name is one of a ladder's."""
+    levels = (_file_of(level) for level in range(1, MOST_PROXIES + 1))
+    return name in {LADDER_FILE, POLICY_FILE, *levels}
 
 
 def _file_of(level: int) -> str:

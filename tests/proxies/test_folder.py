@@ -12,7 +12,7 @@ from mcutrain import demo, pipeline
 from mcutrain.errors import McutrainError, PlanError
 from mcutrain.ir.difference import difference
 from mcutrain.memplan import find_latent, front
-from mcutrain.proxies import LADDER_FILE, read_ladder, write_ladder
+from mcutrain.proxies import LADDER_FILE, drop_ladder, read_ladder, write_ladder
 from tests.proxies.ladders import SCHEME, front_of, ladder, step
 
 
@@ -35,6 +35,30 @@ def test_a_ladder_takes_the_place_of_another_as_a_whole(tmp_path: Path) -> None:
     write_ladder(ladder(whole, (0.5,)), tmp_path / "ladder", whole)
     assert read_ladder(tmp_path / "ladder", whole).levels == 2
     assert not (tmp_path / "ladder" / "level_2.tflite").exists()
+
+
+def test_what_else_a_folder_holds_outlives_its_ladder(tmp_path: Path) -> None:
+    whole, _ = front_of(step())
+    folder = tmp_path / "ladder"
+    write_ladder(ladder(whole), folder, whole)
+    mine = {"thesis.txt": b"years of work", "more/level_1.tflite": b"mine", "level_x.tflite": b"x"}
+    for name, content in mine.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "link").symlink_to("thesis.txt")
+    (folder / "nowhere").symlink_to("/nowhere")
+    write_ladder(ladder(whole, (0.5,)), folder, whole)
+    assert {name: (folder / name).read_bytes() for name in mine} == mine
+    assert (folder / "link").readlink() == Path("thesis.txt")
+    assert (folder / "nowhere").is_symlink()
+    assert not (folder / "level_2.tflite").exists()
+    assert read_ladder(folder, whole).levels == 2
+    drop_ladder(folder)
+    assert {name: (folder / name).read_bytes() for name in mine} == mine
+    assert not (folder / LADDER_FILE).exists()
+    write_ladder(ladder(whole), tmp_path / "other", whole)
+    drop_ladder(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_folder_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
