@@ -534,15 +534,14 @@ class StreamableFront:
 
 
 def _chosen(overlays: Iterable[_Overlay], sizes: Mapping[str, int]) -> dict[str, _Overlay]:
-    """By y, of each x and y one at most: the largest y first, and none that saves nothing.
+    """By y, the first of each, and none that saves nothing; an x is in one overlay at most.
 
     sizes: of each y where it has a place of its own.
     """
     over: dict[str, _Overlay] = {}
-    for overlay in sorted(overlays, key=lambda o: -sizes[o.y]):
-        is_free = overlay.y not in over and all(overlay.x != o.x for o in over.values())
-        if is_free and overlay.scratch_bytes < sizes[overlay.y]:
-            over[overlay.y] = overlay
+    for overlay in overlays:
+        if overlay.scratch_bytes < sizes[overlay.y]:
+            over.setdefault(overlay.y, overlay)
     return over
 
 

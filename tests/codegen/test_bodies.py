@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 
 from mcutrain.codegen import Interface, Project, generate
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import TrainingPlan
+from mcutrain.memplan import TrainingPlan, find_latent, lay_out, plan_training, tail
 from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.build import SANITIZE
-from tests.memplan.fronts import draw_overwriting, draw_plan
+from mcutrain.sparse import UpdateScheme
+from tests.memplan.fronts import draw_face, draw_overwriting, draw_plan
+from tests.memplan.ladders import with_ladder
 from tests.memplan.test_stream import planned_upon_itself
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -36,13 +38,14 @@ from tests.ops.c_harness import (
 )
 from tests.ops.cases import CASES
 from tests.ops.drawing import SeededSource, Source, drawn
-from tests.simulation.networks import rates, samples
+from tests.simulation.networks import rates, samples, training_graph
 from tests.simulation.test_training_steps import QUICK
 
 Array = npt.NDArray[Any]
 
 SEEDS = (1, 5, 20, 29, 40, 71, 84, 92, 96, 109, 110, 113, 134, 142)
 """Of networks in which every operator that can is a stage, and many lie upon their input."""
+SCHEMES = (UpdateScheme(), UpdateScheme("last", 1, {}, 1), UpdateScheme("bias", 1))
 STEPS = 3
 SEED = 7
 
@@ -111,6 +114,19 @@ class Case:
     def of(s: Source) -> Case:
         graph = draw_overwriting(s)
         return Case(graph, draw_plan(s, graph))
+
+    @staticmethod
+    def chosen(s: Source) -> Case:
+        """What a planner chooses for a network of faces, its tail, or a ladder of fronts."""
+        graph, stream = draw_face(s), s.choice(("auto", "max"))
+        training = training_graph(graph, s.choice(SCHEMES))
+        kind = s.choice(("whole", "whole", "tail", "ladder"))
+        if kind == "ladder":
+            return Case(graph, with_ladder(training, stream=stream))
+        if kind == "tail":
+            whole = lay_out(training, 8, "off")
+            training = tail(whole.training, find_latent(whole))
+        return Case(training.forward, plan_training(training, 8, stream=stream))
 
     def samples(self) -> tuple[Array, Array]:
         return samples(self.graph, STEPS, self.plan.training.classes)
@@ -296,7 +312,7 @@ def test_each_kind_of_bodies_computes_the_bits_of_the_reference(
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a smaller one costs a compilation
 )
-@given(drawn_cases=st.lists(drawn(Case.of), min_size=4, max_size=6))
+@given(drawn_cases=st.lists(drawn(Case.of) | drawn(Case.chosen), min_size=4, max_size=7))
 def test_a_library_computes_the_bits_of_its_simulation(
     drawn_cases: list[Case], programs: Programs
 ) -> None:

@@ -145,6 +145,20 @@ def _overwriting_part(s: Source, net: Network, x: str) -> str:
     return net.softmax(x)
 
 
+def draw_face(s: Source) -> Graph:
+    """As networks of faces: PReLU behind each layer, also behind sums with a shortcut."""
+    shape = (s.choice((8, 12, 16)), s.choice((4, 8)), 3)
+    net = Network(shape, s.integer(0, 2**31))
+    y = net.prelu(net.conv(net.x, s.choice((4, 8)), same(3, s.choice((1, 2)))))
+    for _ in range(s.integer(1, 3)):
+        channels = net.type(y).shape[3]
+        inner = net.prelu(net.depthwise(y, same(3)))
+        y = net.add(net.conv(inner, channels), y)
+        y = net.prelu(y) if s.boolean() else y
+        y = net.conv(y, 2 * channels, same(3, 2)) if s.boolean() else y
+    return net.graph(net.conv(net.mean(y), 4, rounds_once=True))
+
+
 def draw_plan(s: Source, graph: Graph) -> TrainingPlan:
     """A sound plan whose segments and strips are any: also those that no planner would choose.
 

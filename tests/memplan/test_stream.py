@@ -247,10 +247,10 @@ def test_only_what_may_overwrite_its_input_does(monkeypatch: pytest.MonkeyPatch)
         check_contents(plan)
 
 
-def of_one_tap(channels: int) -> Graph:
+def of_one_tap(channels: int, window: Window = POINT) -> Graph:
     """With a depthwise layer of one tap, of which a node reads the whole image much later."""
     net = Network((8, 6, 3), 1)
-    y = net.depthwise(net.conv(net.x, channels, same(3)), POINT)
+    y = net.depthwise(net.conv(net.x, channels, same(3)), window)
     y = net.conv(net.add(net.conv(y, channels), y), 3)
     return net.graph(net.conv(net.mean(y), 3, rounds_once=True))
 
@@ -280,6 +280,17 @@ def test_what_a_stage_needs_to_overwrite_its_input_is_counted_for_its_rows(
     assert segment.scratch_bytes == 4 * rows * 6
     x, progress = 8 * 6 * 12, 8
     assert front._size(segment) == x + progress + segment.scratch_bytes
+
+
+@pytest.mark.parametrize("padding", [(0, 2, 0, 0), (1, 1, 0, 0), (2, 0, 0, 0)], ids=str)
+def test_a_window_of_several_rows_never_lies_upon_its_input(
+    padding: tuple[int, int, int, int],
+) -> None:
+    """Also where it keeps the size, and its first row is the row that it makes."""
+    front = front_of(of_one_tap(12, Window((3, 1), (1, 1), (1, 1), padding)))
+    _, stages = next(front.runs())
+    assert 0 in stages[1].node.op.may_overwrite[0]
+    assert not any(t.over for t in front.segment(1, stages[1:2]).tensors)
 
 
 def test_an_input_is_overwritten_only_where_that_takes_less_than_a_place_of_its_own() -> None:
