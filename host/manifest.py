@@ -50,6 +50,19 @@ class LatentTensor(EdgeTensor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SampleOrder:
+    """The order of axes in which samples are turned for the network's input.
+
+    file: the model file that users have samples for. shape: of its input, without the batch. axes:
+    these axes in the order in which the network's input has them.
+    """
+
+    file: str
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class GateWords:
     """That a step learns only from samples with a loss above alpha times the mean of late ones.
 
@@ -289,6 +302,7 @@ class Manifest:
 
     model_hash: 16 hexadecimal digits, of model, scheme and layout of the state; a device says it,
     too. positions: the shape of a sample's labels where it has a byte for each of many; else empty.
+    sample_order: None where samples have the input's own order of axes.
     begins_with: the tensor of the model that is the input of a tail, whose front somebody else
     computes; empty where samples are. shelf_bytes: of weights whose trained columns change, behind
     the state_bytes of a saved state. recipe: how the step was made from the model file
@@ -312,6 +326,7 @@ class Manifest:
     parameters: tuple[str, ...]
     loss: str = CROSS_ENTROPY
     positions: tuple[int, ...] = ()
+    sample_order: SampleOrder | None = None
     prefix: str = "mct"
     class_names: tuple[str, ...] = ()
     latent: LatentTensor | None = None

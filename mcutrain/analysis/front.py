@@ -205,7 +205,7 @@ class Activations:
         shape: tuple[int, ...] = self._graph.tensors[cut.tensor].type.shape[1:]
         with writing_npy(path, (len(self._x), *shape)) as out:
             for first, values in self._chunks(cut, number):
-                out[first : first + len(values)] = values
+                out[first : first + len(values)] = values.reshape(len(values), *shape)
 
     def _chunks(self, cut: Cut, number: int) -> Iterator[tuple[int, Array]]:
         if number == 0:

@@ -100,13 +100,13 @@ def _latents(front: LatentSimulator, source: inputs.DataSource, manifest: Manife
     from mcutrain.runs.training import prepare_samples
     from mcutrain.simulation import RunSettings
 
-    x = front.plan.training.input_type
+    x, order = front.plan.training.input_type, front.plan.training.forward.input_order
     recipe = manifest.recipe or {}
     added, is_new = tuple(recipe.get("added", ())), recipe.get("classes") is not None
     names = manifest.class_names, source.class_names
     outputs = Outputs.of(manifest.classes, *names, added, is_new)
     source = replace(source, is_partial=bool(outputs.names or added))
-    split = source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point))
+    split = source.read_labelled(ModelInput(x.shape[1:], x.scale, x.zero_point, order))
     if manifest.has_labels:
         if guess := outputs.guess(split):
             say(f"mcutrain: note: {guess}")

@@ -179,7 +179,7 @@ def quantize(
     check_writable(path)
     with counting("quantize", json) as tell:
         given = Given(calibration, samples, seed, taking.normalization, tell, _note, stride)
-        x, quantization = given.read(found.network.input_shape, taking.quantization)
+        x, quantization = given.read(found.input_order, taking.quantization)
         tell("comparing with the file's own runtime", 0, 1)
         compared = compare_with_original(found, x)
         result = found.quantize(x, method.settings(quantization), tell)
@@ -241,8 +241,25 @@ def _facts(
         "chosen": asdict(result.chosen),
         "tried": [asdict(trial) for trial in result.trials],
         "input": {"shape": x.shape, "scale": x.scale, "zero_point": x.zero_point},
+        "turned": _turned(model, path),
         "output": {"shape": y.shape, "scale": y.scale, "zero_point": y.zero_point},
     }
+
+
+def _turned(model: FloatModel, path: Path) -> str:
+    """How the int8 file's input relates to the float file's; nothing where it is the same."""
+    order = model.input_order
+    if not order.is_turned or path.suffix.lower() == ".onnx":
+        return ""
+    there, here = order.names or (order.shape, order.model_shape)
+    return (
+        f"input {_axes(order.shape)} of {order.file}, {_axes(there)}, is {_axes(order.model_shape)}"
+        f", {_axes(here)}, in {path.name}; mcutrain turns samples of the former"
+    )
+
+
+def _axes(axes: tuple[Any, ...]) -> str:
+    return f"({', '.join(map(str, axes))})"
 
 
 def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:
@@ -263,6 +280,8 @@ def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:
         f"input           scale {facts['input']['scale']:.6g}, "
         f"zero point {facts['input']['zero_point']}"
     )
+    if facts["turned"]:
+        show(f"turned          {facts['turned']}")
     show(f"written         {facts['file']}, {facts['size_bytes']:,} bytes")
     if facts["note"]:
         show(f"note            {facts['note']}")

@@ -292,12 +292,13 @@ class DataSource:
                 self.path,
                 test_share=self.test_share,
                 seed=self.seed,
-                input_shape=model.shape,
+                order=model.known_order,
                 stride=self.stride,
                 progress=lambda done, of: bar.update(task, completed=done, total=of),
                 samples=self.samples,
                 test_samples=self.test_samples,
                 least_classes=1 if self.is_partial else 2,
+                note=lambda text: say(f"mcutrain: note: {text}"),
             )
         for note in input_notes(split, model, self.normalization or "auto"):
             say(f"mcutrain: note: {note}")

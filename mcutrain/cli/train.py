@@ -318,7 +318,7 @@ def _samples(
     front: LatentSimulator | None,
 ) -> Samples:
     """The data as the board takes it. front: what makes latents of it; None if nothing does."""
-    from mcutrain.data import ModelInput
+    from mcutrain.data import InputOrder, ModelInput
     from mcutrain.runs.training import check_latents, prepare_samples
     from mcutrain.simulation import LatentSamples
 
@@ -326,7 +326,10 @@ def _samples(
     knows_more = manifest.class_names or source.class_names or recipe.get("added")
     source = replace(source, is_partial=bool(knows_more))
     x = manifest.input if front is None else front.plan.training.input_type
-    asked = ModelInput(x.shape[1:], x.scale, x.zero_point)
+    order = None if front is None else front.plan.training.forward.input_order
+    if front is None and (said := manifest.sample_order) is not None:
+        order = InputOrder(said.file, said.shape, said.axes)
+    asked = ModelInput(x.shape[1:], x.scale, x.zero_point, order)
     if manifest.begins_with and front is None:
         split = _read_latents(project, source, asked)
         check_latents(split, settings, manifest.begins_with, asked.shape)

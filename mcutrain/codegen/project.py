@@ -31,6 +31,7 @@ from mcutrain_host.manifest import (
     LadderFronts,
     LatentTensor,
     Manifest,
+    SampleOrder,
     StateTensor,
 )
 from mcutrain_host.objects import BUILD
@@ -646,6 +647,14 @@ def _constant(name: str, tensor: Any, as_characters: bool) -> dict[str, Any]:
     }
 
 
+def _sample_order(plan: TrainingPlan) -> SampleOrder | None:
+    training = plan.training
+    order = training.forward.input_order
+    if order is None or training.is_tail or not order.is_turned:
+        return None
+    return SampleOrder(file=order.file, shape=order.shape, axes=order.axes)
+
+
 def state_tensors(plan: TrainingPlan) -> tuple[StateTensor, ...]:
     """What lies where in the state, and behind it on the shelf."""
     training = plan.training
@@ -692,6 +701,7 @@ def manifest(
         loss=CROSS_ENTROPY if training.has_labels and not training.takes_targets else "mse",
         prefix=interface.prefix,
         positions=training.positions,
+        sample_order=_sample_order(plan),
         class_names=tuple(interface.class_names or ()),
         latent=_latent_facts(program),
         begins_with=training.x if training.is_tail else "",

@@ -14,7 +14,7 @@ from mcutrain.data.dataset import (
     stratified,
 )
 from mcutrain.data.episodes import Episodes, episode
-from mcutrain.data.layout import arranged, is_same_shape
+from mcutrain.data.layout import InputOrder, arranged, in_order, is_same_shape, split_in_order
 from mcutrain.data.load import load
 from mcutrain.data.names import parse_names, read_names
 from mcutrain.data.outputs import Outputs, better_order
@@ -28,6 +28,7 @@ __all__ = [
     "Data",
     "Dataset",
     "Episodes",
+    "InputOrder",
     "ModelInput",
     "Normalization",
     "Outputs",
@@ -40,6 +41,7 @@ __all__ = [
     "check",
     "drawn",
     "episode",
+    "in_order",
     "input_notes",
     "is_path",
     "is_same_shape",
@@ -51,6 +53,7 @@ __all__ = [
     "quantize_input",
     "read_names",
     "samples_of",
+    "split_in_order",
     "stratified",
     "takes_pixels",
 ]

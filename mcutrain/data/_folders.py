@@ -82,14 +82,11 @@ class Listing:
 
 
 def read_images(
-    listing: Listing, input_shape: tuple[int, ...] | None, progress: Progress | None
+    listing: Listing, image_shape: ImageShape | None, progress: Progress | None
 ) -> Samples:
     """uint8 (n, height, width, channels), as a model's input wants them; see `load`."""
-    shape = None
-    if input_shape is not None and len(input_shape) == 3:
-        shape = (input_shape[0], input_shape[1], input_shape[2])
-    _check_shape(shape)
-    return _read_images(listing, shape, progress)
+    _check_shape(image_shape)
+    return _read_images(listing, image_shape, progress)
 
 
 def list_parts(

@@ -40,6 +40,7 @@ class Dataset:
        those that are IGNORED are none.
     is_labelled: False where y is 0 throughout and means nothing.
     are_sorted: whether the order of the names is only the alphabet's, which no one has chosen.
+    is_in_order: whether x has the order of axes of the model's input, see `InputOrder`.
     Both are kept as read-only views. Raises DataError for anything else.
     """
 
@@ -48,6 +49,7 @@ class Dataset:
     names: tuple[str, ...]
     is_labelled: bool = True
     are_sorted: bool = False
+    is_in_order: bool = False
 
     def __post_init__(self) -> None:
         x, y = as_samples(self.x, "x"), _labels_of_any_kind(self.y)

@@ -1,12 +1,126 @@
-"""The order of a sample's axes: what comes channels first is turned as the model's input says."""
+"""How samples relate to a model's input: whose order of axes they have, and how they are turned.
+
+One definition serves calibration, training, `verify` and boards: the order of the model file that
+a user holds. See `InputOrder`; docs/data.md has the rules as a table.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from mcutrain.data.dataset import Samples
+from mcutrain.data.dataset import Samples, Split
+from mcutrain.data.transform import Transform
+from mcutrain.errors import DataError
 
 IMAGE_CHANNELS = (1, 3)
+AXIS_NAMES = {2: ("channels", "steps"), 3: ("channels", "height", "width")}
+"""Of samples with channels first, by their rank."""
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class InputOrder:
+    """The order of axes in which a model file takes samples, and that of the int8 model's input.
+
+    file: the model file's name, for sentences. shape: of its input, without the batch. axes: these
+    axes in the order in which the int8 model's input has them.
+    """
+
+    file: str
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(self.axes) != list(range(len(self.shape))):
+            raise DataError(f"{self.axes} is no order of the axes of {self.shape}")
+
+    @staticmethod
+    def own(shape: tuple[int, ...], file: str = "the model") -> InputOrder:
+        """Of a model that takes samples as its file does. shape: without the batch."""
+        return InputOrder(file, tuple(shape), tuple(range(len(shape))))
+
+    @property
+    def model_shape(self) -> tuple[int, ...]:
+        """The shape of the int8 model's input, without the batch."""
+        return tuple(self.shape[axis] for axis in self.axes)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the numbers lie in another order; axes of length 1 do not move them."""
+        longer = [axis for axis in self.axes if self.shape[axis] > 1]
+        return longer != sorted(longer)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether samples are turned though their lengths do not tell it."""
+        return self.is_turned and _lengths(self.shape) == _lengths(self.model_shape)
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """What the axes are in the file and in the int8 model; None if they are not known."""
+        known = AXIS_NAMES.get(len(self.shape), ())
+        if not self.is_turned or self.axes != (*range(1, len(known)), 0):
+            return None
+        return known, tuple(known[axis] for axis in self.axes)
+
+    @property
+    def note(self) -> str:
+        """What is said when samples are turned."""
+        there, here = self.names or (self.shape, self.model_shape)
+        return (
+            f"samples are taken in the order of {self.file}: {_text(there)}; they are turned to "
+            f"{_text(here)}"
+        )
+
+    def is_of_file(self, given: tuple[int, ...]) -> bool:
+        """Whether samples of this shape, without the batch, have the file's order.
+
+        A shape that only the int8 model has means that one. Raises DataError for a shape that may
+        mean either.
+        """
+        if _lengths(given) != _lengths(self.shape):
+            return False
+        if not self.is_square or _is_shape(given, self.shape):
+            return True
+        if _is_shape(given, self.model_shape):
+            return False
+        raise DataError(
+            f"samples of {given} may be {self.shape}, as {self.file} has them, or "
+            f"{self.model_shape}, as the int8 model does: save them in one of these shapes"
+        )
+
+    def turned(self, x: Samples) -> Samples:
+        """Samples in the file's order as the int8 model has them, (n, …); a view if that can be."""
+        axes = (0, *(1 + axis for axis in self.axes))
+        return x.reshape(len(x), *self.shape).transpose(axes)
+
+    @property
+    def image(self) -> tuple[int, int, int] | None:
+        """The images (height, width, channels) that the model takes; None if it takes none."""
+        found = self._image()
+        return None if found is None else found[0]
+
+    def of_images(self, x: Samples) -> Samples:
+        """Images (n, height, width, channels) that fit `image` as the int8 model has them."""
+        found = self._image()
+        assert found is not None
+        return x.transpose(0, *(1 + axis for axis in found[1])).reshape(len(x), *self.model_shape)
+
+    def _image(self) -> tuple[tuple[int, int, int], tuple[int, ...]] | None:
+        """Height, width and channels, and these axes in the int8 model's order."""
+        model, shape = self.model_shape, self.shape
+        if len(model) == 3 and model[2] in IMAGE_CHANNELS:
+            return (model[0], model[1], model[2]), (0, 1, 2)
+        if len(shape) == 2:
+            return (shape[0], shape[1], 1), (*self.axes, 2)
+        if len(shape) == 3 and shape[2] in IMAGE_CHANNELS:
+            return (shape[0], shape[1], shape[2]), self.axes
+        if len(shape) == 3 and shape[0] in IMAGE_CHANNELS:
+            return (shape[1], shape[2], shape[0]), tuple((axis - 1) % 3 for axis in self.axes)
+        return None
 
 
 def is_same_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -15,6 +129,47 @@ def is_same_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
     So a window (time, channels) is the image (1, time, channels) that a model over time takes.
     """
     return _lengths(shape) == _lengths(other)
+
+
+def in_order(x: Samples, order: InputOrder, note: Note = lambda _: None) -> Samples:
+    """Samples (n, …) as a user has them in the order of the int8 model.
+
+    Those of the file's shape are turned as the file's input was. Others are arranged, see
+    `arranged`; images of uint8 of another size are made to fit where the model takes images in
+    another form than (height, width, channels). note: called with what is turned. Raises DataError
+    where two orders remain.
+    """
+    if order.is_turned and order.is_of_file(x.shape[1:]):
+        note(order.note)
+        return order.turned(x)
+    shape, image = order.model_shape, order.image
+    is_pixels = x.dtype == np.uint8 and x.ndim == 4 and image is not None
+    if is_pixels and image != shape and not is_same_shape(x.shape[1:], shape):
+        assert image is not None
+        return order.of_images(Transform(*image).fit(arranged(x, image)))
+    found = arranged(x, shape)
+    if found is not x:
+        given = _lengths(x.shape[1:])
+        note(f"samples {given} are turned to {(*given[1:], given[0])}, channels last")
+    return found
+
+
+def split_in_order(split: Split, order: InputOrder, note: Note = lambda _: None) -> Split:
+    """The same of all parts that are not in that order yet; each note is made once."""
+    said: list[str] = []
+
+    def once(text: str) -> None:
+        if text not in said:
+            said.append(text)
+            note(text)
+
+    return split.each(
+        lambda part: (
+            part
+            if part.is_in_order
+            else replace(part, x=in_order(part.x, order, once), is_in_order=True)
+        )
+    )
 
 
 def arranged(x: Samples, shape: tuple[int, ...]) -> Samples:
@@ -38,5 +193,14 @@ def arranged(x: Samples, shape: tuple[int, ...]) -> Samples:
     return x
 
 
+def _is_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether it is that shape; data sets put a channel axis behind (n, height, width)."""
+    return given in (shape, (*shape, 1))
+
+
 def _lengths(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n != 1)
+
+
+def _text(axes: tuple[object, ...]) -> str:
+    return f"({', '.join(map(str, axes))})"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from mcutrain.data._place import read_place
 from mcutrain.data._sounds import SOUNDS, read_sounds
 from mcutrain.data._tables import TABLES, Windows, read_series, split_of_series
 from mcutrain.data.dataset import Dataset, Samples, Split
+from mcutrain.data.layout import InputOrder, Note, split_in_order
 from mcutrain.errors import DataError
 
 KINDS = (IMAGES, SOUNDS, TABLES)
@@ -35,17 +35,19 @@ class PlaceReader:
 
     test_share: float
     seed: int
-    input_shape: tuple[int, ...] | None
+    order: InputOrder | None
+    turns: bool
     stride: int | None
     samples: int | None
     test_samples: int | None
     progress: Progress | None
+    note: Note
     least_classes: int = 2
 
     def of_folder(self, root: Path) -> Split:
         """A folder of arrays, or of class folders."""
         if any(entry.suffix == ".npy" for entry in root.iterdir()):
-            return self._drawn(split_of(read_arrays(root), self.test_share, self.seed))
+            return self._arrays(root)
         kind = kind_of(root, KINDS)
         if kind is TABLES:
             return self._of_tables(root)
@@ -54,20 +56,29 @@ class PlaceReader:
         listings, names = list_parts(root, kind, self.least_classes)
         used = used_of(listings, self.test_share, self.seed, (self.samples, self.test_samples))
         all_of_them = Listing.of(used)
-        x = read_files(kind, all_of_them, self.input_shape, self.progress)
-        whole = Dataset(x, all_of_them.numbers, names, are_sorted=True)
+        x = read_files(kind, all_of_them, self.order, self.progress)
+        labels = all_of_them.numbers
+        whole = Dataset(x, labels, names, are_sorted=True, is_in_order=self.turns)
         return split_at([len(p.paths) for p in used], whole)
 
     def of_file(self, path: Path) -> Split:
         """A CSV file, or arrays."""
         if path.suffix.lower() in TABLES.suffixes:
             return self._of_tables(path)
-        return self._drawn(split_of(read_arrays(path), self.test_share, self.seed))
+        return self._arrays(path)
+
+    def _arrays(self, path: Path) -> Split:
+        split = self._drawn(split_of(read_arrays(path), self.test_share, self.seed))
+        if self.order is None or not self.turns:
+            return split
+        return split_in_order(split, self.order, self.note)
 
     def _of_tables(self, path: Path) -> Split:
-        windows = windows_of(self.input_shape, self.stride)
+        shape = None if self.order is None else self.order.model_shape
+        windows = windows_of(shape, self.stride)
         found, names = read_series(path, self.progress, self.least_classes)
-        return self._drawn(split_of_series(found, names, windows, self.test_share, self.seed))
+        split = split_of_series(found, names, windows, self.test_share, self.seed)
+        return self._drawn(split).each(lambda part: replace(part, is_in_order=self.turns))
 
     def _drawn(self, split: Split) -> Split:
         return split.drawn(self.samples, self.test_samples, self.seed)
@@ -76,13 +87,20 @@ class PlaceReader:
 def read_files(
     kind: Kind,
     listing: Listing,
-    input_shape: tuple[int, ...] | None,
+    order: InputOrder | None,
     progress: Progress | None,
 ) -> Samples:
-    """A sample of each file."""
-    read: Callable[[Listing, tuple[int, ...] | None, Progress | None], Samples]
-    read = read_images if kind is IMAGES else read_sounds
-    return read(listing, input_shape, progress)
+    """A sample of each file, as the model has it if one is known."""
+    if kind is not IMAGES:
+        return read_sounds(listing, None if order is None else order.model_shape, progress)
+    if order is None or len(order.shape) < 2:
+        return read_images(listing, None, progress)
+    if order.image is None:
+        raise DataError(
+            f"images cannot become {order.model_shape}: give (height, width, channels) "
+            "with 1 or 3 channels"
+        )
+    return order.of_images(read_images(listing, order.image, progress))
 
 
 def windows_of(input_shape: tuple[int, ...] | None, stride: int | None) -> Windows:
@@ -98,10 +116,12 @@ def load(
     test_share: float = 0.2,
     seed: int = 0,
     input_shape: tuple[int, ...] | None = None,
+    order: InputOrder | None = None,
     stride: int | None = None,
     progress: Progress | None = None,
     samples: int | None = None,
     test_samples: int | None = None,
+    note: Note = lambda _: None,
     least_classes: int = 2,
 ) -> Split:
     """Read the data set at `path`; docs/data.md says what it may look like.
@@ -115,10 +135,14 @@ def load(
     A folder holds a folder per class, or `train/`, `test/` and optionally `val/` with a folder per
     class each; in them images, WAV files or CSV files. Labels follow the sorted folder names.
     Images are read by Pillow, turned as their EXIF data says, and made grey or RGB; with
-    `input_shape` (height, width, channels), as the model's input has it, each is centre-cropped and
-    resized at once. Without, they become RGB and must have one size. WAV files become MFCCs (see
-    `mcutrain.data.mfcc`). CSV files, or one with a column of labels, are cut into windows as
-    `input_shape` says, one every `stride` rows. `progress(done, total)` is called per file.
+    `input_shape` (height, width, channels), as the model's input has it, or (height, width) of grey
+    ones, each is centre-cropped and resized at once. Without, they become RGB and must have one
+    size. WAV files become MFCCs (see `mcutrain.data.mfcc`). CSV files, or one with a column of
+    labels, are cut into windows as `input_shape` says, one every `stride` rows.
+    `progress(done, total)` is called per file.
+
+    `order`, of a model, says its input's shape and the order in which its users have samples: what
+    arrays hold is then turned as `InputOrder` says, and `note` is called with what is turned.
 
     Where the data set does not say what is for the test, `test_share` of every class is,
     chosen by `seed` (see `stratified`). `samples` and `test_samples` take so many of each part,
@@ -129,6 +153,9 @@ def load(
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
-    drawn = samples, test_samples
-    source = PlaceReader(test_share, seed, input_shape, stride, *drawn, progress, least_classes)
+    known = order or (None if input_shape is None else InputOrder.own(input_shape))
+    turns, drawn = order is not None, (samples, test_samples)
+    source = PlaceReader(
+        test_share, seed, known, turns, stride, *drawn, progress, note, least_classes
+    )
     return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from mcutrain.data.dataset import Samples, Split
+from mcutrain.data.layout import InputOrder
 from mcutrain.data.quantize import Normalization
 from mcutrain.errors import DataError
 
@@ -25,11 +26,20 @@ FEW_STEPS = 8
 
 @dataclass(frozen=True)
 class ModelInput:
-    """What data sets need to know of a model's input: shape without the batch, quantization."""
+    """What data sets need to know of a model's input: shape without the batch, quantization.
+
+    order: in which users have samples; None: as the input has them.
+    """
 
     shape: tuple[int, ...]
     scale: float
     zero_point: int
+    order: InputOrder | None = None
+
+    @property
+    def known_order(self) -> InputOrder:
+        """The same, said in any case."""
+        return self.order or InputOrder.own(self.shape)
 
     @property
     def low(self) -> float:

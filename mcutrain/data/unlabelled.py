@@ -23,6 +23,7 @@ from mcutrain.data._npz import Arrays, given_split, read_arrays
 from mcutrain.data._place import read_place
 from mcutrain.data._tables import TABLES, check_windows, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
+from mcutrain.data.layout import InputOrder, Note, in_order
 from mcutrain.data.load import KINDS, read_files, windows_of
 from mcutrain.errors import DataError
 
@@ -33,32 +34,35 @@ def load_samples(
     *,
     seed: int = 0,
     input_shape: tuple[int, ...] | None = None,
+    order: InputOrder | None = None,
     stride: int | None = None,
     progress: Progress | None = None,
+    note: Note = lambda _: None,
 ) -> Samples:
     """At most `count` training samples of the data set at `path`, of every class alike.
 
     An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
     folder holds files, a folder of files per class, or `train/` with such folders. `seed` chooses,
-    see `drawn`. `input_shape` and `stride` are as for `load`.
+    see `drawn`. `input_shape`, `order`, `stride` and `note` are as for `load`.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
+    known = order or (None if input_shape is None else InputOrder.own(input_shape))
 
     def of_folder(root: Path) -> Samples:
         if any(entry.suffix == ".npy" for entry in root.iterdir()):
-            return _of_arrays(root, count, seed)
+            return of_arrays(root)
         kind = kind_of(root, KINDS)
         if kind is TABLES:
             return of_tables(root)
         if kind is IMAGES:
             require_pillow()
         chosen = _some_files(root, kind, count, seed)
-        return as_samples(read_files(kind, chosen, input_shape, progress), "x")
+        return as_samples(read_files(kind, chosen, known, progress), "x")
 
     def of_tables(place: Path) -> Samples:
         found, names = read_series(place, progress)
-        windows = windows_of(input_shape, stride)
+        windows = windows_of(None if known is None else known.model_shape, stride)
         train = [series for series in found if not series.part]
         check_windows(train, windows.length(found[0].rows.shape[1]), "training")
         part = dataset_of(train, names, windows)
@@ -66,7 +70,11 @@ def load_samples(
 
     def of_file(place: Path) -> Samples:
         is_table = place.suffix.lower() in TABLES.suffixes
-        return of_tables(place) if is_table else _of_arrays(place, count, seed)
+        return of_tables(place) if is_table else of_arrays(place)
+
+    def of_arrays(place: Path) -> Samples:
+        x = drawn_samples(read_arrays(place), count, seed)
+        return x if order is None else in_order(x, order, note)
 
     return read_place(path, of_folder, of_file, "a folder of images")
 
@@ -80,10 +88,6 @@ def _some_files(root: Path, kind: Kind, count: int, seed: int) -> Listing:
         paths = tuple(files_in(root, kind))
         found = Listing(paths, (0,) * len(paths))
     return found.take(_mixed(found.numbers, count, seed))
-
-
-def _of_arrays(path: Path, count: int, seed: int) -> Samples:
-    return drawn_samples(read_arrays(path), count, seed)
 
 
 def drawn_samples(arrays: Arrays, count: int, seed: int) -> Samples:

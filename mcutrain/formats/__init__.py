@@ -20,6 +20,7 @@ from mcutrain.formats.class_names import (
 )
 from mcutrain.formats.float_model import FloatModel, read_float
 from mcutrain.formats.foreign import is_saved_model, not_a_model
+from mcutrain.formats.input_order import order_metadata, with_input_order
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.formats.tflite.file import BINDING_ERRORS, is_tflite
 from mcutrain.formats.tflite.patch import patched as patch_tflite
@@ -54,19 +55,20 @@ ONLY_ONNX: dict[type[FloatOp], str] = {FloatLayerNorm: "layer normalization"}
 def load(path: str | Path) -> Graph:
     """The int8 graph of a model file, in canonical form, with the names of its classes.
 
-    Raises ModelError with a sentence.
+    It says in which order of axes users have samples, see `mcutrain.data.layout`. Raises ModelError
+    with a sentence.
     """
     path = Path(path)
     if is_saved_model(path):
         raise not_a_model(path)
     if is_tflite(path):
-        return named(load_tflite(path), path)
+        return with_input_order(named(load_tflite(path), path), path)
     if path.suffix.lower() == ".tflite":
         raise ModelError(f"{path} is not a .tflite file: the identifier TFL3 is missing")
     if path.suffix.lower() == ".onnx":
         from mcutrain.formats.onnx.read import load_onnx  # onnx is slow to import
 
-        return named(load_onnx(path), path)
+        return with_input_order(named(load_onnx(path), path), path)
     raise not_a_model(path)
 
 
@@ -127,16 +129,21 @@ def write(
     """Write an int8 graph in the format that the name says, read back before it takes its place.
 
     description: of a .tflite file. metadata: what the file says besides, content by name; text in
-    UTF-8, as `mcutrain.formats.metadata` reads it; names of classes are there too. Returns why
-    mcutrain, reading the file, computes
-    other bits (only .onnx), or nothing. Raises ModelError, UnsupportedError.
+    UTF-8, as `mcutrain.formats.metadata` reads it; names of classes are there too, and how the
+    input relates to samples. An .onnx file takes samples as the .onnx file did that the graph was
+    read from. Returns why mcutrain, reading the file, computes other bits (only .onnx), or nothing.
+    Raises ModelError, UnsupportedError.
     """
     metadata = {**entry_of(graph), **(metadata or {})}
+    stored = tuple(range(len(graph.tensors[graph.inputs[0]].type.shape)))
     if format_of(path) == ".onnx":
         from mcutrain.formats.onnx.write import write_onnx
+        from mcutrain.formats.onnx.writer import input_axes
 
-        return write_onnx(graph, path, metadata=metadata)
-    write_tflite(graph, path, description=description, metadata=metadata)
+        said = {**(metadata or {}), **order_metadata(graph, input_axes(graph, graph.inputs[0]))}
+        return write_onnx(graph, path, metadata=said)
+    said = {**(metadata or {}), **order_metadata(graph, stored)}
+    write_tflite(graph, path, description=description, metadata=said)
     return ""
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.data.layout import InputOrder
 from mcutrain.formats.class_names import named
 from mcutrain.formats.foreign import is_saved_model, not_a_model
+from mcutrain.formats.input_order import order_of_file
 from mcutrain.formats.tflite.file import is_tflite
 from mcutrain.formats.tflite.read import is_hybrid, read_tflite
 from mcutrain.quant.calibrate import Progress
@@ -29,18 +31,27 @@ class FloatModel:
     network: FloatGraph
     rounds_weights: bool = False
 
+    @property
+    def input_order(self) -> InputOrder:
+        """How samples in the order of the file relate to the network's input."""
+        axes = self.network.file_axes.get(self.network.input)
+        return order_of_file(self.path, self.network.input_shape, axes)
+
     def quantize(
         self,
         samples: Array,
         settings: QuantizeSettings | None = None,
         report: Progress = lambda *_: None,
     ) -> Quantized:
-        """The int8 graph and how it came about. samples: real numbers [n, …], channels last.
+        """The int8 graph and how it came about. samples: real numbers [n, …] for `network`.
 
-        It has the class names of the float file.
+        It has the class names of the float file, and says in which order that has samples.
         """
         found = quantize_network(self.network, samples, settings, report)
-        return replace(found, graph=named(found.graph, self.path))
+        graph = named(found.graph, self.path)
+        if not is_tflite(self.path):
+            graph = replace(graph, input_order=self.input_order)
+        return replace(found, graph=graph)
 
 
 def read_float(path: str | Path) -> FloatModel:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from mcutrain.data import Data, Normalization
+    from mcutrain.data import Data, InputOrder, Normalization
     from mcutrain.quant import Quantization
 
 
 class Given:
     """The calibration samples as the user has them.
 
-    data: a path, or samples that are at hand. note: called with what the input will clip.
+    data: a path, or samples that are at hand. note: called with what the input will clip; turned:
+    with what is turned, by default also note.
     """
 
     def __init__(
@@ -27,7 +28,9 @@ class Given:
         tell: Callable[[str, int, int], None],
         note: Callable[[str], None],
         stride: int | None = None,
+        turned: Callable[[str], None] | None = None,
     ) -> None:
+        self.turned = turned or note
         self.data, self.count, self.seed, self.pixels = data, count, seed, pixels
         self.tell, self.note, self.stride = tell, note, stride
 
@@ -39,25 +42,26 @@ class Given:
         return str(self.data) if is_path(self.data) else "the calibration array"
 
     def read(
-        self, shape: tuple[int, ...], fixed: Quantization | None
+        self, order: InputOrder, fixed: Quantization | None
     ) -> tuple[npt.NDArray[Any], Quantization | None]:
-        """Real numbers for the model's input, and the input's quantization if the data tells it."""
+        """Real numbers for the model's input, and the input's quantization if the data tells it.
+
+        order: of the samples, and of the model's input.
+        """
         import numpy as np
 
-        from mcutrain.data import Transform, arranged
+        from mcutrain.data import Transform, is_same_shape
         from mcutrain.errors import DataError
 
-        image = (shape[1], shape[2], shape[3]) if len(shape) == 4 else None
-        x = self._samples(shape[1:])
-        x = arranged(x, shape[1:])
+        x, shape = self._samples(order), order.model_shape
         if x.dtype == np.uint8:
             if self.pixels is None:
                 raise DataError(
                     f"{self.name} holds pixels: say what numbers the model takes for them, "
                     "--pixels 0,1 (or -1,1, or 0,255), or --mean and --std"
                 )
-            if image is not None and x.ndim == 4:
-                x = Transform(*image).fit(x)
+            if len(shape) == 3 and x.ndim == 4 and not is_same_shape(x.shape[1:], shape):
+                x = Transform(shape[0], shape[1], shape[2]).fit(x)
             real, chosen = _real_pixels(x, self.pixels, fixed)
             if fixed is not None:
                 self._tell_range(real, fixed)
@@ -79,20 +83,23 @@ class Given:
             self._tell_range(x, fixed)
         return x, fixed
 
-    def _samples(self, input_shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    def _samples(self, order: InputOrder) -> npt.NDArray[Any]:
         """At most as many as asked for."""
-        from mcutrain.data import is_path, samples_of
+        from mcutrain.data import Split, in_order, is_path, samples_of
         from mcutrain.data.unlabelled import load_samples
 
         if not is_path(self.data):
-            return samples_of(self.data, self.count, self.seed)
+            x = samples_of(self.data, self.count, self.seed)
+            is_done = isinstance(self.data, Split) and self.data.train.is_in_order
+            return x if is_done else in_order(x, order, self.turned)
         return load_samples(
             self.data,
             self.count,
             seed=self.seed,
-            input_shape=input_shape,
+            order=order,
             stride=self.stride,
             progress=lambda done, of: self.tell("reading samples", done, of),
+            note=self.turned,
         )
 
     def _tell_range(self, real: npt.NDArray[Any], fixed: Quantization) -> None:

@@ -134,13 +134,13 @@ def quantize(
     """Quantize a float .onnx or .tflite file to int8, with weights per channel.
 
     calibration: samples as the model was trained on: a path (.npz file or folder of images) or an
-    array (n, height, width, channels) or (n, features), channels last; also (x, y), whose labels
-    are not needed. uint8 are pixels, and `pixels=(low, high)` are the numbers that the model takes
-    for 0 and 255, or mean and std of pixel / 255, per channel or one; real numbers are taken as
-    they are. int8 needs input_scale and input_zero_point. samples: how many are used, drawn by
-    seed. output: a .tflite or .onnx file to write. layer_errors: each layer's error, too.
-    class_names: of the outputs, in their order, for the file; by default those of the float
-    model's.
+    array in the order of axes of the file, or (n, height, width, channels), channels last; also
+    (x, y), whose labels are not needed. uint8 are pixels, and `pixels=(low, high)` are the numbers
+    that the model takes for 0 and 255, or mean and std of pixel / 255, per channel or one; real
+    numbers are taken as they are. int8 needs input_scale and input_zero_point. samples: how many
+    are used, drawn by seed. output: a .tflite or .onnx file to write. layer_errors: each layer's
+    error, too. class_names: of the outputs, in their order, for the file; by default those of the
+    float model's.
 
     Warns of outputs that are poor. Raises DataError if they are noise or the samples do not fit;
     ModelError, UnsupportedError, ArgumentError.
@@ -157,8 +157,9 @@ def quantize(
     if input_scale is not None:
         fixed = Quantization(float(np.float32(input_scale)), input_zero_point)
     notes: list[str] = []
-    given = Given(calibration, samples, seed, normalization, tell, notes.append)
-    x, own = given.read(found.network.input_shape, fixed)
+    turned = notes.append if found.input_order.is_square else lambda _: None
+    given = Given(calibration, samples, seed, normalization, tell, notes.append, turned=turned)
+    x, own = given.read(found.input_order, fixed)
     compared = compare_with_original(found, x)
     settings = QuantizeSettings(ranges, percentile, equalize, bias_correction, own)
     result = found.quantize(x, settings, tell)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mcutrain.shown import Record, Shown
 
 if TYPE_CHECKING:
+    from mcutrain.data.layout import InputOrder
     from mcutrain.ir.op import Op
 
 Array = npt.NDArray[Any]
@@ -94,6 +95,9 @@ class Graph(Shown):
 
     class_names: what the outputs of a classifier mean, in their order; empty where nobody says.
     They are no part of what is computed.
+    input_axes, output_axes: of what the file may have in another order (the input, each output):
+    the file's array is ours transposed by it; empty where the file has ours. input_order: the order
+    in which users have samples; None: as the input.
     """
 
     name: str
@@ -102,6 +106,9 @@ class Graph(Shown):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     class_names: tuple[str, ...] = field(default=(), compare=False)
+    input_axes: tuple[int, ...] = field(default=(), compare=False)
+    output_axes: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
+    input_order: InputOrder | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

@@ -21,21 +21,26 @@ Array = npt.NDArray[Any]
 
 
 def onnxruntime_outputs(
-    path: str | Path, inputs_nhwc_int8: Array, graph: Graph, optimize: bool
+    path: str | Path, inputs_int8: Array, graph: Graph, optimize: bool
 ) -> Array:
     """The first output for each input: int8 [n, …] in our layout.
 
-    inputs_nhwc_int8: [n, h, w, c] or [n, features], as `graph` (loaded from `path`) takes them.
+    inputs_int8: [n, …], as `graph` (loaded from `path`, or written there) takes them.
     optimize: ORT_ENABLE_ALL, else ORT_DISABLE_ALL. Raises McutrainError without onnxruntime.
     """
+    from mcutrain.formats.onnx.writer import axis_order, input_axes  # onnx is slow to import
+
     session = _session(path, optimize)
     x, y = graph.tensors[graph.inputs[0]].type, graph.tensors[graph.outputs[0]].type
     name, kind = session.get_inputs()[0].name, session.get_inputs()[0].type
+    there = graph.input_axes or input_axes(graph, graph.inputs[0])
+    back = graph.output_axes[0] if graph.output_axes else axis_order(len(y.shape))
     results = []
-    for one in inputs_nhwc_int8:
-        fed = _encode(_channels_first(one[None], session.get_inputs()[0].shape), x, kind)
-        found = session.run([session.get_outputs()[0].name], {name: fed})[0]
-        results.append(_decode(_channels_last(found, y.shape), y))
+    for one in inputs_int8:
+        taken = one.reshape(x.shape)
+        fed = _encode(taken.transpose(there), x, kind)
+        found = session.run([session.get_outputs()[0].name], {name: np.ascontiguousarray(fed)})[0]
+        results.append(_decode(_stored(found, back, y), y))
     return np.concatenate(results)
 
 
@@ -80,14 +85,7 @@ def _decode(found: Array, kind: TensorType) -> Array:
     return np.asarray(np.clip(integers, -128, 127), np.int8)
 
 
-def _channels_first(x: Array, wanted: Sequence[int | str | None]) -> Array:
-    """As the model wants it: one that was converted from TensorFlow takes [1, h, w, c] as it is."""
-    moved = np.moveaxis(x, -1, 1)
-    as_it_is = list(wanted[1:]) == list(x.shape[1:]) != list(moved.shape[1:])
-    return x if as_it_is else np.ascontiguousarray(moved)
-
-
-def _channels_last(x: Array, wanted: tuple[int, ...]) -> Array:
-    """The same of what the model gives."""
-    moved = np.moveaxis(x, 1, -1)
-    return x if x.shape == wanted != moved.shape else moved
+def _stored(found: Array, axes: Sequence[int], kind: TensorType) -> Array:
+    """What the model gives in our layout. axes: see `Graph.output_axes`."""
+    there = [kind.shape[axis] for axis in axes]
+    return found.reshape(there).transpose(np.argsort(axes)).reshape(kind.shape)

@@ -292,23 +292,26 @@ def load_data(
 
     samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
     is_partial: whether the model may know more classes than the data has.
+    Samples have the order of axes of the model's file, see `mcutrain.data.InputOrder`.
     """
+    order = model_input(model).known_order
+    note: Callable[[str], None] = warn if order.is_square else lambda _: None
     if not datasets.is_path(data):
         split = datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
-        return split.drawn(samples, test_samples, seed)
+        return datasets.split_in_order(split.drawn(samples, test_samples, seed), order, note)
     if validation is not None:
         raise DataError("validation goes with arrays; a file or folder has a test part of its own")
-    shape = input_type(model).shape[1:]
     return datasets.load(
         data,
         test_share=test_share,
         seed=seed,
-        input_shape=shape,
+        order=order,
         stride=stride,
         progress=progress,
         samples=samples,
         test_samples=test_samples,
         least_classes=1 if is_partial else 2,
+        note=note,
     )
 
 
@@ -328,9 +331,13 @@ def input_type(model: Graph | TrainingStep) -> TensorType:
 
 
 def model_input(model: Graph | TrainingStep) -> datasets.ModelInput:
-    """What data sets need to know of it."""
+    """What data sets need to know of it; of a tail's, which takes latents as they are, too."""
     x = input_type(model)
-    return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point)
+    if isinstance(model, TrainingStep):
+        order = None if model.plan.training.is_tail else model.graph.input_order
+    else:
+        order = model.input_order
+    return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point, order)
 
 
 def prepare_run(

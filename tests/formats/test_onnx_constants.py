@@ -141,7 +141,7 @@ def test_heads_are_cut_where_they_lie(tmp_path):
     moving = [type(n.op).__name__ for n in graph.nodes if not isinstance(n.op, FloatReshape)]
     assert moving == ["FloatSlice", "Clamp"]
     (cut,) = (n.op for n in graph.nodes if isinstance(n.op, FloatSlice))
-    assert cut.part.sizes == (1, 1, HEADS * DEPTH * TOKENS)
+    assert cut.part.sizes == (1, TOKENS, 1, HEADS * DEPTH)
 
 
 @pytest.mark.parametrize(

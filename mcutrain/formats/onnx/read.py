@@ -6,8 +6,8 @@ single outputs may differ by a step.
 
 Differences to the file: activations are [1, h, w, c] instead of [1, c, h, w]; uint8 activations are
 int8, smaller by 128; the QuantizeLinear of the input and the DequantizeLinear of the output are
-gone, so the graph takes and gives int8; an input that the file transposes from [1, h, w, c]
-stays as it is. A MaxPool, Pad, Resize or Softmax whose QuantizeLinear has another
+gone, so the graph takes and gives int8; an input stays as it is where channels last would move
+more numbers. A MaxPool, Pad, Resize or Softmax whose QuantizeLinear has another
 scale than its operator gives is followed by a Rescale: first the operator on the input's
 integers, then the new scale, then activations. Pools, means, and whatever only changes
 the scale round once, as onnxruntime does.
@@ -22,10 +22,10 @@ from onnx import GraphProto, TensorProto
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import Attributes, opsets, read_model
 from mcutrain.formats.onnx.int8_node import Int8Node
-from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS
+from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import INT8_RULES, REASONS
-from mcutrain.formats.onnx.reading import Reading
+from mcutrain.formats.onnx.reading import Reading, read_in_best_order
 from mcutrain.formats.onnx.values import (
     MAX_ELEMENTS,
     Builder,
@@ -33,6 +33,7 @@ from mcutrain.formats.onnx.values import (
     Value,
 )
 from mcutrain.ir.graph import Graph
+from mcutrain.ops.transpose import Transpose
 from mcutrain.quant.canonical import canonical
 from mcutrain.quant.rounding import rounding_once
 
@@ -51,24 +52,25 @@ def load_onnx(path: str | Path) -> Graph:
     """The int8 graph of a QDQ model in canonical form.
 
     The graph's input is int8 [1, h, w, c] (or [1, n]) with the quantization of the model's first
-    QuantizeLinear; an image output is [1, h, w, c], a vector [1, n]. Raises UnsupportedError
-    for what is valid but unknown, ModelError for what is broken.
+    QuantizeLinear; an image output is [1, h, w, c], a vector [1, n]. Its axes say where the
+    file has another order. Raises UnsupportedError for what is valid but unknown, ModelError for
+    what is broken.
     """
     model = read_model(path)
     (opset,) = opsets(model)
     _check_form(model.graph, opset)
-    reader = _Int8Reader(opset)
-    with reader.refusing(model.graph):
-        name = reader.begin(model.graph)
-        outputs = reader.compute(model.graph)
-    builder = reader.builder
-    if name not in builder.tensors:
-        raise ModelError(f"the model {str(path)!r} computes nothing from its input {name!r}")
-    graph = Graph(Path(path).stem, builder.tensors, tuple(builder.nodes), (name,), outputs)
+    graph = read_in_best_order(
+        model.graph, lambda turns: _Int8Reader(opset, turns).graph(model.graph, Path(path)), _moved
+    )
     stated = {entry.key: entry.value for entry in model.metadata_props}
     if stated.get(ROUNDING) != ROUNDS_TWICE:
         graph = rounding_once(graph)
     return canonical(graph.with_nodes(graph.nodes))
+
+
+def _moved(graph: Graph) -> int:
+    moves = (node for node in graph.nodes if isinstance(node.op, Transpose))
+    return sum(graph.tensors[node.outputs[0]].type.elements for node in moves)
 
 
 def _check_form(graph: GraphProto, opset: int) -> None:
@@ -98,9 +100,29 @@ class _Int8Reader(Reading[Value]):
     input_types = tuple(INPUT_TYPES)
     max_elements = MAX_ELEMENTS
 
-    def __init__(self, opset: int) -> None:
-        super().__init__(opset)
+    def __init__(self, opset: int, turns: bool) -> None:
+        super().__init__(opset, turns)
         self.builder = Builder(self.budget)
+        self.input_axes: tuple[int, ...] = ()
+        self.output_axes: list[tuple[int, ...]] = []
+
+    def graph(self, graph: GraphProto, path: Path) -> Graph:
+        """Convert every node in order."""
+        with self.refusing(graph):
+            name = self.begin(graph)
+            outputs = self.compute(graph)
+        builder = self.builder
+        if name not in builder.tensors:
+            raise ModelError(f"the model {str(path)!r} computes nothing from its input {name!r}")
+        return Graph(
+            path.stem,
+            builder.tensors,
+            tuple(builder.nodes),
+            (name,),
+            outputs,
+            input_axes=self.input_axes,
+            output_axes=tuple(self.output_axes),
+        )
 
     def node(
         self,
@@ -118,6 +140,7 @@ class _Int8Reader(Reading[Value]):
         """Note what is known, and the input; its name."""
         found = self.declare(graph)
         self._check_image(f"the input {found.name!r}", found.layout.shape)
+        self.input_axes = found.layout.perm
         layout = found.layout.of_rank(len(CHANNELS_LAST))
         source = GraphInput(found.name, found.layout.stored, layout.stored)
         integer_type = INPUT_TYPES.get(found.element_type, "")
@@ -141,6 +164,7 @@ class _Int8Reader(Reading[Value]):
         moves = len(layout.steps(value.shape, order)) > 1
         if moves and layout.is_row_major:
             order = tuple(axes)
+        self.output_axes.append(Layout.of_order(value.shape, order).perm)
         return self.builder.arrange(tensor, layout, value.shape, order, name)
 
     def _check_image(self, what: str, shape: tuple[int, ...]) -> None:

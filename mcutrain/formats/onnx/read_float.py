@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from onnx import GraphProto, TensorProto
@@ -14,30 +15,41 @@ from mcutrain.formats.onnx.module_names import with_module_names
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
 from mcutrain.formats.onnx.parts import with_layer_norms
-from mcutrain.formats.onnx.reading import Reading
+from mcutrain.formats.onnx.reading import Reading, read_in_best_order
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
 from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_shapes import FloatReshape
+from mcutrain.quant.float_shapes import FloatReshape, FloatTranspose
 
 
 def read_onnx(path: Path) -> FloatGraph:
     """The float graph of an .onnx file. Raises ModelError with a sentence.
 
-    An input [1, c, h, w] becomes [1, h, w, c], unless the model itself begins with a Transpose from
-    channels last, as converters from TensorFlow write it.
+    An input [1, c, h, w] becomes [1, h, w, c] where that moves fewer numbers: before convolutions,
+    unless the model itself begins with a Transpose from channels last, as converters from
+    TensorFlow write it.
     """
     try:
         model = read_model(path)
         found = {node.op_type for node in model.graph.node}
         if "QuantizeLinear" in found:
             raise UnsupportedError("the model is quantized already; give the float model")
-        return _FloatReader(opsets(model)[0]).graph(model.graph, path.stem)
+        graph, (opset, *_) = model.graph, opsets(model)
+        with_layer_norms(graph)
+        with_module_names(graph)
+        return read_in_best_order(
+            graph, lambda turns: _FloatReader(opset, turns).graph(graph, path.stem), _moved
+        )
     except ModelError as error:
         text = str(error)
         raise type(error)(text if str(path) in text else f"{path}: {text}") from error
     except (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(f"{path} is corrupt: {reason}") from error
+
+
+def _moved(graph: FloatGraph) -> int:
+    moves = (node for node in graph.nodes if isinstance(node.op, FloatTranspose))
+    return sum(math.prod(graph.shapes[node.output]) for node in moves)
 
 
 class _FloatReader(Reading[FloatValue]):
@@ -48,8 +60,8 @@ class _FloatReader(Reading[FloatValue]):
     input_types = (TensorProto.FLOAT,)
     max_elements = MAX_ELEMENTS
 
-    def __init__(self, opset: int) -> None:
-        super().__init__(opset)
+    def __init__(self, opset: int, turns: bool) -> None:
+        super().__init__(opset, turns)
         self.nodes = Nodes()
         self.axes: dict[str, tuple[int, ...]] = {}
 
@@ -67,8 +79,6 @@ class _FloatReader(Reading[FloatValue]):
 
     def graph(self, graph: GraphProto, name: str) -> FloatGraph:
         """Convert every node in order."""
-        with_layer_norms(graph)
-        with_module_names(graph)
         with self.refusing(graph):
             found = self.declare(graph)
             for taken in (found.name, *(o.name for o in graph.output)):

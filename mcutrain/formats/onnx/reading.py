@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
@@ -20,6 +20,7 @@ from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Constant, ConstantBudget, OnnxNode, V, computed_input
 from mcutrain.formats.onnx.old import with_attributes
 
+R = TypeVar("R")
 MAX_OUTPUTS = 64
 MAX_AXES = 4
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm")  # whose input 1 must be constant
@@ -28,11 +29,18 @@ BEFORE_LAYOUT = {
     *("DequantizeLinear", "QuantizeLinear"),
 }
 """What may lie between the input and a Transpose that tells its layout."""
+OF_WINDOWS = {
+    *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool"),
+    *("GlobalMaxPool", "MaxPool"),
+}
+"""What takes channels first, and is computed with channels last."""
+BEFORE_WINDOWS = BEFORE_LAYOUT - {"Squeeze", "Unsqueeze"}
+IMAGE_CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True)
 class Input:
-    """The one input of a model, stored channels last. element_type: of TensorProto."""
+    """The one input of a model. element_type: of TensorProto."""
 
     name: str
     layout: Layout
@@ -47,8 +55,9 @@ class Reading(ABC, Generic[V]):
     input_types: tuple[int, ...]
     max_elements: int
 
-    def __init__(self, opset: int) -> None:
-        self.opset = opset
+    def __init__(self, opset: int, turns: bool) -> None:
+        """turns: whether the input is stored with its channels, ONNX' axis 1, last."""
+        self.opset, self.turns = opset, turns
         self.budget = ConstantBudget()
         self.values: dict[str, V | Constant] = {}
         self.lost: set[str] = set()  # tensors that a node was to compute which cannot be read
@@ -156,7 +165,7 @@ class Reading(ABC, Generic[V]):
             self._check_edges(graph, info)
         shape = self._input_shape(info)
         order = list(range(len(shape)))
-        if not _is_channels_last(graph, info.name):
+        if self.turns:
             order = [0, *order[2:], 1]
         return Input(str(info.name), Layout.of_order(shape, order), kind)
 
@@ -281,22 +290,75 @@ def _place(proto: NodeProto, index: int) -> Place:
     return Place(index, proto.op_type, name, f"{proto.op_type} (node {name!r})")
 
 
-def _is_channels_last(graph: GraphProto, name: str) -> bool:
+def read_in_best_order(
+    graph: GraphProto, read: Callable[[bool], R], moved: Callable[[R], int]
+) -> R:
+    """What is read with the input as the file has it, or turned to channels last.
+
+    Whichever moves fewer numbers; where both move as many, as the file has it. Images become
+    channels last in any case, as all that varies images wants them, unless their last axis or a
+    Transpose tells that they are. read: raises ModelError; called with whether the input is turned.
+    moved: how many numbers are moved.
+    """
+    shape, ways = _ways_from_input(graph)
+    if len(shape) < 3 or _is_channels_last(ways):
+        return read(False)
+    convolves = all(way.op_type in OF_WINDOWS and not way.is_reshaped for way in ways)
+    is_image = len(shape) == 4 and shape[3] not in IMAGE_CHANNELS
+    if convolves or is_image:
+        return read(True)
+    found, errors = [], []
+    for turns in (False, True):
+        try:
+            found.append(read(turns))
+        except ModelError as error:
+            errors.append((turns, error))
+    if not found:
+        raise next(error for turns, error in errors if turns)
+    return min(found, key=moved)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The first node behind the input, and simple operators, that may tell the order of its axes.
+
+    is_reshaped: whether axes of length 1 come or go before it.
+    """
+
+    op_type: str
+    perm: tuple[int, ...]
+    is_reshaped: bool
+
+
+def _ways_from_input(graph: GraphProto) -> tuple[tuple[int, ...], list[_Way]]:
+    """The input's shape, and where its numbers go."""
+    known = {tensor.name for tensor in graph.initializer}
+    info = next((info for info in graph.input if info.name not in known), None)
+    if info is None:
+        return (), []
+    shape = tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
+    reached, ways = {str(info.name): False}, []
+    for node in graph.node:
+        read = [reached[name] for name in node.input if name in reached]
+        if not read:
+            continue
+        if node.op_type in BEFORE_LAYOUT:
+            is_reshaped = any(read) or node.op_type not in BEFORE_WINDOWS
+            reached.update(dict.fromkeys(node.output, is_reshaped))
+            continue
+        perm = next((tuple(a.ints) for a in node.attribute if a.name == "perm"), ())
+        ways.append(_Way(str(node.op_type), perm, any(read)))
+    return shape, ways
+
+
+def _is_channels_last(ways: Sequence[_Way]) -> bool:
     """Whether all ways from the input lead over simple operators to Transposes to channels first.
 
     So do files that were converted from TensorFlow; the input is [1, h, w, c] for their users.
     """
-    names, transposes = {name}, 0
-    for node in graph.node:
-        if not names.intersection(node.input):
-            continue
-        if node.op_type == "Transpose":
-            perm = next((tuple(a.ints) for a in node.attribute if a.name == "perm"), ())
-            if len(perm) < 3 or perm != (0, len(perm) - 1, *range(1, len(perm) - 1)):
-                return False
-            transposes += 1
-        elif node.op_type in BEFORE_LAYOUT:
-            names.update(node.output)
-        else:
-            return False
-    return transposes > 0
+    return bool(ways) and all(
+        way.op_type == "Transpose"
+        and len(way.perm) > 2
+        and way.perm == (0, len(way.perm) - 1, *range(1, len(way.perm) - 1))
+        for way in ways
+    )

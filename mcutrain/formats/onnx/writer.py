@@ -1,7 +1,8 @@
 """A QDQ .onnx file under construction.
 
 Every tensor of the graph is there twice: as integers after a QuantizeLinear, and as real numbers
-after the DequantizeLinear behind it, which operators read. Images are [1, c, h, w].
+after the DequantizeLinear behind it, which operators read. Images are [1, c, h, w]; the input has
+the order of the .onnx file that the graph was read from.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from mcutrain.formats.input_order import file_axes_of_input
 from mcutrain.formats.layers import activation_of, following_reshape
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ir.names import Names
@@ -36,6 +38,14 @@ def channels_first(shape: Sequence[int]) -> tuple[int, ...]:
 def axis_order(rank: int) -> tuple[int, ...]:
     """Place k of ONNX' shape is axis order[k] of ours."""
     return tuple(range(rank)) if rank < 3 else (0, rank - 1, *range(1, rank - 1))
+
+
+def input_axes(graph: Graph, name: str) -> tuple[int, ...]:
+    """The axes of an input in the order in which the file has them.
+
+    That of the .onnx file that the graph was read from, if there is one; else channels first.
+    """
+    return file_axes_of_input(graph) or axis_order(len(graph.tensors[name].type.shape))
 
 
 class OnnxWriter:
@@ -111,13 +121,17 @@ class OnnxWriter:
         self._real[y] = read
 
     def _begin(self, name: str) -> str:
-        """The input in real numbers, rounded to what its integers mean."""
+        """The input in real numbers, rounded to what its integers mean, channels first."""
         parameters = self._quantization(name, self.type(name))
         stored = self.names.take(f"{name}/quantized")
         self._append("QuantizeLinear", [name, *parameters], stored)
         read = self.names.take(f"{name}/dequantized")
         self._append("DequantizeLinear", [stored, *parameters], read)
-        return read
+        there = input_axes(self.graph, name)
+        perm = [there.index(axis) for axis in axis_order(len(there))]
+        if perm == sorted(perm):
+            return read
+        return self.op("Transpose", [read], f"{name}/channels_first", perm=perm)
 
     def _append(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
         """Append a node whose output's name is taken already."""
@@ -162,10 +176,14 @@ class OnnxWriter:
     def model(self, description: str) -> ModelProto:
         """All of it; real numbers in and out."""
         value = helper.make_tensor_value_info
-        inputs, outputs = (
-            [value(n, TensorProto.FLOAT, channels_first(self.type(n).shape)) for n in names]
-            for names in (self.graph.inputs, self.graph.outputs)
-        )
+        inputs = [
+            value(n, TensorProto.FLOAT, [self.type(n).shape[i] for i in input_axes(self.graph, n)])
+            for n in self.graph.inputs
+        ]
+        outputs = [
+            value(n, TensorProto.FLOAT, channels_first(self.type(n).shape))
+            for n in self.graph.outputs
+        ]
         graph = helper.make_graph(self.nodes, self.graph.name, inputs, outputs, self.initializers)
         opset = helper.make_opsetid("", self.opset)
         model = helper.make_model(
