@@ -108,6 +108,8 @@ def asked_for(
         assert 0 <= first <= first + s.x_rows * ROW_BYTES <= x_room * ROW_BYTES
         y_address = ctypes.cast(s.y, ctypes.c_void_p).value or 0
         assert address != y_address, "a kernel would take the strip for one in place"
+        made = sum(count for _, count, *_ in found)
+        assert y_address - ctypes.addressof(arena) == y_place + made * ROW_BYTES
         read = ctypes.string_at(address, max(s.x_rows, 0) * ROW_BYTES)
         found.append((s.x_rows, s.y_rows, s.pad_top, read))
 
