@@ -14,6 +14,7 @@ from mcutrain.memplan import Stream, TrainingPlan, check_contents, training_plan
 from mcutrain.memplan.lifetimes import lifetimes
 from mcutrain.memplan.stream import (
     CALL,
+    MOST_ROWS,
     READ_AGAIN,
     WEIGHT,
     Segment,
@@ -216,6 +217,37 @@ def test_a_call_more_costs_its_setup_its_weights_and_the_rows_that_are_read_agai
     for strip, calls in ((12, 1), (16, 1), (8, 2), (1, 12)):
         assert front._overhead(replace(first, strip=strip), 12) == (calls - 1) * first_call
         assert front._overhead(replace(point, strip=strip), 12) == (calls - 1) * point_call
+
+
+def test_no_stage_is_given_more_rows_at_once_than_its_output_has() -> None:
+    """Though there is room for them: its images have 8 rows, a power of two."""
+    front = front_of(of_one_tap(12))
+    first, stages = next(front.runs())
+    widest = front._widened(front.segment(first, stages), 10**6)
+    assert {stage.strip for stage in widest.stages} == {8}
+
+
+def test_no_run_crosses_the_latent_of_a_ladder() -> None:
+    front = front_of(of_one_tap(12))
+    assert [(first, len(stages)) for first, stages in front.runs()] == [(0, 5)]
+    cut = replace(front, cut=2)
+    assert [(first, len(stages)) for first, stages in cut.runs()] == [(0, 2), (2, 3)]
+
+
+def test_a_square_is_not_written_over_what_it_is_the_square_of() -> None:
+    """The kernel may overwrite its first operand only, and here that is the second one, too."""
+    net = Network((8, 6, 3), 1)
+    y = net.conv(net.x, 12, same(3))
+    front = front_of(net.graph(net.conv(net.mean(net.mul(y, y)), 3, rounds_once=True)))
+    _, stages = next(front.runs())
+    assert not any(t.over for t in front.segment(1, stages[1:2]).tensors)
+
+
+@pytest.mark.parametrize("rows", [MOST_ROWS, MOST_ROWS + 1])
+def test_a_stage_has_as_many_rows_as_a_device_can_count(rows: int) -> None:
+    net = Network((rows, 1, 1), 1)
+    front = front_of(net.graph(net.conv(net.mean(net.conv(net.x, 1)), 3, rounds_once=True)))
+    assert (front.stage(front.nodes[0]) is not None) == (rows == MOST_ROWS)
 
 
 def test_what_is_written_over_rows_that_are_still_read_is_found() -> None:
