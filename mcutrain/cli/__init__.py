@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mcutrain.blas import one_thread
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -23,6 +25,7 @@ INTERRUPTED = 130
 def main() -> None:
     """The entry point: errors of the user's as one sentence."""
     with _leaving_at_once():
+        os.environ.update(one_thread())  # before numpy is imported
         from mcutrain.cli import commands
 
         commands.command()

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from mcutrain_host.cache import cache_folder
 
+from mcutrain.blas import one_thread
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.profile import times_of
 from mcutrain.data import Dataset, Episodes, Normalization, Split
@@ -184,8 +185,6 @@ def train_all(
 
     At KeyboardInterrupt every run has been saved; the same call continues.
     """
-    from joblib.externals.loky import ProcessPoolExecutor
-
     _forget_old()
     with TemporaryDirectory(prefix="mcutrain-runs-") as name:
         folder = Path(name)
@@ -210,9 +209,7 @@ def train_all(
             )
             for i, trial in enumerate(trials)
         ]
-        executor = ProcessPoolExecutor(
-            max_workers=max(min(processes, len(trials)), 1), initializer=_ignore_interrupts
-        )
+        executor = _executor(max(min(processes, len(trials)), 1))
         running: list[Any] = []
         each = (1 + lesson.settings.replay) * lesson.samples
         total = len(trials) * lesson.settings.epochs * each
@@ -238,6 +235,15 @@ def train_all(
         finally:
             executor.shutdown(wait=True, kill_workers=True)
         return [future.result() for future in running]
+
+
+def _executor(processes: int) -> Any:
+    """Processes that Ctrl-C leaves alone, each with one thread of BLAS."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(
+        max_workers=processes, initializer=_ignore_interrupts, env=one_thread()
+    )
 
 
 def _at(order: _Order, rate: float) -> _Order:
