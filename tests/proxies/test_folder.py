@@ -47,10 +47,12 @@ def test_what_else_a_folder_holds_outlives_its_ladder(tmp_path: Path) -> None:
         (folder / name).write_bytes(content)
     (folder / "link").symlink_to("thesis.txt")
     (folder / "nowhere").symlink_to("/nowhere")
+    (folder / "linked").symlink_to("more")
     write_ladder(ladder(whole, (0.5,)), folder, whole)
     assert {name: (folder / name).read_bytes() for name in mine} == mine
     assert (folder / "link").readlink() == Path("thesis.txt")
     assert (folder / "nowhere").is_symlink()
+    assert (folder / "linked").readlink() == Path("more")
     assert not (folder / "level_2.tflite").exists()
     assert read_ladder(folder, whole).levels == 2
     drop_ladder(folder)
