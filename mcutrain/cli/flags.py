@@ -7,11 +7,15 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from mcutrain.cli.panels import flag_of, in_panels
+
+MODEL_OUTPUT = "model_output"
+OUTPUT = "--output"
 
 
 def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
@@ -28,8 +32,22 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
         else:
             flags.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
 
+    has_model = "model" in hints
+    if has_model:
+        taken = {flag_of(flag.name, flag.annotation) for flag in flags if _is_option(flag)}
+        flags.append(_model_output(OUTPUT not in taken))
+
     @wraps(command)
     def run(**values: Any) -> None:
+        if has_model:
+            from mcutrain.formats.outputs import choosing  # slow to import
+
+            with choosing(values.pop(MODEL_OUTPUT)):
+                call(values)
+        else:
+            call(values)
+
+    def call(values: dict[str, Any]) -> None:
         for name, kind in groups.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
         command(**values)
@@ -37,6 +55,20 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(in_panels(flags))  # type: ignore[attr-defined]
     run.__annotations__ = {}  # as text, typer would compile those of all commands at each start
     return run
+
+
+def _is_option(flag: Parameter) -> bool:
+    found = getattr(flag.annotation, "__metadata__", (None,))[0]
+    return isinstance(found, OptionInfo)
+
+
+def _model_output(is_short: bool) -> Parameter:
+    """The flag of every command that reads a model. is_short: --output is no file there."""
+    names = ("--model-output", *([OUTPUT] if is_short else []))
+    help_text = "Which output of the model is meant, if it has several."
+    option = typer.Option(*names, metavar="NAME", help=help_text, show_default=False)
+    annotation = Annotated[str | None, option]
+    return Parameter(MODEL_OUTPUT, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def given(*groups: Any) -> list[str]:

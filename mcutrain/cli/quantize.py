@@ -174,6 +174,8 @@ def quantize(
     _check_format(output)
     names = () if class_names is None else read_names(class_names)
     found = read_float(model)
+    if found.several_outputs:
+        _note(found.several_outputs)
     suffix = format_of_quantized(found.network, output)
     path = output or Path(f"{model.stem}.int8{suffix}")
     check_writable(path)
@@ -206,7 +208,11 @@ def quantize(
 
 def _check_format(output: Path | None) -> None:
     if output is not None and output.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(f"{output} must end with .tflite or .onnx", param_hint="--output")
+        raise typer.BadParameter(
+            f"{output} must end with .tflite or .onnx: it is the file to write; an output of the "
+            "model is named by --model-output",
+            param_hint="--output",
+        )
 
 
 def _note(text: str) -> None:

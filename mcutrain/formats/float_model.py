@@ -13,6 +13,7 @@ from mcutrain.data.layout import InputOrder
 from mcutrain.formats.class_names import named
 from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.input_order import order_of_file
+from mcutrain.formats.outputs import FLAG, listed
 from mcutrain.formats.tflite.file import is_tflite
 from mcutrain.formats.tflite.read import is_hybrid, read_tflite
 from mcutrain.quant.calibrate import Progress
@@ -36,6 +37,19 @@ class FloatModel:
         """How samples in the order of the file relate to the network's input."""
         axes = self.network.file_axes.get(self.network.input)
         return order_of_file(self.path, self.network.input_shape, axes)
+
+    @property
+    def several_outputs(self) -> str:
+        """That all are kept, as a sentence; nothing of a model with one output."""
+        graph = self.network
+        if len(graph.outputs) < 2:
+            return ""
+        shapes = ("×".join(map(str, graph.shapes[name][1:])) for name in graph.outputs)
+        named = (f"{n!r} ({shape})" for n, shape in zip(graph.outputs, shapes, strict=True))
+        return (
+            f"the model has {len(graph.outputs)} outputs, {listed(named)}: all are kept; what is "
+            f"trained needs one, which {FLAG} names"
+        )
 
     def quantize(
         self,

@@ -23,6 +23,7 @@ from mcutrain.formats import (
     with_class_names,
     write,
 )
+from mcutrain.formats.outputs import choosing
 from mcutrain.functions.calibration import Given
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
@@ -128,6 +129,7 @@ def quantize(
     bias_correction: Literal["auto", "on", "off"] = "auto",
     layer_errors: bool = False,
     class_names: Sequence[str] = (),
+    model_output: str | None = None,
     seed: Seed = 0,
     progress: Progress | None = None,
 ) -> QuantizedModel:
@@ -140,7 +142,7 @@ def quantize(
     numbers are taken as they are. int8 needs input_scale and input_zero_point. samples: how many
     are used, drawn by seed. output: a .tflite or .onnx file to write. layer_errors: each layer's
     error, too. class_names: of the outputs, in their order, for the file; by default those of the
-    float model's.
+    float model's. model_output: the name of the one output that is kept, of a model with several.
 
     Warns of outputs that are poor. Raises DataError if they are noise or the samples do not fit;
     ModelError, UnsupportedError, ArgumentError.
@@ -150,29 +152,30 @@ def quantize(
     tell = progress or (lambda what, done, of: None)
     if output is not None:
         format_of(Path(output))
-    found = read_float(Path(model))
-    format_of_quantized(found.network, None if output is None else Path(output))
-    normalization = _pixels(pixels, mean, std)
-    fixed = None
-    if input_scale is not None:
-        fixed = Quantization(float(np.float32(input_scale)), input_zero_point)
-    notes: list[str] = []
-    turned = notes.append if found.input_order.is_square else lambda _: None
-    given = Given(calibration, samples, seed, normalization, tell, notes.append, turned=turned)
-    x, own = given.read(found.input_order, fixed)
-    compared = compare_with_original(found, x)
-    settings = QuantizeSettings(ranges, percentile, equalize, bias_correction, own)
-    result = found.quantize(x, settings, tell)
-    if class_names:
-        result = replace(result, graph=with_class_names(result.graph, class_names))
-    layers = errors_of_layers(result, x, tell) if layer_errors else ()
-    for note in filter(None, (*notes, *result.notes, useful(result, x))):
-        warn(note)
-    graph = result.graph if output is None else as_format(result.graph, Path(output))
-    path = None if output is None else _write(graph, Path(output))
-    if layers and path is not None:
-        layers = named_as(layers, load(path))
-    return QuantizedModel(graph, result, len(x), compared, layers, path)
+    with choosing(model_output):
+        found = read_float(Path(model))
+        format_of_quantized(found.network, None if output is None else Path(output))
+        normalization = _pixels(pixels, mean, std)
+        fixed = None
+        if input_scale is not None:
+            fixed = Quantization(float(np.float32(input_scale)), input_zero_point)
+        notes = [found.several_outputs]
+        turned = notes.append if found.input_order.is_square else lambda _: None
+        given = Given(calibration, samples, seed, normalization, tell, notes.append, turned=turned)
+        x, own = given.read(found.input_order, fixed)
+        compared = compare_with_original(found, x)
+        settings = QuantizeSettings(ranges, percentile, equalize, bias_correction, own)
+        result = found.quantize(x, settings, tell)
+        if class_names:
+            result = replace(result, graph=with_class_names(result.graph, class_names))
+        layers = errors_of_layers(result, x, tell) if layer_errors else ()
+        for note in filter(None, (*notes, *result.notes, useful(result, x))):
+            warn(note)
+        graph = result.graph if output is None else as_format(result.graph, Path(output))
+        path = None if output is None else _write(graph, Path(output))
+        if layers and path is not None:
+            layers = named_as(layers, load(path))
+        return QuantizedModel(graph, result, len(x), compared, layers, path)
 
 
 def _pixels(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import McutrainError
+from mcutrain.formats.outputs import kept
 from mcutrain.ir.graph import Graph, TensorType
 
 Array = npt.NDArray[Any]
@@ -33,13 +34,15 @@ def onnxruntime_outputs(
     session = _session(path, optimize)
     x, y = graph.tensors[graph.inputs[0]].type, graph.tensors[graph.outputs[0]].type
     name, kind = session.get_inputs()[0].name, session.get_inputs()[0].type
+    names = [output.name for output in session.get_outputs()]
+    wanted = names[kept(names)[0]]
     there = graph.input_axes or input_axes(graph, graph.inputs[0])
     back = graph.output_axes[0] if graph.output_axes else axis_order(len(y.shape))
     results = []
     for one in inputs_int8:
         taken = one.reshape(x.shape)
         fed = _encode(taken.transpose(there), x, kind)
-        found = session.run([session.get_outputs()[0].name], {name: np.ascontiguousarray(fed)})[0]
+        found = session.run([wanted], {name: np.ascontiguousarray(fed)})[0]
         results.append(_decode(_stored(found, back, y), y))
     return np.concatenate(results)
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.formats.outputs import kept
+
 Array = npt.NDArray[Any]
 
 MAX_BYTES = 8 * 2**30  # of address space: runtimes believe the sizes that a damaged file says
@@ -63,7 +65,9 @@ def _run_onnx(model: Path, x: Array) -> list[Array]:
         del proto.graph.value_info[:]
         session = _onnx_session(proto.SerializeToString())
     name = session.get_inputs()[0].name
-    found = [session.run(None, {name: one[None]}) for one in x]
+    names = [y.name for y in session.get_outputs()]
+    wanted = [names[i] for i in kept(names)]
+    found = [session.run(wanted, {name: one[None]}) for one in x]
     return [np.concatenate(ys) for ys in zip(*found, strict=True)]
 
 
@@ -88,14 +92,13 @@ def _run_tflite(model: Path, x: Array) -> list[Array]:
         experimental_op_resolver_type=installed.module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
     interpreter.allocate_tensors()
-    source = interpreter.get_input_details()[0]
+    source, details = interpreter.get_input_details()[0], interpreter.get_output_details()
+    details = [details[i] for i in kept([d["name"] for d in details])]
     found = []
     for one in x:
         interpreter.set_tensor(source["index"], one.reshape(source["shape"]))
         interpreter.invoke()
-        found.append(
-            [np.array(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()]
-        )
+        found.append([np.array(interpreter.get_tensor(d["index"])) for d in details])
     return [np.stack([np.asarray(y) for y in ys]) for ys in zip(*found, strict=True)]
 
 

@@ -20,6 +20,7 @@ import tflite
 from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import McutrainError
+from mcutrain.formats.outputs import kept
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.quant import multipliers
@@ -93,10 +94,11 @@ def tflite_outputs(
     if len(details) != 1:
         where = "the model" if isinstance(path, bytes) else path
         raise McutrainError(f"{where} has {len(details)} inputs; models with one can be verified")
+    (first, *_) = kept([d["name"] for d in loaded.get_output_details()])
     results = []
     for done, sample in enumerate(samples, 1):
         fed = _encode(sample.reshape(details[0]["shape"]), x, details[0]["dtype"])
-        results.append(_decode(_invoke(loaded, [fed])[0], y).reshape(y.shape))
+        results.append(_decode(_invoke(loaded, [fed])[first], y).reshape(y.shape))
         report(done)
     return np.concatenate(results)
 

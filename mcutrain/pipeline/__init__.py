@@ -16,6 +16,7 @@ from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.autodiff import Gate, Levels, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError, SchemeError
+from mcutrain.formats.outputs import choosing
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.ir.verify import verify
@@ -153,14 +154,16 @@ class TrainingStep(Shown):
 
 
 @checked
-def load(path: PathLike) -> Graph:
+def load(path: PathLike, output: str | None = None) -> Graph:
     """An int8 `.tflite` or QDQ `.onnx` file as a verified graph.
 
-    path: a text or a path. Raises ModelError, UnsupportedError for what it does not know.
+    path: a text or a path. output: the name of the output that is meant, of a file with several.
+    Raises ModelError, UnsupportedError for what it does not know.
 
     >>> load("model.int8.tflite")
     """
-    return verify(formats.load(Path(path)))
+    with choosing(output):
+        return verify(formats.load(Path(path)))
 
 
 @checked

@@ -13,6 +13,8 @@ from mcutrain.ir.graph import Graph, Node
 from mcutrain.sparse.module_names import module_part
 
 Array = npt.NDArray[Any]
+MOST_NAMES = 8
+"""Of outputs, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,19 @@ def _way_out(graph: Graph, last: Node | None) -> str:
 
 
 def find_head(graph: Graph) -> Layer:
-    """The layer that gives the logits: only its mean over positions, views and a softmax follow."""
-    producers = {name: node for node in graph.nodes for name in node.outputs}
-    node = producers.get(graph.outputs[0])
-    while node is not None and (node.op.is_view or node.op.is_probability):
-        node = producers.get(node.inputs[0])
-    if node is not None and node.op.is_mean:
-        node = producers.get(node.inputs[0])
-    if node is None or not _has_weights(graph, node):
+    """The layer that gives the logits: only its mean over positions, views and a softmax follow.
+
+    Raises UnsupportedError if there is none, or if outputs come from several layers.
+    """
+    node = _head_of(graph, graph.outputs[0])
+    if any(_head_of(graph, name) is not node for name in graph.outputs[1:]):
+        shapes = ("×".join(map(str, graph.tensors[n].type.shape[1:])) for n in graph.outputs)
+        named = [f"{n!r} ({shape})" for n, shape in zip(graph.outputs, shapes, strict=True)]
+        raise UnsupportedError(
+            f"{graph.name!r} has {len(named)} outputs: {', '.join(named[:MOST_NAMES])}; name the "
+            "one whose layer is to be trained as the head: --model-output NAME"
+        )
+    if node is None:
         raise UnsupportedError(
             f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution "
             "or fully connected layer (the mean over its positions, reshape and softmax may follow "
@@ -63,6 +70,16 @@ def find_head(graph: Graph) -> Layer:
         )
     index = sum(_has_weights(graph, n) for n in graph.nodes) - 1
     return Layer(index, node, node.inputs[1], node.inputs[2])
+
+
+def _head_of(graph: Graph, output: str) -> Node | None:
+    """The layer that gives an output, with weights; None if no such one does."""
+    node = graph.producer(output)
+    while node is not None and (node.op.is_view or node.op.is_probability):
+        node = graph.producer(node.inputs[0])
+    if node is not None and node.op.is_mean:
+        node = graph.producer(node.inputs[0])
+    return node if node is not None and _has_weights(graph, node) else None
 
 
 def layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:

@@ -6,6 +6,7 @@ Nothing here trusts the file: sizes are compared before anything is allocated.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 from mcutrain_host.reading import read_file
 from mcutrain_host.text import reason
-from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.external import load_data_beside
+from mcutrain.formats.outputs import kept as outputs_kept
+from mcutrain.formats.outputs import needed
 
 Array = npt.NDArray[Any]
 
@@ -68,6 +71,23 @@ def read_model(path: str | Path) -> ModelProto:
     _check_opset(model)
     load_data_beside(model, path)
     return model
+
+
+def keep_output(graph: GraphProto) -> None:
+    """Leave only the output that was chosen, if one was, and the nodes that it needs."""
+    outputs = list(graph.output)
+    kept = outputs_kept([info.name for info in outputs])
+    if len(kept) == len(outputs):
+        return
+    del graph.output[:]
+    graph.output.extend(outputs[i] for i in kept)
+    nodes = needed(list(graph.node), (info.name for info in graph.output), _edges)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _edges(node: NodeProto) -> tuple[Iterable[str], Iterable[str]]:
+    return node.input, [name for name in node.output if name]
 
 
 def _check_names(graph: GraphProto) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from onnx import GraphProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.onnx.file import Attributes, opsets, read_model
+from mcutrain.formats.onnx.file import Attributes, keep_output, opsets, read_model
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import Constant, OnnxNode
@@ -57,6 +57,7 @@ def load_onnx(path: str | Path) -> Graph:
     what is broken.
     """
     model = read_model(path)
+    keep_output(model.graph)
     (opset,) = opsets(model)
     _check_form(model.graph, opset)
     graph = read_in_best_order(

@@ -8,7 +8,7 @@ from pathlib import Path
 from onnx import GraphProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.onnx.file import Attributes, opsets, read_model
+from mcutrain.formats.onnx.file import Attributes, keep_output, opsets, read_model
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue, Nodes
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.module_names import with_module_names
@@ -30,6 +30,7 @@ def read_onnx(path: Path) -> FloatGraph:
     """
     try:
         model = read_model(path)
+        keep_output(model.graph)
         found = {node.op_type for node in model.graph.node}
         if "QuantizeLinear" in found:
             raise UnsupportedError("the model is quantized already; give the float model")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from mcutrain.errors import UnsupportedError
+from mcutrain.formats.outputs import kept as outputs_kept
+from mcutrain.formats.outputs import needed
 from mcutrain.formats.tflite import expressions, normalizing
 from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
@@ -26,11 +29,23 @@ def load_tflite(path: str | Path) -> Graph:
     """
     path = Path(path)
     with naming(path):
-        model = read_file(path)
+        model = _with_kept_outputs(read_file(path))
         _refuse_int16(model)
         _refuse_float(model)
         model, _ = as_int8(model)
         return canonical(Converter(model, INT8_RULES).graph(path.stem))
+
+
+def _with_kept_outputs(model: FileModel) -> FileModel:
+    """With the output that was chosen, if one was, and the operators that it needs."""
+    if MISSING in model.outputs:
+        return model
+    kept = outputs_kept([model.tensors[i].name for i in model.outputs])
+    if len(kept) == len(model.outputs):
+        return model
+    outputs = tuple(model.outputs[i] for i in kept)
+    operators = needed(model.operators, outputs, lambda op: (op.inputs, op.outputs))
+    return replace(model, outputs=outputs, operators=tuple(operators))
 
 
 def rounding_of_uint8(path: Path) -> str:
@@ -48,7 +63,7 @@ def read_tflite(path: Path) -> FloatGraph:
     Weights may be int8 with scales (a dynamic-range quantized file): they are read as real numbers.
     """
     with naming(path):
-        file = read_file(path)
+        file = _with_kept_outputs(read_file(path))
         _refuse_int16(file)
         model = expressions.with_functions(normalizing.with_layer_norms(file))
         parts = {
