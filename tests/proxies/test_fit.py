@@ -10,11 +10,14 @@ import pytest
 from mcutrain import demo
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.add import Add
+from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.proxies import inner_channels, keep_channels
-from mcutrain.proxies.fit import fit, least_squares
+from mcutrain.proxies.fit import _Fit, fit, least_squares
 from mcutrain.proxies.inner import Inner
 from mcutrain.proxies.making import Distances
 from mcutrain.proxies.rank import BLOCK, Ranking, allocate, rank, removal_order
+from mcutrain.proxies.samples import Positions, weights_of
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse.groups import ChannelGroup
 from tests.proxies.ladders import front_of, step
@@ -127,6 +130,30 @@ def test_fitting_brings_a_pruned_front_near_the_whole_one_on_other_samples() -> 
     assert fitted.macs() == pruned.macs() < 0.8 * whole().macs()
     assert cosine(pruned, unseen) < cosine(fitted, unseen)
     assert cosine(fitted, unseen) > 0.85
+
+
+def test_a_layer_makes_up_for_what_the_trunk_lacks_that_it_is_added_to() -> None:
+    """Its target and the trunk that there is make what the whole network's sums and trunk make."""
+    both = _Fit(whole(), allocate(rankings(), 0.5), samples()[:4])
+    seen = 0
+    for wanted, node in zip(both.whole.nodes, both.graph.nodes, strict=True):
+        (*_, reader) = both.graph.consumers(node.outputs[0]) or (node,)
+        trunks = [n for n in reader.inputs if n in both.differs and n != node.outputs[0]]
+        if isinstance(node.op, Conv2D) and isinstance(reader.op, Add) and trunks:
+            positions = Positions.drawn(both.graph, node, both.found.count)
+            w, b = weights_of(both.whole, wanted)
+            sums = positions.patches(wanted.op, both.wanted[wanted.inputs[0]]) @ w.T + b
+            scale = both.graph.tensors[trunks[0]].type.scale
+            there, left = (positions.at(v[trunks[0]]) * scale for v in (both.wanted, both.found))
+            assert np.abs(there - left).max() > 0
+            target = both._target(wanted, node, positions)
+            assert target + left == pytest.approx(sums + there, abs=EXACT)
+            seen += 1
+        both.wanted.run(wanted)
+        both.found.run(node, both.graph)
+        if both._is_another(wanted, node):
+            both.differs.add(node.outputs[0])
+    assert seen > 0
 
 
 def ranked(channels: int, error: float = 1.0, cost: float = 1.0) -> Ranking:
