@@ -299,6 +299,7 @@ class DataSource:
                 test_samples=self.test_samples,
                 least_classes=1 if self.is_partial else 2,
                 note=lambda text: say(f"mcutrain: note: {text}"),
+                left_out=lambda text: say(f"mcutrain: note: {text}"),
             )
         for note in input_notes(split, model, self.normalization or "auto"):
             say(f"mcutrain: note: {note}")

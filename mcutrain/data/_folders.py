@@ -32,8 +32,8 @@ ImageShape: TypeAlias = tuple[int, int, int]
 Counts: TypeAlias = tuple[int | None, int | None]
 
 SUFFIXES = frozenset(
-    {".png", ".jpg", ".jpeg", ".bmp", ".pgm", ".ppm", ".pnm", ".pbm", ".gif", ".webp"}
-    | {".tif", ".tiff"}
+    {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".jif", ".bmp", ".dib", ".gif", ".webp"}
+    | {".pgm", ".ppm", ".pnm", ".pbm", ".tif", ".tiff"}
 )
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "GIF", "WEBP", "TIFF")
 """The decoders that may run; in particular not EPS, which starts another program."""
@@ -41,6 +41,11 @@ MODES = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YC
 MAX_PIXELS = 64_000_000
 """Of one image; a small file can unpack to any size."""
 MAX_SET_BYTES = 8 << 30
+LITTER = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db"})
+"""What file managers leave in folders, besides hidden files; nobody misses it."""
+MOST_ENDINGS = 8
+"""That a sentence lists."""
+Note: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,11 @@ class Kind:
     name: str
     plural: str
     suffixes: frozenset[str]
+
+    @property
+    def endings(self) -> str:
+        """For a sentence."""
+        return ", ".join(sorted(self.suffixes))
 
 
 IMAGES = Kind("image", "images", SUFFIXES)
@@ -90,16 +100,20 @@ def read_images(
 
 
 def list_parts(
-    root: Path, kind: Kind, least_classes: int = 2
+    root: Path, kind: Kind, least_classes: int = 2, note: Note = lambda _: None
 ) -> tuple[list[Listing], tuple[str, ...]]:
     """The files of the training, test and validation part, as many as there are, and the classes.
 
-    Raises DataError where there are no class folders, or unequal ones.
+    note: called with what is to be said of files that are left out. Raises DataError where there
+    are no class folders, or unequal ones.
     """
     places = _parts(root)
     where = "" if places[0] == root else f" in {places[0].name}"
     names = _class_names(places[0], kind, where, least_classes)
-    return [_list_files(place, names, kind) for place in places], names
+    listings = [_list_files(place, names, kind) for place in places]
+    if said := left_out_files(places, kind):
+        note(said)
+    return listings, names
 
 
 def used_of(
@@ -146,7 +160,47 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _is_visible(entry: Path) -> bool:
-    return not entry.name.startswith((".", "__MACOSX"))
+    return not entry.name.startswith((".", "__MACOSX")) and entry.name.lower() not in LITTER
+
+
+def left_out_files(places: Sequence[Path], kind: Kind, is_flat: bool = False) -> str:
+    """A sentence on files that are not read, by their endings; empty if there are none.
+
+    Those in class folders that are of no known ending, and files of the kind that lie beside the
+    class folders. is_flat: the places are no folders of class folders, but hold the files.
+    """
+    endings, beside = Counter[str](), 0
+    for place in places:
+        folders = [place] if is_flat else _folders(place)
+        for entry in (entry for folder in folders for entry in folder.iterdir()):
+            is_file = _is_visible(entry) and not entry.is_dir()
+            if is_file and entry.suffix.lower() not in kind.suffixes:
+                endings[entry.suffix or "without an ending"] += 1
+        if not is_flat:
+            beside += sum(_is_of(entry, kind) for entry in place.iterdir())
+    said = []
+    if endings:
+        named = [f"{count} {ending}" for ending, count in endings.most_common(MOST_ENDINGS)]
+        more = ", …" if len(endings) > MOST_ENDINGS else ""
+        said.append(
+            f"{_left_out(endings.total(), 'in')} since {kind.plural} end in {kind.endings}: "
+            f"{', '.join(named)}{more}"
+        )
+    if beside:
+        said.append(
+            f"{_left_out(beside, 'beside')} put each {kind.name} into the folder of its class"
+        )
+    return "; ".join(said)
+
+
+def _left_out(count: int, where: str) -> str:
+    files, are = ("file", "is") if count == 1 else ("files", "are")
+    colon = ":" if where == "beside" else ","
+    return f"{count:,} {files} {where} the class folders {are} left out{colon}"
+
+
+def _is_of(entry: Path, kind: Kind) -> bool:
+    return _is_visible(entry) and entry.suffix.lower() in kind.suffixes and entry.is_file()
 
 
 def _parts(root: Path) -> list[Path]:
@@ -201,14 +255,12 @@ def files_in(folder: Path, kind: Kind) -> list[Path]:
             f"the class folder {folder.name} holds the folder {inner[0].name!a}: "
             f"put the {kind.plural} directly into the class folder"
         )
-    found = [
-        entry
-        for entry in folder.iterdir()
-        if _is_visible(entry) and entry.suffix.lower() in kind.suffixes and entry.is_file()
-    ]
+    found = [entry for entry in folder.iterdir() if _is_of(entry, kind)]
     if not found:
+        others = left_out_files([folder], kind, is_flat=True)
         raise DataError(
             f"the class folder {folder.name} holds no {kind.name}: add some or remove it"
+            f"{f'; {others}' if others else ''}"
         )
     return sorted(found, key=lambda entry: entry.name)
 
@@ -287,4 +339,4 @@ def _check_image(image: "PillowImage") -> None:
 
 def place_of(path: Path) -> str:
     """Class folder and file name, whatever characters they have."""
-    return f"{path.parent.name}/{path.name}".encode("utf-8", "backslashreplace").decode()
+    return Path(path.parent.name, path.name).as_posix().encode("utf-8", "backslashreplace").decode()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.data._folders import MAX_SET_BYTES, Kind, Progress, list_parts, place_of
+from mcutrain.data._folders import MAX_SET_BYTES, Kind, Note, Progress, list_parts, place_of
 from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Split, as_names, stratified
 from mcutrain.errors import DataError
 
@@ -60,6 +60,13 @@ class Windows:
                 f"{self.input_shape}, {values} values, which are no whole rows of them: keep the "
                 f"model's columns (those named {', '.join(TIME[:3] + RECORDING)} are left out)"
             )
+        lengths = [n for n in self.input_shape if n != 1]
+        if len(lengths) > 1 and channels not in lengths:
+            raise DataError(
+                f"the CSV has {channels} columns of numbers, but the model takes rows of "
+                f"{lengths[-1]}, {self.input_shape}: keep the model's {lengths[-1]} columns (those "
+                f"named {', '.join(TIME[:3] + RECORDING)} are left out)"
+            )
         return values // channels
 
     def starts(self, series: Series) -> range:
@@ -69,13 +76,16 @@ class Windows:
 
 
 def read_series(
-    path: Path, progress: Progress | None, least_classes: int = 2
+    path: Path,
+    progress: Progress | None,
+    least_classes: int = 2,
+    note: Note = lambda _: None,
 ) -> tuple[list[Series], tuple[str, ...]]:
-    """All series, and the classes. least_classes: how many folders there must be of a folder's."""
+    """All series, and the classes. least_classes, note: of a folder, as list_parts has them."""
     if path.is_file():
         found = read_table(path)
         return found, _sorted_names({series.label for series in found})
-    listings, names = list_parts(path, TABLES, least_classes)
+    listings, names = list_parts(path, TABLES, least_classes, note)
     result: list[Series] = []
     total, done = sum(len(listing.paths) for listing in listings), 0
     for part, listing in enumerate(listings):
@@ -194,9 +204,11 @@ def read_table(path: Path, label: str | None = None) -> list[Series]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return _read(_lines(file.readline), label)
     except DataError as error:
-        raise DataError(f"{place_of(path)} {error}") from error
+        where = "" if label is None else f"{place_of(path)} "  # else it is the place itself
+        raise DataError(f"{where}{error}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{place_of(path)} is no UTF-8 text: save it as UTF-8") from error
+        where = "the file" if label is None else place_of(path)
+        raise DataError(f"{where} is no UTF-8 text: save it as UTF-8") from error
 
 
 def _lines(readline: Callable[[int], str]) -> Iterator[str]:

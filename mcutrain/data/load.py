@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -42,7 +43,8 @@ class PlaceReader:
     test_samples: int | None
     progress: Progress | None
     note: Note
-    least_classes: int = 2
+    least_classes: int
+    left_out: Note
 
     def of_folder(self, root: Path) -> Split:
         """A folder of arrays, or of class folders."""
@@ -53,7 +55,7 @@ class PlaceReader:
             return self._of_tables(root)
         if kind is IMAGES:
             require_pillow()
-        listings, names = list_parts(root, kind, self.least_classes)
+        listings, names = list_parts(root, kind, self.least_classes, self.left_out)
         used = used_of(listings, self.test_share, self.seed, (self.samples, self.test_samples))
         all_of_them = Listing.of(used)
         x = read_files(kind, all_of_them, self.order, self.progress)
@@ -76,7 +78,7 @@ class PlaceReader:
     def _of_tables(self, path: Path) -> Split:
         shape = None if self.order is None else self.order.model_shape
         windows = windows_of(shape, self.stride)
-        found, names = read_series(path, self.progress, self.least_classes)
+        found, names = read_series(path, self.progress, self.least_classes, self.left_out)
         split = split_of_series(found, names, windows, self.test_share, self.seed)
         return self._drawn(split).each(lambda part: replace(part, is_in_order=self.turns))
 
@@ -123,6 +125,7 @@ def load(
     test_samples: int | None = None,
     note: Note = lambda _: None,
     least_classes: int = 2,
+    left_out: Note = warnings.warn,
 ) -> Split:
     """Read the data set at `path`; docs/data.md says what it may look like.
 
@@ -150,12 +153,17 @@ def load(
     read. A validation part is kept apart, for choices; it is the test part where there is no other.
 
     least_classes: how many class folders there must be; for a model that knows others 1 will do.
+    left_out: called with a sentence on files that are not read; a Python warning by default.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
     known = order or (None if input_shape is None else InputOrder.own(input_shape))
     turns, drawn = order is not None, (samples, test_samples)
+
+    def told(sentence: str) -> None:
+        left_out(f"{path}: {sentence}")
+
     source = PlaceReader(
-        test_share, seed, known, turns, stride, *drawn, progress, note, least_classes
+        test_share, seed, known, turns, stride, *drawn, progress, note, least_classes, told
     )
     return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

@@ -1,5 +1,6 @@
 """Samples without labels, as calibration takes them: an .npz file, or a folder of images."""
 
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from mcutrain.data._folders import (
     _parts,
     files_in,
     kind_of,
+    left_out_files,
     require_pillow,
 )
 from mcutrain.data._npz import Arrays, given_split, read_arrays
@@ -38,16 +40,20 @@ def load_samples(
     stride: int | None = None,
     progress: Progress | None = None,
     note: Note = lambda _: None,
+    left_out: Note = warnings.warn,
 ) -> Samples:
     """At most `count` training samples of the data set at `path`, of every class alike.
 
     An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
     folder holds files, a folder of files per class, or `train/` with such folders. `seed` chooses,
-    see `drawn`. `input_shape`, `order`, `stride` and `note` are as for `load`.
+    see `drawn`. `input_shape`, `order`, `stride`, `note` and `left_out` are as for `load`.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
     known = order or (None if input_shape is None else InputOrder.own(input_shape))
+
+    def told(sentence: str) -> None:
+        left_out(f"{path}: {sentence}")
 
     def of_folder(root: Path) -> Samples:
         if any(entry.suffix == ".npy" for entry in root.iterdir()):
@@ -57,11 +63,11 @@ def load_samples(
             return of_tables(root)
         if kind is IMAGES:
             require_pillow()
-        chosen = _some_files(root, kind, count, seed)
+        chosen = _some_files(root, kind, count, seed, told)
         return as_samples(read_files(kind, chosen, known, progress), "x")
 
     def of_tables(place: Path) -> Samples:
-        found, names = read_series(place, progress)
+        found, names = read_series(place, progress, note=told)
         windows = windows_of(None if known is None else known.model_shape, stride)
         train = [series for series in found if not series.part]
         check_windows(train, windows.length(found[0].rows.shape[1]), "training")
@@ -79,7 +85,7 @@ def load_samples(
     return read_place(path, of_folder, of_file, "a folder of images")
 
 
-def _some_files(root: Path, kind: Kind, count: int, seed: int) -> Listing:
+def _some_files(root: Path, kind: Kind, count: int, seed: int, note: Note) -> Listing:
     train = _parts(root)[0]
     classes = tuple(folder.name for folder in _folders(train))
     if classes:
@@ -87,6 +93,8 @@ def _some_files(root: Path, kind: Kind, count: int, seed: int) -> Listing:
     else:
         paths = tuple(files_in(root, kind))
         found = Listing(paths, (0,) * len(paths))
+    if said := left_out_files([train], kind, is_flat=not classes):
+        note(said)
     return found.take(_mixed(found.numbers, count, seed))
 
 

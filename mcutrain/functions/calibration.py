@@ -100,6 +100,7 @@ class Given:
             stride=self.stride,
             progress=lambda done, of: self.tell("reading samples", done, of),
             note=self.turned,
+            left_out=self.note,
         )
 
     def _tell_range(self, real: npt.NDArray[Any], fixed: Quantization) -> None:

@@ -312,6 +312,7 @@ def load_data(
         test_samples=test_samples,
         least_classes=1 if is_partial else 2,
         note=note,
+        left_out=warn,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mcutrain.data import load
+from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
 
 Image = pytest.importorskip("PIL.Image", reason="image folders need Pillow")
@@ -92,11 +93,66 @@ def test_photographs_are_turned_upright(tmp_path: Path) -> None:
     assert (x[:, -1] == 255).all()
 
 
-def test_other_and_hidden_files_are_passed_over(folder: Path) -> None:
-    (folder / "red" / "notes.txt").write_text("not an image")
-    (folder / "red" / ".0.png").write_text("hidden")
+def test_hidden_files_are_passed_over(folder: Path) -> None:
+    for name in (".0.png", "._1.png", ".DS_Store", "Thumbs.db", "desktop.ini"):
+        (folder / "red" / name).write_text("hidden")
     (folder / ".git").mkdir()
     assert len(load(folder).train) == 9
+
+
+def test_files_that_are_left_out_are_counted_by_their_endings(folder: Path) -> None:
+    for name in ("a.HEIC", "b.HEIC", "notes.txt", "README"):
+        (folder / "red" / name).write_bytes(b"?")
+    put(folder / "4.png", (1, 2, 3))
+    notes: list[str] = []
+    assert len(load(folder, left_out=notes.append).train) == 9
+    assert len(notes) == 1
+    assert notes[0].startswith(f"{folder}: 4 files in the class folders are left out, since")
+    for count in ("2 .HEIC", "1 .txt", "1 without an ending"):
+        assert count in notes[0]
+    assert "; 1 file beside the class folders is left out: put each image into" in notes[0]
+    with pytest.warns(UserWarning, match=r"2 \.HEIC"):
+        load(folder)
+    samples: list[str] = []
+    load_samples(folder, 12, left_out=samples.append)
+    assert samples == notes
+
+
+def test_a_class_without_images_says_what_it_holds_instead(folder: Path) -> None:
+    (folder / "pink").mkdir()
+    for i in range(3):
+        (folder / "pink" / f"{i}.heif").write_bytes(b"?")
+    with pytest.raises(DataError, match=r"pink holds no image: .*3 files in .*: 3 \.heif$"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        (".jfif", "JPEG"),
+        (".JFIF", "JPEG"),
+        (".jpe", "JPEG"),
+        (".WEBP", "WEBP"),
+        (".TIFF", "TIFF"),
+        (".Gif", "GIF"),
+        (".BMP", "BMP"),
+        (".dib", "BMP"),
+    ],
+)
+def test_endings_count_in_any_letters(folder: Path, ending: str, kind: str) -> None:
+    picture = Image.new("RGB", (6, 4), COLOURS["red"])
+    picture.save(folder / "red" / f"9{ending}", format=kind)
+    split = load(folder)
+    assert len(split.train) + len(split.test) == 13
+
+
+def test_a_path_without_a_folder_is_told_as_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "red")
+    Path("broken.png").write_bytes(b"?")
+    with pytest.raises(DataError, match=r"^\.: broken\.png is no readable image"):
+        load_samples(".", 12)
 
 
 def test_progress_is_told_for_every_image(folder: Path) -> None:

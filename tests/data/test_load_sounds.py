@@ -2,7 +2,9 @@
 
 import io
 import math
+import struct
 import wave
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -132,8 +134,78 @@ BAD = {
     "header only": (GOOD[:44], "holds no sound"),
     "cut header": (GOOD[:30], "is no readable WAV file"),
     "rate": (encoded(tone(440, 0.05), 1000), "has 1000 Hz"),
-    "float": (GOOD[:20] + b"\x03\x00" + GOOD[22:], "is no readable WAV file"),
+    "float": (GOOD[:20] + b"\x03\x00" + GOOD[22:], "has 1 channels of 16 bits floats"),
+    "A-law": (GOOD[:20] + b"\x06\x00" + GOOD[22:], r"is of the format A-law \(6\), no PCM"),
+    "no format": (GOOD[:12] + GOOD[36:], "is no readable WAV file"),
+    "no sound": (GOOD[:36], "is no readable WAV file"),
+    "big end": (b"RIFX" + GOOD[4:], r"is no readable WAV file \(RIFX\)"),
+    "padded frames": (
+        GOOD[:32] + b"\x04\x00" + GOOD[34:],
+        "has 1 channels of 16 bits in 4 bytes, which can mean",
+    ),
 }
+TAIL = bytes.fromhex("000000001000800000aa00389b71")
+
+
+def stored(sound: np.ndarray, kind: int, width: int, channels: int = 1, **how: bytes) -> bytes:
+    """A WAV file with an extensible header. how: chunks before the sound, another GUID's end."""
+    if kind == 3:
+        raw = np.repeat(sound, channels).astype(f"<f{width}").tobytes()
+    else:
+        plain = encoded(sound, width=width, channels=channels)
+        raw = plain[plain.index(b"data") + 8 :]
+    frame = width * channels
+    head = struct.pack("<HHIIHH", 0xFFFE, channels, 16_000, 16_000 * frame, frame, 8 * width)
+    head += struct.pack("<HHIH", 22, 8 * width, 0, kind) + how.get("guid", TAIL)
+    body = b"WAVEfmt " + struct.pack("<I", len(head)) + head + how.get("before", b"")
+    body += b"data" + struct.pack("<I", len(raw)) + raw
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+@pytest.mark.parametrize(("kind", "width"), [(1, 1), (1, 2), (1, 3), (1, 4), (3, 4), (3, 8)])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_the_extensible_header_holds_the_same_sound(
+    tmp_path: Path, kind: int, width: int, channels: int
+) -> None:
+    path, sound = tmp_path / "x.wav", tone(440)
+    path.write_bytes(stored(sound, kind, width, channels, before=b"LIST\x03\0\0\0abc\0"))
+    error = np.abs(sounds.read_sound(path) - sound).max()
+    assert error < {1: 0.01, 2: 1e-4, 3: 1e-6, 4: 1e-7, 8: 1e-15}[width]
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_floats_need_no_extensible_header(tmp_path: Path, width: int) -> None:
+    path, sound = tmp_path / "x.wav", tone(440)
+    raw = sound.astype(f"<f{width}").tobytes()
+    head = struct.pack("<HHIIHH", 3, 1, 16_000, 16_000 * width, width, 8 * width)
+    chunks = b"WAVEfmt " + struct.pack("<I", 16) + head + b"data" + struct.pack("<I", len(raw))
+    path.write_bytes(b"RIFF" + struct.pack("<I", len(chunks) + len(raw)) + chunks + raw)
+    assert np.abs(sounds.read_sound(path) - sound).max() < 1e-7
+
+
+def test_an_extensible_header_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.wav"
+    path.write_bytes(stored(tone(440), 6, 1))
+    with pytest.raises(DataError, match=r"of the format A-law \(6\)"):
+        sounds.read_sound(path)
+    path.write_bytes(stored(tone(440), 1, 2, guid=bytes(14)))
+    with pytest.raises(DataError, match=r"a format of its own"):
+        sounds.read_sound(path)
+    path.write_bytes(stored(np.full(100, np.nan), 3, 4))
+    with pytest.raises(DataError, match=r"NaN or infinite"):
+        sounds.read_sound(path)
+
+
+def test_damaged_headers_end_in_a_sentence(tmp_path: Path) -> None:
+    path, rng = tmp_path / "x.wav", np.random.default_rng(0)
+    good = stored(tone(440, 0.05), 1, 3, before=b"LIST\x04\0\0\0abcd")
+    for _ in range(300):
+        content = bytearray(good)
+        for place in rng.integers(0, 80, 3):
+            content[place] = rng.integers(256)
+        path.write_bytes(content[: rng.integers(1, len(content) + 1)])
+        with suppress(DataError):
+            assert len(sounds.read_sound(path)) == 16_000
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -150,7 +150,7 @@ def test_without_a_header_the_last_column_may_be_the_label(tmp_path: Path) -> No
 
 GOOD = [*lines(0, 8, "a"), *lines(0, 8, "b")]
 BAD = {
-    "short row": (["x,y,label", *GOOD, "1,2"], "s.csv line 18 has 2 cells, but the first has 3"),
+    "short row": (["x,y,label", *GOOD, "1,2"], "s.csv: line 18 has 2 cells, but the first has 3"),
     "no number": (["x,y,label", "1,z,a", *GOOD], "line 2 has 'z' in column 2: save a number"),
     "empty cell": (["x,y,label", *GOOD, "1,,a"], "line 18 has '' in column 2"),
     "infinite": (["x,y,label", *GOOD, "1,inf,a"], "line 18 has 'inf' in column 2: save finite"),
@@ -164,7 +164,7 @@ BAD = {
     "only labels": (["label", "a", "b"], "line 1 has no column of numbers"),
     "empty": ([""], "has no row of numbers"),
     "header only": (["x,y,label"], "has no row of numbers"),
-    "columns": (["x,label", "1,a"], "has no 8 rows without a gap"),
+    "columns": (["x,label", "1,a"], "has 1 columns of numbers, but .* rows of 2"),
     "other columns": (["x,y,z,label", "1,2,3,a"], "has 3 columns of numbers, but the model takes"),
     "one class short": (["x,y,label", *GOOD, "1,2,c"], "class 'c' has no 4 rows without a gap"),
     "split": (["x,y,label,split", "1,2,a,dev"], "line 2 has the split 'dev'"),
@@ -246,3 +246,26 @@ def test_a_damaged_file_becomes_windows_or_a_sentence(
     content[start : start + max(len(value), 1)] = value
     (tmp_path / "s.csv").write_bytes(content)
     assert is_windows_or_sentence(tmp_path / "s.csv", MODEL, 1)
+
+
+def test_columns_that_the_model_does_not_take_are_told_by_their_number(tmp_path: Path) -> None:
+    path = tmp_path / "four.csv"
+    path.write_text("ax,ay,az,gx,label\n" + "1,2,3,4,a\n" * 40 + "5,6,7,8,b\n" * 40)
+    for shape in ((1, 16, 3), (16, 3), (16, 3, 1)):
+        with pytest.raises(DataError) as caught:
+            load(path, input_shape=shape)
+        said = "has 4 columns of numbers, but the model takes rows of 3"
+        assert said in str(caught.value)
+        assert "keep the model's 3 columns" in str(caught.value)
+    assert load(path, input_shape=(1, 16, 4)).train.x.shape[1:3] == (16, 4)
+    assert load(path, input_shape=(4, 16)).train.x.shape[1:3] == (16, 4)  # channels first
+    assert load(path, input_shape=(48,)).train.x.shape[1:3] == (12, 4)
+
+
+def test_a_relative_path_is_told_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nan.csv").write_text("x,y,label\n1,2,a\nnan,1,a\n")
+    for path in ("nan.csv", "./nan.csv", str(tmp_path / "nan.csv")):
+        with pytest.raises(DataError) as caught:
+            load(path, input_shape=(1, 2))
+        assert str(caught.value).startswith(f"{Path(path)}: line 3 has 'nan' in column 1")
