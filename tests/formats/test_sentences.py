@@ -125,8 +125,8 @@ def test_a_float_model_is_refused_with_its_cause_and_what_to_do(make, tmp_path):
     with pytest.raises(McutrainError) as caught:
         read_float(path)
     assert sentence in str(caught.value)
-    if make is root_mean_square:
-        assert "opset 17" not in str(caught.value)
+    assert ("opset 17" in str(caught.value)) == (make is instance_norm)
+    assert ("RMS" in str(caught.value)) == (make is root_mean_square)
 
 
 def test_an_input_beyond_any_board_is_not_called_impossible(tmp_path):

@@ -99,6 +99,22 @@ def test_numbers_that_a_softmax_tells_apart_stay(tmp_path):
     assert (found.nodes, notes) == (network.nodes, ())
 
 
+@pytest.mark.parametrize("mask", [later, whole_row])
+def test_a_clipped_mask_is_below_all_scores_by_less_than_half_a_step_of_softmax(mask, tmp_path):
+    """Even where what is masked has the highest score, and what is not the lowest."""
+    network = read_float(attention(tmp_path / "m.onnx", mask(-1e4))).network
+    (adds,) = [n for n in network.nodes if hasattr(n.op, "c")]
+    (softmax,) = [n.op for n in network.nodes if isinstance(n.op, FloatSoftmax)]
+    scores = network.values(samples())[adds.inputs[0]]
+    spread = float(np.ptp(scores, axis=-1).max())
+    found, _ = clip_masks(network, samples())
+    (after,) = [n.op.c for n in found.nodes if hasattr(n.op, "c")]
+    share = np.exp(softmax.beta * (spread + after.min()))
+    assert share < 1 / 512
+    assert after.min() > -spread - 2 * GONE / softmax.beta
+    assert np.array_equal(after == after.min(), mask(-1) < 0) or mask is whole_row
+
+
 def test_only_what_is_too_low_changes(tmp_path):
     mask = later(-1e9)
     mask[0, 3] += [0.5, -0.25, 0, 0.75, 0, 0]
