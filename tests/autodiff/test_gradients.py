@@ -35,7 +35,7 @@ from tests.simulation.networks import (
 )
 
 LEAST_COSINE = {"int16": 0.999, "int8": 0.99}
-"""int16 keeps 15 bits of the largest element, 7 of them in the sums of biases; int8 keeps 7, and
+"""int16 keeps 15 bits of the largest element; int8 keeps 7, and
 stochastic rounding adds up to one step of noise to every element, layer by layer."""
 SIZE_TOLERANCE = 0.05
 """Of a gradient's norm. Seen are 0.004 for weights and 0.025 for biases, whose terms cancel; a
