@@ -135,6 +135,11 @@ def test_classes_of_which_the_model_knows_none_get_a_new_classifier(run: Run, fi
     assert (facts["classes"], facts["class_names"]) == (2, ["cat", "dog"])
     kept = ("--data", "foreign.npz", "--classes", "keep")
     assert "does not know the classes" in run("simulate", "named.tflite", *kept).sentence
+    others = [f"class {i}" for i in range(len(WORDS))]
+    as_many = ("--data", data(files / "others.npz", {name: i for i, name in enumerate(others)}))
+    assert "does not know the classes" in run("simulate", "named.tflite", *as_many).sentence
+    new = run("simulate", "named.tflite", *as_many, "--classes", 6, *LEARN, "--json").json
+    assert new["class_names"] == others
 
 
 def test_someone_who_has_only_the_new_word_can_add_it(run: Run, files: Path) -> None:
@@ -217,6 +222,15 @@ def test_generate_names_the_old_classes_and_the_added_ones(run: Run, files: Path
     assert run("generate", "plain.tflite", *flags).code == 0
     manifest = json.loads((files / "project/manifest.json").read_text())
     assert manifest["class_names"] == [*WORDS, "marvin"]
+
+
+@pytest.mark.parametrize("classes", [3, len(WORDS)])
+def test_a_new_classifier_has_not_the_names_of_the_old_one(
+    run: Run, files: Path, classes: int
+) -> None:
+    assert run("generate", "named.tflite", "--classes", classes, "-o", "project").code == 0
+    manifest = json.loads((files / "project/manifest.json").read_text())
+    assert (manifest["classes"], manifest["class_names"]) == (classes, [])
 
 
 def test_python_takes_the_same_names(files: Path) -> None:

@@ -131,8 +131,9 @@ def test_a_list_without_a_name_for_each_output_is_none(
     path = tmp_path / f"m.{suffix}"
     write(replace(graph, class_names=names[1:]), path)
     assert KEY not in read_metadata(path)
-    write(graph, path, metadata={KEY: json.dumps(names[1:]).encode()})
-    assert load(path).class_names == ()
+    for others in (names[1:], (*names, "background")):
+        write(graph, path, metadata={KEY: json.dumps(others).encode()})
+        assert load(path).class_names == ()
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
