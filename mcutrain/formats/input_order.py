@@ -71,7 +71,8 @@ def order_metadata(graph: Graph, stored: tuple[int, ...]) -> dict[str, bytes]:
     shape = graph.tensors[graph.inputs[0]].type.shape[1:]
     order = graph.input_order or InputOrder.own(shape, graph.name)
     said = replace(order, axes=tuple(order.axes[axis - 1] for axis in stored[1:]))
-    if not said.is_turned:
+    is_needed = said.is_turned if graph.input_order else said.is_square
+    if not is_needed:
         return {}
     entry = {"file": said.file, "shape": said.shape, "axes": said.axes}
     return {KEY: json.dumps(entry).encode()}

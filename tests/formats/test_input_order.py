@@ -26,6 +26,7 @@ from mcutrain.quant.fake import snr_db
 from mcutrain.runs.training import load_data, model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 from tests.formats.onnx_builder import QdqModel
+from tests.trained.networks import classifier
 
 LEAST_DB = 15.0
 """int8 of such small networks is 20 to 50 dB from float; samples in another order are below 10."""
@@ -295,6 +296,19 @@ def test_a_tflite_files_own_order_outlives_onnx(tmp_path, square):
     kind = found.tensors[found.outputs[0]].type
     theirs = (stored.astype(np.float64) - kind.zero_point) * kind.scale
     assert np.abs(theirs - outputs_of(own, codes_of(own, x))).max() <= 3 * kind.scale
+
+
+def test_an_onnx_file_made_of_a_tflite_file_speaks_of_squares_alone(tmp_path):
+    """Elsewhere shapes tell samples of either file's order."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(classifier())
+    graph = load(path)
+    write(graph, tmp_path / "m.onnx")
+    assert KEY not in read_metadata(tmp_path / "m.onnx")
+    found = load(tmp_path / "m.onnx")
+    x = np.random.default_rng(0).integers(0, 256, (4, 6, 6, 3), np.uint8)
+    for either in (x, np.moveaxis(x, -1, 1)):
+        assert np.array_equal(codes_of(found, either), codes_of(graph, x))
 
 
 def codes_of_silently(graph, x):
