@@ -124,6 +124,13 @@ def reshaped(net, shape):
     return net.dense(x, 4 * height * width)
 
 
+def unsqueezed(net, shape):
+    """Images without an axis of channels get one: a convolution follows, but not over steps."""
+    x = net.op("Unsqueeze", "x", net.constant(np.array([1], np.int64)))
+    x = net.op("Relu", net.op("Conv", x, net.weights(4, 1, 3, 3), pads=[1] * 4))
+    return net.dense(x, 4 * int(np.prod(shape)))
+
+
 def shapes(rank):
     return st.tuples(*(LENGTHS for _ in range(rank)))
 
@@ -133,7 +140,7 @@ NETS = st.one_of(
         st.tuples(st.just(build), shapes(rank))
         for build, rank in (
             *((conv, 2), (conv, 3), (pooled, 2), (pooled, 3), (dense, 2), (dense, 3)),
-            *((attention, 2), (transposed, 3)),
+            *((attention, 2), (transposed, 3), (unsqueezed, 2)),
         )
     ),
     st.tuples(st.just(reshaped), st.tuples(LENGTHS, LENGTHS, st.just(1))),
