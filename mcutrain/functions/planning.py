@@ -307,7 +307,8 @@ def generate(
         ladder=_ladder(proxies),
         drift=drift,
     )
-    names = names_of(step, class_names or ())
+    is_unnamed = class_names is not None and not class_names
+    names = () if is_unnamed else names_of(step, class_names or ())
     begin, times = None if is_tail else latent, elastic_times(step, target)
     interface = Interface(prefix, names, normalization, begin, remember, times)
     return write_project(step, on_board(target, step, interface), interface, Path(output))

@@ -85,7 +85,8 @@ def _part(s: Source, net: Network, x: str) -> str:
         y = net.depthwise(y, same(s.choice((1, 3, 5, 7))), relu=s.boolean())
         return net.add(net.conv(y, channels), x)
     if kind == "pool":
-        return net.pool(x, s.choice((AveragePool2D, MaxPool2D)), _pool_window(s, net, x))
+        window, pool = _pool_window(s, net, x), s.choice((AveragePool2D, MaxPool2D, None))
+        return net.scaled_pool(x, window) if pool is None else net.pool(x, pool, window)
     if kind == "pad":
         return net.pad(x, (s.integer(0, 3), s.integer(0, 3), s.integer(0, 1), s.integer(0, 1)))
     if kind == "join":
