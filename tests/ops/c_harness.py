@@ -127,19 +127,22 @@ class Toolchain:
         facts = (compiler_identity(self.command), WARNINGS, self.flags, headers(), *read)
         places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
-        bodies = {s for s in missing if "host" in s.parts and s.stem != THREADS}
+        bodies = {s for s in missing if s.parent.name == "host" and s.stem != THREADS}
         precompiled = len(bodies) >= WORTH_PRECOMPILING and self.command != ZIG
         if precompiled:
             (self.folder / VECTORS.name).symlink_to(VECTORS)
             self.compile("-x", "c-header", VECTORS.name, "-o", f"{VECTORS.name}.gch")
         others = replace(self, flags=tuple(f for f in self.flags if f not in self.included))
-        first = replace(others, flags=(INCLUDE + VECTORS.name, *others.flags))
-        of_bodies = first if precompiled else self  # what was precompiled has all that is included
+        first = (INCLUDE, VECTORS.name) if precompiled else ()
+        of_bodies = others if precompiled else self  # what was precompiled has all that is included
         for source, kept in places.items():
             made = self.folder / f"{source.stem}.o"
             if source in missing:
-                compiler = of_bodies if source in bodies else others
-                compiler.compile(str(source), "-c", "-o", str(made))
+                compile_c = str(source), "-c", "-o", str(made)
+                if source in bodies:
+                    of_bodies.compile(*first, *compile_c)
+                else:
+                    others.compile(*compile_c)
                 keep(made, kept)
             elif not made.exists():
                 made.symlink_to(kept)

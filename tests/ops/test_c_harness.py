@@ -90,3 +90,17 @@ def test_many_host_bodies_share_a_precompiled_header(compiled: Compiled, tmp_pat
     assert compiled[1] == ("-x", "c-header", "mct_simd.h", "-o", "mct_simd.h.gch")
     included = [call for call in compiled if call[:2] == ("-include", "mct_simd.h")]
     assert {Path(call[2]) for call in included} == set(bodies[1:])
+
+
+def test_a_header_that_flags_include_is_of_bodies_alone_and_decides(
+    compiled: Compiled, tmp_path: Path
+) -> None:
+    body, header = next(FIRMWARE.glob("kernels/*/host/*.c")), tmp_path / "first.h"
+    flag = f"{c_harness.INCLUDE}{header}"
+    for count, text in enumerate(("int a;\n", "int a;\n", "int b;\n")):
+        header.write_text(text)
+        made = toolchain(tmp_path / str(count))
+        made = replace(made, flags=(*made.flags, flag))
+        assert made.included == (flag,)
+        made.compile_objects([body])
+    assert len(compiled) == 2
