@@ -41,7 +41,7 @@ PROTOCOL_RING_BYTES = 704
 RING_PLACE_BYTES = 2
 """Of SRAM for each: where it lies in the slot."""
 CHOICE_STATES = 2
-"""Saved states that a choice of what to train compares; see MCT_LOG_STATES of store/mct_log.c."""
+"""Saved states that a choice of what to train compares: MCT_LOG_STATES of mct_log.c less 2."""
 LOG_HEADER_BYTES = 32
 """MCT_LOG_BYTES of store/mct_log.c: before each state and latent."""
 RAM_ALIGN_BYTES = 8

@@ -11,8 +11,6 @@
 
 #define MCT_STORE_NUMBER 4u /* where the number of the save stands in page 0 */
 #define MCT_STORE_CRC 8u
-#define MCT_STORE_ROLE 12u
-#define MCT_STORE_ROLE_CRC 16u
 
 /* A save takes whole pages. */
 #define MCT_RECORD_BYTES                                                                           \
@@ -29,23 +27,23 @@ static const uint8_t *mct_store_record(int32_t slot, uint32_t record) {
     return mct_board_slot(slot) + record * MCT_RECORD_BYTES;
 }
 
-/* The number of the save in a record whose page 0 was written to its end, else 0. */
-static uint32_t mct_store_number(const uint8_t *page) {
-    if (memcmp(page, "MCTF", 4) != 0 ||
-        mct_crc32(0, page, MCT_STORE_CRC) != mct_get32(page + MCT_STORE_CRC)) {
-        return 0;
+/* What the saved state is for in a record whose page 0 was written to its end, else -1. */
+static int32_t mct_store_role_of(const uint8_t *page) {
+    if (memcmp(page, "MCTF", 4) != 0) {
+        return -1;
     }
-    return mct_get32(page + MCT_STORE_NUMBER);
+    for (uint32_t role = MCT_ROLE_NONE; role <= MCT_ROLE_BETWEEN; role++) {
+        if (mct_crc32(role, page, MCT_STORE_CRC) == mct_get32(page + MCT_STORE_CRC)) {
+            return (int32_t)role;
+        }
+    }
+    return -1;
 }
 
-#ifdef MCT_FORWARD_TIME
-/* What a saved state is for, by page 0 of its record. */
-static mct_role mct_store_role_of(const uint8_t *page) {
-    return mct_crc32(0, page, MCT_STORE_ROLE_CRC) == mct_get32(page + MCT_STORE_ROLE_CRC)
-               ? (mct_role)mct_get32(page + MCT_STORE_ROLE)
-               : MCT_ROLE_NONE;
+/* The number of its save; 0 where there is none. */
+static uint32_t mct_store_number(const uint8_t *page) {
+    return mct_store_role_of(page) < 0 ? 0 : mct_get32(page + MCT_STORE_NUMBER);
 }
-#endif
 
 bool mct_store_exists(void) {
     return true;
@@ -153,8 +151,9 @@ static bool mct_store_has_room(const mct_store *store, uint32_t record) {
 
 #ifdef MCT_FORWARD_TIME
 mct_role mct_store_role(const mct_store *store) {
-    return store->slot < 0 ? MCT_ROLE_NONE
-                           : mct_store_role_of(mct_store_record(store->slot, store->record));
+    return store->slot < 0
+               ? MCT_ROLE_NONE
+               : (mct_role)mct_store_role_of(mct_store_record(store->slot, store->record));
 }
 
 /* Whether the first record of a slot is erased with another one. */
@@ -256,11 +255,7 @@ bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
     memset(page, 0xFF, MCT_PAGE_BYTES);
     memcpy(page, "MCTF", 4);
     mct_put32(page + MCT_STORE_NUMBER, number);
-    mct_put32(page + MCT_STORE_CRC, mct_crc32(0, page, MCT_STORE_CRC));
-    if (role != MCT_ROLE_NONE) {
-        mct_put32(page + MCT_STORE_ROLE, (uint32_t)role);
-        mct_put32(page + MCT_STORE_ROLE_CRC, mct_crc32(0, page, MCT_STORE_ROLE_CRC));
-    }
+    mct_put32(page + MCT_STORE_CRC, mct_crc32((uint32_t)role, page, MCT_STORE_CRC));
     if (!mct_store_write(slot, record * MCT_RECORD_BYTES, page)) {
         return false;
     }

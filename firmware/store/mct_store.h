@@ -13,10 +13,11 @@
  *
  * A choice of what to train compares two saved states, one before its windows and one between them, and
  * is itself saved with the next state only. Until that is there, both must be, or the run could not go
- * on after a power cut. So page 0 says which save is one of them: from byte 12 on its role, and a CRC-32
- * of all before; both are 0xFF with no role. If the save behind a state between two windows would erase
- * the one before them, it goes to the first record of the newest state's own slot instead. Should the
- * power fail there, the run goes on from the state before the windows, and comes to the same bits.
+ * on after a power cut. So page 0 says which save is one of them, by the number that its CRC-32 begins
+ * with, its role: 0, as in all records of earlier firmware, 1 or 2. Both come to be in one write, or
+ * neither does. If the save behind a state between two windows would erase the one before them, it goes
+ * to the first record of the newest state's own slot instead. Should the power fail there, the run goes
+ * on from the state before the windows, and comes to the same bits.
  *
  * Where latents are remembered (mct_log.c) a slot is a log instead, of entries one behind the other,
  * from page 0 on. An entry has whole pages, as many as its kind always has:

@@ -1,7 +1,7 @@
 """What a board keeps outlives power cuts at any instruction, whatever states and latents hold.
 
-`MCUTRAIN_STRESS=1 pytest tests/boards/test_contents.py -s` cuts the power 1,000 times and prints how
-often in each case; without it, a handful of times in a few of them.
+`MCUTRAIN_STRESS=1 pytest tests/boards/test_contents.py -s` cuts the power 1,000 times and prints
+how often in each case; without it, a handful of times in a few of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from mcutrain_host.build import build
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.errors import HostError
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.protocol import Selecting
+from mcutrain_host.protocol import Rate, Selecting
+from mcutrain_host.virtual.board import DirectLink, load_machine
+from mcutrain_host.virtual.link import LoopbackLink
 
 from mcutrain.codegen import Interface
 from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
@@ -42,7 +46,7 @@ Array = npt.NDArray[np.int8]
 
 @dataclass(frozen=True)
 class Case:
-    """board: with slots of so many pages, or its own. ring: of latents. part: that the board has."""
+    """board: with slots of so many pages, or its own. ring: of latents. part: that it has."""
 
     board: str
     slot_pages: int = 0
@@ -90,7 +94,8 @@ def step_of(case: Case) -> TrainingStep:
         return prepare(residual_network(size=LATENT_SIZE), "last:2", part="tail")
     if case.elastic or case.swap:
         size = LATENT_SIZE if case.ring else 16
-        scheme = "2:0.67,3:0.8,4:1,5:0.5,bias:6" if case.swap else "last:6"
+        scheme = "last:4" if case.ring else "last:6"
+        scheme = "2:0.67,3:0.8,4:1,5:0.5,bias:6" if case.swap else scheme
         rule = "drawn" if case.swap else ""
         return prepare(residual_network(size=size), scheme, elastic=case.elastic, swap=rule)
     return prepare(residual_network(size=LATENT_SIZE), "last:2")
@@ -234,3 +239,39 @@ def test_no_content_makes_a_power_cut_change_a_bit(
         link.machine.power_on()
         device.identify()
         assert device.read_state() == expected, "what was saved last"
+
+
+def learn(device: Device, samples: list[bytes], position: int) -> None:
+    """All samples from a position on, and the choices that are due."""
+    selecting = Selecting(50_000, PERIODS.every, PERIODS.look)
+    for number in range(position, len(samples)):
+        if selecting.is_due(number):
+            device.select(selecting)
+        device.send_sample(samples[number])
+        device.train(number, number, Rate(RATE.mult_q31, RATE.shift))
+
+
+@pytest.mark.parametrize("program", [0, 1, 500])
+def test_a_run_goes_on_after_a_power_cut_in_the_save_behind_a_choice(
+    tmp_path_factory: pytest.TempPathFactory, program: int
+) -> None:
+    """Where a slot holds one state: that from before the windows is still there."""
+    name, drawn = "elastic, one record", np.random.default_rng(0)
+    samples = [drawn.bytes(input_bytes(CASES[name])) for _ in range(4)]
+    machine = load_machine(project(tmp_path_factory.getbasetemp(), name), LoopbackLink(), seed=1)
+    device = Device(DirectLink(machine), Patience(0.001, attempts=3, work_seconds=0.01))
+    device.reset(SEED)
+    learn(device, samples, 0)
+    expected = device.read_state()
+    machine.cut_during("program", program)
+    with pytest.raises(HostError):
+        device.save()
+    machine.cut_at(None)
+    machine.power_on()
+    assert device.identify().position == 0, "the choice is not saved"
+    learn(device, samples, 0)
+    assert device.save().position == len(samples)
+    machine.power_cut()
+    machine.power_on()
+    assert device.identify().position == len(samples)
+    assert device.read_state() == expected

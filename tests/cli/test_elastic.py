@@ -133,3 +133,32 @@ def test_the_chips_time_decides(run: Run, flags: tuple[object, ...]) -> None:
 def test_a_run_without_it_says_nothing_of_tensors(run: Run, flags: tuple[object, ...]) -> None:
     assert run(*flags, *FEW, "--json").json["selections"] is None
     assert "trained  " not in run(*flags, *FEW).out
+
+
+@pytest.mark.parametrize("command", [("generate", "-o", "made"), ("plan",)])
+@pytest.mark.parametrize("ring", [(), ("--remember", 2)])
+def test_a_board_without_slots_for_its_state_is_refused_and_nothing_is_written(
+    run: Run, model: Path, tmp_path: Path, command: tuple[str, ...], ring: tuple[object, ...]
+) -> None:
+    name, *more = command
+    flags = ("--scheme", "last:2", "--elastic", "--board", "nucleo-f446re", "--slots", "off")
+    outcome = run(name, model, *flags, *ring, *more)
+    assert outcome.code == 2
+    why = "nucleo-f446re cannot choose what it trains (--elastic), for it compares states that its "
+    why += "slots keep: the program has the flash of the slots; another board, a smaller scheme, "
+    assert why + "or no --elastic" in outcome.err.replace("\n", " ")
+    assert not (tmp_path / "made").exists()
+
+
+def test_slots_have_room_for_the_states_that_a_choice_needs_beside_a_ring(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    flags = ("--scheme", "last:2", "--board", "nucleo-f303re", "--remember", 100_000)
+    most = []
+    for elastic in ((), ("--elastic",)):
+        outcome = run("plan", model, *flags, *elastic)
+        assert outcome.code == 2
+        words = outcome.err.replace("\n", " ").split(" latents of ")[0].split()
+        most.append(int(words[-1].replace(",", "")))
+    plain, with_choice = most
+    assert 0 < with_choice < plain

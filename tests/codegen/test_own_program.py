@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
@@ -19,7 +18,6 @@ from mcutrain import data
 from mcutrain.codegen import Interface, Project, generate
 from mcutrain.codegen.project import version_number
 from mcutrain.errors import DataError, McutrainError
-from mcutrain.formats.class_names import read_class_names
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import latents, plan_training
 from mcutrain.pipeline import prepare
@@ -646,22 +644,13 @@ def test_class_names_that_do_not_fit_the_model_are_refused() -> None:
         generate(plan_of(tiny()), "x", interface=Interface(class_names=("a", "b", "c")))
 
 
-def test_class_names_come_from_a_list_a_file_or_the_model(tmp_path: Path) -> None:
+def test_class_names_come_from_a_list_or_a_file(tmp_path: Path) -> None:
     path = tmp_path / "labels.txt"
     path.write_text("cat\nwild dog\n\n", encoding="utf-8-sig")
     assert data.read_names(str(path)) == ("cat", "wild dog")
     assert data.read_names("cat, dog") == ("cat", "dog")
     many = tuple(f"class number {i}" for i in range(300))  # no file has so long a name
     assert data.read_names(",".join(many)) == many
-    model = tmp_path / "model.tflite"
-    model.write_bytes(b"TFL3" * 10)
-    assert read_class_names(model, 2) == ()
-    with zipfile.ZipFile(model, "a") as archive:
-        archive.write(path, "labels.txt")
-    assert read_class_names(model, 2) == ("cat", "wild dog")
-    with zipfile.ZipFile(model, "a") as archive:
-        archive.write(path, "other.txt")
-    assert read_class_names(model, 2) == ()
 
 
 @pytest.mark.parametrize("text", ["no/such/file.txt", "", "a,a", "a,,b"])

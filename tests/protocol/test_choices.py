@@ -40,7 +40,7 @@ def libraries(c_compilers, tmp_path_factory):
 
 
 class Chooser(Host):
-    """Trains as `mcutrain train` with a choice does: between windows and choice it saves nothing."""
+    """Trains as `mcutrain train` does: between windows and choice it saves nothing."""
 
     def __init__(self, library: ctypes.CDLL, squares: bool = False, swaps: bool = False) -> None:
         self.device, self.squares, self.swaps = FakeDevice(library), squares, swaps

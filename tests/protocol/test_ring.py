@@ -73,7 +73,7 @@ def entry(kind: int, place: int, number: int, payload: bytes) -> bytes:
 
 
 def looks_like_a_log(number: int, size: int) -> bytes:
-    """Behind the first page lie a state that is newer than all, and latents, with right checksums."""
+    """Behind the first page lie a state that is newer than all, and a latent, both sound."""
     state = saved(bytes([1, 0, 0, 0, 77, 0, 0, 0]).ljust(STATE_BYTES, bytes([number % 256])))
     inside = entry(STATE_ENTRY, 0, 2**30 + number, state) + entry(LATENT_ENTRY, 0, 0, bytes(size))
     return (latent(number, 224) + inside[number % 2 * 768 :]).ljust(size, b"\xff")[:size]
@@ -439,6 +439,24 @@ def test_a_page_that_reads_as_an_entry_later_hides_no_save(libraries, geometry, 
     assert host.begin() == 2
 
 
+@pytest.mark.parametrize("geometry", ["narrow", "units"])
+def test_what_earlier_firmware_has_torn_is_passed_over(libraries, geometry):
+    """It wrote the first page of an entry last: others lie behind pages that are erased."""
+    host = Host(libraries, geometry, 40, 0)
+    assert host.step(0)
+    assert host.ask(SAVE).status == OK
+    pages = flash(host.device, geometry)
+    begin = next(n for n, page in enumerate(pages) if page != b"\xff" * 256)
+    end = next(n for n in range(begin, len(pages)) if set(pages[n : n + 2]) == {b"\xff" * 256})
+    for offset, byte in enumerate(latent(1, 256)):
+        host.device.c.fake_flip_flash(256 * (end + 1) + offset, byte ^ 0xFF)
+    for number in range(1, 4):
+        host.device.c.fake_begin()
+        assert host.begin() == number
+        assert host.ask(REPLAY, number.to_bytes(4, "little") + RATE).status == OK
+        assert host.ask(SAVE).status == OK
+
+
 def flash(device: FakeDevice, geometry: str) -> list[bytes]:
     """The pages of both slots."""
     count = 2 * GEOMETRIES[geometry][0]
@@ -634,5 +652,23 @@ def test_what_was_remembered_before_a_torn_state_is_forgotten(libraries, later, 
     both.save(0)
     both.power(0)
     for _ in range(8):
+        both.replay(0)
+        assert both.model.is_in(both.host.device)
+
+
+@pytest.mark.parametrize("page", range(2))
+def test_a_latent_that_could_not_be_written_takes_no_place(libraries, page):
+    """Its first page may be there, and say which place it was for."""
+    both = Both(Host(libraries, "wider", 1, 0))
+    offered = slots_of_offers(0, 100, REMEMBER)
+    taken = next(n for n in range(REMEMBER, 100) if offered[n] != NOWHERE)
+    for number in range(taken):
+        both.train(number)
+    both.save(0)  # with room behind it
+    both.refuse(800 + page)
+    assert both.model.seen == taken, "the flash reported an error"
+    both.save(0)
+    both.power(0)
+    for _ in range(12):
         both.replay(0)
         assert both.model.is_in(both.host.device)

@@ -9,9 +9,11 @@
 static int8_t input[MCT_INPUT_BYTES];
 static int8_t output[MCT_OUTPUT_BYTES];
 static uint8_t state[MCT_STATE_BYTES];
+static const uint8_t *shelf; /* the saved state that has the weights which are not trained now */
 uint32_t fake_steps, fake_chosen;
 
 void mct_reset(uint32_t seed) {
+    shelf = NULL;
     memset(state, 0, sizeof state);
     mct_put32(state, seed);
     fake_steps = 0;
@@ -129,6 +131,7 @@ void mct_shelve(const uint8_t saved[MCT_SAVED_BYTES]) {
     if (mct_state_verify(saved, MCT_SAVED_BYTES) != MCT_OK) {
         abort();
     }
+    shelf = saved;
 }
 
 void mct_swap_begin(void) {
@@ -179,7 +182,11 @@ void mct_state_save(uint8_t saved[MCT_SAVED_BYTES]) {
     memcpy(saved + MCT_STATE_HEADER_BYTES, state, MCT_STATE_BYTES);
 }
 
+/* Aborts if the weights on the shelf are no longer where they were. */
 void mct_state_read(uint32_t offset, uint32_t count, uint8_t *to) {
+    if (shelf != NULL && mct_state_verify(shelf, MCT_SAVED_BYTES) != MCT_OK) {
+        abort();
+    }
     uint8_t saved[MCT_SAVED_BYTES];
     mct_state_save(saved);
     const uint32_t left = offset < MCT_SAVED_BYTES ? MCT_SAVED_BYTES - offset : 0;
