@@ -103,6 +103,25 @@ def test_least_squares_finds_the_weights_and_keeps_those_that_samples_do_not_tel
     assert found[:, 2] == pytest.approx(w[:, 2], abs=EXACT)
 
 
+def test_weights_go_a_thousandth_less_far_than_samples_say() -> None:
+    """The ridge, which keeps those that hardly differ in the samples from growing without end."""
+    x, _ = drawn(1)
+    assert least_squares(x, 2.0 * x, np.zeros((1, 1)))[0, 0] == pytest.approx(2 / 1.001, abs=1e-6)
+
+
+def test_a_bias_makes_up_for_what_rounding_the_weights_does_in_the_mean() -> None:
+    both = _Fit(whole(), allocate(rankings(), 0.5), samples()[:1])
+    node = next(n for n in both.graph.nodes if isinstance(n.op, Conv2D))
+    w, _ = weights_of(both.graph, node)
+    w = np.random.default_rng(0).normal(size=w.shape) * np.abs(w).max()
+    mean_x, mean_y = np.full(w.shape[1], 100.0), np.linspace(-1, 1, len(w))
+    both._with(node, w, mean_x, mean_y)
+    codes, bias = weights_of(both.graph, node)
+    step = np.array(both.graph.tensors[node.inputs[2]].type.scales)
+    assert (np.abs(codes @ mean_x + bias - mean_y) <= 0.51 * step).all()
+    assert (np.abs((codes - w) @ mean_x) > 2 * step).any()
+
+
 def test_shares_that_cost_less_keep_some_of_the_same_channels() -> None:
     most, least = (allocate(rankings(), share) for share in (0.75, 0.4))
     assert sum(len(c) for _, c in least) < sum(len(c) for _, c in most)
