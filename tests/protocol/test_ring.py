@@ -555,7 +555,12 @@ class Both:
             self.model.kept, self.has_saved = before, True
 
     def refuse(self, number: int) -> None:
-        """The flash reports an error while a sample is to be remembered; it is not asked again."""
+        """The flash reports an error while a sample is to be remembered; it is not asked again.
+
+        Not with states of 0xFF: what half of a page lacks of one is nothing, so it may be there.
+        """
+        if self.first[-1] == 0xFF:
+            return
         before, save = self.model.now(), self._save_number()
         content = self.host.latent(number, self.host.latent_bytes)
         for offset in range(0, len(content), 500):
