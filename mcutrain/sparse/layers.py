@@ -54,15 +54,15 @@ def find_head(graph: Graph) -> Layer:
 
     Raises UnsupportedError if there is none, or if outputs come from several layers.
     """
-    node = _head_of(graph, graph.outputs[0])
-    if any(_head_of(graph, name) is not node for name in graph.outputs[1:]):
+    node = _source_of(graph, graph.outputs[0])
+    if any(_source_of(graph, name) is not node for name in graph.outputs[1:]):
         shapes = ("×".join(map(str, graph.tensors[n].type.shape[1:])) for n in graph.outputs)
         named = [f"{n!r} ({shape})" for n, shape in zip(graph.outputs, shapes, strict=True)]
         raise UnsupportedError(
             f"{graph.name!r} has {len(named)} outputs: {', '.join(named[:MOST_NAMES])}; name the "
             "one whose layer is to be trained as the head: --model-output NAME"
         )
-    if node is None:
+    if node is None or not _has_weights(graph, node):
         raise UnsupportedError(
             f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution "
             "or fully connected layer (the mean over its positions, reshape and softmax may follow "
@@ -72,14 +72,14 @@ def find_head(graph: Graph) -> Layer:
     return Layer(index, node, node.inputs[1], node.inputs[2])
 
 
-def _head_of(graph: Graph, output: str) -> Node | None:
-    """The layer that gives an output, with weights; None if no such one does."""
+def _source_of(graph: Graph, output: str) -> Node | None:
+    """The node that gives an output, before views, a softmax, and a mean over positions."""
     node = graph.producer(output)
     while node is not None and (node.op.is_view or node.op.is_probability):
         node = graph.producer(node.inputs[0])
     if node is not None and node.op.is_mean:
         node = graph.producer(node.inputs[0])
-    return node if node is not None and _has_weights(graph, node) else None
+    return node
 
 
 def layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
