@@ -144,11 +144,11 @@ def test_a_product_with_a_constant_is_a_layer(equation, is_first, tmp_path):
 @pytest.mark.parametrize(
     ("equation", "words"),
     [
-        ("bqd,bkd->bq", r"the equation 'bqd,bkd->bq' is not; a product of matrices"),
-        ("bqq,bkd->bqkd", "is not; a product of matrices"),
-        ("bqd,bkd->bqkz", "is not; a product of matrices"),
+        ("bqd,bkd->bq", r"the equation 'bqd,bkd->bq' is not supported; a product of matrices"),
+        ("bqq,bkd->bqkd", "is not supported; a product of matrices"),
+        ("bqd,bkd->bqkz", "is not supported; a product of matrices"),
         ("bqd,bdk->bqk", "axes of one label have equal lengths"),
-        ("bqd->bdq", "is not; one of two operands is"),
+        ("bqd->bdq", "is not supported; one of two operands is"),
         ("qd,kd->qk", "does not fit operands"),
         ("b..d,bkd->bk", "is none"),
         ("", "is none|one of two"),
@@ -166,5 +166,7 @@ def test_an_int8_constant_is_refused(tmp_path):
     model = QdqModel((1, 3, 4), 0.05, 3)
     w = model.dequantized(np.ones((4, 5), np.int8), 0.01)
     y = model.op("Einsum", model.x, w, equation="bqd,dk->bqk")
-    with pytest.raises(McutrainError, match="with a constant is not; of computed tensors is"):
+    with pytest.raises(
+        McutrainError, match="with a constant is not supported; of computed tensors is"
+    ):
         load_onnx(model.save(tmp_path / "m.onnx", model.requantize(y, 0.2, -5)))

@@ -230,7 +230,7 @@ def test_a_factor_of_scores_costs_nothing(factors, is_shared, tmp_path):
                 "input",
                 net.op("Slice", "input", *(integers(net, n) for n in (0, 1, 1))),
             ),
-            r"a product of \(1, 4, 2, 3\) and \(1, 1, 2, 3\) is not; of computed tensors",
+            r"a product of \(1, 4, 2, 3\) and \(1, 1, 2, 3\) is not supported; of computed tensors",
         ),
         (lambda net: net.op("MatMul", "input", "input"), "do not fit each other"),
         (lambda net: net.op("MatMul", net.real(np.ones((2, 2))), "input"), "a constant as input 0"),

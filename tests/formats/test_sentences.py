@@ -84,7 +84,8 @@ FLOAT: dict[Callable[[OnnxNetwork], str], tuple[list[int], str]] = {
     patches_as_a_batch: (
         IMAGE,
         "LayerNormalization (node '/LayerNormalization_13'): 4 parts of a sample as a batch, "
-        "(4, 16, 8), are not; parts along a later axis, behind a batch of 1, are supported",
+        "(4, 16, 8), are not supported; parts along a later axis, behind a batch of 1, are "
+        "supported",
     ),
     volumes: (
         [1, 3, 4, 8, 8],
@@ -103,11 +104,12 @@ FLOAT: dict[Callable[[OnnxNetwork], str], tuple[list[int], str]] = {
     negative_pads: (
         IMAGE,
         "pads (0, 0, -1, -1, 0, 0, -1, -1), which cut something off where they are negative, are "
-        "not; a Slice that cuts, and pads from 0 on, are supported",
+        "not supported; a Slice that cuts, and pads from 0 on, are supported",
     ),
     wide_batch_pads: (
         IMAGE,
-        "with 0.0 are not; pads of channels, height and width with a finite number are supported",
+        "with 0.0 are not supported; pads of channels, height and width with a finite number are "
+        "supported",
     ),
     half_precision: (
         IMAGE,

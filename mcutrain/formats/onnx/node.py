@@ -112,8 +112,12 @@ class OnnxNode(Generic[V]):
         return replace(self, inputs=inputs)
 
     def unsupported(self, what: str) -> UnsupportedError:
-        """An error of the form: `Conv` (node 'x'): what, what is supported instead."""
-        return UnsupportedError(f"{self.op_type} (node {self.name!r}): {what} supported")
+        """An error of the form: Conv (node 'x'): groups are not supported; one group is supported.
+
+        what: the same as "groups are not; one group is".
+        """
+        said = what.replace(" not; ", " not supported; ", 1)
+        return UnsupportedError(f"{self.op_type} (node {self.name!r}): {said} supported")
 
     def wrong(self, what: str) -> ModelError:
         """An error for something that no valid model has."""
