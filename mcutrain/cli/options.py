@@ -278,6 +278,15 @@ BiasBits = Annotated[
 HeadResidualBits = Annotated[
     int | None, typer.Option(help="The same for the classifier.", show_default=False)
 ]
+HeadRate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F",
+        help="The learning rate of the classifier is F times that of all else, such as 8 for a new "
+        "one beside trained layers; the scheme's own by default, which is 1 if it says none.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]
 Board = Annotated[
     str | None,
@@ -329,6 +338,7 @@ class StepOptions:
     drift: bool = False
     class_names: tuple[str, ...] = ()
     put: PutModules | None = None
+    head_rate: float | None = None
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
@@ -404,6 +414,8 @@ class StepOptions:
             scheme = replace(scheme, residual_bits=self.residual_bits, layer_residual_bits={})
         if self.head_residual_bits is not None:
             scheme = replace(scheme, head_residual_bits=self.head_residual_bits)
+        if self.head_rate is not None:
+            scheme = replace(scheme, head_rate=self.head_rate)
         if self.bias_bits is not None:
             scheme = replace(scheme, bias_bits=self.bias_bits)
         if self.pet is not None:
@@ -424,6 +436,7 @@ class StepFlags:
     residual_bits: ResidualBits = None
     head_residual_bits: HeadResidualBits = None
     bias_bits: BiasBits = None
+    head_rate: HeadRate = None
     gate: Gate = None
     stream: Stream = "auto"
 
@@ -441,6 +454,7 @@ class StepFlags:
             added(self.add_class),
             self.stream,
             gate=self.gate,
+            head_rate=self.head_rate,
         )
 
 

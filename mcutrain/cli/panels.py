@@ -20,7 +20,7 @@ PANELS = {
     ),
     "The network, and what is learnt": (
         *("--pet", "--add-class", "--loss", "--accumulate", "--gate", "--no-qas", "--channels"),
-        "--model-output",
+        *("--head-rate", "--model-output"),
     ),
     "Training": (
         *("--epochs", "--head-epochs", "--lr", "--schedule", "--warmup", "--seeds"),

@@ -12,7 +12,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules.numbers import ModuleNumbers
 from mcutrain.modules.put import augment, observed_tensors
 from mcutrain.modules.spec import EXAMPLE, ModuleSpec, parse_modules
-from mcutrain.sparse.scheme import MODULE_RATES, UpdateScheme
+from mcutrain.sparse.scheme import RATE_FACTORS, UpdateScheme
 
 HEAD = "linear"
 
@@ -104,7 +104,7 @@ def _parts(text: str) -> list[str]:
 
 def _rate(text: str, part: str) -> float:
     match = re.fullmatch(r"rate:([0-9]*\.?[0-9]+(e-?[0-9])?)", part)
-    low, high = MODULE_RATES
+    low, high = RATE_FACTORS
     if match is None or not low <= float(match[1]) <= high:
         raise SchemeError(
             f"{text!r}: rate:F multiplies the learning rate of modules with {low:g} to {high:g}, "

@@ -22,7 +22,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse.kernels import Kernels, products_of
 from mcutrain.sparse.layers import find_head
-from mcutrain.sparse.scheme import MODULE_RATES, RESIDUAL_BITS
+from mcutrain.sparse.scheme import RATE_FACTORS, RESIDUAL_BITS
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -316,7 +316,7 @@ def _module_rate(table: Mapping[str, Any]) -> float | None:
     rate = table.get(MODULE_RATE, 1.0)
     if rate is None:
         return None
-    low, high = MODULE_RATES
+    low, high = RATE_FACTORS
     found = _number(rate, MODULE_RATE)
     if not low <= found <= high:
         raise _WrongError(f"{MODULE_RATE} is {found:g}, not {low:g} to {high:g}")

@@ -112,8 +112,10 @@ def _updates(
     modules = _modules(scheme, graph)
     nothing = Trained(False, False)
     updates = {
-        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True),
-        head.bias: _update(graph, head.bias, 0, None, True),
+        head.weight: _update(
+            graph, head.weight, scheme.head_residual_bits, None, True, scheme.head_rate
+        ),
+        head.bias: _update(graph, head.bias, 0, None, True, scheme.head_rate),
     }
     for layer in layers:
         module = modules.trained.get(layer.name, nothing)

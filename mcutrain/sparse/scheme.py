@@ -31,12 +31,13 @@ DEPTHS = ("last", "bias")
 """Those that count layers."""
 RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
-MODULE_RATES = (1e-6, 1e6)
-"""The least and the largest."""
+RATE_FACTORS = (1e-6, 1e6)
+"""The least and the largest factor on the learning rate of some of what is trained."""
 TABLES = ("weights", "importance")
 NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
 FLAGS = ("qas", "modules")
-KEYS = {"name", "model", "module_rate", *NUMBERS, *FLAGS, *TABLES}
+FACTORS = ("head_rate", "module_rate")
+KEYS = {"name", "model", *FACTORS, *NUMBERS, *FLAGS, *TABLES}
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class UpdateScheme:
     module_channels: of which modules, by name, and of how many of their hidden channels, 0 of all;
     empty is all modules. Others are left out where they have learnt nothing. module_rate: what the
     learning rate of modules is multiplied with; None is what is usual for their kind. A layer's
-    weight that is trained for itself keeps its own.
+    weight that is trained for itself keeps its own. head_rate: what the learning rate of the head
+    is multiplied with; a new head has more to learn than the layers before it.
     """
 
     name: str = "head"
@@ -71,6 +73,7 @@ class UpdateScheme:
     modules: bool = False
     module_channels: Mapping[str, int] = field(default_factory=dict)
     module_rate: float | None = None
+    head_rate: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -82,7 +85,8 @@ class UpdateScheme:
             raise SchemeError(
                 f"scheme {self.name!r}: modules have 0 channels or more and are trained: {channels}"
             )
-        self._check_module_rate()
+        self._check_rate("the head", self.head_rate)
+        self._check_rate("modules", 1.0 if self.module_rate is None else self.module_rate)
         own_bits = dict(self.layer_residual_bits)
         object.__setattr__(self, "layer_residual_bits", MappingProxyType(own_bits))
         for layer, share in self.weights.items():
@@ -109,12 +113,11 @@ class UpdateScheme:
                 f"scheme {self.name!r}: biases of {self.bias_bits} bits; use one of {BIAS_BITS}"
             )
 
-    def _check_module_rate(self) -> None:
-        low, high = MODULE_RATES
-        if self.module_rate is not None and not low <= self.module_rate <= high:
+    def _check_rate(self, of: str, rate: float) -> None:
+        low, high = RATE_FACTORS
+        if not low <= rate <= high:
             raise SchemeError(
-                f"scheme {self.name!r}: the rate of modules, {self.module_rate:g}, "
-                f"is not in {low:g} to {high:g}"
+                f"scheme {self.name!r}: the rate of {of}, {rate:g}, is not in {low:g} to {high:g}"
             )
 
     def to_toml(self) -> str:
@@ -129,6 +132,7 @@ class UpdateScheme:
             f"qas = {str(self.qas).lower()}",
             *(["modules = true"] if self.modules and not self.module_channels else []),
             *([f"module_rate = {self.module_rate}"] if self.module_rate is not None else []),
+            *([f"head_rate = {self.head_rate}"] if self.head_rate != 1 else []),
             "",
             "[weights]  # layer = share of its input channels",
         ]
@@ -256,8 +260,7 @@ def _read_toml(path: Path) -> UpdateScheme:
     values["layer_residual_bits"] = _taken_apart(path, values["weights"])
     values |= _modules(path, values.get("modules", False))
     _check_types(path, values)
-    if "module_rate" in values:
-        values["module_rate"] = float(values["module_rate"])
+    values |= _factors(path, values)
     values["weights"] = {str(k): float(v) for k, v in values["weights"].items()}
     return UpdateScheme(**values)
 
@@ -293,6 +296,14 @@ def _modules(path: Path, given: Any) -> dict[str, Any]:
     return {"modules": bool(given), "module_channels": counts}
 
 
+def _factors(path: Path, values: Mapping[str, Any]) -> dict[str, float]:
+    given = {key: values[key] for key in FACTORS if key in values}
+    for key, factor in given.items():
+        if not _is_number(factor):
+            raise SchemeError(f"scheme {path}: {key} = {factor!r} is not a number")
+    return {key: float(factor) for key, factor in given.items()}
+
+
 def _check_types(path: Path, values: Mapping[str, Any]) -> None:
     expected: dict[str, type] = {"name": str, **dict.fromkeys(FLAGS, bool)}
     for key in NUMBERS:
@@ -304,8 +315,6 @@ def _check_types(path: Path, values: Mapping[str, Any]) -> None:
         negative = isinstance(value, int) and value < 0
         if type(value) is not kind or negative:
             raise SchemeError(f"scheme {path}: {key} = {value!r} is not a {kind.__name__}")
-    if not _is_number(values.get("module_rate", 1.0)):
-        raise SchemeError(f"scheme {path}: module_rate = {values['module_rate']!r} is not a number")
     for key, share in values["weights"].items():
         if not _is_number(share):
             raise SchemeError(f"scheme {path}: the share {share!r} of layer {key} is not a number")

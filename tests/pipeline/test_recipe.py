@@ -70,6 +70,13 @@ def test_modules_of_an_earlier_recipe_learn_at_the_rate_of_all_else() -> None:
     assert of_dict(values, "the state").scheme == UpdateScheme("modules")
 
 
+def test_the_head_of_an_earlier_recipe_learns_at_the_rate_of_all_else() -> None:
+    values = Recipe(UpdateScheme("full", head_rate=8.0)).to_dict()
+    assert of_dict(values, "the state").scheme.head_rate == 8
+    del values["scheme"]["head_rate"]
+    assert of_dict(values, "the state").scheme.head_rate == 1
+
+
 @pytest.mark.parametrize("count", [2, MOST_LEVELS])
 def test_a_ladder_has_two_levels_to_sixteen(count: int) -> None:
     values = FULL.to_dict() | {"levels": {"count": count, "digest": "a"}}

@@ -193,6 +193,7 @@ def test_a_scheme_survives_its_toml(tmp_path: Path) -> None:
         'na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False, bias_bits=16
     )
     scheme = replace(scheme, layer_residual_bits={"2": 0, 'q"': 2}, modules=True, module_rate=0.03)
+    scheme = replace(scheme, head_rate=8.0)
     assert parse_scheme(write(tmp_path, scheme.to_toml())) == scheme
 
 
@@ -214,6 +215,9 @@ def test_a_toml_without_anything_is_the_head(tmp_path: Path) -> None:
         ("residual_bits = 3", "3 residual bits"),
         ("module_rate = '1'", "module_rate = '1' is not a number"),
         (f"module_rate = 1{400 * '0'}", "module_rate = 1000"),
+        ("head_rate = '8'", "head_rate = '8' is not a number"),
+        ("head_rate = 0", "the rate of the head, 0, is not in 1e-06 to 1e[+]06"),
+        ("head_rate = nan", "the rate of the head, nan, is not in"),
         (f"[weights]\n3 = 1{400 * '0'}", "the share 1000"),
         ("module_rate = true", "module_rate = True is not a number"),
         ("module_rate = 0", "the rate of modules, 0, is not in 1e-06 to 1e[+]06"),
@@ -303,6 +307,18 @@ def test_of_16_bits_are_all_biases_but_the_heads(graph: Graph) -> None:
     assert has_difference == {"b4", "b5"}
     usual = resolve(parse_scheme("last:2"), graph)
     assert {n: replace(u, difference_shift=None) for n, u in updates.items()} == usual
+
+
+@pytest.mark.parametrize("qas", [True, False])
+def test_the_rate_of_the_head_multiplies_its_own_alone(graph: Graph, qas: bool) -> None:
+    head = find_head(graph)
+    scheme = UpdateScheme("all", None, depth_weights=None, qas=qas)
+    plain, faster = (resolve(replace(scheme, head_rate=rate), graph) for rate in (1.0, 8.0))
+    assert plain == resolve(scheme, graph)
+    assert {head.weight, head.bias} < plain.keys()
+    for name, update in plain.items():
+        factor = 8.0 if name in (head.weight, head.bias) else 1.0
+        assert faster[name] == replace(update, rate=tuple(factor * r for r in update.rate))
 
 
 def test_without_qas_only_the_head_has_rates(graph: Graph) -> None:

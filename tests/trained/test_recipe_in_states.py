@@ -35,6 +35,7 @@ FLAGS = {
     "last": "--scheme last:2",
     "layers": "--scheme narrow:0.5,bias:3 --residual-bits 2",
     "head bits": "--scheme last:1 --residual-bits 8 --head-residual-bits 0",
+    "head rate": "--scheme last:1 --head-rate 8",
     "bias bits": "--scheme bias:3 --bias-bits 16",
     "no qas": "--scheme last:2 --no-qas --gradient-bits 16",
     "gate": "--scheme last:2 --gate 0.5",
