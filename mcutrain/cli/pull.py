@@ -49,7 +49,7 @@ def pull(
                 project.firmware,
                 file,
                 lambda done, of: bar.update(task, completed=done, total=of),
-                project.manifest.recipe_text(),
+                project.manifest.recipe_text(_learnt_names(folder / STATE)),
             )
     finally:
         device.close()
@@ -65,3 +65,15 @@ def pull(
     if output is None:
         show("To make a model file of it:")
         show(f"    mcutrain export MODEL --state {shlex.quote(str(folder))} -o trained.tflite")
+
+
+def _learnt_names(state: Path) -> tuple[str, ...]:
+    """Of the classes, as the run that left this state knew them by its data; else none."""
+    from mcutrain.errors import McutrainError
+    from mcutrain.trained.state import read_state
+
+    try:
+        recipe = read_state(state).recipe
+    except McutrainError:
+        return ()
+    return () if recipe is None else recipe.class_names
