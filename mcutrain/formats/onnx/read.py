@@ -44,6 +44,7 @@ INPUT_TYPES: dict[int, str] = {
 }
 OLDEST_QDQ_OPSET = 10
 ROUNDING, ROUNDS_TWICE = "mcutrain.rounding", "twice"
+AXES, CHANNELS_FIRST = "mcutrain.axes", "channels first"
 """Metadata of a file that was written of a graph with TFLite's rounding: the bits of its device."""
 OTHER_FORMS = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
 
@@ -60,10 +61,15 @@ def load_onnx(path: str | Path) -> Graph:
     keep_output(model.graph)
     (opset,) = opsets(model)
     _check_form(model.graph, opset)
-    graph = read_in_best_order(
-        model.graph, lambda turns: _Int8Reader(opset, turns).graph(model.graph, Path(path)), _moved
-    )
     stated = {entry.key: entry.value for entry in model.metadata_props}
+
+    def read(turns: bool) -> Graph:
+        return _Int8Reader(opset, turns).graph(model.graph, Path(path))
+
+    if stated.get(AXES) == CHANNELS_FIRST:
+        graph = read(True)
+    else:
+        graph = read_in_best_order(model.graph, read, _moved)
     if stated.get(ROUNDING) != ROUNDS_TWICE:
         graph = rounding_once(graph)
     return canonical(graph.with_nodes(graph.nodes))

@@ -300,13 +300,9 @@ def read_in_best_order(
     Transpose tells that they are. read: raises ModelError; called with whether the input is turned.
     moved: how many numbers are moved.
     """
-    shape, ways = _ways_from_input(graph)
-    if len(shape) < 3 or _is_channels_last(ways):
-        return read(False)
-    convolves = all(way.op_type in OF_WINDOWS and not way.is_reshaped for way in ways)
-    is_image = len(shape) == 4 and shape[3] not in IMAGE_CHANNELS
-    if convolves or is_image:
-        return read(True)
+    told = is_turned(graph)
+    if told is not None:
+        return read(told)
     found, errors = [], []
     for turns in (False, True):
         try:
@@ -316,6 +312,16 @@ def read_in_best_order(
     if not found:
         raise next(error for turns, error in errors if turns)
     return min(found, key=moved)
+
+
+def is_turned(graph: GraphProto) -> bool | None:
+    """Whether the input has its channels first, to be turned; None where nothing tells it."""
+    shape, ways = _ways_from_input(graph)
+    if len(shape) < 3 or _is_channels_last(ways):
+        return False
+    convolves = all(way.op_type in OF_WINDOWS and not way.is_reshaped for way in ways)
+    is_image = len(shape) == 4 and shape[3] not in IMAGE_CHANNELS
+    return True if convolves or is_image else None
 
 
 @dataclass(frozen=True)

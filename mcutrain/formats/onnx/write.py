@@ -8,9 +8,16 @@ from pathlib import Path
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.activations import GELUS
 from mcutrain.formats.onnx.operators import EMITTERS
-from mcutrain.formats.onnx.read import ROUNDING, ROUNDS_TWICE, load_onnx
+from mcutrain.formats.onnx.read import (
+    AXES,
+    CHANNELS_FIRST,
+    ROUNDING,
+    ROUNDS_TWICE,
+    load_onnx,
+)
+from mcutrain.formats.onnx.reading import is_turned
 from mcutrain.formats.onnx.write_sums import is_one_row, source_of_row
-from mcutrain.formats.onnx.writer import GELU_OPSET, OPSET, OnnxWriter
+from mcutrain.formats.onnx.writer import GELU_OPSET, OPSET, OnnxWriter, axis_order, input_axes
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
@@ -70,9 +77,17 @@ def onnx_content(
     entries = dict(metadata or {})
     if any(node.op != node.op.rounding_once() for node in graph.nodes):
         entries[ROUNDING] = ROUNDS_TWICE.encode()
+    if is_turned(model.graph) is None and _is_channels_first(graph):
+        entries[AXES] = CHANNELS_FIRST.encode()
     for name, content in entries.items():
         model.metadata_props.add(key=name, value=content.decode())
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def _is_channels_first(graph: Graph) -> bool:
+    """Whether the file has the input's channels, which are last in the graph, first."""
+    there = input_axes(graph, graph.inputs[0])
+    return there == axis_order(len(there))
 
 
 def _opset(graph: Graph) -> int:
