@@ -234,7 +234,7 @@ def test_a_difference_saturates_at_both_ends_of_16_bits(
     count = 24 * options.accumulate
     x, labels = networks.samples(plan.training.forward, count, plan.training.classes)
     for simulator in (reference, compiled):
-        simulator.train(x, labels, networks.rates(count, 3.0))
+        simulator.train(x, labels, networks.rates(count, 3.0 * options.accumulate))
     assert compiled.save() == reference.save()
     np.testing.assert_array_equal(compiled.infer(x), reference.infer(x))
     numbers = np.concatenate([reference.state[name] for name in near])
