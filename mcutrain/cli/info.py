@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcutrain.cli.layer_table import show_layers, times
 from mcutrain.cli.models import load_model
 from mcutrain.cli.options import Json, Model, StepOptions
-from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.cli.output import show, show_json
 
 if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph, Node, TensorType
@@ -135,27 +136,11 @@ def _layer(graph: Graph, node: Node, numbering: _Numbering) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    rows = []
-    for layer in facts["layers"]:
-        number = "head" if layer["name"] == facts["head"] else layer["index"]
-        rows.append(
-            [
-                number if number is not None else "",
-                layer["name"],
-                layer["operator"],
-                _times(layer["weight_shape"]),
-                f"{_times(layer['input'][1:])} → {_times(layer['output'][1:])}",
-                layer["weights"] or None,
-                layer["macs"] or None,
-                layer["bytes"] or None,
-            ]
-        )
-    columns = ("layer", "name", "operator", "weight", "input → output", "weights", "MACs", "bytes")
-    show_table(columns, rows, left=5)
+    show_layers(facts)
     for what in ("inputs", "outputs"):
         for edge in facts[what]:
             show(
-                f"{what[:-1]:7} {_times(edge['shape'])} {edge['dtype']}, "
+                f"{what[:-1]:7} {times(edge['shape'])} {edge['dtype']}, "
                 f"real = {edge['scale']:.6g} · (q {-edge['zero_point']:+d})   {edge['name']}"
             )
     show(f"head    {facts['head'] or 'none: ' + facts['no_head_because']}")
@@ -164,7 +149,3 @@ def _print(facts: dict[str, Any]) -> None:
         f"{facts['weights']:,} weights ({facts['bytes']:,} bytes with biases), "
         f"largest activation {facts['largest_activation_bytes']:,} bytes"
     )
-
-
-def _times(shape: list[int] | None) -> str:
-    return "×".join(map(str, shape)) if shape is not None else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcutrain.cli.layer_table import show_layers, times
 from mcutrain.cli.output import show, show_json, show_table
 
 if TYPE_CHECKING:
@@ -136,18 +137,14 @@ def _size(shape: tuple[int, ...]) -> int:
     return found
 
 
-def _times(shape: list[int | None] | None) -> str:
-    return "×".join("?" if n is None else str(n) for n in shape or [])
-
-
 def _print(facts: dict[str, Any]) -> None:
     if "layers" in facts:
-        _print_layers(facts)
+        show_layers(facts)
     else:
         show_table(("operator", "nodes"), list(facts["operators"].items()), left=1)
     for what in ("inputs", "outputs"):
         for edge in facts[what]:
-            show(f"{what[:-1]:7} {_times(edge['shape'])} {edge['dtype']}   {edge['name']}")
+            show(f"{what[:-1]:7} {times(edge['shape'])} {edge['dtype']}   {edge['name']}")
     if "layers" not in facts:
         nodes = sum(facts["operators"].values())
         show(f"total   {nodes} nodes, {facts['parameters']:,} parameters; float, not read")
@@ -162,24 +159,3 @@ def _print(facts: dict[str, Any]) -> None:
         f"float   nothing is in the way of `mcutrain quantize`, which writes it as "
         f"{facts['quantized_as']}"
     )
-
-
-def _print_layers(facts: dict[str, Any]) -> None:
-    rows = []
-    for layer in facts["layers"]:
-        is_head = layer["name"] == facts["head"] and layer["weights"]
-        number = "head" if is_head else layer["index"]
-        rows.append(
-            [
-                number if number is not None else "",
-                layer["name"],
-                layer["operator"],
-                _times(layer["weight_shape"]),
-                f"{_times(layer['input'][1:])} → {_times(layer['output'][1:])}",
-                layer["weights"] or None,
-                layer["macs"] or None,
-                layer["bytes"] or None,
-            ]
-        )
-    columns = ("layer", "name", "operator", "weight", "input → output", "weights", "MACs", "bytes")
-    show_table(columns, rows, left=5)
