@@ -87,16 +87,25 @@ def _of_network(network: FloatGraph) -> dict[str, Any]:
 
 
 def _head(network: FloatGraph) -> FloatNode | None:
-    """The layer of the logits: only its mean over positions, views and a softmax follow."""
-    from mcutrain.quant.float_shapes import FloatMean
+    """The layer of the logits; None if no layer gives them, or outputs come from several."""
     from mcutrain.quant.float_sums import Sums
 
-    node = network.producers.get(network.outputs[0])
+    node = _source_of(network, network.outputs[0])
+    if any(_source_of(network, name) is not node for name in network.outputs[1:]):
+        return None
+    return node if node is not None and isinstance(node.op, Sums) else None
+
+
+def _source_of(network: FloatGraph, output: str) -> FloatNode | None:
+    """The node that gives an output, before views, a softmax, and a mean over positions."""
+    from mcutrain.quant.float_shapes import FloatMean
+
+    node = network.producers.get(output)
     while node is not None and (node.op.is_view or node.op.is_probability):
         node = network.producers.get(node.inputs[0])
     if node is not None and isinstance(node.op, FloatMean):
         node = network.producers.get(node.inputs[0])
-    return node if node is not None and isinstance(node.op, Sums) else None
+    return node
 
 
 def _layer(network: FloatGraph, node: FloatNode) -> dict[str, Any]:
@@ -149,7 +158,7 @@ def _print(facts: dict[str, Any]) -> None:
         nodes = sum(facts["operators"].values())
         show(f"total   {nodes} nodes, {facts['parameters']:,} parameters; float, not read")
         return
-    show(f"head    {facts['head'] or 'none: no layer gives the output, so that none is trained'}")
+    show(f"head    {facts['head'] or _why_none(len(facts['outputs']))}")
     show(
         f"total   {facts['trainable_layers']} layers before the head, {facts['macs']:,} MACs, "
         f"{facts['weights']:,} weights ({facts['bytes']:,} bytes with biases in int8), largest "
@@ -159,3 +168,9 @@ def _print(facts: dict[str, Any]) -> None:
         f"float   nothing is in the way of `mcutrain quantize`, which writes it as "
         f"{facts['quantized_as']}"
     )
+
+
+def _why_none(outputs: int) -> str:
+    if outputs > 1:
+        return "none: the outputs come from several layers; --model-output NAME names one"
+    return "none: no layer gives the output, so that none is trained"

@@ -40,10 +40,10 @@ def choosing(name: str | None) -> Iterator[None]:
 def kept(names: Sequence[str]) -> tuple[int, ...]:
     """Positions of the outputs that are meant: the chosen one, or all.
 
-    A file of one output has no choice. Raises ModelError if no output has the chosen name.
+    Raises ModelError if no output has the chosen name.
     """
     wanted = os.environ.get(CHOSEN)
-    if wanted is None or len(names) < 2:
+    if wanted is None:
         return tuple(range(len(names)))
     if wanted not in names:
         raise ModelError(

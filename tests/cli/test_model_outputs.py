@@ -169,7 +169,9 @@ def test_a_choice_ends_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv(CHOSEN, raising=False)
     with choosing("a"):
         assert kept(["b", "a"]) == (1,)
-        assert kept(["b"]) == (0,)
+        assert kept(["a"]) == (0,)
+        with pytest.raises(ModelError, match="no output 'a', it has 'b'"):
+            kept(["b"])
         with choosing(None):
             assert kept(["b", "a"]) == (1,)
         with choosing("b"):
@@ -182,3 +184,23 @@ def test_a_choice_ends_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None
 def test_only_what_an_output_depends_on_is_needed() -> None:
     nodes: list[Any] = [("x", "a"), ("a", "b"), ("x", "c"), ("b", "y"), ("c", "z")]
     assert needed(nodes, ["y"], lambda n: (n[0], n[1])) == [nodes[0], nodes[1], nodes[3]]
+
+
+def test_info_of_a_float_model_names_no_head_before_an_output_is_chosen(
+    run: Run, tmp_path: Path
+) -> None:
+    model = write_float(tmp_path / "two.onnx")
+    assert "none: the outputs come from several layers; --model-output" in run("info", model).out
+    assert run("info", model, "--json").json["head"] is None
+    assert run("info", model, "--model-output", "logits", "--json").json["head"] == "logits"
+
+
+def test_a_wrong_name_is_refused_by_a_file_of_one_output_too(
+    run: Run, tmp_path: Path, data: Path
+) -> None:
+    model, path = write_float(tmp_path / "two.onnx"), tmp_path / "one.onnx"
+    chosen = ("--model-output", "logits")
+    assert run("quantize", model, "--calibration", data, *chosen, "-o", path).code == 0
+    assert run("plan", path, *chosen).code == 0
+    said = run("plan", path, "--model-output", "embedding").sentence
+    assert "no output 'embedding', it has 'logits'" in said
