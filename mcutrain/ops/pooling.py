@@ -142,6 +142,18 @@ class AveragePool2D(ClampingOp):
         return KernelCall("pooling", "mct_average_pool_2d_s8", params, operands)
 
 
+def _requantize_params(op: ScaledAveragePool2D | Mean) -> tuple[Param, ...]:
+    """From sums of x - x_zero_point to y, clamped."""
+    return (
+        Param("x_zero_point", op.x_zero_point),
+        Param("y_zero_point", op.y_zero_point),
+        Param("mult_q31", op.mult_q31),
+        Param("shift", op.shift),
+        Param("low", op.low),
+        Param("high", op.high),
+    )
+
+
 @dataclass(frozen=True)
 class ScaledAveragePool2D(ClampingOp):
     """y = requantize(mean of x - x_zero_point over the part of the window inside the image).
@@ -196,12 +208,7 @@ class ScaledAveragePool2D(ClampingOp):
         """mct_scaled_average_pool_2d_s8."""
         params = (
             *_pool_params(self.window, types[0].shape, results[0].shape),
-            Param("x_zero_point", self.x_zero_point),
-            Param("y_zero_point", self.y_zero_point),
-            Param("mult_q31", self.mult_q31),
-            Param("shift", self.shift),
-            Param("low", self.low),
-            Param("high", self.high),
+            *_requantize_params(self),
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", "mct_scaled_average_pool_2d_s8", params, operands)
@@ -401,12 +408,7 @@ class Mean(ClampingOp):
         """mct_mean_s8."""
         params = (
             *shape_params("x", types[0].shape),
-            Param("x_zero_point", self.x_zero_point),
-            Param("y_zero_point", self.y_zero_point),
-            Param("mult_q31", self.mult_q31),
-            Param("shift", self.shift),
-            Param("low", self.low),
-            Param("high", self.high),
+            *_requantize_params(self),
         )
         operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
         return KernelCall("pooling", "mct_mean_s8", params, operands)
