@@ -44,8 +44,9 @@ INPUT_TYPES: dict[int, str] = {
 }
 OLDEST_QDQ_OPSET = 10
 ROUNDING, ROUNDS_TWICE = "mcutrain.rounding", "twice"
-AXES, CHANNELS_FIRST = "mcutrain.axes", "channels first"
 """Metadata of a file that was written of a graph with TFLite's rounding: the bits of its device."""
+AXES, CHANNELS_FIRST = "mcutrain.axes", "channels first"
+"""Metadata of a file that we wrote with its input turned, where nothing else in it tells that."""
 OTHER_FORMS = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
 
 
