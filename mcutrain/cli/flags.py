@@ -10,9 +10,8 @@ from inspect import Parameter
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.models import OptionInfo
 
-from mcutrain.cli.panels import flag_of, in_panels
+from mcutrain.cli.panels import flag_of, in_panels, option_of
 
 MODEL_OUTPUT = "model_output"
 OUTPUT = "--output"
@@ -34,7 +33,7 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
 
     has_model = "model" in hints
     if has_model:
-        taken = {flag_of(flag.name, flag.annotation) for flag in flags if _is_option(flag)}
+        taken = {flag_of(flag.name, flag.annotation) for flag in flags if option_of(flag)}
         flags.append(_model_output(OUTPUT not in taken))
 
     @wraps(command)
@@ -55,11 +54,6 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(in_panels(flags))  # type: ignore[attr-defined]
     run.__annotations__ = {}  # as text, typer would compile those of all commands at each start
     return run
-
-
-def _is_option(flag: Parameter) -> bool:
-    found = getattr(flag.annotation, "__metadata__", (None,))[0]
-    return isinstance(found, OptionInfo)
 
 
 def _model_output(is_short: bool) -> Parameter:
@@ -83,14 +77,12 @@ def given(*groups: Any) -> list[str]:
 
 def given_by_hand(context: typer.Context) -> list[str]:
     """The flags that stand on a command's line, also if they are as they are by default."""
-    sources = {p.name: context.get_parameter_source(p.name or "") for p in context.command.params}
-    return [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if (source := sources[parameter.name]) is not None
-        and source.name == "COMMANDLINE"
-        and parameter.opts[0].startswith("--")
-    ]
+    found = []
+    for parameter in context.command.params:
+        source, flag = context.get_parameter_source(parameter.name or ""), parameter.opts[0]
+        if source is not None and source.name == "COMMANDLINE" and flag.startswith("--"):
+            found.append(flag)
+    return found
 
 
 def _flags_of(kind: Any) -> list[Parameter]:

@@ -62,7 +62,7 @@ def flag_of(name: str, hint: Any) -> str:
 
 def in_panels(parameters: Sequence[Parameter]) -> list[Parameter]:
     """A command's parameters by the panels of its help, if it has many options."""
-    options = [p for p in parameters if _option(p) is not None]
+    options = [p for p in parameters if option_of(p) is not None]
     if len(options) <= MANY:
         return list(parameters)
     order = ["", *PANELS]
@@ -71,13 +71,14 @@ def in_panels(parameters: Sequence[Parameter]) -> list[Parameter]:
     return [_with_title(p, title) for title, p in titled]
 
 
-def _option(parameter: Parameter) -> OptionInfo | None:
+def option_of(parameter: Parameter) -> OptionInfo | None:
+    """What a parameter declares as a flag; None for an argument."""
     found = getattr(parameter.annotation, "__metadata__", (None,))[0]
     return found if isinstance(found, OptionInfo) else None
 
 
 def _title(parameter: Parameter) -> str:
-    info = _option(parameter)
+    info = option_of(parameter)
     if info is None:
         return ""
     return info.rich_help_panel or TITLES.get(flag_of(parameter.name, parameter.annotation), "")
@@ -85,7 +86,7 @@ def _title(parameter: Parameter) -> str:
 
 def _with_title(parameter: Parameter, title: str) -> Parameter:
     """A copy: other commands have the same flag."""
-    info = _option(parameter)
+    info = option_of(parameter)
     if info is None or not title:
         return parameter
     own = copy(info)
