@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.data.dataset import MOST_NAMES, Dataset, Indices, Labels, Split, raw_draws
+from mcutrain.data.dataset import Dataset, Indices, Labels, Split, listed, raw_draws
 from mcutrain.errors import DataError
 
 MOST_EPISODES = 1000
@@ -138,5 +138,4 @@ def _numbered(part: Dataset, classes: Labels, names: tuple[str, ...]) -> Dataset
 
 def _some(split: Split, is_meant: npt.NDArray[np.bool_]) -> str:
     """Names of classes, as an error lists them."""
-    names = [name for name, meant in zip(split.names, is_meant, strict=True) if meant]
-    return ", ".join(map(repr, names[:MOST_NAMES])) + (", …" if len(names) > MOST_NAMES else "")
+    return listed([name for name, meant in zip(split.names, is_meant, strict=True) if meant])
