@@ -32,6 +32,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return next((f"; did you mean {k!r}?" for k in known if [k.lower()] == found), "")
 
 
+def some_of(names: Iterable[str], most: int = 8) -> str:
+    """The first names, as a sentence has them, and how many more there are."""
+    known = list(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
+
+
 class McutrainError(Exception):
     """Base of all errors caused by what the user gave."""
 

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data.layout import InputOrder
+from mcutrain.errors import some_of
 from mcutrain.formats.class_names import named
 from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.input_order import order_of_file
-from mcutrain.formats.outputs import FLAG, listed
+from mcutrain.formats.outputs import FLAG
 from mcutrain.formats.tflite.file import is_tflite
 from mcutrain.formats.tflite.read import is_hybrid, read_tflite
 from mcutrain.quant.calibrate import Progress
@@ -47,7 +48,7 @@ class FloatModel:
         shapes = ("×".join(map(str, graph.shapes[name][1:])) for name in graph.outputs)
         named = (f"{n!r} ({shape})" for n, shape in zip(graph.outputs, shapes, strict=True))
         return (
-            f"the model has {len(graph.outputs)} outputs, {listed(named)}: all are kept; what is "
+            f"the model has {len(graph.outputs)} outputs, {some_of(named)}: all are kept; what is "
             f"trained needs one, which {FLAG} names"
         )
 

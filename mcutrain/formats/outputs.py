@@ -11,12 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from mcutrain.errors import ModelError
+from mcutrain.errors import ModelError, some_of
 
 FLAG = "--model-output"
 CHOSEN = "MCUTRAIN_MODEL_OUTPUT"
 """The environment variable that holds the choice."""
-MOST_NAMES = 8
 
 Part = TypeVar("Part")
 Name = TypeVar("Name", bound=Hashable)
@@ -47,17 +46,10 @@ def kept(names: Sequence[str]) -> tuple[int, ...]:
         return tuple(range(len(names)))
     if wanted not in names:
         raise ModelError(
-            f"the model has no output {wanted!r}, it has {listed(map(repr, names))}: name one of "
+            f"the model has no output {wanted!r}, it has {some_of(map(repr, names))}: name one of "
             f"these by {FLAG}"
         )
     return (names.index(wanted),)
-
-
-def listed(names: Iterable[str]) -> str:
-    """The first ones, and how many more there are."""
-    first = list(names)
-    more = len(first) - MOST_NAMES
-    return ", ".join(first[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def needed(

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.errors import UnsupportedError
+from mcutrain.errors import UnsupportedError, some_of
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.sparse.module_names import module_part
 
 Array = npt.NDArray[Any]
-MOST_NAMES = 8
-"""Of outputs, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def find_head(graph: Graph) -> Layer:
         shapes = ("×".join(map(str, graph.tensors[n].type.shape[1:])) for n in graph.outputs)
         named = [f"{n!r} ({shape})" for n, shape in zip(graph.outputs, shapes, strict=True)]
         raise UnsupportedError(
-            f"{graph.name!r} has {len(named)} outputs: {', '.join(named[:MOST_NAMES])}; name the "
+            f"{graph.name!r} has {len(named)} outputs: {some_of(named)}; name the "
             "one whose layer is to be trained as the head: --model-output NAME"
         )
     if node is None or not _has_weights(graph, node):

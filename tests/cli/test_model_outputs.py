@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mcutrain
-from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.errors import ModelError, UnsupportedError, some_of
 from mcutrain.formats.outputs import CHOSEN, choosing, kept, needed
 from mcutrain.sparse import find_head
 from tests.cli.conftest import Run
@@ -204,3 +204,8 @@ def test_a_wrong_name_is_refused_by_a_file_of_one_output_too(
     assert run("plan", path, *chosen).code == 0
     said = run("plan", path, "--model-output", "embedding").sentence
     assert "no output 'embedding', it has 'logits'" in said
+
+
+def test_of_many_names_it_is_said_how_many_are_left_out() -> None:
+    assert some_of("abc", 3) == "a, b, c"
+    assert some_of("abcde", 3) == "a, b, c and 2 more"
