@@ -349,7 +349,7 @@ def _with_head(
     features = [part.at(cuts[-1]) for part in parts]
 
     def taught(rate: float) -> Taught:
-        trial = TrialSettings(settings.head_epochs, rate, settings.seed)
+        trial = TrialSettings(settings.head_epochs, problem.head_rate * rate, settings.seed)
         trained = trained_head(whole, cuts[-1], features[0], problem.train_y, trial)
         step = cut_step(trained, UpdateScheme(), cuts[-1])
         return trained, evaluate(compiled(step, settings.seed), step, features[1], problem.test_y)

@@ -22,6 +22,7 @@ from mcutrain.simulation import RunSettings
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import digest
 from mcutrain.sparse.modules import whole_modules
+from mcutrain.sparse.scheme import NEW_HEAD_RATE
 
 Array = npt.NDArray[Any]
 
@@ -153,6 +154,11 @@ class Problem:
         """Classes that the head tells apart."""
         head = find_head(self.model).node
         return self.classes or self.model.tensors[head.outputs[0]].type.shape[-1]
+
+    @property
+    def head_rate(self) -> float:
+        """The usual factor on the head's learning rate (see UpdateScheme)."""
+        return 1.0 if self.classes is None else NEW_HEAD_RATE
 
     @property
     def layers(self) -> tuple[Layer, ...]:

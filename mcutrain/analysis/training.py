@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -212,7 +212,8 @@ class _Analysis:
             for part in self.activations:
                 part.at(cut)
         for seed in sorted(seeds - self._starts.keys()):
-            settings = TrialSettings(self.settings.head_epochs, self.settings.learning_rate, seed)
+            rate = self.problem.head_rate * self.settings.learning_rate
+            settings = TrialSettings(self.settings.head_epochs, rate, seed)
             x = self.activations[0].at(last)
             graph = self._trunk(seed)
             self._starts[seed] = trained_head(graph, last, x, self.problem.train_y, settings)
@@ -264,7 +265,9 @@ class _Analysis:
         )
 
     def _scheme(self, candidate: Candidate) -> UpdateScheme:
-        return candidate.scheme(self.settings.module_rate)
+        """A head that has learnt before learns on as fast as all else."""
+        rate = 1.0 if self.settings.head_epochs else self.problem.head_rate
+        return replace(candidate.scheme(self.settings.module_rate), head_rate=rate)
 
     def _trial_settings(self, seed: int) -> TrialSettings:
         return TrialSettings(self.settings.epochs, self.settings.learning_rate, seed)

@@ -282,8 +282,8 @@ HeadRate = Annotated[
     float | None,
     typer.Option(
         metavar="F",
-        help="The learning rate of the classifier is F times that of all else, such as 8 for a new "
-        "one beside trained layers; the scheme's own by default, which is 1 if it says none.",
+        help="The learning rate of the classifier is F times that of all else. By default the "
+        "scheme's head_rate; if it has none, 8 for a new classifier and 1 for the model's own.",
         show_default=False,
     ),
 ]

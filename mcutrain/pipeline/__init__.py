@@ -193,7 +193,8 @@ def prepare(
     """The planned training step of a model under an update scheme.
 
     scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
-    one with so many outputs, initialised from head_seed; None keeps the model's own.
+    one with so many outputs, initialised from head_seed; None keeps the model's own. A new one has
+    the scheme's head_rate, by default NEW_HEAD_RATE (see UpdateScheme).
     gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
     loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
@@ -222,6 +223,7 @@ def prepare(
     chosen, model = as_scheme(scheme), model if isinstance(model, Graph) else load(model)
     if not qas:
         chosen = replace(chosen, qas=False)
+    chosen = chosen.with_usual_rate(is_new_head=classes is not None)
     given = _with_head(model, classes, head_seed)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)

@@ -127,8 +127,8 @@ def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
 
 
 def _scheme(values: Mapping[str, Any]) -> UpdateScheme:
-    """Where a file does not say at which rate modules learn, there was no other than 1."""
-    earlier = {"module_rate": 1.0} if values.get("modules") else {}
+    """Where a file does not say at which rate the head or modules learn, there was none but 1."""
+    earlier = {"head_rate": 1.0} | ({"module_rate": 1.0} if values.get("modules") else {})
     return UpdateScheme(**{**earlier, **values})
 
 
@@ -175,6 +175,7 @@ def _what_is_trained(recipe: Recipe) -> UpdateScheme:
         head_residual_bits=8,
         bias_bits=32,
         qas=True,
+        head_rate=None,
     )
 
 
@@ -199,6 +200,7 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
     "--pet": lambda r: f"--pet {r.pet}" if r.pet else "no --pet",
     "--residual-bits": lambda r: f"--residual-bits {_residual_bits(r.scheme)}",
     "--head-residual-bits": lambda r: f"--head-residual-bits {r.scheme.head_residual_bits}",
+    "--head-rate": lambda r: f"--head-rate {_head_rate(r):g}",
     "--bias-bits": lambda r: f"--bias-bits {r.scheme.bias_bits}",
     "--no-qas": lambda r: _is_on("--no-qas", not r.scheme.qas),
 }
@@ -208,3 +210,10 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
 def _residual_bits(scheme: UpdateScheme) -> str:
     own = sorted(set(scheme.layer_residual_bits.values()) - {scheme.residual_bits})
     return " and ".join(map(str, (scheme.residual_bits, *own)))
+
+
+def _head_rate(recipe: Recipe) -> float:
+    """The scheme's factor, or the usual one."""
+    scheme = recipe.scheme.with_usual_rate(is_new_head=recipe.classes is not None)
+    assert scheme.head_rate is not None
+    return scheme.head_rate

@@ -111,11 +111,10 @@ def _updates(
         )
     modules = _modules(scheme, graph)
     nothing = Trained(False, False)
+    rate = 1.0 if scheme.head_rate is None else scheme.head_rate
     updates = {
-        head.weight: _update(
-            graph, head.weight, scheme.head_residual_bits, None, True, scheme.head_rate
-        ),
-        head.bias: _update(graph, head.bias, 0, None, True, scheme.head_rate),
+        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True, rate),
+        head.bias: _update(graph, head.bias, 0, None, True, rate),
     }
     for layer in layers:
         module = modules.trained.get(layer.name, nothing)

@@ -98,7 +98,7 @@ def learnt(step: TrainingStep) -> float:
     simulator = step.simulator()
     x, y = samples(step.graph, 16, step.plan.training.classes)
     for _ in range(60):
-        simulator.train(x, y, rates(len(x), 0.3))
+        simulator.train(x, y, rates(len(x), 0.1))
     return float((simulator.infer(x).argmax(axis=1) == y).mean())
 
 
