@@ -306,7 +306,9 @@ class Manifest:
     begins_with: the tensor of the model that is the input of a tail, whose front somebody else
     computes; empty where samples are. shelf_bytes: of weights whose trained columns change, behind
     the state_bytes of a saved state. recipe: how the step was made from the model file
-    (mcutrain.pipeline.recipe). files: of the project, this one among them, by relative path.
+    (mcutrain.pipeline.recipe). macs: multiply-accumulates of an inference, front_macs: those of the
+    frozen front, which a simulation computes once a sample; 0 if nobody said. files: of the
+    project, this one among them, by relative path.
     """
 
     format: int = 0
@@ -337,6 +339,8 @@ class Manifest:
     timing: Timing | None = None
     shelf_bytes: int = 0
     recipe: Mapping[str, Any] | None = None
+    macs: int = 0
+    front_macs: int = 0
     board: BoardDescription | None = None
     files: tuple[str, ...] = ()
 

@@ -254,11 +254,12 @@ class _Simulation:
         run, found = self._prepare(step, split, continued(settings, self.kept.checkpoint), times)
         if not self.is_quiet and settings.learning_rate is None:
             say(rate_line(run.settings.learning_rate, found, run.samples.split))
+        doubt = "" if found is None else _doubt(step, split, run, found)
         with logged(step, run, self.kept.log, self.kept.tensorboard) as watch:
             result = _train(step, run, self.kept.checkpoint, watch)
         if self.kept.save_state is not None:
             replace_file(self.kept.save_state, with_recipe(result.saved, result.recipe))
-        return Learnt(step, run, result, _warnings(step, run, result))
+        return Learnt(step, run, result, _warnings(step, run, result, doubt))
 
     def _prepare(
         self, step: TrainingStep, split: Split, settings: RunSettings, times: ElasticTimes | None
@@ -284,8 +285,16 @@ class _Simulation:
         return run, found[0] if found else None
 
 
-def _warnings(step: TrainingStep, run: Run, result: SimulationResult) -> str:
-    """What is doubtful about a run; empty if nothing is."""
+def _doubt(step: TrainingStep, split: Split, run: Run, found: FoundRate) -> str:
+    """Whether to train the head alone instead."""
+    from mcutrain.runs.head_alone import head_alone_warning
+
+    with searching("comparing with the head alone") as report:
+        return head_alone_warning(step, split, run, found, report)
+
+
+def _warnings(step: TrainingStep, run: Run, result: SimulationResult, doubt: str) -> str:
+    """What is doubtful about a run; empty if nothing is. doubt: of its scheme."""
     from mcutrain.runs.training import (
         coarseness_warning,
         rate_warning,
@@ -294,6 +303,7 @@ def _warnings(step: TrainingStep, run: Run, result: SimulationResult) -> str:
     )
 
     said = (
+        doubt,
         rate_hint(lambda report: rate_warning(step, run, report)),
         saturation_warning(result.saturated_biases),
         selection_warning(run),

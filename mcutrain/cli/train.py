@@ -578,7 +578,7 @@ def _saturated(project: BoardProject, state: Path) -> int:
 
 
 def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:
-    from mcutrain.simulation import Search, simulator_of_folder
+    from mcutrain.simulation import Search, simulator_of_folder, step_macs
 
     manifest = project.manifest
     return Search(
@@ -588,6 +588,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
         manifest.samples_per_update,
         lambda: simulator_of_folder(project.folder, manifest, settings.seed + 1),
         len((manifest.recipe or {}).get("added", ())),
+        step_macs(manifest.macs, manifest.front_macs, settings),
     )
 
 

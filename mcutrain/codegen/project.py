@@ -54,7 +54,7 @@ from mcutrain.codegen.program import Program, by_condition, headers_of, sources_
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
-from mcutrain.memplan import Latent, TrainingPlan, find_latent, to_csv
+from mcutrain.memplan import Latent, TrainingPlan, find_latent, front_macs, to_csv
 from mcutrain.sparse.elastic import ElasticTimes, words
 from mcutrain.target import Target
 
@@ -710,4 +710,6 @@ def manifest(
         elastic=_selection_facts(plan, interface.elastic),
         timing=interface.timing,
         recipe=recipe,
+        macs=training.forward.macs(),
+        front_macs=front_macs(plan),
     )

@@ -3,7 +3,16 @@
 from mcutrain.memplan.contents import check_contents
 from mcutrain.memplan.fronts import front_constant_bytes, plan_with_ladder
 from mcutrain.memplan.ladder import Ladder
-from mcutrain.memplan.latent import DEEPEST, Latent, find_latent, front, latents, saves_much, tail
+from mcutrain.memplan.latent import (
+    DEEPEST,
+    Latent,
+    find_latent,
+    front,
+    front_macs,
+    latents,
+    saves_much,
+    tail,
+)
 from mcutrain.memplan.picture import picture
 from mcutrain.memplan.placed import Placed, PlannedFront, PlannedLadder
 from mcutrain.memplan.plan import Buffer, MemoryPlan
@@ -41,6 +50,7 @@ __all__ = [
     "find_latent",
     "front",
     "front_constant_bytes",
+    "front_macs",
     "latents",
     "lay_out",
     "picture",

@@ -120,6 +120,17 @@ def saves_much(plan: TrainingPlan, latent: Latent) -> bool:
     return latent.macs >= LEAST_SAVED * plan.training.forward.macs()
 
 
+def front_macs(plan: TrainingPlan) -> int:
+    """Multiply-accumulates before the latent that a run begins with by itself; 0: with the input.
+
+    A run with a ladder of fronts does so, and one that would hardly save any.
+    """
+    if plan.ladder is not None or not latents(plan):
+        return 0
+    latent = find_latent(plan)
+    return latent.macs if saves_much(plan, latent) else 0
+
+
 def _why_not(plan: TrainingPlan | ScheduledStep, name: str) -> str:
     """What is special about a tensor that is none."""
     if any(tensor.name == name for segment in plan.segments for tensor in segment.tensors):

@@ -22,7 +22,7 @@ from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.ir.graph import Graph, TensorType
-from mcutrain.memplan import TrainingPlan, find_latent, latents, saves_much
+from mcutrain.memplan import TrainingPlan, find_latent, front_macs, latents, saves_much
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import (
@@ -50,6 +50,7 @@ from mcutrain.simulation import (
     doubt,
     loss_sign,
     rate_of_checkpoint,
+    step_macs,
     warning,
 )
 from mcutrain.simulation.batches import BY_LEVEL, MIXED, LevelBatches
@@ -211,8 +212,11 @@ def train(
         if guess := outputs.guess(split):
             warn(guess)
         split = outputs.labelled(split)
+    from mcutrain.runs.head_alone import head_alone_warning
+
     file, watch = Path(checkpoint) if checkpoint else None, watch or Watch()
     wanted = continued(replace(settings or RunSettings(), **changes), file)
+    rates: list[FoundRate] = []
     run = prepare_run(
         step,
         split,
@@ -220,11 +224,15 @@ def train(
         simulator=lambda: fastest_simulator(step, split, wanted, latent=latent),
         normalization=normalization,
         report=watch.searching,
-        found=warn_of_rate,
+        found=rates.append,
         note=warn,
     )
+    for rate in rates:
+        warn_of_rate(rate)
+    doubts = [head_alone_warning(step, split, run, rate, watch.searching) for rate in rates]
     result = finish(step, run, file, watch)
     said = (
+        *doubts,
         result.order_doubt,
         saturation_warning(result.saturated_biases),
         selection_warning(run),
@@ -394,7 +402,7 @@ def prepare_run(
     if settings.learning_rate is None:
         compiled = made if isinstance(made, CompiledSimulator) else None
         searched = samples if compiled else samples.whole()
-        rate = _search(step, searched, settings, compiled).found(report)
+        rate = search_of(step, searched, settings, compiled).found(report)
         found(rate)
         settings = replace(settings, learning_rate=rate.rate)
     recipe = "" if step.recipe is None else step.recipe.to_json()
@@ -569,12 +577,13 @@ def fastest_simulator(
     return step.latent_simulator(chosen, seed, portable)
 
 
-def _search(
+def search_of(
     step: TrainingStep,
     samples: Samples,
     settings: RunSettings,
     simulator: CompiledSimulator | None = None,
 ) -> Search:
+    """For the rate of a run. samples: as `simulator` takes them; None: makes one that takes all."""
     return Search(
         samples,
         replace(settings, batches=MIXED),
@@ -582,6 +591,7 @@ def _search(
         step.plan.training.accumulate,
         lambda: simulator or step.simulator(settings.seed + 1),
         0 if step.recipe is None else len(step.recipe.added),
+        step_macs(step.plan.training.forward.macs(), front_macs(step.plan), settings),
     )
 
 
@@ -595,7 +605,7 @@ def rate_warning(
     """
     if run.state.trained < FEWEST_STEPS or not run.state.epochs:
         return ""
-    search = _search(step, run.samples.whole(), run.settings)
+    search = search_of(step, run.samples.whole(), run.settings)
     return warning(search, _bad_sign(step, run), report)
 
 

@@ -12,6 +12,7 @@ from mcutrain.simulation.range_test import (
     Search,
     bad_sign,
     loss_sign,
+    step_macs,
     warning,
 )
 from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_under_roc
@@ -66,5 +67,6 @@ __all__ = [
     "rate_of_checkpoint",
     "reference_of",
     "simulator_of_folder",
+    "step_macs",
     "warning",
 ]

@@ -1,11 +1,17 @@
 """The learning rate of a run, found by short trial runs on some of its training samples.
 
 A trial is the run itself in small: the same step in the device's integers, the same schedule, order
-and augmentation, on samples drawn per class. Samples of the data's validation part tell the loss
-that it ends with; without such a part, training samples that are held out. Test samples are not
-looked at. L. Smith, "Cyclical Learning Rates for Training Neural Networks", WACV 2017, section 3.3,
-lets the rate grow within one run; whole runs compare better, because a rate that is too large shows
-late.
+and augmentation. Samples of the data's validation part tell the loss that it ends with; without
+such a part, training samples that are held out. Test samples are not looked at.
+
+A long run wants a smaller rate than a short one. So trials get longer in rounds, up to the run's
+own length where that is affordable: the first round finds a rate among all, the second tries those
+around it, each later one the better half of these (successive halving: K. Jamieson and A.
+Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016,
+section 3). Where the last trials are
+still shorter than the run, the rate is lowered by the square root of what is missing. What is
+affordable is counted in steps and multiply-accumulates, not in seconds, so that every machine finds
+the same rate.
 """
 
 from __future__ import annotations
@@ -15,7 +21,8 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -36,17 +43,32 @@ Report = Callable[[int, int], None]
 
 RATES = tuple(float(f"{digit}e{power}") for power in range(-7, 3) for digit in (1, 2, 5))
 """What can be found: 1e-07, 2e-07, 5e-07 … 500; short to write after --lr."""
+RATES_A_DECADE = 3
 FIRST = RATES.index(0.01)
+CHUNK = 64
+"""Samples per call of the simulator."""
 COARSE = 2
 """Steps in RATES between the first trials; later ones go to the neighbours."""
-SAMPLES = 400
-"""That are looked at, at most."""
 HELD_OUT = 0.4
-"""Share of them that tells the loss."""
+"""Share of the samples that tells the loss, unless that are more than MOST_HELD_OUT."""
+MOST_HELD_OUT = 400
 USUAL_TRIALS = 6
+"""Of the first round."""
+AROUND = (1, 0, -1, -2, -3)
+"""What the second round tries beside the rate that the first one found, in steps of RATES."""
+FEWEST_TRIALS = 2
+"""Of a later round, which tries the better half of what the round before it tried."""
 TRIAL_STEPS = 500
-"""Of a trial, at most; enough for 16 updates all the same."""
+"""Of a trial of the first round; enough for 16 updates all the same."""
 FEWEST_UPDATES = 16
+LONGER = 4
+"""How many times as long the trials of the next round are."""
+AFFORDABLE_SHARE = 0.2
+"""Of the run's steps, for all trials together; or as many as these multiply-accumulates are."""
+AFFORDABLE_MACS = 400_000_000_000
+"""Of the inferences in all trials' steps: about a minute of one core."""
+MOST_STEPS = 200_000
+"""Of all trials together, of a network so small that other work takes longer than its products."""
 FEW_SAMPLES = 200
 """With fewer the trials are repeated with others held out, until they make so many."""
 MOST_REPEATS = 4
@@ -56,9 +78,20 @@ TOO_LARGE = 4
 """A rate so many times the one that trials find is why a run ended badly."""
 FEWEST_STEPS = 200
 """A shorter run may well end with a large loss."""
-FORMAT = 1
+FORMAT = 2
 """Raised when the same run would find another rate."""
 _STILL = LearningRate(0, 0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial ended with, on samples that it did not learn.
+
+    loss: the mean. accuracy: the share of right ones; 0 without labels.
+    """
+
+    loss: float
+    accuracy: float
 
 
 @dataclass(frozen=True)
@@ -66,12 +99,16 @@ class FoundRate:
     """What trials ended best with. lowers_loss: whether they ended clearly better than they began.
 
     Where they did not, the smallest rates are as good as others, and what is found means nothing.
-    is_blind: no trial was made, since none would see what is forgotten.
+    is_blind: no trial was made, since none would see what is forgotten. steps: of the longest
+    trials. accuracy: of the best of these, on judged samples that it did not learn.
     """
 
     rate: float
     lowers_loss: bool
     is_blind: bool = False
+    steps: int = 0
+    accuracy: float = 0.0
+    judged: int = 0
 
     @property
     def doubt(self) -> str:
@@ -96,7 +133,8 @@ class Search:
     samples: of the run; their test part is not used. settings: its learning_rate does not
     matter. model_hash: of model, scheme and layout, as a saved state names it. accumulate: samples
     per update. simulator: makes one that has not learnt; it is not made if the rate is known.
-    added: how many classes, the last ones, a classifier learns besides those that it knows.
+    added: how many classes, the last ones, a classifier learns besides those that it knows. macs:
+    multiply-accumulates of an inference; 0 if nobody said.
     """
 
     samples: Samples
@@ -105,6 +143,18 @@ class Search:
     accumulate: int
     simulator: Callable[[], Simulator]
     added: int = 0
+    macs: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Of the whole run."""
+        return Course(self.samples, replace(self.settings, learning_rate=None)).total
+
+    @property
+    def affordable_steps(self) -> int:
+        """Of all trials together."""
+        by_macs = min(AFFORDABLE_MACS // self.macs, MOST_STEPS) if self.macs else 0
+        return max(round(AFFORDABLE_SHARE * self.steps), by_macs)
 
     @property
     def is_blind(self) -> bool:
@@ -124,8 +174,7 @@ class Search:
         known = _read(path)
         if known is None:
             known = find_rate(self, report)
-            kept = {"learning_rate": known.rate, "lowers_loss": known.lowers_loss}
-            cache.write(path, json.dumps(kept).encode())
+            cache.write(path, json.dumps(asdict(known)).encode())
         return known
 
     @property
@@ -140,16 +189,24 @@ class Search:
         return found.hexdigest()[:32]
 
 
+def step_macs(macs: int, front_macs: int, settings: RunSettings) -> int:
+    """Multiply-accumulates of an inference in a simulated step.
+
+    macs: of the whole network. front_macs: of its frozen front, which is computed once a sample
+    where no epoch varies the samples.
+    """
+    return macs - front_macs if settings.kept_versions else macs
+
+
 def _read(path: Path) -> FoundRate | None:
     """What was found before; anything else than one of RATES counts as absent."""
     try:
-        known = json.loads(cache.read(path) or b"")
-        rate, lowers_loss = known["learning_rate"], known["lowers_loss"]
-    except (ValueError, KeyError, TypeError):
+        known = FoundRate(**json.loads(cache.read(path) or b""))
+    except (ValueError, TypeError):
         return None
-    if rate not in RATES or not isinstance(lowers_loss, bool):
-        return None
-    return FoundRate(rate, lowers_loss)
+    types = {f.name: type(getattr(known, f.name)) for f in fields(FoundRate)}
+    usual = {f.name: type(getattr(FoundRate(0.1, True), f.name)) for f in fields(FoundRate)}
+    return known if types == usual and known.rate in RATES else None
 
 
 def warning(search: Search, sign: str, report: Report = lambda done, of: None) -> str:
@@ -189,24 +246,69 @@ def loss_sign(loss: float, usual: float, of: str) -> str:
 
 
 def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRate:
-    """The rate that trials end best with, or a little less. Raises DataError."""
+    """The rate that the longest trials end best with, or a little less. Raises DataError."""
     trials = Trials(search)
-    losses: dict[int, float] = {}
+    steps, done = trials.first_steps, 0
 
-    def loss(i: int) -> float:
-        if i not in losses:
-            losses[i] = trials.loss(RATES[i])
-            report(len(losses), max(USUAL_TRIALS, len(losses) + 1))
-        return losses[i]
+    def told() -> None:
+        nonlocal done
+        done += 1
+        report(done, max(USUAL_TRIALS, done + 1))
 
-    before = trials.loss(None)
-    best = _least(loss, FIRST, COARSE)
+    def losses_after(steps: int) -> _Outcomes:
+        return _Outcomes(lambda i: trials.outcome(RATES[i], steps), told)
+
+    losses = losses_after(steps)
+    before = trials.outcome(None, steps).loss
+    best = _least(losses, FIRST, COARSE)
     for i in range(best, -1, -COARSE):  # where all is too large, larger need not be worse
-        if loss(best) < before:
+        if losses(best) < before:
             break
-        best = _least(loss, i, COARSE)
-    found = cautious(losses, _least(loss, best, 1))
-    return FoundRate(RATES[found], losses[found] * NEARLY < before)
+        best = _least(losses, i, COARSE)
+    best = _least(losses, best, 1)
+    tried = [best + n for n in AROUND if 0 <= best + n < len(RATES)]
+    while longer := trials.longer_steps(steps, len(tried)):
+        steps, losses = longer, losses_after(longer)
+        ranked = sorted(tried, key=lambda i: (losses(i), i))
+        best, tried = ranked[0], ranked[: max(FEWEST_TRIALS, math.ceil(len(tried) / 2))]
+    found = cautious(losses.by_index, best)
+    outcome = losses.known[found]
+    return FoundRate(
+        RATES[max(found - fewer_steps(steps, trials.whole_steps), 0)],
+        outcome.loss * NEARLY < before,
+        steps=steps,
+        accuracy=outcome.accuracy,
+        judged=trials.judged,
+    )
+
+
+def fewer_steps(steps: int, of: int) -> int:
+    """By how many of RATES a run of `of` steps begins lower than the best trials of `steps` did.
+
+    The best rate of a run falls with the square root of its length (S. Shalev-Shwartz and S.
+    Ben-David, "Understanding Machine Learning", 2014, theorem 14.8).
+    """
+    return round(RATES_A_DECADE * math.log10(math.sqrt(of / steps)))
+
+
+class _Outcomes:
+    """Of trials of one length, by index into RATES; each is made once. made: called after it."""
+
+    def __init__(self, outcome: Callable[[int], Outcome], made: Callable[[], None]) -> None:
+        self.known: dict[int, Outcome] = {}
+        self._outcome, self._made = outcome, made
+
+    def __call__(self, i: int) -> float:
+        """The loss."""
+        if i not in self.known:
+            self.known[i] = self._outcome(i)
+            self._made()
+        return self.known[i].loss
+
+    @property
+    def by_index(self) -> dict[int, float]:
+        """All losses that are known."""
+        return {i: outcome.loss for i, outcome in self.known.items()}
 
 
 def _least(loss: Callable[[int], float], start: int, stride: int) -> int:
@@ -232,78 +334,147 @@ def cautious(losses: Mapping[int, float], best: int) -> int:
 
 
 class Trials:
-    """Short runs, each from the same start. loss: what is left of it after a run with a rate."""
+    """Short runs, each from the same start. spent: steps of all of them."""
 
     def __init__(self, search: Search) -> None:
+        self._search = search
         self._simulator = search.simulator()
         self._begin = self._simulator.save()
-        parts = _parts(search.samples.split, search.settings.seed)
-        self._parts = [replace(search.samples, split=part) for part in parts]
-        self._settings = replace(search.settings, epochs=self._epochs(search))
+        self._parts = _parts(search.samples, search.settings.seed)
+        self.spent = 0
 
-    def _epochs(self, search: Search) -> int:
-        """As many as the run has, but of no more than TRIAL_STEPS."""
-        samples = len(self._parts[0].split.train) * (1 + search.settings.replay)
-        steps = max(TRIAL_STEPS, FEWEST_UPDATES * search.accumulate)
-        return max(min(search.settings.epochs, math.ceil(steps / samples)), 1)
+    @property
+    def judged(self) -> int:
+        """Samples that judge."""
+        return sum(len(part.held_out) for part in self._parts)
 
-    def loss(self, rate: float | None) -> float:
-        """Mean loss of held-out samples after a run, over all repeats; None: before any."""
+    @property
+    def whole_steps(self) -> int:
+        """Of a trial as long as the run, which the samples that judge are missing from."""
+        settings = self._search.settings
+        return settings.epochs * len(self._parts[0].trained) * (1 + settings.replay)
+
+    @property
+    def first_steps(self) -> int:
+        """Of the trials of the first round."""
+        return min(max(TRIAL_STEPS, FEWEST_UPDATES * self._search.accumulate), self.whole_steps)
+
+    def longer_steps(self, steps: int, trials: int) -> int:
+        """Of so many trials of the next round; 0 if there is none, or it would take too many."""
+        longer = min(LONGER * steps, self.whole_steps)
+        round_steps = trials * sum(longer + len(part.held_out) for part in self._parts)
+        is_affordable = self.spent + round_steps <= self._search.affordable_steps
+        return longer if longer > steps and is_affordable else 0
+
+    def outcome(self, rate: float | None, steps: int) -> Outcome:
+        """After so many steps with a rate, the mean over all parts; None: before any step."""
         try:
-            return float(np.mean([self._loss(part, rate) for part in self._parts]))
+            found = [self._outcome(part, rate, steps) for part in self._parts]
         finally:
             self._simulator.load(self._begin)
+        losses, accuracies = zip(*((one.loss, one.accuracy) for one in found), strict=True)
+        return Outcome(float(np.mean(losses)), float(np.mean(accuracies)))
 
-    def _loss(self, part: Samples, rate: float | None) -> float:
+    def _outcome(self, part: _Part, rate: float | None, steps: int) -> Outcome:
         self._simulator.load(self._begin)
         if rate is not None:
-            self._run(Course(part, replace(self._settings, learning_rate=rate)))
-        held = part.split.test
-        still = [_STILL] * len(held)  # steps that change no weight tell the loss of the sums
-        losses, _ = self._simulator.train(part.test(0, len(held)), held.y, still)
-        return float(losses.astype(np.float64).mean())
+            self._run(self._course(part, rate, steps))
+        x, y = part.test
+        self.spent += len(y)
+        still = [_STILL] * len(y)  # steps that change no weight tell the loss of the sums
+        losses, found = self._simulator.train(x, y, still)
+        is_right = found == y if y.ndim == 1 else np.zeros(1)
+        return Outcome(float(losses.astype(np.float64).mean()), float(is_right.mean()))
+
+    def _course(self, part: _Part, rate: float, steps: int) -> Course:
+        """As few epochs as have so many steps, of samples that are drawn per class."""
+        settings = replace(self._search.settings, learning_rate=rate)
+        wanted = max(steps // (1 + settings.replay), 1)
+        epochs = math.ceil(wanted / len(part.trained))
+        samples = part.drawn(math.ceil(wanted / epochs), settings.seed)
+        return Course(samples, replace(settings, epochs=epochs))
 
     def _run(self, course: Course) -> None:
         done = 0
         while done < course.total:
-            index, epoch = course.indices(done, course.total)
+            index, epoch = course.indices(done, CHUNK)
             rates = [course.rates.at(done + i) for i in range(len(index))]
             x = course.samples.train(index, epoch, course.settings.seed)
             self._simulator.train(x, course.samples.split.train.y[index], rates)
             done += len(index)
+        self.spent += done
 
 
-def _parts(split: data.Split, seed: int) -> list[data.Split]:
+@dataclass(frozen=True)
+class _Part:
+    """Training samples, by their numbers: those that trials learn, and others that judge.
+
+    judges: of whom held_out are; None: training samples.
+    """
+
+    samples: Samples
+    trained: Array
+    held_out: Array
+    judges: data.Dataset | None = None
+
+    @cached_property
+    def test(self) -> tuple[Array, Array]:
+        """Of the samples that judge, as the simulator takes them, and their labels."""
+        chosen = (self.judges or self.samples.split.train).take(self.held_out)
+        judged = replace(self.samples, split=data.Split(chosen, chosen))
+        return judged.test(0, len(chosen)), chosen.y
+
+    def drawn(self, count: int, seed: int) -> Samples:
+        """So many of the trained samples, of each class alike."""
+        index = self.trained
+        if count < len(index):
+            index = index[data.drawn(self.samples.split.train.y[index], count, seed)]
+        return SomeSamples.of(self.samples, index)
+
+
+@dataclass(frozen=True)
+class SomeSamples(Samples):
+    """Some of the training samples: what is computed of one is computed once for all trials."""
+
+    source: Samples = field(kw_only=True)
+    index: Array = field(kw_only=True)
+
+    @staticmethod
+    def of(whole: Samples, index: Array) -> SomeSamples:
+        """Of training samples by their numbers."""
+        values = {f.name: getattr(whole, f.name) for f in fields(Samples)}
+        values["split"] = replace(whole.split, train=whole.split.train.take(index))
+        return SomeSamples(**values, source=whole, index=index)
+
+    def train(self, index: Array, epoch: int, seed: int) -> Array:
+        """As the whole has them."""
+        return self.source.train(self.index[index], epoch, seed)
+
+
+def _parts(samples: Samples, seed: int) -> list[_Part]:
     """What trials train on, and what tells the loss that they end with."""
-    if split.validation is None:
-        return _parted(_drawn(split.train, seed), seed)
-    held_out = round(SAMPLES * HELD_OUT)
-    trained = min(SAMPLES - held_out, len(split.train))
-    tested = min(held_out, len(split.validation))
-    return [data.Split(split.train.drawn(trained, seed), split.validation.drawn(tested, seed))]
+    split = samples.split
+    every = np.arange(len(split.train))
+    if split.validation is not None:
+        count = min(MOST_HELD_OUT, len(split.validation))
+        judges = data.drawn(split.validation.y, count, seed)
+        return [_Part(samples, every, judges, split.validation)]
+    if len(every) == 1:
+        return [_Part(samples, every, every)]
+    repeats = min(math.ceil(FEW_SAMPLES / len(every)), MOST_REPEATS)
+    share = min(HELD_OUT, MOST_HELD_OUT / len(every))
+    return [_Part(samples, *_shared_out(split.train, share, seed + i)) for i in range(repeats)]
 
 
-def _drawn(train: data.Dataset, seed: int) -> data.Dataset:
-    """SAMPLES of them, per class where classes have two samples or more."""
-    if len(train) <= SAMPLES:
-        return train
-    return _shared_out(train, SAMPLES / len(train), seed).test
+def _shared_out(samples: data.Dataset, share: float, seed: int) -> tuple[Array, Array]:
+    """Numbers of samples to train on, and of a share of every class that judges.
 
-
-def _parted(drawn: data.Dataset, seed: int) -> list[data.Split]:
-    """Some to train on, and others held out; several times where there is little."""
-    if len(drawn) == 1:
-        return [data.Split(drawn, drawn)]
-    repeats = min(math.ceil(FEW_SAMPLES / len(drawn)), MOST_REPEATS)
-    return [_shared_out(drawn, HELD_OUT, seed + i) for i in range(repeats)]
-
-
-def _shared_out(samples: data.Dataset, share: float, seed: int) -> data.Split:
-    """A share of every class as the test part; of all samples where no class has two."""
+    Of all samples alike where no class has two.
+    """
     try:
         train, test = data.stratified(samples.y, share, seed)
     except DataError:
         order = data.order(len(samples), 0, seed)
         count = min(max(round(len(samples) * share), 1), len(samples) - 1)
         test, train = np.sort(order[:count]), np.sort(order[count:])
-    return data.Split(samples.take(train), samples.take(test))
+    return train, test

@@ -16,7 +16,19 @@ from mcutrain_host.errors import CacheError
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import BuildError, DataError
 from mcutrain.simulation import RunSettings, Samples, Search, bad_sign, loss_sign, warning
-from mcutrain.simulation.range_test import RATES, TOO_LARGE, Trials, cautious, find_rate
+from mcutrain.simulation.range_test import (
+    AFFORDABLE_MACS,
+    FEW_SAMPLES,
+    MOST_HELD_OUT,
+    MOST_STEPS,
+    RATES,
+    TOO_LARGE,
+    Trials,
+    cautious,
+    fewer_steps,
+    find_rate,
+    step_macs,
+)
 from mcutrain.simulation.rates import LearningRate
 
 Array = npt.NDArray[Any]
@@ -83,10 +95,84 @@ def test_the_rate_is_nearly_the_best_of_all(steepness: float) -> None:
     """From far too small to far too large a first guess."""
     few = search(lambda: Hill(steepness), 20)
     found = find_rate(few).rate
-    losses = {rate: Trials(few).loss(rate) for rate in RATES}
+    trials = Trials(few)
+    assert (trials.first_steps, trials.longer_steps(36, 5)) == (36, 0)
+    losses = {rate: trials.outcome(rate, 36).loss for rate in RATES}
     least = min(losses.values())
     assert losses[found] <= 1.02 * least
     assert found <= min(rate for rate, loss in losses.items() if loss == least)
+
+
+# ------------------------------------------------------------------------------------ long runs
+
+
+def test_trials_get_as_long_as_the_run_where_that_is_affordable() -> None:
+    """A fifth of the run's steps are, or what its multiply-accumulates allow."""
+    run = search(lambda: Hill(1.0), 2000, RunSettings(epochs=10))
+    longest = [find_rate(replace(run, macs=macs)).steps for macs in (0, 10**7, 10**6)]
+    assert longest == [500, 2000, 16000]
+    small = replace(run, macs=1)
+    assert small.affordable_steps == MOST_STEPS
+    assert replace(run, macs=10**7).affordable_steps == AFFORDABLE_MACS // 10**7
+    assert run.affordable_steps == run.steps / 5 == 4000
+
+
+def test_what_is_affordable_is_not_exceeded() -> None:
+    made = Hill(1.0)
+    run = replace(search(lambda: made, 2000, RunSettings(epochs=10)), macs=2 * 10**7)
+    find_rate(run)
+    taken = sum(map(len, made.seen + made.held))
+    assert run.affordable_steps / 4 < taken <= run.affordable_steps
+
+
+def test_latents_make_more_steps_affordable_unless_samples_vary() -> None:
+    assert step_macs(100, 80, RunSettings()) == 20
+    assert step_macs(100, 80, RunSettings(flip=True)) == 100
+    assert step_macs(100, 80, RunSettings(flip=True, versions=2)) == 20
+
+
+class Marathon(Hill):
+    """What it learns at a step is noise that only a smaller rate averages out."""
+
+    def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]:
+        values = [rate.value for rate in rates]
+        losses, found = super().train(x, labels, rates)
+        self.noise = 0.0 if max(values) == 0 else 100 * max(values) ** 2
+        return losses, found
+
+
+def test_a_longer_run_finds_a_smaller_rate() -> None:
+    def found(epochs: int, macs: int) -> float:
+        run = search(lambda: Marathon(1.0), 1000, RunSettings(epochs=epochs, schedule="constant"))
+        return find_rate(replace(run, macs=macs)).rate
+
+    assert found(1, 10**6) > found(20, 10**6)
+    assert found(20, 0) < found(1, 0)  # too long for trials: by the root of the length
+
+
+def test_rates_fall_with_the_root_of_the_length() -> None:
+    assert [fewer_steps(500, n) for n in (500, 2000, 8000, 50_000, 500_000)] == [0, 1, 2, 3, 4]
+    rates = [RATES[20 - fewer_steps(500, n)] for n in (500, 50_000, 5_000_000)]
+    assert rates[0] / rates[1] == pytest.approx(10)
+    assert rates[0] / rates[2] == pytest.approx(100)
+
+
+class Knower(Hill):
+    """Names the right class of every third sample."""
+
+    def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]:
+        losses, _ = super().train(x, labels, rates)
+        number = x[:, 0].astype(int) * 100 + x[:, 1]
+        return losses, np.where(number % 3 == 0, labels, labels + 1).astype(np.int32)
+
+
+def test_the_accuracy_is_that_of_samples_held_out() -> None:
+    run = search(lambda: Knower(1.0), 600, RunSettings(epochs=2), validation=300)
+    found = find_rate(run)
+    assert (found.accuracy, found.judged) == (pytest.approx(1 / 3), 300)
+    assert found.steps == 500
+    few = search(lambda: Knower(1.0), 50, RunSettings(epochs=2))
+    assert find_rate(few).judged == FEW_SAMPLES / 50 * 50 * 0.4
 
 
 class Master(Hill):
@@ -162,14 +248,15 @@ def test_only_training_samples_are_looked_at_and_those_held_out_train_nothing() 
         assert share == pytest.approx(0.4)
 
 
-def test_a_few_hundred_samples_are_looked_at_of_many() -> None:
+def test_a_short_trial_learns_as_many_samples_as_it_has_steps() -> None:
     hill = Hill(1.0)
-    find_rate(search(lambda: hill, 5000, RunSettings(epochs=50)))
-    assert len(numbers(hill.seen) | numbers(hill.held)) == 400
-    assert max(len(part) for part in hill.seen) == 240
+    find_rate(search(lambda: hill, 2600, RunSettings(epochs=1)))
+    assert (len(numbers(hill.seen)), len(numbers(hill.held))) == (500, MOST_HELD_OUT)
+    assert not numbers(hill.seen) & numbers(hill.held)
+    assert max(len(part) for part in hill.seen) == 64  # so that Ctrl-C need not wait
 
 
-@pytest.mark.parametrize(("count", "validation"), [(100, 30), (1000, 300), (1, 1)])
+@pytest.mark.parametrize(("count", "validation"), [(100, 30), (1000, 300), (700, 600), (1, 1)])
 def test_a_validation_part_tells_the_loss_and_all_training_samples_train(
     count: int, validation: int
 ) -> None:
@@ -178,7 +265,7 @@ def test_a_validation_part_tells_the_loss_and_all_training_samples_train(
     trained, held = numbers(hill.seen), numbers(hill.held)
     assert trained <= set(range(count))
     assert held <= set(range(5_000, 5_000 + validation))  # those of the test begin at 10,000
-    assert (len(trained), len(held)) == (min(count, 240), min(validation, 160))
+    assert (len(trained), len(held)) == (min(count, 500), min(validation, MOST_HELD_OUT))
     for part in (trained, held):
         assert np.ptp(np.bincount([n % len(NAMES) for n in part], minlength=len(NAMES))) <= 1
 
@@ -224,11 +311,13 @@ DAMAGED = (
     b"{",
     b"[]",
     b"\xff\xfe",
-    b'{"learning_rate": 0.03}',
-    b'{"learning_rate": "1"}',
-    b'{"learning_rate": 1e400}',
-    b'{"learning_rate": 0.01}',
-    b'{"learning_rate": 0.01, "lowers_loss": 1}',
+    b'{"rate": 0.03, "lowers_loss": true}',
+    b'{"rate": "1", "lowers_loss": true}',
+    b'{"rate": 1e400, "lowers_loss": true}',
+    b'{"rate": 0.01}',
+    b'{"rate": 0.01, "lowers_loss": 1}',
+    b'{"rate": 0.01, "lowers_loss": true, "steps": "5"}',
+    b'{"rate": 0.01, "lowers_loss": true, "taste": 1}',
 )
 
 

@@ -1,0 +1,106 @@
+"""Whether a scheme learns more than its head alone would: what a larger one has to show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+from mcutrain_host import cache
+from mcutrain_host.errors import CacheError
+
+from mcutrain import data
+from mcutrain.errors import BuildError, DataError, PlanError
+from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.runs.training import fastest_simulator, search_of
+from mcutrain.simulation import FoundRate, LatentSamples, LatentSimulator, Run, Search
+from mcutrain.simulation.elastic import MOVES
+from mcutrain.simulation.range_test import RATES, Trials
+from mcutrain.sparse import UpdateScheme, arrange, find_head
+
+Report = Callable[[int, int], None]
+HEAD_RATES = 3
+"""Rates that the head alone is tried with, upwards from the scheme's: it stands larger ones."""
+
+
+def head_alone_warning(
+    step: TrainingStep,
+    split: data.Split,
+    run: Run,
+    found: FoundRate,
+    report: Report = lambda done, of: None,
+) -> str:
+    """A sentence if trials end better with the head alone than with all that the scheme trains.
+
+    run, found: of the scheme, with the rate that trials found. The head is tried as long as they
+    were, on the samples that they learnt, and judged by those that they held out. Empty if the
+    scheme is no worse, or there is nothing to compare.
+    """
+    if not is_comparable(step, found):
+        return ""
+    try:
+        alone = _accuracy_of_head(step, split, run, found, report)
+    except (BuildError, CacheError, DataError, PlanError):
+        return ""
+    if alone <= found.accuracy:
+        return ""
+    return (
+        f"in trials of {found.steps:,} steps the head alone named {100 * alone:.1f} % of "
+        f"{found.judged:,} samples that were held out, the scheme {step.scheme.name} "
+        f"{100 * found.accuracy:.1f} %: take --scheme head, which needs less memory, or give the "
+        "scheme more samples or epochs"
+    )
+
+
+def is_comparable(step: TrainingStep, found: FoundRate) -> bool:
+    """Whether the head alone is another step that learns the same classes from the same samples."""
+    training = step.plan.training
+    head = find_head(step.graph)
+    _, updates = arrange(step.scheme, step.graph)
+    is_larger = bool(updates.keys() - {head.weight, head.bias})
+    has_own_classes = training.has_labels and not training.positions and not training.is_tail
+    is_grown = step.recipe is not None and bool(step.recipe.added)
+    return is_larger and has_own_classes and not is_grown and found.steps > 0
+
+
+def _accuracy_of_head(
+    step: TrainingStep, split: data.Split, run: Run, found: FoundRate, report: Report
+) -> float:
+    """From the cache, or from trials."""
+    scheme = UpdateScheme(
+        head_residual_bits=step.scheme.head_residual_bits, head_rate=step.scheme.head_rate
+    )
+    head = prepare(step.graph, scheme, accumulate=step.plan.training.accumulate)
+    search = _search(head, split, run)
+    path = cache.cache_folder() / "rates" / f"{search.key}-{found.steps}-{found.rate:g}.json"
+    try:
+        known = json.loads(cache.read(path) or b"")
+    except ValueError:
+        known = None
+    if not isinstance(known, float) or not 0 <= known <= 1:
+        known = _tried(Trials(search), found, report)
+        cache.write(path, json.dumps(known).encode())
+    return known
+
+
+def _search(head: TrainingStep, split: data.Split, run: Run) -> Search:
+    """Of the head's own rate, on the run's samples as its network takes them."""
+    settings = replace(
+        run.settings, elastic=None, importance=MOVES, every=0, swap="", learning_rate=None
+    )
+    simulator = fastest_simulator(head, split, settings)
+    samples = run.samples.whole()
+    if isinstance(simulator, LatentSimulator):
+        samples = LatentSamples.of(samples, simulator)
+    return search_of(head, samples, settings, simulator)
+
+
+def _tried(trials: Trials, found: FoundRate, report: Report) -> float:
+    """The accuracy of the rate that lowers the loss most."""
+    first = RATES.index(found.rate)
+    rates = RATES[first : first + HEAD_RATES]
+    outcomes = []
+    for rate in rates:
+        outcomes.append(trials.outcome(rate, found.steps))
+        report(len(outcomes), len(rates))
+    return min(outcomes, key=lambda outcome: outcome.loss).accuracy
