@@ -34,6 +34,9 @@ MOST_MOVED = 2**15 - 1
 MOST_EVERY = 2**24
 MOVES, SQUARES = IMPORTANCES = ("moves", "squares")
 """What tensors are chosen by: Σ Δw · Δw' of two windows, or Σ Δw² of both together, / rate."""
+LONE_SHARE = 0.95
+"""Of all importance, of which one tensor of MANY_TENSORS has more by chance alone."""
+MANY_TENSORS = 4
 LEAST_IMPORTANCE = 1
 """Of a tensor that did not help."""
 LOOKS = 20
@@ -47,6 +50,11 @@ class Decision:
     step: int
     tensors: tuple[int, ...]
     importance: tuple[int, ...]
+
+    @property
+    def is_of_many(self) -> bool:
+        """Whether one of the tensors could stand out."""
+        return len(self.importance) >= MANY_TENSORS
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> Decision:
@@ -136,12 +144,30 @@ def doubt(decisions: Sequence[Decision], look: int) -> str:
     found = [value for decision in decisions for value in decision.importance]
     helped = sum(value > LEAST_IMPORTANCE for value in found)
     if helped >= len(found) / 2 + math.sqrt(len(found)):
-        return ""
+        return _lone_doubt(decisions, look)
     return (
         f"of what was chosen in windows of {look:,} {'step' if look == 1 else 'steps'} each, "
         f"{helped:,} of {len(found):,} tensors seem to have helped, which chance may do as well: "
         "take longer periods (--every; a window is a twentieth of one), or, where the network "
         "learns little any more, a smaller scheme"
+    )
+
+
+def _lone_doubt(decisions: Sequence[Decision], look: int) -> str:
+    """A sentence where one tensor of many has nearly all importance; empty where none has.
+
+    Layers learn together: a single one that stands out by so much is an outlier of its window.
+    """
+    shares = {d.step: max(d.importance) / sum(d.importance) for d in decisions if d.is_of_many}
+    lone = [(step, share) for step, share in shares.items() if share > LONE_SHARE]
+    if not lone:
+        return ""
+    step, share = lone[0]
+    return (
+        f"in {len(lone):,} of {len(decisions):,} selections one tensor alone seems to have helped, "
+        f"first from step {step + 1:,} on, with {share:.0%} of what helped: in windows of "
+        f"{look:,} {'step' if look == 1 else 'steps'} that is mostly chance; take longer periods "
+        "(--every; a window is a twentieth of one)"
     )
 
 

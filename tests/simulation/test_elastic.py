@@ -312,6 +312,31 @@ def test_windows_are_doubted_that_show_no_more_than_a_coin(counts: list[int], da
     assert doubt([], 7) == ""
 
 
+@pytest.mark.parametrize(
+    ("importance", "is_lone"),
+    [
+        ((10_000, 2, 2, 2, 2), True),
+        ((2, 2, 2, 2, 960), True),
+        ((2, 2, 2, 2, 120), False),  # 93.75 % of all
+        ((10_000, 2, 2), False),  # of so few one may well be worth the others
+        ((500, 500, 500, 500, 500), False),
+    ],
+)
+def test_a_tensor_that_stands_out_alone_is_doubted(
+    importance: tuple[int, ...], is_lone: bool
+) -> None:
+    others = decision(5, 5)
+    found = doubt([others, Decision(40, (0,), importance), others], 2)
+    assert bool(found) == is_lone
+    share = max(importance) / sum(importance)
+    sentence = (
+        "in 1 of 3 selections one tensor alone seems to have helped, first from step 41 on, with "
+        f"{share:.0%} of what helped: in windows of 2 steps that is mostly chance; take longer "
+        "periods (--every; a window is a twentieth of one)"
+    )
+    assert found in ("", sentence)
+
+
 @given(st.integers(1, 2**31), st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=4))
 def test_no_sum_of_an_importance_overflows(count: int, rates: list[float]) -> None:
     channels = len(rates)
