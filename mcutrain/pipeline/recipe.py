@@ -62,12 +62,11 @@ class Recipe:
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """As `of_dict` reads it, ready for JSON."""
+        """As `of_dict` reads it, ready for JSON; layers are in one order, whatever the scheme's."""
         scheme = {f.name: getattr(self.scheme, f.name) for f in fields(self.scheme)}
-        scheme["weights"] = dict(self.scheme.weights)
-        scheme["layer_residual_bits"] = dict(self.scheme.layer_residual_bits)
-        scheme["module_channels"] = dict(self.scheme.module_channels)
-        scheme["importance"] = {k: list(v) for k, v in self.scheme.importance.items()}
+        for name in ("weights", "layer_residual_bits", "module_channels"):
+            scheme[name] = dict(sorted(scheme[name].items()))
+        scheme["importance"] = {k: list(v) for k, v in sorted(self.scheme.importance.items())}
         found = {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
         found["added"], found["class_names"] = list(self.added), list(self.class_names)
         found["levels"] = None if self.levels is None else asdict(self.levels)
