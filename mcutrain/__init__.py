@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mcutrain.data import Normalization, Split
     from mcutrain.errors import McutrainError
+    from mcutrain.functions.automatic import AutoScheme, auto_scheme
     from mcutrain.functions.choosing import select
     from mcutrain.functions.learning import Comparison, analyze, compare, simulate
     from mcutrain.functions.models import QuantizedModel, diff, export, quantize, verify
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AugmentedModel",
+    "AutoScheme",
     "Comparison",
     "Generated",
     "Graph",
@@ -45,6 +47,7 @@ __all__ = [
     "UpdateScheme",
     "analyze",
     "augment",
+    "auto_scheme",
     "compare",
     "diff",
     "export",
@@ -64,6 +67,7 @@ _NAMES = {
     "mcutrain.runs.training": ("SimulationResult", "train"),
     "mcutrain.data": ("Normalization", "Split"),
     "mcutrain.errors": ("McutrainError",),
+    "mcutrain.functions.automatic": ("AutoScheme", "auto_scheme"),
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.learning": ("Comparison", "analyze", "compare", "simulate"),
     "mcutrain.functions.models": ("QuantizedModel", "diff", "export", "quantize", "verify"),

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from mcutrain.cli.output import percent, show
 
 if TYPE_CHECKING:
+    from mcutrain.cli.automatic import Used
     from mcutrain.cli.options import StepOptions
     from mcutrain.data import Episodes, Split
+    from mcutrain.functions.automatic import AutoScheme
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import SimulationResult
     from mcutrain.simulation import Run, RunSettings
@@ -18,12 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learnt:
-    """A run that is over. warning: what is to be said of it, if anything."""
+    """A run that is over. warning: what is to be said of it, if anything. used: of the memory.
+
+    choice: of the scheme, if it was chosen.
+    """
 
     step: TrainingStep
     run: Run
     result: SimulationResult
     warning: str
+    used: Used
+    choice: AutoScheme | None = None
 
 
 def check_flags(episodes: Episodes, flags: StepOptions, of_one_run: Mapping[str, object]) -> None:

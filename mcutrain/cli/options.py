@@ -14,7 +14,7 @@ from mcutrain.cli.panels import MEMORY
 from mcutrain.cli.training import placing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
@@ -81,10 +81,11 @@ def _schemes(incomplete: str) -> list[str]:
     """For a shell that completes --scheme."""
     from mcutrain.sparse.scheme import WORDS, shipped_schemes
 
-    return [name for name in (*WORDS, *shipped_schemes()) if name.startswith(incomplete)]
+    names = (AUTO, *WORDS, *shipped_schemes())
+    return [name for name in names if name.startswith(incomplete)]
 
 
-def _boards(incomplete: str) -> list[str]:
+def boards(incomplete: str) -> list[str]:
     """For a shell that completes --board."""
     from mcutrain.target import board_names
 
@@ -111,6 +112,17 @@ Scheme = Annotated[
         help="What to train: head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` "
         "counts them), modules, the name of a shipped scheme, or a .toml file.",
         autocompletion=_schemes,
+    ),
+]
+AutoScheme = Annotated[
+    str | None,
+    typer.Option(
+        help="What to train: auto (by default with --board or --sram): all that fits, or what "
+        "gradients of training samples say helps most of what fits; head (else by default), "
+        "last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts them), modules, the "
+        "name of a shipped scheme, or a .toml file.",
+        autocompletion=_schemes,
+        show_default=False,
     ),
 ]
 Pet = Annotated[
@@ -295,7 +307,7 @@ Board = Annotated[
         help="The board to generate firmware for: stm32f746g-disco, nucleo-f446re, nucleo-f401re, "
         "nucleo-f303re, rpi-pico, netduinoplus2, mps2-an386, mps2-an500, raspberry-pi, native, or "
         "a folder with a board.toml.",
-        autocompletion=_boards,
+        autocompletion=boards,
         show_default=False,
     ),
 ]
@@ -315,7 +327,7 @@ class StepOptions:
 
     pet: of a graph that has its modules already. put: these, if the model's file has them not.
     class_names: of the step's outputs, as far as they are known; they change nothing that is
-    computed.
+    computed. kept: the scheme of an earlier run, which its text need not tell.
     """
 
     scheme: str = "head"
@@ -339,9 +351,27 @@ class StepOptions:
     class_names: tuple[str, ...] = ()
     put: PutModules | None = None
     head_rate: float | None = None
+    kept: UpdateScheme | None = None
 
     def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
         """The planned step. classes: of a new head, None keeps the model's own."""
+        with placing() as report:
+            step = self.planned(graph, classes, head_seed, report)
+        if step.left_out:
+            say(
+                f"mcutrain: note: {len(step.left_out)} modules of the model are not trained and "
+                "have learnt nothing: they are left out"
+            )
+        return step
+
+    def planned(
+        self,
+        graph: Graph,
+        classes: int | None,
+        head_seed: int = 0,
+        report: Callable[[int, int], None] = lambda nodes, of: None,
+    ) -> TrainingStep:
+        """The same, without a word. report: as `mcutrain.pipeline.prepare` takes it."""
         from mcutrain.pipeline import prepare
         from mcutrain.proxies import kept_ladder
 
@@ -350,34 +380,27 @@ class StepOptions:
                 f"gradients have 8 or 16 bits, not {self.gradient_bits}",
                 param_hint="--gradient-bits",
             )
-        with placing() as report:
-            step = prepare(
-                graph,
-                self._scheme(),
-                classes=classes,
-                head_seed=head_seed,
-                gradient_dtype=f"int{self.gradient_bits}",
-                accumulate=self.accumulate,
-                qas=not self.no_qas,
-                loss=self.loss,
-                added=self.added,
-                gate=self.gate,
-                elastic=self.elastic,
-                swap=self.swap,
-                stream=self.stream,
-                part=self.part,
-                latent=self.latent,
-                ladder=None if self.proxies is None else kept_ladder(self.proxies),
-                drift=self.drift,
-                class_names=self.class_names,
-                report=report,
-            ).of_model(self.put)
-        if step.left_out:
-            say(
-                f"mcutrain: note: {len(step.left_out)} modules of the model are not trained and "
-                "have learnt nothing: they are left out"
-            )
-        return step
+        return prepare(
+            graph,
+            self.update_scheme(),
+            classes=classes,
+            head_seed=head_seed,
+            gradient_dtype=f"int{self.gradient_bits}",
+            accumulate=self.accumulate,
+            qas=not self.no_qas,
+            loss=self.loss,
+            added=self.added,
+            gate=self.gate,
+            elastic=self.elastic,
+            swap=self.swap,
+            stream=self.stream,
+            part=self.part,
+            latent=self.latent,
+            ladder=None if self.proxies is None else kept_ladder(self.proxies),
+            drift=self.drift,
+            class_names=self.class_names,
+            report=report,
+        ).of_model(self.put)
 
     def recipe(self, classes: int | None) -> Recipe:
         """The same as a recipe, to compare with one: of a ladder it knows the number of fronts."""
@@ -385,7 +408,7 @@ class StepOptions:
         from mcutrain.pipeline.recipe import Recipe
         from mcutrain.proxies import read_facts
 
-        scheme, levels = self._scheme(), None
+        scheme, levels = self.update_scheme(), None
         if self.no_qas:
             scheme = replace(scheme, qas=False)
         if self.proxies is not None or self.drift:
@@ -406,10 +429,11 @@ class StepOptions:
             pet=self.pet or "",
         )
 
-    def _scheme(self) -> UpdateScheme:
+    def update_scheme(self) -> UpdateScheme:
+        """What is trained, with the flags that change it."""
         from mcutrain.sparse import parse_scheme
 
-        scheme = parse_scheme(self.scheme)
+        scheme = parse_scheme(self.scheme) if self.kept is None else self.kept
         if self.residual_bits is not None:
             scheme = replace(scheme, residual_bits=self.residual_bits, layer_residual_bits={})
         if self.head_residual_bits is not None:

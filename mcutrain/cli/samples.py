@@ -10,7 +10,6 @@ import typer
 
 from mcutrain.cli.options import Profile, parse_number, parse_numbers, parse_rate
 from mcutrain.cli.output import count_bar, say
-from mcutrain.cli.panels import ADAPTIVE
 
 if TYPE_CHECKING:
     from mcutrain.data import Episodes, ModelInput, Normalization, Split
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from mcutrain.runs import parallel
     from mcutrain.simulation import RunSettings
     from mcutrain.sparse.elastic import ElasticTimes
+    from mcutrain.target import Target
 
 Data = Annotated[
     Path,
@@ -197,18 +197,6 @@ IsSwapping = Annotated[
         help="Train other columns every so many steps, as the project's firmware chooses them.",
     ),
 ]
-TimesOf = Annotated[
-    str | None,
-    typer.Option(
-        "--board",
-        metavar="BOARD",
-        help="Whose time --elastic shares out; by default that of a Cortex-M4 or M7.",
-        rich_help_panel=ADAPTIVE,
-        show_default=False,
-    ),
-]
-
-
 Ways = Annotated[
     int | None,
     typer.Option(
@@ -439,23 +427,19 @@ class ShareFlags:
 
 @dataclass(frozen=True)
 class ElasticFlags(ShareFlags):
-    """The same, and the board's whose time it is."""
-
-    board: TimesOf = None
+    """The same of a single run."""
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""
-        flags = {"--board": self.board, "--profile": self.profile}
-        self._check(("--every", self.every and not self.swap), *flags.items(), self._asked)
+        every = self.every and not self.swap
+        self._check(("--every", every), ("--profile", self.profile), self._asked)
         settings = replace(settings, elastic=self.elastic, every=self.every)
         return replace(settings, importance=self.importance, swap=self.swap or "")
 
-    def times(self, step: TrainingStep) -> ElasticTimes | None:
-        """What the tensors of an elastic step take."""
+    def times(self, step: TrainingStep, target: Target | None) -> ElasticTimes | None:
+        """What the tensors of an elastic step take on a board, or on a Cortex-M4 or M7."""
         from mcutrain.functions.planning import elastic_times
-        from mcutrain.target import load_target
 
-        target = None if self.board is None else load_target(self.board)
         return elastic_times(step, target, self.profile)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from mcutrain.cli import INTERRUPTED, logs, options
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.automatic import Choosing, MemoryFlags
 from mcutrain.cli.episodes import Learnt, check_flags, episodes_facts, learn_all, print_episodes
 from mcutrain.cli.logs import both, logged
 from mcutrain.cli.models import load_model
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcutrain.data import Episodes, Split
+    from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.ir.graph import Graph
     from mcutrain.modules import Pet
     from mcutrain.pipeline import TrainingStep
@@ -142,9 +144,10 @@ class BackendFlags:
 def simulate(
     model: options.Model,
     data: inputs.Data,
-    scheme: options.Scheme = "head",
+    scheme: options.AutoScheme = None,
     classes: options.AutoClasses = options.AUTO,
     *,
+    hardware: MemoryFlags,
     pet: options.Pet = None,
     step_flags: options.StepFlags,
     learning: inputs.ScheduledLearningFlags,
@@ -170,6 +173,7 @@ def simulate(
     """
     from mcutrain_host.log import check_tensorboard
 
+    from mcutrain.functions.automatic import wanted_scheme
     from mcutrain.simulation import check_can_build
 
     if not backend.reference:
@@ -178,19 +182,28 @@ def simulate(
         check_tensorboard(kept.tensorboard)
     settings = replaying.of(replace(learning.settings(seed), test_every=test_every))
     settings = replace(selecting.of(settings), batches=batches)
-    flags = replace(ladder.of(step_flags.options(scheme, no_qas)), pet=pet)
+    memory, episodes = hardware.memory, few_shot.of(classes)
+    fixed: dict[str, object] = {
+        "--pet": pet,
+        "--proxies": ladder.proxies,
+        "--add-class": step_flags.add_class,
+        "--ways": episodes,
+    }
+    wanted = wanted_scheme(scheme, hardware.are_given, (kept.checkpoint, kept.after), fixed)
+    flags = Choosing.asked(replace(ladder.of(step_flags.options("", no_qas)), pet=pet), wanted)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
     modules = wanted_modules(model, pet, kept.save_model)
     source = reading.of(data, seed)
     kept.check_writable()
-    episodes = few_shot.of(classes)
     few_shot.check_names(source, episodes)
     if episodes is not None:
         check_flags(episodes, flags, kept.of_one_run)
     before = kept.finished(settings)
     graph, split, put = _read(model, source, modules, kept.save_model, flags.added)
     flags = replace(flags, put=put)
-    simulation = _Simulation(graph, source, flags, backend, selecting, kept, before, is_quiet=json)
+    simulation = _Simulation(
+        graph, source, flags, backend, selecting, memory, kept, before, is_quiet=json
+    )
     if episodes is None:
         _tell(simulation.learn(split, settings, classes), as_json=json)
         return
@@ -232,6 +245,7 @@ class _Simulation:
     flags: options.StepOptions
     backend: BackendFlags
     selecting: inputs.ElasticFlags
+    memory: MemoryLimit
     kept: KeptFlags
     before: Finished | None
     is_quiet: bool
@@ -247,8 +261,12 @@ class _Simulation:
         wanted, fitting, split = options.fit_to_data(
             self.graph, split, classes, self.flags, names, replays=replays
         )
+        choosing = Choosing(self.graph, wanted, self.memory, settings.seed, self.is_quiet)
+        choice = None
+        if fitting.scheme == options.AUTO:
+            fitting, choice = choosing.chosen(fitting, split, self.source.normalization)
         step = fitting.prepare(self.graph, wanted, settings.seed)
-        times = self.selecting.times(step)
+        times = self.selecting.times(step, self.memory.target)
         if not self.is_quiet:
             say(_headline(step, split))
         run, found = self._prepare(step, split, continued(settings, self.kept.checkpoint), times)
@@ -259,7 +277,8 @@ class _Simulation:
             result = _train(step, run, self.kept.checkpoint, watch)
         if self.kept.save_state is not None:
             replace_file(self.kept.save_state, with_recipe(result.saved, result.recipe))
-        return Learnt(step, run, result, _warnings(step, run, result, doubt))
+        used = choosing.used(fitting, step, choice)
+        return Learnt(step, run, result, _warnings(step, run, result, doubt), used, choice)
 
     def _prepare(
         self, step: TrainingStep, split: Split, settings: RunSettings, times: ElasticTimes | None
@@ -320,6 +339,8 @@ def _tell(learnt: Learnt, *, as_json: bool) -> None:
     if learnt.warning:
         say(f"mcutrain: {learnt.warning}")
     _print(learnt.step, learnt.run, learnt.result)
+    for line in learnt.used.lines():
+        show(line)
 
 
 def _tell_all(episodes: Episodes, learnt: list[Learnt], *, as_json: bool) -> None:
@@ -331,11 +352,18 @@ def _tell_all(episodes: Episodes, learnt: list[Learnt], *, as_json: bool) -> Non
         say(f"mcutrain: {warning}")
     print_episodes(learnt)
     show(_memory_line(learnt[0].result))
+    for line in learnt[0].used.lines():
+        show(line)
 
 
 def _facts(learnt: Learnt) -> dict[str, Any]:
     warning = "; ".join(filter(None, (learnt.result.order_doubt, learnt.warning)))
-    return {**facts(learnt.step, learnt.run, learnt.result), "warning": warning or None}
+    return {
+        **facts(learnt.step, learnt.run, learnt.result),
+        "memory": learnt.used.to_dict(),
+        "reason": None if learnt.choice is None else learnt.choice.reason,
+        "warning": warning or None,
+    }
 
 
 def _headline(step: TrainingStep, split: Split) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,8 +16,10 @@ from mcutrain.analysis.rate import found_rate
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution, check_backend
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, checked, warn
+from mcutrain.autodiff import Gate, TrainOptions
 from mcutrain.data import Data, Episodes, Split, input_notes
 from mcutrain.errors import ArgumentError, DataError
+from mcutrain.functions.automatic import AUTO, Chooser, MemoryLimit, wanted_scheme
 from mcutrain.functions.models import normalization_of
 from mcutrain.functions.modules import pet_rows, with_pet
 from mcutrain.ir.graph import Graph
@@ -67,8 +70,11 @@ TestShare = Annotated[float, Within(0, 1, is_above=True)]
 def simulate(
     model: Graph | PathLike,
     data: Data,
-    scheme: Scheme = "head",
+    scheme: Scheme | None = None,
     *,
+    board: PathLike | Target | None = None,
+    slots: Slots = "on",
+    sram: Count | None = None,
     validation: Data | None = None,
     classes: Classes = "auto",
     added: Sequence[str] = (),
@@ -107,7 +113,9 @@ def simulate(
 
     model: an int8 file's path, or a graph of `load`. data: a path (.npz file, folder of images), a
     Split, or arrays (x, y): x (n, height, width, channels), (n, time, channels) or (n, features),
-    uint8 pixels, int8 as the model takes it, or real numbers; y (n,) class numbers. validation:
+    uint8 pixels, int8 as the model takes it, or real numbers; y (n,) class numbers. scheme: what to
+    train; "auto" is what `auto_scheme` finds for board, slots and sram, and the default where board
+    or sram is given, else the head; a checkpoint that exists has its own. validation:
     (x, y) to test on; without it the data's own test part, or test_share of every class. classes:
     outputs of a new head, "keep" the model's, "auto" keeps it if the data has as many, or some of
     those that the model names. added: names of classes that the model's head learns in addition.
@@ -133,6 +141,10 @@ def simulate(
     >>> simulate("model.int8.tflite", (x, y), "last:3", epochs=2, learning_rate=0.03).accuracy
     """
     check_can_build()
+    memory = MemoryLimit.of(target_of(board, slots), sram)
+    fixed: dict[str, object] = {"pet": pet, "proxies": proxies, "added": added}
+    file = None if checkpoint is None else Path(checkpoint)
+    chosen = wanted_scheme(scheme, board is not None or sram is not None, (file,), fixed)
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
     settings = replace(settings, elastic=elastic, every=every, importance=importance, swap=swap)
     settings = replace(settings, batches=batches)
@@ -157,10 +169,10 @@ def simulate(
         modules, before = parse_pet(pet), graph
         graph = with_pet(graph, modules, split, normalization_of(mean, std), seed)
         put = PutModules.into(before, pet, graph) if modules.specs else None
-        scheme = modules.scheme(as_scheme(scheme))
-    step = prepare(
+        chosen = modules.scheme(as_scheme(chosen))
+    plan = partial(
+        prepare,
         graph,
-        scheme,
         classes=wanted,
         head_seed=seed,
         gradient_dtype=gradient_dtype,
@@ -174,7 +186,13 @@ def simulate(
         ladder=None if proxies is None else kept_ladder(Path(proxies)),
         drift=drift,
         class_names=fitted.class_names,
-    ).of_model(put)
+    )
+    if chosen == AUTO:
+        passing = None if gate is None else Gate.of(gate)
+        options = TrainOptions(gradient_dtype, accumulate, passing, elastic is not None, swap)
+        chooser = Chooser(graph, wanted, memory, plan, options)
+        chosen = chooser.choose(split, normalization_of(mean, std)).scheme
+    step = plan(chosen).of_model(put)
     return train(
         step,
         split,

@@ -250,13 +250,18 @@ def read_contributions(path: str | Path, graph: Graph | None = None) -> Contribu
         values = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise AnalysisError(f"cannot read the analysis {path}: {reason(error)}") from error
-    try:
-        found = _parsed(values)
-    except _WrongError as error:
-        raise AnalysisError(f"{path} is no analysis of `mcutrain analyze`: {error}") from error
+    found = contributions_of(values, str(path))
     if graph is not None:
         check_model(found, graph, str(path))
     return found
+
+
+def contributions_of(values: Any, name: str) -> Contributions:
+    """An analysis from what to_dict gave. name: of the file. Raises AnalysisError."""
+    try:
+        return _parsed(values)
+    except _WrongError as error:
+        raise AnalysisError(f"{name} is no analysis of `mcutrain analyze`: {error}") from error
 
 
 def check_model(found: Contributions, graph: Graph, name: str = "this") -> None:

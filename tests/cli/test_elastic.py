@@ -98,7 +98,6 @@ def test_an_interrupted_run_chooses_the_same(
         ),
         (["--every", "20"], "--every is of a run with --elastic SHARE"),
         (["--importance", "squares"], "--importance is of a run with --elastic SHARE"),
-        (["--board", "rpi-pico"], "--board is of a run with --elastic SHARE"),
         (["--elastic", "0.8", "--board", "rpi-pic"], "there is no board 'rpi-pic'"),
     ],
 )
@@ -126,6 +125,8 @@ def test_the_chips_time_decides(run: Run, flags: tuple[object, ...]) -> None:
         run(*flags, *ELASTIC, *board, "--json").json
         for board in ([], ["--board", "nucleo-f446re"], ["--board", "rpi-pico"])
     ]
+    for facts in found:
+        del facts["memory"]
     assert found[0] == {**found[1], "step_us": found[0]["step_us"], "epochs": found[0]["epochs"]}
     assert found[0]["selections"][0]["importance"] == found[2]["selections"][0]["importance"]
 

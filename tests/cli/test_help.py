@@ -45,7 +45,7 @@ def boxes(text: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("command", "some"),
     [
-        ("simulate", {"--lr": "Training", "--stream": panels.MEMORY, "--board": panels.ADAPTIVE}),
+        ("simulate", {"--lr": "Training", "--sram": panels.MEMORY, "--board": "Options"}),
         ("generate", {"--remember": panels.MEMORY, "--prefix": "Files", "--board": "Options"}),
         ("compare", {"--samples": "Reading the data", "--jobs": "On this computer"}),
         ("select", {"--finalists": "Choosing a scheme"}),

@@ -31,8 +31,8 @@ from tests.quant.networks import OnnxNetwork
 __all__ = ["images", "model", "run"]
 
 FUNCTIONS = (
-    *("analyze", "compare", "diff", "export", "generate", "load", "parse_scheme", "plan"),
-    *("prepare", "quantize", "select", "simulate", "train", "verify"),
+    *("analyze", "auto_scheme", "compare", "diff", "export", "generate", "load", "plan"),
+    *("parse_scheme", "prepare", "quantize", "select", "simulate", "train", "verify"),
 )
 RATE = 0.03
 

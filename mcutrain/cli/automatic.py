@@ -1,0 +1,173 @@
+"""--scheme auto: what a memory holds, which scheme is chosen for it, what the next bytes buy."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcutrain.cli import options
+from mcutrain.cli.output import say
+from mcutrain.cli.training import counting
+from mcutrain.errors import McutrainError
+
+if TYPE_CHECKING:
+    from mcutrain.data import Normalization, Split
+    from mcutrain.functions.automatic import AutoScheme, Chooser, Larger, MemoryLimit, Scheme
+    from mcutrain.ir.graph import Graph
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.sparse import UpdateScheme
+
+NOT_WITH_ANOTHER = ("--scheme", "--checkpoint")
+"""Flags that a run with another scheme must not have: a checkpoint belongs to one scheme."""
+
+
+@dataclass(frozen=True)
+class MemoryFlags(options.BoardFlags):
+    """Flags of the board that a simulated run is for, or of the memory that there is."""
+
+    board: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOARD",
+            help="The board that it is for: what its memory holds is trained, unless --scheme says "
+            "what, and --elastic shares out its time.",
+            autocompletion=options.boards,
+            show_default=False,
+        ),
+    ] = None
+    sram: Annotated[
+        int | None,
+        typer.Option(
+            parser=options.parse_bytes,
+            metavar="BYTES",
+            help="What arena and state may take, such as 64K; with --board, all that the firmware "
+            "takes. It decides as --board does.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def are_given(self) -> bool:
+        """Whether somebody said how much there is."""
+        return self.board is not None or self.sram is not None
+
+    @property
+    def memory(self) -> MemoryLimit:
+        """What a step may take. Raises TargetError."""
+        from mcutrain.functions.automatic import MemoryLimit
+
+        return MemoryLimit.of(self.target, self.sram)
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """How a scheme is chosen for a model, with the flags of a step. seed: of a new head."""
+
+    graph: Graph
+    classes: int | None
+    memory: MemoryLimit
+    seed: int = 0
+    is_quiet: bool = False
+
+    def chosen(
+        self, flags: options.StepOptions, split: Split, normalization: Normalization | None
+    ) -> tuple[options.StepOptions, AutoScheme]:
+        """The flags with the scheme, which is said, and why it is that. Raises PlanError."""
+        with counting("choosing what to train", self.is_quiet) as tell:
+            chooser = replace(self._chooser(flags), report=tell)
+            found = chooser.choose(split, normalization)
+        if not self.is_quiet:
+            say(f"mcutrain: note: --scheme {found.scheme} is chosen: {found.reason}")
+        return replace(flags, scheme=found.scheme), found
+
+    def used(
+        self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
+    ) -> Used:
+        """What a step takes of the memory, and what takes more. choice: if it was chosen."""
+        needs, larger = self.memory.needs(step), None if choice is None else choice.larger
+        if choice is None or choice.larger is None:
+            with suppress(McutrainError):
+                larger = self._chooser(flags).larger(needs)
+        return Used(needs, self.memory, larger)
+
+    @staticmethod
+    def asked(flags: options.StepOptions, scheme: Scheme) -> options.StepOptions:
+        """The flags with a scheme, or what says which."""
+        from mcutrain.sparse import UpdateScheme
+
+        if isinstance(scheme, UpdateScheme):
+            return replace(flags, scheme=scheme.name, kept=scheme)
+        return replace(flags, scheme=str(scheme))
+
+    def _chooser(self, flags: options.StepOptions) -> Chooser:
+        from mcutrain.autodiff import Gate, TrainOptions
+        from mcutrain.functions.automatic import Chooser
+
+        def plan(scheme: UpdateScheme) -> TrainingStep:
+            asked = replace(flags, scheme=scheme.name, kept=scheme)
+            return asked.planned(self.graph, self.classes, self.seed)
+
+        gate = None if flags.gate is None else Gate.of(flags.gate)
+        bits = replace(flags, scheme="head", kept=None).update_scheme()
+        asked = TrainOptions(
+            f"int{flags.gradient_bits}", flags.accumulate, gate, flags.elastic, flags.swap
+        )
+        return Chooser(self.graph, self.classes, self.memory, plan, asked, bits)
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a run takes of the memory that there is, and the next better scheme."""
+
+    sram_bytes: int
+    memory: MemoryLimit
+    larger: Larger | None
+
+    def lines(self) -> Iterator[str]:
+        """What is told at the end of a run."""
+        limit = self.memory.sram_bytes
+        if limit is None:
+            return
+        what = self.memory.title
+        over = self.sram_bytes - limit
+        text = f"used            {self.sram_bytes:,} of {limit:,} bytes{what}"
+        if over > 0:
+            yield f"{text}, {over:,} too many; one that fits: {command_with(options.AUTO)}"
+            return
+        if self.larger is None:
+            yield f"{text}; nothing trains more"
+            return
+        takes = f"{self.larger.sram_bytes:,}"
+        if not self.larger.fits:
+            takes += f", {self.larger.sram_bytes - limit:,} too many"
+        yield f"{text}; the next scheme takes {takes}: {command_with(self.larger.scheme)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json."""
+        larger = None
+        if self.larger is not None:
+            larger = {**asdict(self.larger), "command": command_with(self.larger.scheme)}
+        target = self.memory.target
+        return {
+            "board": None if target is None else target.name,
+            "sram_bytes": self.sram_bytes,
+            "limit_bytes": self.memory.sram_bytes,
+            "larger": larger,
+        }
+
+
+def command_with(scheme: str) -> str:
+    """The command that was typed, with another scheme."""
+    kept, words = ["mcutrain"], iter(sys.argv[1:])
+    for word in words:
+        if word in NOT_WITH_ANOTHER:
+            next(words, None)
+        elif not word.startswith(tuple(f"{flag}=" for flag in NOT_WITH_ANOTHER)):
+            kept.append(word)
+    return shlex.join([*kept, "--scheme", scheme])

@@ -1,0 +1,503 @@
+"""The scheme that a memory asks for: all that fits, or what `select` finds best from gradients.
+
+Only training samples are looked at. Where everything fits, everything is trained. Where it does
+not, gradients of some samples say what is worth its bytes. Both the analysis and the answer are
+kept by content: the next command with this model, data and memory finds them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from mcutrain_host import cache
+from mcutrain_host.errors import CacheError
+
+from mcutrain.analysis.gradient import GradientSettings, by_gradient
+from mcutrain.analysis.problem import Problem, held_out
+from mcutrain.arguments import Count, PathLike, Seed, Within, checked
+from mcutrain.autodiff import TrainOptions
+from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.kept import code_digest, sources
+from mcutrain.cost.memory import flash_bytes
+from mcutrain.cost.schemes import cost_model
+from mcutrain.data import Data, Normalization, Split
+from mcutrain.errors import (
+    AnalysisError,
+    ArgumentError,
+    DataError,
+    McutrainError,
+    PlanError,
+    SchemeError,
+    UnsupportedError,
+)
+from mcutrain.functions.choosing import limits_of
+from mcutrain.functions.models import normalization_of
+from mcutrain.ir.digest import graph_digest
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline.losses import fit_to_data
+from mcutrain.quant import replace_head
+from mcutrain.runs.training import load_data
+from mcutrain.shown import Record, Shown
+from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
+from mcutrain.sparse.contribution import Contributions, contributions_of
+from mcutrain.sparse.cost import CostModel, Limits, SchemeCost
+from mcutrain.sparse.select import Selector
+from mcutrain.sparse.selection import Selection
+from mcutrain.sparse.timeline import Timeline
+from mcutrain.target import Slots, Target, target_of
+from mcutrain.trained.state import read_state
+
+AUTO, HEAD = "auto", "head"
+USUAL_SRAM = 256 * 1024
+"""Bytes of arena and state where neither a board nor a budget is known."""
+RATE = 0.3 / 256
+"""Learning rate that the analysis assumes: every run of a model then gets the same scheme."""
+GRADIENT_SAMPLES = 128
+"""Inner products are taken of no more."""
+TESTS = 200
+"""Samples that tell whether the head has learnt enough for gradients to mean something."""
+MOST_REPEATS = 3
+"""Selections with a lower limit, where what was selected takes more as it is really planned."""
+
+Scheme = UpdateScheme | PathLike
+Plan = Callable[[UpdateScheme], TrainingStep]
+"""The step of a scheme, with all else that was asked for."""
+Report = Callable[[str, int, int], None]
+"""Called with what is done, how much of it, and of how much."""
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """What a training step may take. target: the board; without it, bytes of arena and state.
+
+    is_usual: nobody said how much there is.
+    """
+
+    limits: Limits
+    target: Target | None = None
+    is_usual: bool = False
+
+    @staticmethod
+    def of(target: Target | None = None, sram: int | None = None) -> MemoryLimit:
+        """Of a board, or of so many bytes, or what is usual."""
+        if target is None and sram is None:
+            return MemoryLimit(Limits(USUAL_SRAM), None, True)
+        return MemoryLimit(limits_of(target, sram, None, None, None), target)
+
+    @property
+    def sram_bytes(self) -> int | None:
+        """How much there is; None for a board that runs an operating system."""
+        return self.limits.sram_bytes
+
+    @property
+    def name(self) -> str:
+        """In a sentence."""
+        if self.target is not None:
+            return self.target.name
+        return f"{self.sram_bytes:,} bytes"
+
+    @property
+    def title(self) -> str:
+        """Behind a number of its bytes."""
+        if self.target is not None:
+            return f" of {self.target.name}"
+        return ", a usual limit (--board, --sram)" if self.is_usual else ""
+
+    def needs(self, step: TrainingStep) -> int:
+        """Bytes of SRAM: on a board all that its firmware takes, else arena and state."""
+        plan = step.plan
+        if self.target is None or self.target.ram is None:
+            return plan.sram_bytes
+        return self.target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
+
+    def fits(self, step: TrainingStep) -> bool:
+        """Whether there is enough SRAM, and enough flash as far as that is known."""
+        if self.sram_bytes is not None and self.needs(step) > self.sram_bytes:
+            return False
+        code = None if self.target is None else code_sizes(self.target.isa)
+        flash = self.limits.flash_bytes
+        return code is None or flash is None or flash_bytes(step.plan.training, code) <= flash
+
+
+@dataclass(frozen=True)
+class Larger:
+    """A scheme that trains more, as text, and what it takes. fits: whether there is so much."""
+
+    scheme: str
+    sram_bytes: int
+    fits: bool
+
+
+@dataclass(frozen=True, repr=False)
+class AutoScheme(Shown):
+    """The scheme that was chosen, as text that `--scheme` takes, and why, in a sentence.
+
+    sram_bytes: what its step takes of `limit_bytes`; None is no limit. larger: what the next bytes
+    would buy; None where everything is trained, or nothing larger is known.
+    """
+
+    scheme: str
+    reason: str
+    sram_bytes: int
+    limit_bytes: int | None
+    larger: Larger | None = None
+
+    def summary(self) -> str:
+        """In a line."""
+        of = "" if self.limit_bytes is None else f" of {self.limit_bytes:,}"
+        return f"{self.scheme}: {self.reason}; {self.sram_bytes:,}{of} bytes of SRAM"
+
+    def records(self) -> list[Record]:
+        """One row."""
+        return [self.to_dict()]
+
+    def to_dict(self) -> Record:
+        """For JSON."""
+        return asdict(self)
+
+
+def wanted_scheme(
+    given: Scheme | None,
+    is_known: bool,
+    runs: Iterable[Path | None] = (),
+    fixed: Mapping[str, object] = MappingProxyType({}),
+) -> Scheme:
+    """What is to be trained: what is given, that of a run that goes on, auto, or the head.
+
+    is_known: whether a board or a budget is, for which a scheme is then chosen. runs: files of runs
+    to go on from, where they exist. fixed: by name, what a scheme cannot be chosen beside. Raises
+    ArgumentError for auto beside one of these.
+    """
+    if given is not None and given != AUTO:
+        return given
+    for kept in filter(None, map(_kept_scheme, runs)):
+        return kept
+    for name in (name for name, value in fixed.items() if value):
+        if given is None:
+            return HEAD
+        raise ArgumentError(
+            f"the scheme auto does not go with {name}: say what to train, such as head or last:3"
+        )
+    return AUTO if given is not None or is_known else HEAD
+
+
+def _kept_scheme(run: Path | None) -> UpdateScheme | None:
+    """Of a run's file; None if nothing says it. What is wrong with the file is said later."""
+    if run is not None and run.exists():
+        with suppress(McutrainError):
+            recipe = read_state(run).recipe
+            return None if recipe is None else recipe.scheme
+    return None
+
+
+@checked
+def auto_scheme(
+    model: Graph | PathLike,
+    data: Data,
+    *,
+    board: PathLike | Target | None = None,
+    slots: Slots = "on",
+    sram: Count | None = None,
+    validation: Data | None = None,
+    classes: Count | Literal["auto", "keep"] = "auto",
+    class_names: Sequence[str] = (),
+    samples: Count | None = None,
+    test_share: Annotated[float, Within(0, 1, is_above=True)] = 0.2,
+    seed: Seed = 0,
+    stride: Count | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    accumulate: Count = 1,
+    progress: Report | None = None,
+) -> AutoScheme:
+    """The scheme that `simulate` trains on a board, or in so many bytes, if nobody says another.
+
+    Everything, where that fits; else what gains most of all that fits, by gradients of some
+    training samples. Where these cannot be had, the most layers from the end. model, data,
+    validation … std: as `simulate` takes them. board: a board's name or folder, with all that its
+    firmware takes. slots: as `plan` takes it. sram: bytes instead; without a board, of arena and
+    state; with neither it is 256 KB. progress: called with what is done, how much of it, and of how
+    much. The answer is kept: asked again, it is there at once.
+
+    Raises PlanError if not even the head fits, DataError, ModelError, TargetError, ArgumentError.
+
+    >>> auto_scheme("model.int8.tflite", (x, y), board="nucleo-f446re").scheme
+    """
+    memory = MemoryLimit.of(target_of(board, slots), sram)
+    graph = model if isinstance(model, Graph) else load(model)
+    find_head(graph)
+    split = load_data(
+        graph, data, test_share, seed, validation=validation, samples=samples, stride=stride
+    )
+    fitted = fit_to_data(graph, split, classes, "auto", (), class_names)
+
+    def plan(scheme: UpdateScheme) -> TrainingStep:
+        return prepare(
+            graph, scheme, classes=fitted.classes, accumulate=accumulate, loss=fitted.loss
+        )
+
+    options = TrainOptions(accumulate=accumulate)
+    chooser = Chooser(graph, fitted.classes, memory, plan, options)
+    if progress is not None:
+        chooser = replace(chooser, report=progress)
+    return chooser.choose(fitted.split, normalization_of(mean, std))
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Chooses a scheme of a model for a memory.
+
+    graph: the model; classes: of a new head, None keeps its own. plan: plans a step with all else
+    that was asked for; options: the same, as far as costs depend on it. bits: every scheme has the
+    residual bits and the bits of biases of this one. report: of what takes long.
+    """
+
+    graph: Graph
+    classes: int | None
+    memory: MemoryLimit
+    plan: Plan
+    options: TrainOptions = TrainOptions()
+    bits: UpdateScheme = UpdateScheme()
+    report: Report = lambda what, done, of: None
+
+    def choose(self, split: Split, normalization: Normalization | None = None) -> AutoScheme:
+        """The scheme. split: only its training and validation samples are looked at.
+
+        Raises PlanError if not even the head fits.
+        """
+        full = self._fitting("full")
+        if full is not None:
+            return self._chosen("full", f"all of it fits in {self.memory.name}", full)
+        try:
+            analysis = self._analysis(split, normalization)
+        except (AnalysisError, DataError, SchemeError, UnsupportedError) as error:
+            return self._largest(f"gradients cannot be measured: {error}")
+        return self._selected(analysis)
+
+    def larger(self, used_bytes: int) -> Larger | None:
+        """A scheme that takes more bytes than these, the most layers from the end that fit.
+
+        Where no whole layer does, the most biases; where these do not, the least that does not fit.
+        None where nothing takes more.
+        """
+        most = self._most(self._last)
+        for name, k in ((self._last, most), (self._biases, self._most(self._biases))):
+            step = self._planned(name(k)) if k else None
+            if step is not None and (needs := self.memory.needs(step)) > used_bytes:
+                return Larger(name(k), needs, True)
+        for k in range(most + 1, self.layers + 1):
+            step = self._planned(self._last(k))
+            if step is not None and (needs := self.memory.needs(step)) > used_bytes:
+                return Larger(self._last(k), needs, self.memory.fits(step))
+        return None
+
+    # ------------------------------------------------------------------ without an analysis
+
+    @cached_property
+    def layers(self) -> int:
+        """Layers before the head."""
+        return len(layers_of(self.graph, find_head(self.graph)))
+
+    @cached_property
+    def headed(self) -> Graph:
+        """The model with the head that is trained."""
+        if self.classes is None:
+            return self.graph
+        return replace_head(self.graph, find_head(self.graph).node, self.classes, 0)
+
+    @cached_property
+    def costs(self) -> CostModel:
+        """How schemes are costed; what was worked out before is kept."""
+        biases = (self.bits.bias_bits,)
+        return cost_model(self.headed, self.memory.target, self.options, bias_bits=biases)
+
+    def least_bytes(self, scheme: UpdateScheme) -> int:
+        """No plan of the scheme takes less SRAM. Raises SchemeError, UnsupportedError."""
+        scheme = replace(
+            scheme,
+            residual_bits=self.bits.residual_bits,
+            head_residual_bits=self.bits.head_residual_bits,
+            bias_bits=self.bits.bias_bits,
+        )
+        return self.costs.fixed_sram_bytes + _least_sram(self.costs.cost(scheme))
+
+    def _last(self, k: int) -> str:
+        """The scheme of so many layers from the end."""
+        return "head" if k == 0 else "full" if k == self.layers else f"last:{k}"
+
+    @staticmethod
+    def _biases(k: int) -> str:
+        """The scheme of so many biases from the end."""
+        return f"bias:{k}" if k else "head"
+
+    def _may_fit(self, text: str) -> bool:
+        """Whether sums that are at most the truth are within the limit."""
+        if self.memory.sram_bytes is None:
+            return True
+        try:
+            return self.least_bytes(parse_scheme(text)) <= self.memory.sram_bytes
+        except (SchemeError, UnsupportedError):
+            return False
+
+    def _planned(self, text: str) -> TrainingStep | None:
+        """The step of a scheme; None if the model cannot be trained so."""
+        try:
+            return self.plan(parse_scheme(text))
+        except (SchemeError, UnsupportedError, PlanError):
+            return None
+
+    def _fitting(self, text: str) -> TrainingStep | None:
+        """The step of a scheme, if it fits as it is planned."""
+        step = self._planned(text) if self._may_fit(text) else None
+        return step if step is not None and self.memory.fits(step) else None
+
+    def _most(self, name: Callable[[int], str]) -> int:
+        """How many layers, or biases, from the end fit; needs grow with them."""
+        low, high = 0, self.layers
+        while low < high:
+            k = (low + high + 1) // 2
+            low, high = (k, high) if self._may_fit(name(k)) else (low, k - 1)
+        while low and self._fitting(name(low)) is None:
+            low -= 1
+        return low
+
+    def _largest(self, why: str) -> AutoScheme:
+        """The most layers from the end that fit. Raises PlanError if nothing does."""
+        text = self._last(self._most(self._last))
+        step = self.plan(parse_scheme(text))
+        if not self.memory.fits(step):
+            raise PlanError(
+                f"not even the head can be trained in {self.memory.name}: it takes "
+                f"{self.memory.needs(step):,} bytes of SRAM; take a smaller input or model"
+            )
+        reason = f"the most layers from the end that fit in {self.memory.name}; {why}"
+        return self._chosen(text, reason, step)
+
+    def _chosen(
+        self, text: str, reason: str, step: TrainingStep, larger: Larger | None = None
+    ) -> AutoScheme:
+        return AutoScheme(text, reason, self.memory.needs(step), self.memory.sram_bytes, larger)
+
+    # ------------------------------------------------------------------ by an analysis
+
+    def _analysis(self, split: Split, normalization: Normalization | None) -> Contributions:
+        """From the cache, or made. Raises DataError for samples that are too few or unlabelled."""
+        if not split.is_labelled:
+            raise DataError("the data has no labels")
+        tests = None if split.validation else max(min(TESTS, len(split.train) // 4), 1)
+        parts = held_out(split.train, None, tests, 0, split.validation)
+        problem = Problem.of(self.graph, parts, self.classes, normalization)
+        settings = GradientSettings(GRADIENT_SAMPLES, RATE, is_found=True)
+        facts = (graph_digest(self.graph), problem.outputs, problem.data_digest, settings)
+        path = _kept("analysis", facts)
+        known = _read_analysis(path)
+        if known is None:
+            known = _without_products(by_gradient(problem, settings, self.report))
+            with suppress(CacheError):
+                cache.write(path, known.to_json().encode())
+        return known
+
+    def _selected(self, analysis: Contributions) -> AutoScheme:
+        """What gains most in the memory, from the cache or found now."""
+        needs = (self.memory, self.options, self.bits, self.costs.fixed_sram_bytes)
+        path = _kept("choice", (graph_digest(self.headed), analysis.to_json(), repr(needs)))
+        known = _read_choice(path)
+        if known is not None and (step := self._fitting(known.scheme)) is not None:
+            return self._chosen(known.scheme, known.reason, step, known.larger)
+        found = self._select(analysis)
+        with suppress(CacheError):
+            cache.write(path, json.dumps(found.to_dict()).encode())
+        return found
+
+    def _select(self, analysis: Contributions) -> AutoScheme:
+        """The best by an analysis. Raises PlanError if nothing fits.
+
+        It is asked again with less memory where its choice takes more with the other flags.
+        """
+        limits = self.memory.limits
+        analysis = replace(analysis.smoothed(), residual_factor={self.bits.residual_bits: 1.0})
+        selector = Selector(self.headed, analysis, self.costs, None, self._costed)
+        for _ in range(MOST_REPEATS):
+            found = selector.select(limits)
+            text = text_of(found.scheme, self.layers)
+            step = self.plan(parse_scheme(text))
+            if self.memory.fits(step):
+                return self._chosen(text, self._reason(text), step, self._next(found))
+            assert limits.sram_bytes is not None
+            excess = max(self.memory.needs(step) - found.measured.sram_bytes, 8)
+            limits = replace(limits, sram_bytes=limits.sram_bytes - excess)
+        return self._largest("with the other flags, what is selected does not fit")
+
+    def _costed(self, done: int, of: int) -> None:
+        self.report("costing schemes", done, of)
+
+    def _reason(self, text: str) -> str:
+        if text == "head":
+            return f"by gradients nothing else that fits in {self.memory.name} helps"
+        return f"by gradients it helps most of all that fits in {self.memory.name}"
+
+    def _next(self, found: Selection) -> Larger | None:
+        """What the next bytes would buy."""
+        if found.next is None or found.limits.sram_bytes is None:
+            return None
+        more = found.limits.sram_bytes + found.next.more_bytes
+        return Larger(text_of(found.next.scheme, self.layers), more, False)
+
+
+def text_of(scheme: UpdateScheme, layers: int) -> str:
+    """A scheme of layers and biases as `--scheme` takes it. layers: before the head."""
+    depth = layers if scheme.bias_depth is None else scheme.bias_depth
+    shares = {int(i): share for i, share in scheme.weights.items() if share > 0}
+    if shares == dict.fromkeys(range(layers - depth, layers), 1.0):
+        return "head" if depth == 0 else "full" if depth == layers else f"last:{depth}"
+    parts = [f"{i}:{share:g}" for i, share in sorted(shares.items())]
+    return ",".join([*parts, f"bias:{depth}"])
+
+
+def _least_sram(cost: SchemeCost) -> int:
+    """Bytes of arena and state that no plan goes below."""
+    return int(Timeline([cost.steps]).memory(cost).max()) + sum(cost.state.values())
+
+
+def _without_products(found: Contributions) -> Contributions:
+    """What a selection by the first measure reads; modules have no text that names them."""
+    first = next(iter(found.gains))
+    gains = replace(found.gain(first), modules={})
+    kept = {"learning_rate": found.settings["learning_rate"]}
+    return replace(found, gains={first: gains}, kernels=None, channels={}, settings=kept)
+
+
+def _kept(what: str, facts: Any) -> Path:
+    """Where an answer is kept: by all that it depends on, this package's code included."""
+    key = hashlib.sha256(f"{code_digest(sources())} {facts!r}".encode()).hexdigest()[:32]
+    return cache.cache_folder() / "automatic" / f"{what}-{key}.json"
+
+
+def _read_analysis(path: Path) -> Contributions | None:
+    """What was kept; None if it is absent or damaged."""
+    content = cache.read(path)
+    if content is None:
+        return None
+    try:
+        return contributions_of(json.loads(content), str(path))
+    except (ValueError, AnalysisError):
+        return None
+
+
+def _read_choice(path: Path) -> AutoScheme | None:
+    """The same of a choice."""
+    try:
+        values = json.loads(cache.read(path) or b"")
+        larger = values.pop("larger")
+        return AutoScheme(**values, larger=None if larger is None else Larger(**larger))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,100 @@
+"""--scheme auto, and the line after every simulation, as a user sees them."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mcutrain.demo import MODEL
+from tests.cli.conftest import Run
+
+FEW = ("--classes", "keep", "--samples", 100, "--test-samples", 20, "--epochs", 1, "--lr", 0.03)
+BOARD = ("--board", "nucleo-f446re")
+DATA = MODEL.parent / "fashion.npz"
+
+
+def used(out: str) -> str:
+    (line,) = (line for line in out.splitlines() if line.startswith("used "))
+    return line
+
+
+def test_a_board_makes_auto_the_default_and_says_what_was_chosen(run: Run) -> None:
+    command = ("simulate", MODEL, "--data", DATA, *BOARD, *FEW)
+    found = run(*command)
+    assert found.code == 0, found.err
+    facts = run(*command, "--json").json
+    text = facts["scheme"]
+    assert f"mcutrain: note: --scheme {text} is chosen: {facts['reason']}\n" in found.err
+    assert facts["reason"] == "by gradients it helps most of all that fits in nucleo-f446re"
+    planned = run("plan", MODEL, "--scheme", text, *BOARD, "--json").json
+    memory = facts["memory"]
+    assert memory["sram_bytes"] == planned["board"]["sram_bytes"] <= memory["limit_bytes"]
+    assert (memory["board"], memory["limit_bytes"]) == ("nucleo-f446re", 131_072)
+    begin = f"used            {memory['sram_bytes']:,} of 131,072 bytes of nucleo-f446re; the next"
+    assert used(found.out).startswith(begin)
+    explicit = run(*command, "--scheme", text, "--json").json
+    assert explicit["state_sha256"] == facts["state_sha256"]
+    assert explicit["reason"] is None
+
+
+def test_the_command_for_the_next_scheme_runs_and_takes_what_was_said(run: Run) -> None:
+    first = ("simulate", MODEL, "--data", DATA, "--sram", "300K", *FEW, "--checkpoint", "run.npz")
+    facts = run(*first, "--scheme", "head", "--json").json
+    larger = facts["memory"]["larger"]
+    assert (larger["scheme"], larger["fits"]) == ("full", True)
+    words = shlex.split(larger["command"])
+    assert words[0] == "mcutrain"
+    assert "--checkpoint" not in words
+    found = run(*words[1:]).json
+    assert found["scheme"] == "full"
+    assert found["memory"]["sram_bytes"] == larger["sram_bytes"]
+    assert found["memory"]["larger"] is None
+
+
+def test_a_scheme_that_does_not_fit_is_told_the_way_to_one_that_does(run: Run) -> None:
+    command = ("simulate", MODEL, "--data", DATA, "--sram", 20000, "--scheme", "last:1", *FEW)
+    line = used(run(*command).out)
+    assert line.startswith(
+        "used            27,112 of 20,000 bytes, 7,112 too many; one that fits: "
+    )
+    words = shlex.split(line.partition("fits: ")[2])
+    found = run(*words[1:], "--json").json
+    assert found["memory"]["sram_bytes"] <= 20_000
+
+
+def test_without_a_board_the_head_is_compared_with_a_usual_limit(run: Run) -> None:
+    found = run("simulate", MODEL, "--data", DATA, *FEW)
+    begin = (
+        "used            8,416 of 262,144 bytes, a usual limit (--board, --sram); the next scheme "
+    )
+    assert used(found.out).startswith(f"{begin}takes ")
+
+
+def test_a_run_that_goes_on_has_the_scheme_of_its_checkpoint(run: Run) -> None:
+    command = ("simulate", MODEL, "--data", DATA, *FEW, "--checkpoint", "run.npz")
+    first = run(*command, *BOARD, "--json").json
+    again = run(*command, "--json").json  # no board: nothing could be chosen as before
+    assert again["scheme"] == first["scheme"] != "head"
+    assert again["state_sha256"] == first["state_sha256"]
+    assert run(*command, "--scheme", "auto", "--json").json["scheme"] == first["scheme"]
+    assert "belongs to another" in run(*command, "--scheme", "head").sentence
+
+
+@pytest.mark.parametrize("flags", [("--pet", "gain"), ("--ways", 2, "--shots", 3)])
+def test_where_no_scheme_can_be_chosen_it_is_the_head(run: Run, flags: tuple[object, ...]) -> None:
+    few = FEW if "--ways" not in flags else ("--epochs", 1, "--lr", 0.03, "--episodes", 1)
+    command = ("simulate", MODEL, "--data", DATA, *few, *flags, *BOARD)
+    found, named = (run(*command, *scheme).out for scheme in ((), ("--scheme", "head")))
+    sizes = [text.partition("SRAM ")[2].splitlines()[0] for text in (found, named)]
+    assert sizes[0] == sizes[1] != ""
+    found = run(*command, "--scheme", "auto")
+    assert found.code == 2
+    assert f"the scheme auto does not go with {flags[0]}" in found.sentence
+
+
+def test_flags_that_a_memory_depends_on_are_checked(run: Run, tmp_path: Path) -> None:
+    command = ("simulate", MODEL, "--data", DATA, *FEW)
+    assert "there is no board 'nucleo'" in run(*command, "--board", "nucleo").sentence
+    assert "only a board has slots" in run(*command, "--slots", "off").sentence
+    small = run(*command, "--sram", "1K").sentence
+    assert small.startswith("nothing can be trained: the head alone needs 8,416 bytes of SRAM")

@@ -1,0 +1,229 @@
+"""The scheme that a memory asks for: what is chosen, from what, and what is kept of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+import mcutrain
+from mcutrain.data import Split, of_arrays
+from mcutrain.demo import MODEL
+from mcutrain.errors import ArgumentError, PlanError
+from mcutrain.functions import automatic
+from mcutrain.functions.automatic import (
+    USUAL_SRAM,
+    AutoScheme,
+    Chooser,
+    MemoryLimit,
+    text_of,
+    wanted_scheme,
+)
+from mcutrain.ir.graph import Graph
+from mcutrain.sparse import UpdateScheme, parse_scheme
+from mcutrain.target import target_of
+from tests.analysis.conftest import two_layers
+from tests.simulation.networks import residual_network, samples
+
+CLASSES = 4
+
+
+def learnable(graph: Graph, count: int = 60) -> Split:
+    x, y = samples(graph, count, CLASSES, seed=5)
+    return of_arrays(((x[:40], y[:40]), (x[40:], y[40:])))
+
+
+def chooser(graph: Graph, sram: int | None) -> Chooser:
+    memory = MemoryLimit.of(None, sram)
+    return Chooser(graph, None, memory, lambda scheme: mcutrain.prepare(graph, scheme))
+
+
+def needs(graph: Graph, scheme: str) -> int:
+    return mcutrain.prepare(graph, scheme).plan.sram_bytes
+
+
+@pytest.fixture
+def analyses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many analyses are made."""
+    made: list[int] = []
+    real = automatic.by_gradient
+
+    def counting(*arguments: object) -> object:
+        made.append(1)
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(automatic, "by_gradient", counting)
+    return made
+
+
+def test_all_is_trained_where_all_fits_and_nothing_is_analysed(analyses: list[int]) -> None:
+    graph = two_layers()
+    size = needs(graph, "full")
+    found = chooser(graph, size).choose(learnable(graph))
+    assert (found.scheme, found.sram_bytes, found.limit_bytes) == ("full", size, size)
+    assert found.reason == f"all of it fits in {size:,} bytes"
+    assert not analyses
+    assert chooser(graph, size - 1).choose(learnable(graph)).scheme != "full"
+
+
+def test_what_does_not_fit_whole_is_selected_within_the_limit() -> None:
+    graph = residual_network(classes=CLASSES)
+    split = learnable(graph)
+    smallest, whole = needs(graph, "head"), needs(graph, "full")
+    for sram in range(smallest, whole, max((whole - smallest) // 5, 1)):
+        found = chooser(graph, sram).choose(split)
+        assert found.sram_bytes == needs(graph, found.scheme) <= sram
+        assert "by gradients" in found.reason
+        if found.larger is not None:
+            assert needs(graph, found.larger.scheme) == found.larger.sram_bytes > sram
+            assert not found.larger.fits
+
+
+def test_the_answer_is_kept_and_another_budget_asks_for_no_other_analysis(
+    analyses: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+    graph = residual_network(classes=CLASSES)
+    split, sram = learnable(graph), needs(graph, "full") - 1
+    first = chooser(graph, sram).choose(split)
+    assert len(analyses) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(automatic, "Selector", None)  # it is not asked again
+        assert chooser(graph, sram).choose(split) == first
+    chooser(graph, sram - 100).choose(split)
+    assert len(analyses) == 1
+    fewer = replace(split, train=split.train.subset(30))
+    chooser(graph, sram).choose(fewer)
+    assert len(analyses) == 2
+
+
+def test_what_is_kept_and_damaged_is_made_again(
+    analyses: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+    graph = residual_network(classes=CLASSES)
+    split, sram = learnable(graph), needs(graph, "full") - 1
+    first = chooser(graph, sram).choose(split)
+    for file in (tmp_path / "automatic").iterdir():
+        file.write_bytes(b"{}")
+    assert chooser(graph, sram).choose(split) == first
+    assert len(analyses) == 2
+
+
+def test_test_samples_are_not_looked_at() -> None:
+    graph = residual_network(classes=CLASSES)
+    split, sram = learnable(graph), needs(graph, "full") - 1
+    other = replace(split, test=replace(split.test, y=np.roll(split.test.y, 1)))
+    assert chooser(graph, sram).choose(split) == chooser(graph, sram).choose(other)
+
+
+def test_without_gradients_the_last_layers_that_fit_are_trained() -> None:
+    graph = residual_network(classes=CLASSES)
+    split = learnable(graph)
+    one = replace(split, train=replace(split.train, y=np.zeros_like(split.train.y)))
+    layers = chooser(graph, None).layers
+    for k in range(1, layers):
+        size = needs(graph, f"last:{k}")
+        found = chooser(graph, size).choose(one)
+        assert found.sram_bytes == needs(graph, found.scheme) <= size
+        assert found.scheme == f"last:{k}" or needs(graph, found.scheme) >= size
+        assert "all 30 training samples are of the class" in found.reason or "class" in found.reason
+
+
+def test_a_memory_without_room_for_the_head_is_refused() -> None:
+    graph = two_layers()
+    split = learnable(graph)
+    with pytest.raises(PlanError, match="the head alone needs"):
+        chooser(graph, needs(graph, "head") - 1).choose(split)
+    alike = replace(split, train=replace(split.train, y=np.zeros_like(split.train.y)))
+    with pytest.raises(PlanError, match="not even the head can be trained in 100 bytes: it takes"):
+        chooser(graph, 100).choose(alike)
+
+
+def test_a_board_counts_its_firmware_and_its_flash() -> None:
+    graph = mcutrain.load(MODEL)
+    board = target_of("nucleo-f446re")
+    assert board is not None
+    assert board.ram is not None
+    memory = MemoryLimit.of(board)
+    step = mcutrain.prepare(graph, "last:3")
+    assert memory.sram_bytes == board.ram.size_bytes
+    assert memory.needs(step) == mcutrain.plan(step, board=board).sram_bytes
+    assert memory.fits(step)
+    limits = replace(memory.limits, flash_bytes=1000)
+    assert not replace(memory, limits=limits).fits(step)
+    assert not MemoryLimit.of(board, memory.needs(step) - 1).fits(step)
+    assert MemoryLimit.of().sram_bytes == USUAL_SRAM == 262_144
+    hosted = MemoryLimit.of(target_of("native"))
+    assert hosted.sram_bytes is None
+    assert hosted.fits(mcutrain.prepare(graph, "full"))
+
+
+def test_the_next_scheme_is_the_largest_that_fits_or_the_least_that_does_not() -> None:
+    graph = residual_network(classes=CLASSES)
+    head, whole = needs(graph, "head"), needs(graph, "full")
+    larger = chooser(graph, whole).larger(head)
+    assert larger is not None
+    assert (larger.scheme, larger.sram_bytes, larger.fits) == ("full", whole, True)
+    assert chooser(graph, whole).larger(whole) is None
+    beyond = chooser(graph, head).larger(head)
+    assert beyond is not None
+    assert not beyond.fits
+    assert beyond.sram_bytes == needs(graph, beyond.scheme) > head
+
+
+@pytest.mark.parametrize(
+    ("scheme", "text"),
+    [
+        (UpdateScheme("x"), "head"),
+        (UpdateScheme("x", None, depth_weights=0), "bias:4"),
+        (UpdateScheme("x", 2, {"2": 1.0, "3": 1.0}), "last:2"),
+        (UpdateScheme("x", 4, {str(i): 1.0 for i in range(4)}), "full"),
+        (UpdateScheme("x", 3, {"1": 0.125, "3": 1.0, "2": 0.0}), "1:0.125,3:1,bias:3"),
+    ],
+)
+def test_a_selected_scheme_reads_back_from_its_text(scheme: UpdateScheme, text: str) -> None:
+    assert text_of(scheme, 4) == text
+    again = parse_scheme(text)
+    assert text_of(again, 4) == text if again.depth_weights == 0 else text in ("last:2", "full")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_known", "fixed", "expected"),
+    [
+        (None, False, {}, "head"),
+        (None, True, {}, "auto"),
+        ("auto", False, {}, "auto"),
+        ("last:2", True, {}, "last:2"),
+        (None, True, {"--pet": "gain"}, "head"),
+        (None, True, {"--pet": None}, "auto"),
+    ],
+)
+def test_what_is_wanted_follows_from_what_is_given(
+    given: str | None, is_known: bool, fixed: Mapping[str, object], expected: str
+) -> None:
+    assert wanted_scheme(given, is_known, (), MappingProxyType(fixed)) == expected
+
+
+def test_auto_is_refused_where_no_scheme_can_be_chosen() -> None:
+    with pytest.raises(ArgumentError, match="the scheme auto does not go with --pet: say what to"):
+        wanted_scheme("auto", True, (), {"--pet": "gain"})
+
+
+def test_simulate_trains_what_auto_scheme_says(tmp_path: Path) -> None:
+    with np.load(MODEL.parent / "fashion.npz") as file:
+        x, y = file["x_train"][:120], file["y_train"][:120]
+    data = ((x[:100], y[:100]), (x[100:], y[100:]))
+    chosen = mcutrain.auto_scheme(MODEL, data, board="nucleo-f446re")
+    assert isinstance(chosen, AutoScheme)
+    assert chosen.limit_bytes == 131_072 >= chosen.sram_bytes
+    checkpoint = tmp_path / "run.npz"
+    few = {"epochs": 1, "learning_rate": 0.03}
+    found = mcutrain.simulate(MODEL, data, board="nucleo-f446re", checkpoint=checkpoint, **few)
+    same = mcutrain.simulate(MODEL, data, chosen.scheme, **few)
+    assert found.saved == same.saved
+    again = mcutrain.simulate(MODEL, data, checkpoint=checkpoint, **few)  # it knows its scheme
+    assert again.saved == same.saved
+    assert mcutrain.simulate(MODEL, data, **few).saved != same.saved
