@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcutrain.cli import options
 from mcutrain.cli.output import say
+from mcutrain.cli.samples import TEST_SHARE, DataSource
 from mcutrain.cli.training import counting
 from mcutrain.errors import McutrainError
 
@@ -119,6 +121,35 @@ class Choosing:
             f"int{flags.gradient_bits}", flags.accumulate, gate, flags.elastic, flags.swap
         )
         return Chooser(self.graph, self.classes, self.memory, plan, asked, bits)
+
+
+def with_scheme(
+    flags: options.StepOptions,
+    choosing: Choosing,
+    classes: str,
+    data: Path | None,
+    fixed: Mapping[str, object],
+    normalization: Normalization | None = None,
+) -> options.StepOptions:
+    """The flags as they are, or with what auto chooses by the training samples of `data`.
+
+    classes: as --classes has it. fixed: as wanted_scheme takes it. Raises McutrainError.
+    """
+    from mcutrain.functions.automatic import wanted_scheme
+    from mcutrain.runs.training import model_input
+
+    if flags.scheme != options.AUTO:
+        return flags
+    wanted_scheme(options.AUTO, True, (), fixed)  # or a sentence
+    if data is None:
+        raise typer.BadParameter(
+            "auto chooses by training samples: give them, too (--data)", param_hint="--scheme"
+        )
+    source = DataSource(data, None, None, TEST_SHARE, normalization, choosing.seed)
+    split = source.for_model(choosing.graph).read(model_input(choosing.graph))
+    outputs, fitting, split = options.fit_to_data(choosing.graph, split, classes, flags)
+    found, _ = replace(choosing, classes=outputs).chosen(fitting, split, normalization)
+    return replace(flags, scheme=found.scheme)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
+from mcutrain.cli.automatic import Choosing
 from mcutrain.cli.models import load_model
 from mcutrain.cli.output import (
     check_writable_folder,
@@ -167,14 +168,15 @@ def compare(
         say(f"mcutrain: note: {note}")
     of_all = gate if proxies is None else None
     experiment = _Experiment(model, graph, source, split, wanted, budget, runs, settings, of_all)
+    given = experiment.named(asked.scheme or [])
     chosen = None if contributions is None else experiment.select(contributions)
     augmented = experiment.with_modules(asked.pet or [])
     with err.status("planning"), placing() as told:
         planner = experiment.planner(told)
-        candidates, usual_ones = experiment.candidates(asked.scheme or [], chosen)
+        candidates, usual_ones = experiment.candidates(given, chosen)
         candidates += augmented
         candidates, rows = planner.rows_with(
-            candidates, usual_ones, len(asked.scheme or []), elastic, swapping, proxies
+            candidates, usual_ones, len(given), elastic, swapping, proxies
         )
     lesson = experiment.lesson(candidates)
     results = _train(lesson, rows, runs.count, jobs or os.cpu_count() or 1)
@@ -223,6 +225,19 @@ class _Experiment:
                 analysis,
                 lambda done, of: bar.update(task, completed=done, total=of),
             )
+
+    def named(self, schemes: list[str]) -> list[str]:
+        """The schemes as they are given, but what is chosen in the place of auto."""
+        from mcutrain.functions.automatic import MemoryLimit, wanted_scheme
+
+        if options.AUTO not in schemes:
+            return schemes
+        wanted_scheme(options.AUTO, True, (), {"--ways": self.runs.episodes})  # or a sentence
+        memory = MemoryLimit.of(self.budget.target, self.budget.sram_bytes)
+        flags = options.StepOptions(options.AUTO, gate=self.gate)
+        choosing = Choosing(self.graph, self.classes, memory)
+        _, found = choosing.chosen(flags, self.split, self.source.normalization)
+        return [found.scheme if text == options.AUTO else text for text in schemes]
 
     def with_modules(self, pets: list[str]) -> list[PlannedRow]:
         """A row for each, with modules from the training samples."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcutrain.cli import options
+from mcutrain.cli.automatic import Choosing, with_scheme
 from mcutrain.cli.flags import given
 from mcutrain.cli.models import load_model
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
@@ -39,8 +40,8 @@ class ModuleFlags:
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Training samples, as `mcutrain simulate` reads them, of which modules of --pet "
-            "are made.",
+            help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
+            "chooses, or of which modules of --pet are made.",
             show_default=False,
         ),
     ] = None
@@ -203,6 +204,7 @@ def generate(
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
     from mcutrain.codegen import Interface
+    from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.planning import on_board, write_project
 
     flags = step_flags.options(scheme, no_qas)
@@ -219,7 +221,14 @@ def generate(
     target = hardware.target
     timing.check(target)
     flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
-    graph, put = _graph(model, modules, program.pixels, seed)
+    graph, put = _graph(model, modules, flags, program.pixels, seed)
+    choosing = Choosing(graph, None, MemoryLimit.of(target), seed, json)
+    fixed = {
+        "--pet": modules.pet,
+        "--proxies": ladder.proxies,
+        "--add-class": step_flags.add_class,
+    }
+    flags = with_scheme(flags, choosing, classes, modules.data, fixed, program.pixels)
     flags = replace(flags, put=put)
     step = flags.prepare(graph, options.new_classes(classes), seed)
     interface = Interface(
@@ -306,15 +315,22 @@ def _show_firmware(found: Generated, target: Target) -> None:
 
 
 def _graph(
-    model: Path, flags: ModuleFlags, pixels: Normalization | None, seed: int
+    model: Path,
+    flags: ModuleFlags,
+    step: options.StepOptions,
+    pixels: Normalization | None,
+    seed: int,
 ) -> tuple[Graph, PutModules | None]:
     """The model, with modules of --pet, from samples as `augment` and `simulate` read them."""
     from mcutrain.runs.training import model_input
 
     graph, wanted = load_model(model), wanted_modules(model, flags.pet, flags.save_model)
     if wanted is None or not wanted.specs:
-        if flags.data is not None:
-            raise typer.BadParameter("is what modules of --pet are made of", param_hint="--data")
+        if flags.data is not None and step.scheme != options.AUTO:
+            raise typer.BadParameter(
+                "is what --scheme auto chooses by, or modules of --pet are made of",
+                param_hint="--data",
+            )
         return graph, None
     if flags.data is None or flags.save_model is None:
         raise typer.BadParameter(

@@ -110,7 +110,9 @@ Scheme = Annotated[
     str,
     typer.Option(
         help="What to train: head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` "
-        "counts them), modules, the name of a shipped scheme, or a .toml file.",
+        "counts them), modules, the name of a shipped scheme, a .toml file, a checkpoint or state "
+        "of `simulate`, for what it trained; of plan, generate and compare also auto, as for "
+        "simulate.",
         autocompletion=_schemes,
     ),
 ]
@@ -120,7 +122,7 @@ AutoScheme = Annotated[
         help="What to train: auto (by default with --board or --sram): all that fits, or what "
         "gradients of training samples say helps most of what fits; head (else by default), "
         "last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts them), modules, the "
-        "name of a shipped scheme, or a .toml file.",
+        "name of a shipped scheme, a .toml file, or a checkpoint or state, for what it trained.",
         autocompletion=_schemes,
         show_default=False,
     ),
@@ -431,9 +433,7 @@ class StepOptions:
 
     def update_scheme(self) -> UpdateScheme:
         """What is trained, with the flags that change it."""
-        from mcutrain.sparse import parse_scheme
-
-        scheme = parse_scheme(self.scheme) if self.kept is None else self.kept
+        scheme = _scheme_of(self.scheme) if self.kept is None else self.kept
         if self.residual_bits is not None:
             scheme = replace(scheme, residual_bits=self.residual_bits, layer_residual_bits={})
         if self.head_residual_bits is not None:
@@ -573,6 +573,21 @@ def added(names: list[str] | None) -> tuple[str, ...]:
     from mcutrain.data import as_names
 
     return as_names(names or ())
+
+
+def _scheme_of(text: str) -> UpdateScheme:
+    """What `parse_scheme` reads, or what the run of a checkpoint or a state trained.
+
+    Raises SchemeError, StateError.
+    """
+    from mcutrain.sparse import parse_scheme
+    from mcutrain.trained.state import is_state, read_state
+
+    if Path(text).is_file() and is_state(Path(text)):
+        recipe = read_state(Path(text)).recipe
+        if recipe is not None:
+            return recipe.scheme
+    return parse_scheme(text)
 
 
 def new_classes(text: str) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli import options
+from mcutrain.cli.automatic import Choosing, with_scheme
 from mcutrain.cli.models import load_model
 from mcutrain.cli.output import replace_file, show, show_json, show_table
 
@@ -27,6 +28,14 @@ def plan(
     scheme: options.Scheme = "head",
     classes: options.Classes = options.KEEP,
     *,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
+            "chooses.",
+            show_default=False,
+        ),
+    ] = None,
     pet: options.Pet = None,
     step_flags: options.StepFlags,
     sram: Annotated[
@@ -57,6 +66,7 @@ def plan(
 
     Example: `mcutrain plan model.tflite --scheme last:6 --classes 10 --sram 256K --picture`
     """
+    from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.planning import plan as planned
     from mcutrain.memplan import to_csv
     from mcutrain.modules import parse_pet
@@ -71,6 +81,9 @@ def plan(
     graph, flags = load_model(model), ladder.of(adaptive.of(flags))
     if pet is not None:
         graph = parse_pet(pet).outline(graph)
+    choosing = Choosing(graph, None, MemoryLimit.of(target, sram), is_quiet=json)
+    fixed = {"--pet": pet, "--proxies": ladder.proxies, "--add-class": step_flags.add_class}
+    flags = with_scheme(flags, choosing, classes, data, fixed)
     step = flags.prepare(graph, options.new_classes(classes))
     found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
     if csv is not None:

@@ -377,15 +377,15 @@ def compare(
     each of `ways` classes and `shots` training samples of each, see mcutrain.data.episode.
 
     model: the path of an int8 file, which every process reads. data … std, class_names: as
-    `simulate` takes them. schemes: more rows. board, or sram (bytes of arena and state): what they
-    are to fit in. slots: as `plan` takes it. gate: of each row, as `prepare` takes it. elastic …
-    importance: as `simulate` takes them, add a row for each of `schemes` (or the largest that fits)
-    that is trained so; swap, with every, one for each of `schemes`. pets: a row for each, as
-    `simulate` takes pet. proxies: a folder of fronts, as `mcutrain proxies` wrote it, adds three
-    rows for each of `schemes` (or the one that they were made for): with a gate, 0.8 or `gate`,
-    with the fronts, and with both; others then have no gate. drift: of their policy, as `prepare`
-    takes it. analysis: of `analyze`, adds the scheme that it selects. jobs: processes, one per CPU
-    by default.
+    `simulate` takes them. schemes: more rows, "auto" is what `auto_scheme` finds. board, or sram
+    (bytes of arena and state): what they are to fit in. slots: as `plan` takes it. gate: of each
+    row, as `prepare` takes it. elastic … importance: as `simulate` takes them, add a row for each
+    of `schemes` (or the largest that fits) that is trained so; swap, with every, one for each of
+    `schemes`. pets: a row for each, as `simulate` takes pet. proxies: a folder of fronts, as
+    `mcutrain proxies` wrote it, adds three rows for each of `schemes` (or the one that they were
+    made for): with a gate, 0.8 or `gate`, with the fronts, and with both; others then have no gate.
+    drift: of their policy, as `prepare` takes it. analysis: of `analyze`, adds the scheme that it
+    selects. jobs: processes, one per CPU by default.
 
     An interrupted comparison continues from the cache. Raises DataError, ModelError, SchemeError,
     AnalysisError, BuildError, ArgumentError.
@@ -424,9 +424,15 @@ def compare(
         warn(note)
     candidates = usual(graph, wanted, budget)
     usual_ones = len(candidates)
+    normalization = normalization_of(mean, std)
+    if AUTO in schemes:
+        wanted_scheme(AUTO, True, (), {"episodes": runs.episodes})  # or a sentence
+        plan = partial(prepare, graph, classes=wanted, gate=gate)
+        chooser = Chooser(graph, wanted, MemoryLimit.of(target, sram), plan)
+        auto = chooser.choose(split, normalization).scheme
+        schemes = [auto if given == AUTO else given for given in schemes]
     for given in map(as_scheme, schemes):
         candidates.append(PlannedRow(given.name, given))
-    normalization = normalization_of(mean, std)
     candidates += pet_rows(graph, pets, split, normalization)
     if analysis is not None:
         found = _contributions(analysis, graph)

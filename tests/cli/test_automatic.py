@@ -1,11 +1,14 @@
 """--scheme auto, and the line after every simulation, as a user sees them."""
 
+import json
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mcutrain.demo import MODEL
+from mcutrain.functions import automatic
 from tests.cli.conftest import Run
 
 FEW = ("--classes", "keep", "--samples", 100, "--test-samples", 20, "--epochs", 1, "--lr", 0.03)
@@ -98,3 +101,42 @@ def test_flags_that_a_memory_depends_on_are_checked(run: Run, tmp_path: Path) ->
     assert "only a board has slots" in run(*command, "--slots", "off").sentence
     small = run(*command, "--sram", "1K").sentence
     assert small.startswith("nothing can be trained: the head alone needs 8,416 bytes of SRAM")
+
+
+def test_other_commands_choose_the_same_and_find_it_in_the_cache(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with np.load(DATA) as file:
+        few = {name: file[name][:100] for name in ("x_train", "y_train", "x_test", "y_test")}
+    np.savez("few.npz", **few, names=np.load(DATA)["names"])
+    flags = ("--data", "few.npz", *BOARD)
+    learning = ("--epochs", 1, "--lr", 0.03)
+    text = run("simulate", MODEL, *flags, *learning, "--save-state", "s.mcts", "--json").json[
+        "scheme"
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(automatic, "by_gradient", None)
+        patch.setattr(automatic, "Selector", None)
+        planned = run("plan", MODEL, "--scheme", "auto", *flags, "--json").json
+        assert planned["scheme"] == text
+        assert run("generate", MODEL, "--scheme", "auto", *flags, "-o", "project").code == 0
+        rows = run(
+            "compare", MODEL, "--scheme", "auto", *flags, *learning, "--seeds", 1, "--json"
+        ).json["rows"]
+        assert rows[-1]["scheme"] == text
+    made = json.loads(Path("project/manifest.json").read_text())
+    assert made["recipe"]["scheme"]["name"] == text
+    kept = run("plan", MODEL, "--scheme", "s.mcts", *BOARD, "--json").json
+    assert kept == planned
+
+
+@pytest.mark.parametrize("command", [("plan",), ("generate", "-o", "project")])
+def test_auto_without_samples_is_a_sentence(run: Run, command: tuple[str, ...]) -> None:
+    found = run(command[0], MODEL, *command[1:], "--scheme", "auto", *BOARD)
+    assert found.code == 2
+    assert "auto chooses by training samples: give them" in " ".join(found.err.split())
+
+
+def test_a_plan_with_modules_chooses_no_scheme(run: Run) -> None:
+    found = run("plan", MODEL, "--scheme", "auto", "--pet", "gain", "--data", DATA)
+    assert found.sentence.startswith("the scheme auto does not go with --pet: say what to train")
