@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from mcutrain.autodiff.elastic import ElasticTensor, served
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import SplitParameter
 from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ops.loss import LossOp
 
 Array = npt.NDArray[Any]
+
+Q16_PER_NAT = math.log2(math.e) * 65536
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,19 @@ class TrainGraph:
         """By node behind the loss, or of an update: which elastic tensors need it."""
         nodes = (*self.graph.nodes[self.loss_step + 1 :], *self.apply)
         return served(nodes, self.elastic, self.updated)
+
+    def with_first_outputs(self, reach: tuple[float, float]) -> TrainGraph:
+        """The same with outputs that hold the logits of a classifier that begins with large ones.
+
+        reach: how far these reach above and below 0, in nats.
+        """
+        name, loss = self.output_exponent, self.graph.nodes[self.loss_step].op
+        outputs = loss.output_range if isinstance(loss, LossOp) else None
+        if name is None or outputs is None:
+            return self
+        needed = outputs.exponent_for(*(n * Q16_PER_NAT for n in reach))
+        first = np.array([needed, needed, needed], np.int8)
+        return replace(self, state={**self.state, name: first})
 
     @property
     def loss_exponent(self) -> str:

@@ -23,29 +23,53 @@ if TYPE_CHECKING:
 
     from mcutrain_host.manifest import Timing
 
-    from mcutrain.data import Normalization
+    from mcutrain.data import Normalization, Split
     from mcutrain.functions.planning import Generated
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
     from mcutrain.pipeline.recipe import PutModules
+    from mcutrain.quant import HeadStart
     from mcutrain.sparse.elastic import ElasticTimes
     from mcutrain.target import Target
 
 
 @dataclass(frozen=True)
-class ModuleFlags:
-    """Flags of the modules that are put beside layers."""
+class MadeFlags:
+    """Flags of what is made of samples: modules beside layers, and what a head starts from."""
 
     pet: options.Pet = None
     data: Annotated[
         Path | None,
         typer.Option(
             help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses, or of which modules of --pet are made.",
+            "chooses, of which modules of --pet are made, or class means of --head-start.",
             show_default=False,
         ),
     ] = None
     save_model: SaveModel = None
+    head_start: options.HeadStart = "random"
+
+    @property
+    def puts_modules(self) -> bool:
+        """Whether --pet has any."""
+        from mcutrain.modules import parse_pet
+
+        return self.pet is not None and bool(parse_pet(self.pet).specs)
+
+    def check(self, scheme: str) -> None:
+        """Raise typer.BadParameter for samples of which nothing is made, or that are missing."""
+        is_start = self.head_start != "random"
+        is_read = self.puts_modules or is_start or scheme == options.AUTO
+        if self.data is not None and not is_read:
+            raise typer.BadParameter(
+                "is what --scheme auto chooses by, modules of --pet are made of, or class means of "
+                "--head-start prototypes",
+                param_hint="--data",
+            )
+        if self.data is None and is_start:
+            raise typer.BadParameter(
+                "prototypes are means of samples: give --data, too", param_hint="--head-start"
+            )
 
 
 @dataclass(frozen=True)
@@ -78,12 +102,18 @@ class ProgramFlags:
         """How they are normalized."""
         return normalization(self.mean, self.std)
 
+    @property
+    def given_names(self) -> tuple[str, ...]:
+        """Of the classes, if they are given."""
+        from mcutrain.data import read_names
+
+        return () if self.class_names is None else tuple(read_names(self.class_names))
+
     def names(self, step: TrainingStep) -> tuple[str, ...]:
         """Of the classes, as given or as the model's file has them."""
-        from mcutrain.data import read_names
         from mcutrain.functions.planning import names_of
 
-        return names_of(step, () if self.class_names is None else read_names(self.class_names))
+        return names_of(step, self.given_names)
 
 
 @dataclass(frozen=True)
@@ -182,7 +212,7 @@ def generate(
     *,
     hardware: options.BoardFlags,
     classes: options.Classes = options.KEEP,
-    modules: ModuleFlags,
+    modules: MadeFlags,
     step_flags: options.StepFlags,
     seed: options.Seed = 0,
     no_qas: options.NoQas = False,
@@ -212,8 +242,7 @@ def generate(
         others = given(hardware, program, timing, ladder)
         if remember:
             others.append("--remember")
-        if modules.pet is not None:
-            others.append("--pet")
+        others += [name for name in ("--pet", "--head-start") if name in given(modules)]
         _check_front(others, output)
         step = flags.prepare(load_model(model), options.new_classes(classes))
         _write_front(step, cut.latent or options.AUTO, output, json)
@@ -221,7 +250,8 @@ def generate(
     target = hardware.target
     timing.check(target)
     flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
-    graph, put = _graph(model, modules, flags, program.pixels, seed)
+    modules.check(flags.scheme)
+    graph, put, split = _graph(model, modules, program.pixels, seed)
     choosing = Choosing(graph, None, MemoryLimit.of(target), seed, json)
     fixed = {
         "--pet": modules.pet,
@@ -229,8 +259,9 @@ def generate(
         "--add-class": step_flags.add_class,
     }
     flags = with_scheme(flags, choosing, classes, modules.data, fixed, program.pixels)
-    flags = replace(flags, put=put)
-    step = flags.prepare(graph, options.new_classes(classes), seed)
+    flags, wanted = replace(flags, put=put), options.new_classes(classes)
+    start = None if split is None else _head_start(graph, split, wanted, modules, program, seed)
+    step = flags.prepare(graph, wanted, seed, start)
     interface = Interface(
         program.prefix,
         program.names(step),
@@ -315,23 +346,17 @@ def _show_firmware(found: Generated, target: Target) -> None:
 
 
 def _graph(
-    model: Path,
-    flags: ModuleFlags,
-    step: options.StepOptions,
-    pixels: Normalization | None,
-    seed: int,
-) -> tuple[Graph, PutModules | None]:
-    """The model, with modules of --pet, from samples as `augment` and `simulate` read them."""
+    model: Path, flags: MadeFlags, pixels: Normalization | None, seed: int
+) -> tuple[Graph, PutModules | None, Split | None]:
+    """The model, with modules of --pet, and samples as `augment` and `simulate` read them."""
     from mcutrain.runs.training import model_input
 
     graph, wanted = load_model(model), wanted_modules(model, flags.pet, flags.save_model)
     if wanted is None or not wanted.specs:
-        if flags.data is not None and step.scheme != options.AUTO:
-            raise typer.BadParameter(
-                "is what --scheme auto chooses by, or modules of --pet are made of",
-                param_hint="--data",
-            )
-        return graph, None
+        if flags.data is None:
+            return graph, None, None
+        source = DataSource(flags.data, None, None, TEST_SHARE, pixels, seed)
+        return graph, None, source.read(model_input(graph))
     if flags.data is None or flags.save_model is None:
         raise typer.BadParameter(
             "puts modules in: give --data, training samples that they are made of, and "
@@ -341,7 +366,25 @@ def _graph(
     check_writable(flags.save_model)
     wanted.outline(graph)  # or a sentence, before samples are read
     source = DataSource(flags.data, None, None, TEST_SHARE, pixels, seed)
-    return with_modules(graph, wanted, source.read(model_input(graph)), source, flags.save_model)
+    split = source.read(model_input(graph))
+    return *with_modules(graph, wanted, split, source, flags.save_model), split
+
+
+def _head_start(
+    graph: Graph,
+    split: Split,
+    classes: int | None,
+    flags: MadeFlags,
+    program: ProgramFlags,
+    seed: int,
+) -> HeadStart | None:
+    """Of a new head, from samples whose classes are in the order of the outputs."""
+    from mcutrain.functions.planning import start_of_samples
+
+    names = program.given_names
+    return start_of_samples(
+        flags.head_start, graph, split, classes, program.pixels, seed, class_names=names
+    )
 
 
 def _check_front(flags: Sequence[str], output: Path) -> None:

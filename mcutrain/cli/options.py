@@ -16,6 +16,7 @@ from mcutrain.cli.training import placing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mcutrain import quant
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
@@ -301,6 +302,13 @@ HeadRate = Annotated[
         show_default=False,
     ),
 ]
+HeadStart = Annotated[
+    Literal["random", "prototypes"],
+    typer.Option(
+        help="What a new classifier starts from: random weights, or the mean of each class's "
+        "samples, which tells them apart before the first step.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]
 Board = Annotated[
     str | None,
@@ -355,10 +363,19 @@ class StepOptions:
     head_rate: float | None = None
     kept: UpdateScheme | None = None
 
-    def prepare(self, graph: Graph, classes: int | None, head_seed: int = 0) -> TrainingStep:
-        """The planned step. classes: of a new head, None keeps the model's own."""
+    def prepare(
+        self,
+        graph: Graph,
+        classes: int | None,
+        head_seed: int = 0,
+        head_start: quant.HeadStart | None = None,
+    ) -> TrainingStep:
+        """The planned step. classes: of a new head, None keeps the model's own.
+
+        head_start: as mcutrain.pipeline.prepare takes it.
+        """
         with placing() as report:
-            step = self.planned(graph, classes, head_seed, report)
+            step = self.planned(graph, classes, head_seed, report, head_start)
         if step.left_out:
             say(
                 f"mcutrain: note: {len(step.left_out)} modules of the model are not trained and "
@@ -372,6 +389,7 @@ class StepOptions:
         classes: int | None,
         head_seed: int = 0,
         report: Callable[[int, int], None] = lambda nodes, of: None,
+        head_start: quant.HeadStart | None = None,
     ) -> TrainingStep:
         """The same, without a word. report: as `mcutrain.pipeline.prepare` takes it."""
         from mcutrain.pipeline import prepare
@@ -387,6 +405,7 @@ class StepOptions:
             self.update_scheme(),
             classes=classes,
             head_seed=head_seed,
+            head_start=head_start,
             gradient_dtype=f"int{self.gradient_bits}",
             accumulate=self.accumulate,
             qas=not self.no_qas,

@@ -41,6 +41,9 @@ Stride = Annotated[
     ),
 ]
 Epochs = Annotated[int, typer.Option(min=1, help="Passes over the training samples.")]
+AnyEpochs = Annotated[
+    int, typer.Option(min=0, help="Passes over the training samples; 0 trains nothing.")
+]
 Rate = Annotated[
     float | None,
     typer.Option(
@@ -383,6 +386,13 @@ class ScheduledLearningFlags(LearningFlags):
     def settings(self, seed: int) -> RunSettings:
         """Of a run."""
         return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
+
+
+@dataclass(frozen=True)
+class SimulatedLearningFlags(ScheduledLearningFlags):
+    """The same of a run that may have no step."""
+
+    epochs: AnyEpochs = 4
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def simulate(
     hardware: MemoryFlags,
     pet: options.Pet = None,
     step_flags: options.StepFlags,
-    learning: inputs.ScheduledLearningFlags,
+    learning: inputs.SimulatedLearningFlags,
     replaying: inputs.ReplayFlags,
     selecting: inputs.ElasticFlags,
     few_shot: inputs.EpisodeFlags,
@@ -158,6 +158,7 @@ def simulate(
     reading: inputs.SourceFlags,
     test_every: inputs.TestEvery = 1,
     no_qas: options.NoQas = False,
+    head_start: options.HeadStart = "random",
     kept: KeptFlags,
     backend: BackendFlags,
     ladder: options.LadderFlags,
@@ -202,7 +203,7 @@ def simulate(
     graph, split, put = _read(model, source, modules, kept.save_model, flags.added)
     flags = replace(flags, put=put)
     simulation = _Simulation(
-        graph, source, flags, backend, selecting, memory, kept, before, is_quiet=json
+        graph, source, flags, backend, selecting, memory, kept, before, head_start, is_quiet=json
     )
     if episodes is None:
         _tell(simulation.learn(split, settings, classes), as_json=json)
@@ -248,12 +249,14 @@ class _Simulation:
     memory: MemoryLimit
     kept: KeptFlags
     before: Finished | None
+    head_start: options.HeadStart
     is_quiet: bool
 
     def learn(self, split: Split, settings: RunSettings, classes: str) -> Learnt:
         """A run from begin to end. classes: as --classes takes them."""
         from mcutrain_host.saved import with_recipe
 
+        from mcutrain.runs.head_start import head_start_of
         from mcutrain.runs.training import continued
 
         names = self.source.class_names
@@ -261,16 +264,20 @@ class _Simulation:
         wanted, fitting, split = options.fit_to_data(
             self.graph, split, classes, self.flags, names, replays=replays
         )
+        normalization = self.source.normalization
         choosing = Choosing(self.graph, wanted, self.memory, settings.seed, self.is_quiet)
         choice = None
         if fitting.scheme == options.AUTO:
-            fitting, choice = choosing.chosen(fitting, split, self.source.normalization)
-        step = fitting.prepare(self.graph, wanted, settings.seed)
+            fitting, choice = choosing.chosen(fitting, split, normalization)
+        start = head_start_of(
+            self.head_start, self.graph, split, wanted, normalization, settings.seed
+        )
+        step = fitting.prepare(self.graph, wanted, settings.seed, start)
         times = self.selecting.times(step, self.memory.target)
         if not self.is_quiet:
             say(_headline(step, split))
         run, found = self._prepare(step, split, continued(settings, self.kept.checkpoint), times)
-        if not self.is_quiet and settings.learning_rate is None:
+        if not self.is_quiet and settings.learning_rate is None and run.total:
             say(rate_line(run.settings.learning_rate, found, run.samples.split))
         doubt = "" if found is None else _doubt(step, split, run, found)
         with logged(step, run, self.kept.log, self.kept.tensorboard) as watch:
@@ -473,6 +480,15 @@ def _ladder_lines(step: TrainingStep, result: SimulationResult) -> Iterator[str]
         yield batch_line(result.mixed_batches, result.steps // step.plan.training.accumulate)
 
 
+def _print_time(result: SimulationResult) -> None:
+    show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
+    if result.latent:
+        show(
+            f"{'':16}without the frozen layers up to {result.latent}, which ran beforehand, once "
+            "for each sample"
+        )
+
+
 def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
     if run.samples.split.positions:
         before = {"accuracy": result.before, "iou": result.iou_before}
@@ -487,12 +503,8 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
         for line in score_lines(_known(losses), _known(learnt)):
             show(line)
     show(_memory_line(result))
-    show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
-    if result.latent:
-        show(
-            f"{'':16}without the frozen layers up to {result.latent}, which ran beforehand, once "
-            "for each sample"
-        )
+    if result.steps:
+        _print_time(result)
     if result.skipped is not None:
         show(skipped_line(result.skipped, result.steps))
     for line in _ladder_lines(step, result):

@@ -45,6 +45,7 @@ from mcutrain.report.compare import (
     with_results,
 )
 from mcutrain.report.learning import Compared, LearningCurve
+from mcutrain.runs.head_start import head_start_of
 from mcutrain.runs.parallel import Elastic, Lesson, Standing, Swapping, train_all
 from mcutrain.runs.training import (
     SimulationResult,
@@ -78,8 +79,9 @@ def simulate(
     validation: Data | None = None,
     classes: Classes = "auto",
     added: Sequence[str] = (),
+    head_start: Literal["random", "prototypes"] = "random",
     loss: Literal["cross-entropy", "mse", "auto"] = "auto",
-    epochs: Count = 4,
+    epochs: Annotated[int, Within(0)] = 4,
     learning_rate: Positive | None = None,
     schedule: Literal["cosine", "constant"] = "cosine",
     warmup: Share = 0.1,
@@ -118,11 +120,13 @@ def simulate(
     or sram is given, else the head; a checkpoint that exists has its own. validation:
     (x, y) to test on; without it the data's own test part, or test_share of every class. classes:
     outputs of a new head, "keep" the model's, "auto" keeps it if the data has as many, or some of
-    those that the model names. added: names of classes that the model's head learns in addition.
-    class_names: of the model's outputs, in their order; by default those of its file. The data's
-    classes are found among them by name. learning_rate: per sample; without,
-    one is found by short trials, and the result names it. samples, test_samples: so many of each
-    part, drawn by seed. stride: rows between the windows of CSV files, by default a window's.
+    those that the model names. head_start: of a new head: prototypes are the mean of each class's
+    samples, which tell them apart before the first step; 0 epochs train nothing. added: names of
+    classes that the model's head learns in addition. class_names: of the model's outputs, in their
+    order; by default those of its file. The data's classes are found among them by name.
+    learning_rate: per sample; without, one is found by short trials, and the result names it.
+    samples, test_samples: so many of each part, drawn by seed. stride: rows between the windows of
+    CSV files, by default a window's.
     gate: as `prepare` takes it. elastic: the share of a step's time on a Cortex-M4 or M7 that the
     mean step may take, 0 to 1: then only the tensors that helped most are trained, and chosen anew
     `every` steps, 0: an epoch's; importance: by their moves, or by squares of them. swap: as often
@@ -170,11 +174,14 @@ def simulate(
         graph = with_pet(graph, modules, split, normalization_of(mean, std), seed)
         put = PutModules.into(before, pet, graph) if modules.specs else None
         chosen = modules.scheme(as_scheme(chosen))
+    normalization = normalization_of(mean, std)
+    start = head_start_of(head_start, graph, split, wanted, normalization, seed)
     plan = partial(
         prepare,
         graph,
         classes=wanted,
         head_seed=seed,
+        head_start=start,
         gradient_dtype=gradient_dtype,
         accumulate=accumulate,
         qas=qas,
@@ -197,7 +204,7 @@ def simulate(
         step,
         split,
         settings,
-        normalization=normalization_of(mean, std),
+        normalization=normalization,
         checkpoint=checkpoint,
         latent=latent,
         watch=watch,

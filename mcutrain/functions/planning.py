@@ -14,7 +14,7 @@ from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.cost.profile import times_of
-from mcutrain.data import Normalization, Outputs
+from mcutrain.data import Data, Normalization, Outputs, Split
 from mcutrain.errors import ArgumentError, PlanError
 from mcutrain.formats import write
 from mcutrain.ir.graph import Graph, TensorType
@@ -30,7 +30,11 @@ from mcutrain.memplan import (
 )
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import MakesLadder, Part, TrainingStep, front_of, load, prepare
+from mcutrain.pipeline.losses import fit_classes
 from mcutrain.proxies import kept_ladder
+from mcutrain.quant import HeadStart
+from mcutrain.runs.head_start import RANDOM, Start, head_start_of
+from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme, as_scheme
 from mcutrain.sparse.elastic import ElasticTimes
@@ -252,6 +256,8 @@ def generate(
     classes: Count | None = None,
     loss: Literal["cross-entropy", "mse", "auto"] = "auto",
     added: Sequence[str] = (),
+    head_start: Literal["random", "prototypes"] = "random",
+    data: Data | None = None,
     seed: Seed = 0,
     accumulate: Count = 1,
     gradient_dtype: Literal["int8", "int16"] = "int8",
@@ -274,6 +280,8 @@ def generate(
     model … part: as `plan` takes them. output: the folder; an earlier project there is replaced.
     board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
     takes it; with "off" what a board learns does not survive a power cut. seed: of a new head.
+    head_start: of a new head, as `simulate` takes it; prototypes are made of the training samples
+    of data.
     prefix: what the library's names begin with. class_names: for the program, and for data that it
     learns; by default those of the model's file, if the classifier stays. normalization: of its
     pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what a tail
@@ -288,11 +296,15 @@ def generate(
     """
     target = target_of(board, slots)
     is_tail = part == "tail"
+    model, start = _with_start(
+        model, head_start, data, classes, normalization, seed, class_names or ()
+    )
     step = _step(
         model,
         scheme,
         classes=classes,
         head_seed=seed,
+        head_start=start,
         loss=loss,
         added=added,
         accumulate=accumulate,
@@ -312,6 +324,55 @@ def generate(
     begin, times = None if is_tail else latent, elastic_times(step, target)
     interface = Interface(prefix, names, normalization, begin, remember, times)
     return write_project(step, on_board(target, step, interface), interface, Path(output))
+
+
+def start_of_samples(
+    start: Start,
+    graph: Graph,
+    split: Split,
+    classes: int | None,
+    normalization: Normalization | None,
+    seed: int,
+    *,
+    class_names: Sequence[str] = (),
+) -> HeadStart | None:
+    """What a new head starts from, of samples whose labels may be in another order than outputs.
+
+    class_names: of the outputs, if they are known. Raises SchemeError, DataError.
+    """
+    if start == RANDOM:
+        return None
+    if classes is not None:
+        split = fit_classes(graph, split, classes, class_names).split
+    return head_start_of(start, graph, split, classes, normalization, seed)
+
+
+def _with_start(
+    model: Model,
+    start: Start,
+    data: Data | None,
+    classes: int | None,
+    normalization: Normalization | None,
+    seed: int,
+    class_names: Sequence[str],
+) -> tuple[Model, HeadStart | None]:
+    """A model, which is read but once, and what its new head starts from."""
+    if start == RANDOM:
+        if data is not None:
+            raise ArgumentError("data is what prototypes are made of: give head_start, too")
+        return model, None
+    if data is None:
+        raise ArgumentError("prototypes are means of samples: give data, too")
+    if isinstance(model, TrainingStep):
+        raise ArgumentError(
+            "the step has its head already: give the model, or leave out head_start"
+        )
+    graph = model if isinstance(model, Graph) else load(model)
+    split = load_data(graph, data, seed=seed)
+    names = tuple(class_names)
+    return graph, start_of_samples(
+        start, graph, split, classes, normalization, seed, class_names=names
+    )
 
 
 def on_board(target: Target | None, step: TrainingStep, interface: Interface) -> Target | None:

@@ -49,6 +49,15 @@ class OutputRange:
             return None
         return OutputRange(high, low, limit)
 
+    def exponent_for(self, high_q16: float, low_q16: float) -> int:
+        """The least with which outputs reach so far above and below 0."""
+        needed = 0
+        while needed < self.exponent_limit and (
+            high_q16 > self.high_q16 << needed or low_q16 > self.low_q16 << needed
+        ):
+            needed += 1
+        return needed
+
     def params(self) -> tuple[Param, ...]:
         """The fields of `mct_output_range` in mct_softmax_cross_entropy.h."""
         return (
@@ -87,6 +96,11 @@ class LossOp(Op):
         Then `is_followed`.
         """
         return self
+
+    @property
+    def output_range(self) -> OutputRange | None:
+        """How far the outputs reach that follow the logits; None where they do not."""
+        return None
 
     @property
     def is_followed(self) -> bool:

@@ -72,6 +72,11 @@ class SoftmaxCrossEntropy(LossOp):
         return replace(self, outputs=outputs)
 
     @property
+    def output_range(self) -> OutputRange | None:
+        """As it was told."""
+        return self.outputs
+
+    @property
     def is_followed(self) -> bool:
         """Whether it was told how far they reach."""
         return self.outputs is not None
@@ -128,11 +133,7 @@ class SoftmaxCrossEntropy(LossOp):
         tops = logits.max(axis=1)
         top = int(tops.max())
         bottom = int(np.maximum(logits.min(axis=1), tops - NEAR_Q16).min())
-        high, low, needed = self.outputs.high_q16, self.outputs.low_q16, 0
-        while needed < self.outputs.exponent_limit and (
-            top > high << needed or -bottom > low << needed
-        ):
-            needed += 1
+        needed = self.outputs.exponent_for(top, -bottom)
         _, recent, older = (int(v) for v in exponent)
         if step[2] == 0 and step[1] % OUTPUT_WINDOW == 0:
             recent, older = 0, recent

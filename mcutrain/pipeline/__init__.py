@@ -35,7 +35,7 @@ from mcutrain.memplan import (
 )
 from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
 from mcutrain.pipeline.recipe import PutModules, Recipe
-from mcutrain.quant import add_classes, replace_head
+from mcutrain.quant import HeadStart, add_classes, replace_head
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import (
     CompiledSimulator,
@@ -173,6 +173,7 @@ def prepare(
     *,
     classes: Count | None = None,
     head_seed: int = 0,
+    head_start: HeadStart | None = None,
     gradient_dtype: str = "int8",
     accumulate: Annotated[int, Within(1, 65535)] = 1,
     qas: bool = True,
@@ -194,7 +195,8 @@ def prepare(
 
     scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
     one with so many outputs, initialised from head_seed; None keeps the model's own. A new one has
-    the scheme's head_rate, by default NEW_HEAD_RATE (see UpdateScheme).
+    the scheme's head_rate, by default NEW_HEAD_RATE (see UpdateScheme). head_start:
+    what the new one starts from instead of random weights, see mcutrain.runs.head_start.
     gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
     loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
@@ -224,7 +226,7 @@ def prepare(
     if not qas:
         chosen = replace(chosen, qas=False)
     chosen = chosen.with_usual_rate(is_new_head=classes is not None)
-    given = _with_head(model, classes, head_seed)
+    given = _with_head(model, classes, head_seed, head_start)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
     if added:
@@ -237,6 +239,8 @@ def prepare(
     options = TrainOptions(gradient_dtype, accumulate, passing, elastic, swap)
     loss = choose_loss(graph, loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
+    if head_start is not None:
+        training = training.with_first_outputs(head_start.reach)
     if swap:
         _check_swaps(training, chosen)
     align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
@@ -284,9 +288,18 @@ def _check_words(swap: str, gradient_dtype: str) -> None:
         raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
 
 
-def _with_head(graph: Graph, classes: int | None, seed: int) -> Graph:
+def _with_head(
+    graph: Graph, classes: int | None, seed: int, start: HeadStart | None = None
+) -> Graph:
     """With a new classifier of so many outputs, or with the model's own."""
-    return graph if classes is None else replace_head(graph, find_head(graph).node, classes, seed)
+    if classes is not None:
+        return replace_head(graph, find_head(graph).node, classes, seed, start)
+    if start is not None:
+        raise SchemeError(
+            "the model's own classifier stays, so it cannot start from class means: give the "
+            "number of classes of a new one, too (classes)"
+        )
+    return graph
 
 
 def _names(graph: Graph, added: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:

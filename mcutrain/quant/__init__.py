@@ -1,19 +1,23 @@
 """Float graphs become int8 graphs; and changes of an int8 graph that keep it one."""
 
 from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.head import add_classes, replace_head, scale_outputs
+from mcutrain.quant.head import add_classes, head_scales, replace_head, scale_outputs
+from mcutrain.quant.prototypes import HeadStart, prototypes
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
 from mcutrain.quant.report import LayerError, compared_samples, layer_errors, named_as
 
 __all__ = [
+    "HeadStart",
     "LayerError",
     "Quantization",
     "QuantizeSettings",
     "Quantized",
     "add_classes",
     "compared_samples",
+    "head_scales",
     "layer_errors",
     "named_as",
+    "prototypes",
     "replace_head",
     "scale_outputs",
     "useful",

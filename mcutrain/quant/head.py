@@ -14,6 +14,7 @@ from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.quant.prototypes import HeadStart
 
 Array = npt.NDArray[Any]
 
@@ -111,8 +112,13 @@ class _Head:
         return proven(changed.with_nodes((*before, *nodes)))
 
 
-def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph:
+def replace_head(
+    graph: Graph, head: Node, classes: int, seed: int = 0, start: HeadStart | None = None
+) -> Graph:
     """The graph with a classifier of `classes` outputs, randomly initialised, and no softmax.
+
+    start: parameters in the place of random ones. Scales do not depend on it, so a saved state
+    means the same whatever the classifier started from.
 
     The weights are uniform in ±1/sqrt(features of a window), the biases 0. All classes share one
     weight scale, the largest of the old classifier's, which fits the features, as they stay the
@@ -137,6 +143,9 @@ def replace_head(graph: Graph, head: Node, classes: int, seed: int = 0) -> Graph
     y_scale = math.ldexp(old.y.scale, exponent)
     mult, shift = quantize_multiplier(sum_scale / y_scale)
     b = np.full(classes, np.rint((begin - stage.zero_point) * y_scale / sum_scale), np.int32)
+    if start is not None:
+        _check_start(start, old, head, classes)
+        w, b = start.w, start.b
     new = _Head(
         replace(old.op, requantize=replace(stage, mult_q31=(mult,), shift=(shift,))),
         old.x,
@@ -160,6 +169,35 @@ def _first_exponent(old: float, sum_scale: float, steps: int) -> int:
     """The power of two times which the old scale reaches FIRST_LOGIT in so many steps."""
     least = max(FIRST_LOGIT / steps, sum_scale)
     return math.ceil(math.log2(least / old))
+
+
+def head_scales(graph: Graph, head: Node) -> tuple[float, float]:
+    """Of a new classifier's features, and of its weights, before it is there.
+
+    Raises SchemeError for a classifier that cannot start from means of features.
+    """
+    old = _Head.of(graph, head)
+    _check_takes_features(old, head)
+    return old.x.scale, max(old.w.type.scales)
+
+
+def _check_takes_features(old: _Head, head: Node) -> None:
+    is_dense = old.w.type.shape[1:3] == old.x.shape[1:3] == (1, 1)
+    if not is_dense or old.mean is not None:
+        raise SchemeError(
+            f"the head {head.name!r} is no fully connected layer, so it cannot start from the "
+            "means of its features: take random weights"
+        )
+
+
+def _check_start(start: HeadStart, old: _Head, head: Node, classes: int) -> None:
+    _check_takes_features(old, head)
+    shape = (classes, *old.w.type.shape[1:])
+    if start.w.shape != shape or start.b.shape != (classes,):
+        raise SchemeError(
+            f"the head {head.name!r} is to start from weights {start.w.shape}, but has {shape}: "
+            "make them of samples of this model, with as many classes"
+        )
 
 
 def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from mcutrain_host.saved import saturated_biases, skipped_samples
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
-from mcutrain.arguments import Count, PathLike, Positive, Seed, checked, warn
+from mcutrain.arguments import PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.codegen import state_tensors
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
@@ -180,7 +180,7 @@ def train(
     settings: RunSettings | None = None,
     *,
     validation: datasets.Data | None = None,
-    epochs: Count | None = None,
+    epochs: Annotated[int, Within(0)] | None = None,
     learning_rate: Positive | None = None,
     seed: Seed | None = None,
     normalization: datasets.Normalization | None = None,
@@ -192,11 +192,11 @@ def train(
 
     data: a path that mcutrain.data.load reads, a Split, or arrays (x, y); validation: (x, y) to
     test on, see mcutrain.data.of_arrays. settings: all that determines the run; epochs,
-    learning_rate (per sample) and seed replace theirs. Without a learning rate one is found by
-    short trials, as `--lr auto` does; the result names it. checkpoint: a file
-    to continue from if it exists, and to save to. latent: what the frozen front of the network
-    makes of a sample is computed once where no epoch varies the samples, with the same bits: auto;
-    off, or the tensor's name, see `fastest_simulator`.
+    learning_rate (per sample) and seed replace theirs; 0 epochs train nothing. Without a rate one
+    is found by short trials, as `--lr auto` does; the result names it. checkpoint: a file to
+    continue from if it exists, and to save to. latent: what the frozen front of the network makes
+    of a sample is computed once where no epoch varies the samples, with the same bits: auto; off,
+    or the tensor's name, see `fastest_simulator`.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit,
     StateError for another run's checkpoint, BuildError, ArgumentError.
@@ -399,6 +399,8 @@ def prepare_run(
     if isinstance(made, TAKES_LATENTS):
         _check_fixed(settings)
         samples = LatentSamples.of(samples, made)
+    if settings.learning_rate is None and settings.epochs == 0:
+        settings = replace(settings, learning_rate=0.0)
     if settings.learning_rate is None:
         compiled = made if isinstance(made, CompiledSimulator) else None
         searched = samples if compiled else samples.whole()

@@ -468,7 +468,8 @@ class Course:
 
     @property
     def _all_new(self) -> Array:
-        return np.concatenate([self._new(epoch) for epoch in range(self.settings.epochs)])
+        nothing = np.zeros(0, np.int64)
+        return np.concatenate([nothing, *map(self._new, range(self.settings.epochs))])
 
     def at(self, step: int) -> tuple[Array, int | bytes]:
         """The sample of a step as the model's int8 input, and its label; bytes: of positions."""

@@ -93,7 +93,7 @@ def test_a_budget_that_is_too_small_names_the_peak(run: Run, model: Path) -> Non
         ("simulate", "--data", "x.npz", "--mean", "0.5"),
         ("simulate", "--data", "x.npz", "--schedule", "linear"),
         ("simulate",),
-        ("simulate", "--data", "x.npz", "--epochs", "0"),
+        ("simulate", "--data", "x.npz", "--epochs", "-1"),
         ("generate",),
     ],
 )

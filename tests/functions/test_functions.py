@@ -383,7 +383,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: mcutrain.simulate(MODEL, X), "no labels"),
     (lambda: mcutrain.simulate(MODEL, "d.npz", validation=(X, Y)), "validation goes with arrays"),
     (lambda: mcutrain.simulate(MODEL, ((X, Y), (X, Y)), validation=(X, Y)), "leave out validation"),
-    (lambda: mcutrain.simulate(MODEL, (X, Y), epochs=0), "epochs is 0: it must be at least 1"),
+    (lambda: mcutrain.simulate(MODEL, (X, Y), epochs=-1), "epochs is -1: it must be at least 0"),
     (
         lambda: mcutrain.simulate(MODEL, (X, Y), epochs=1.5),
         "epochs is 1.5, but it must be an integer",

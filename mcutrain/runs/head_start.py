@@ -1,0 +1,74 @@
+"""What a new classifier starts from: the class means of what the network makes of samples."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.data import Dataset, Normalization, Split
+from mcutrain.errors import SchemeError
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import find_latent
+from mcutrain.pipeline import prepare
+from mcutrain.quant import HeadStart, head_scales, prototypes
+from mcutrain.runs.training import model_input
+from mcutrain.simulation import RunSettings, Samples
+from mcutrain.sparse import find_head
+
+Start = Literal["random", "prototypes"]
+"""What a new classifier starts from: --head-start."""
+RANDOM: Start = "random"
+MOST_FOR_A_CLASS = 200
+"""Samples that are looked at, times the classes: more hardly move the means, and take time."""
+CHUNK = 64
+
+
+def head_start_of(
+    start: Start,
+    graph: Graph,
+    split: Split,
+    classes: int | None,
+    normalization: Normalization | None = None,
+    seed: int = 0,
+) -> HeadStart | None:
+    """What `prepare` takes as head_start; None for random weights.
+
+    split: its labels are numbers of outputs. classes: of the new classifier. seed: draws which
+    samples are looked at, where there are more than MOST_FOR_A_CLASS for each. Raises SchemeError
+    where the classifier stays, or is no fully connected layer; DataError if the data does not fit.
+    """
+    if start == RANDOM:
+        return None
+    if classes is None:
+        raise SchemeError(
+            "the model's own classifier stays, so it does not start from class means: give "
+            "--classes N for a new one, or leave out --head-start"
+        )
+    if not split.is_labelled or split.positions:
+        raise SchemeError("class means need samples with one label each: leave out --head-start")
+    head = find_head(graph).node
+    scales = head_scales(graph, head)
+    part = split.train.drawn(min(MOST_FOR_A_CLASS * classes, len(split.train)), seed)
+    features = _features(graph, part, classes, normalization)
+    zero_point = graph.tensors[head.inputs[0]].type.zero_point
+    return prototypes(features, zero_point, part.y, classes, scales)
+
+
+def _features(
+    graph: Graph, part: Dataset, classes: int, normalization: Normalization | None
+) -> npt.NDArray[np.int8]:
+    """What the classifier reads of each sample, int8 [n, features]; computed by compiled C."""
+    step = prepare(graph, "head", classes=classes, stream="off")
+    latent = find_latent(step.plan, find_head(step.order.graph).node.inputs[0])
+    x = model_input(graph)
+    samples = Samples.prepare(
+        Split(part, part), x.shape, x.scale, x.zero_point, RunSettings(), normalization or "auto"
+    )
+    front = step.latent_simulator(latent)
+    found = [
+        front.front(samples.train(np.arange(first, min(first + CHUNK, len(part))), 0, 0))
+        for first in range(0, len(part), CHUNK)
+    ]
+    return np.concatenate(found).reshape(len(part), -1)

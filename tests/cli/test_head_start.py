@@ -1,0 +1,117 @@
+"""--head-start: a new classifier from class means, by command, by function, in a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mcutrain
+from mcutrain.errors import ArgumentError
+from mcutrain.pipeline import load
+from mcutrain.runs.head_start import MOST_FOR_A_CLASS, head_start_of
+from mcutrain.runs.training import load_data
+from tests.cli.conftest import Run
+
+DATA = ("--samples", 60, "--test-samples", 40)
+START = ("--head-start", "prototypes", "--classes", 10)
+
+
+def test_without_a_step_it_tells_classes_apart_and_can_be_exported(
+    run: Run, model: Path, images: Path
+) -> None:
+    flags = ("--data", images, *DATA, "--epochs", 0)
+    kept = ("--save-state", "head.mcts", "--checkpoint", "run.npz")
+    found = run("simulate", model, *flags, *START, *kept, "--json").json
+    drawn = run("simulate", model, *flags, "--classes", 10, "--json").json
+    assert found["accuracy"] == found["accuracy_before"] > 0.4 > drawn["accuracy"]
+    assert (found["steps"], found["epochs"], found["settings"]["learning_rate"]) == (0, [], 0.0)
+    for state in ("head.mcts", "run.npz"):
+        assert run("export", model, "--state", state, "-o", "new.tflite").code == 0
+        known = run("simulate", "new.tflite", *flags, "--classes", "keep", "--json").json
+        assert known["accuracy"] == found["accuracy"]
+    printed = run("simulate", model, *flags, *START).out
+    assert "time per step" not in printed
+
+
+def test_all_ways_to_compute_learn_the_same_from_it(run: Run, model: Path, images: Path) -> None:
+    flags = ("--data", images, *DATA, *START, "--epochs", 1, "--lr", "0.01", "--scheme", "last:2")
+    found = run("simulate", model, *flags, "--json").json["state_sha256"]
+    for way in (("--reference",), ("--portable", "--latent", "off")):
+        assert run("simulate", model, *flags, *way, "--json").json["state_sha256"] == found
+    result = mcutrain.simulate(
+        model,
+        load_data(load(model), images, samples=60, test_samples=40),
+        "last:2",
+        classes=10,
+        head_start="prototypes",
+        epochs=1,
+        learning_rate=0.01,
+    )
+    assert result.to_dict()["state_sha256"] == found
+    random = run("simulate", model, *flags, "--head-start", "random", "--json").json
+    assert random["state_sha256"] != found
+
+
+def test_an_episode_needs_no_step(run: Run, model: Path, images: Path) -> None:
+    flags = ("--ways", 3, "--shots", 4, "--episodes", 2, "--epochs", 0, "--test-samples", 30)
+    found = run("simulate", model, "--data", images, *flags, "--head-start", "prototypes", "--json")
+    assert [one["steps"] for one in found.json["episodes"]] == [0, 0]
+    assert found.json["accuracy"] > 0.5
+
+
+def test_a_generated_project_begins_with_it(run: Run, model: Path, images: Path) -> None:
+    assert run("generate", model, *START, "--data", images, "-o", "ours").code == 0
+    graph = load(model)
+    split = load_data(graph, images)
+    start = head_start_of("prototypes", graph, split, 10)
+    step = mcutrain.prepare(graph, classes=10, head_start=start)
+    constants = Path("src", "mct_constants.c")
+    assert Path("ours", constants).read_text() == step.project.files[str(constants)]
+    mcutrain.generate(model, "theirs", classes=10, head_start="prototypes", data=images)
+    ours, theirs = (
+        {p.relative_to(f): p.read_bytes() for p in Path(f).rglob("*") if p.is_file()}
+        for f in ("ours", "theirs")
+    )
+    assert ours == theirs
+    assert run("generate", model, "--classes", 10, "-o", "random").code == 0
+    assert Path("random", constants).read_bytes() != ours[constants]
+
+
+def test_samples_are_drawn_alike_where_there_are_many(
+    model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = load(model)
+    split = load_data(graph, images)
+    assert len(split.train) > MOST_FOR_A_CLASS * 10
+    monkeypatch.setattr("mcutrain.runs.head_start.MOST_FOR_A_CLASS", 2)
+    ours = head_start_of("prototypes", graph, split, 10, seed=1)
+    few = mcutrain.data.Split(split.train.drawn(20, 1), split.test)
+    theirs = head_start_of("prototypes", graph, few, 10)
+    assert ours is not None
+    assert theirs is not None
+    np.testing.assert_array_equal(ours.w, theirs.w)
+
+
+def test_what_cannot_be_is_a_sentence(run: Run, model: Path, images: Path) -> None:
+    kept = run("simulate", model, "--data", images, "--head-start", "prototypes")
+    assert kept.sentence.startswith("the model's own classifier stays")
+    missing = run("generate", model, *START, "-o", "project")
+    assert missing.code == 2
+    assert "prototypes are means of samples: give --data, too" in _words(missing.err)
+    useless = run("generate", model, "--data", images, "-o", "project")
+    assert useless.code == 2
+    assert "class means of --head-start prototypes" in _words(useless.err)
+    front = run("generate", model, *START, "--part", "front", "-o", "front.tflite")
+    assert "a front is a model file, not a project" in _words(front.err)
+    for given, said in (
+        ({"head_start": "prototypes"}, "give data, too"),
+        ({"data": images}, "give head_start, too"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            mcutrain.generate(model, "project", classes=10, **given)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
