@@ -67,6 +67,7 @@ class Target:
     map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
     its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are the
     board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
+    imprint_bytes: of firmware that adds up a class's features.
     chooses: of firmware that chooses what it trains, by states that its slots keep.
     uart, flashing, emulation, output: the tables of that name, [flash] and [emulate].
     """
@@ -96,6 +97,7 @@ class Target:
     remember: int = 0
     own_flash: Region | None = None
     timing_bytes: int = 0
+    imprint_bytes: int = 0
     chooses: bool = False
 
     @property
@@ -127,7 +129,7 @@ class Target:
 
     def firmware_bytes(self) -> int:
         """Static RAM besides arena and state."""
-        return self.protocol_bytes + self.driver_bytes + self.timing_bytes
+        return self.protocol_bytes + self.driver_bytes + self.timing_bytes + self.imprint_bytes
 
     @property
     def protocol_bytes(self) -> int:

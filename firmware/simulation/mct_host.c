@@ -42,6 +42,38 @@ void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y) {
     }
 }
 
+#ifdef MCT_IMPRINT_FEATURES
+
+int32_t mct_host_imprint(int32_t samples, const int8_t *x, int32_t label, int32_t known) {
+    mct_imprint_begin();
+    for (int32_t n = 0; n < samples; n++) {
+        (void)mct_feed(0, x + (size_t)n * MCT_INPUT_BYTES, MCT_INPUT_BYTES);
+        const mct_status status = mct_imprint_sample();
+        if (status != MCT_OK) {
+            return (int32_t)status;
+        }
+    }
+    return (int32_t)mct_imprint(label, known);
+}
+
+#ifdef MCT_LATENT_BYTES
+
+int32_t mct_host_imprint_latents(int32_t samples, const int8_t *latents, int32_t label,
+                                 int32_t known) {
+    mct_imprint_begin();
+    for (int32_t n = 0; n < samples; n++) {
+        const mct_status status = mct_imprint_latent(latents + (size_t)n * MCT_LATENT_BYTES);
+        if (status != MCT_OK) {
+            return (int32_t)status;
+        }
+    }
+    return (int32_t)mct_imprint(label, known);
+}
+
+#endif
+
+#endif
+
 #ifdef MCT_LEVELS
 
 void mct_host_levels(int32_t samples, const int8_t *x, int32_t *levels) {

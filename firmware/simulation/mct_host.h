@@ -19,6 +19,16 @@ int32_t mct_host_train(int32_t samples, const int8_t *x, const mct_host_label *l
 /* x: [samples][MCT_INPUT_BYTES]   y: [samples][MCT_OUTPUT_BYTES] */
 void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y);
 
+#ifdef MCT_IMPRINT_FEATURES
+/* Gives the class `label` its weights from samples of it; returns the mct_status.
+ * x: [samples][MCT_INPUT_BYTES] */
+int32_t mct_host_imprint(int32_t samples, const int8_t *x, int32_t label, int32_t known);
+#ifdef MCT_LATENT_BYTES
+int32_t mct_host_imprint_latents(int32_t samples, const int8_t *latents, int32_t label,
+                                 int32_t known);
+#endif
+#endif
+
 #ifdef MCT_LEVELS
 /* The front that a step would take for each sample. x: [samples][MCT_INPUT_BYTES]   levels: [samples] */
 void mct_host_levels(int32_t samples, const int8_t *x, int32_t *levels);

@@ -42,12 +42,21 @@ class MadeFlags:
         Path | None,
         typer.Option(
             help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses, of which modules of --pet are made, or class means of --head-start.",
+            "chooses, of which modules of --pet are made, class means of --head-start prototypes, "
+            "and the centre of --imprint.",
             show_default=False,
         ),
     ] = None
     save_model: SaveModel = None
     head_start: options.HeadStart = "random"
+    imprint: Annotated[
+        bool,
+        typer.Option(
+            "--imprint",
+            help="Functions that give a class its weights from a few samples of it, without "
+            "training; a board's firmware does it for `mcutrain imprint`. With --data.",
+        ),
+    ] = False
 
     @property
     def puts_modules(self) -> bool:
@@ -59,12 +68,16 @@ class MadeFlags:
     def check(self, scheme: str) -> None:
         """Raise typer.BadParameter for samples of which nothing is made, or that are missing."""
         is_start = self.head_start != "random"
-        is_read = self.puts_modules or is_start or scheme == options.AUTO
+        is_read = self.puts_modules or is_start or self.imprint or scheme == options.AUTO
         if self.data is not None and not is_read:
             raise typer.BadParameter(
-                "is what --scheme auto chooses by, modules of --pet are made of, or class means of "
-                "--head-start prototypes",
+                "is what --scheme auto chooses by, modules of --pet are made of, class means of "
+                "--head-start prototypes, or the centre of --imprint",
                 param_hint="--data",
+            )
+        if self.data is None and self.imprint:
+            raise typer.BadParameter(
+                "is around the centre of samples: give --data, too", param_hint="--imprint"
             )
         if self.data is None and is_start:
             raise typer.BadParameter(
@@ -242,7 +255,9 @@ def generate(
         others = given(hardware, program, timing, ladder)
         if remember:
             others.append("--remember")
-        others += [name for name in ("--pet", "--head-start") if name in given(modules)]
+        others += [
+            name for name in ("--pet", "--head-start", "--imprint") if name in given(modules)
+        ]
         _check_front(others, output)
         step = flags.prepare(load_model(model), options.new_classes(classes))
         _write_front(step, cut.latent or options.AUTO, output, json)
@@ -262,6 +277,7 @@ def generate(
     flags, wanted = replace(flags, put=put), options.new_classes(classes)
     start = None if split is None else _head_start(graph, split, wanted, modules, program, seed)
     step = flags.prepare(graph, wanted, seed, start)
+    centre = () if split is None else _centre(graph, split, modules, program, seed)
     interface = Interface(
         program.prefix,
         program.names(step),
@@ -270,6 +286,7 @@ def generate(
         remember,
         timing.times(step, target),
         timing.timing(step, target),
+        centre=centre,
     )
     target = on_board(target, step, interface)
     with writing(output):
@@ -385,6 +402,15 @@ def _head_start(
     return start_of_samples(
         flags.head_start, graph, split, classes, program.pixels, seed, class_names=names
     )
+
+
+def _centre(
+    graph: Graph, split: Split, flags: MadeFlags, program: ProgramFlags, seed: int
+) -> tuple[int, ...]:
+    """Of the features, around which a class is imprinted; empty where none is."""
+    from mcutrain.runs.head_start import centre_of_samples
+
+    return centre_of_samples(graph, split, program.pixels, seed) if flags.imprint else ()
 
 
 def _check_front(flags: Sequence[str], output: Path) -> None:

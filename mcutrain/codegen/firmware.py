@@ -40,6 +40,8 @@ FIRST_ADDRESS = 0x10000000
 SAVED_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
 TIMING_BYTES = 8
 """Of SRAM for each node that is timed, and for all together."""
+IMPRINT_BYTES = 8
+"""Of SRAM besides an int32 for each feature, where a class gets its weights from samples."""
 NAME_BYTES = 80
 """The most that a response has room for of each of the names of board, model and scheme."""
 
@@ -212,6 +214,8 @@ def with_latents(
     least the constants. Raises PlanError, TargetError."""
     if interface.timing is not None:
         target = replace(target, timing_bytes=TIMING_BYTES * (1 + len(interface.timing.nodes)))
+    if interface.centre:
+        target = replace(target, imprint_bytes=IMPRINT_BYTES + 4 * len(interface.centre))
     saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     program_bytes = max(program_bytes, plan.constant_bytes)
     if interface.elastic is not None:

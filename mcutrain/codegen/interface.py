@@ -26,7 +26,9 @@ class Interface:
     library, or of a board's firmware, which trains on them again; 0: none; with some the latent is
     auto if it is not said. elastic: by which the program selects the tensors of an elastic step;
     None: whoever calls it does. timing: of a program that times its nodes. fronts: of a ladder,
-    what the policy and each level take, for the manifest. Raises McutrainError for a prefix that is
+    what the policy and each level take, for the manifest. centre: of the classifier's features, one
+    int8 code for each, of a program that gives a class its weights from a few samples (see
+    mcutrain.quant.imprint); empty for others. Raises McutrainError for a prefix that is
     no name, or that mct_ owns.
     """
 
@@ -38,6 +40,7 @@ class Interface:
     elastic: ElasticTimes | None = None
     timing: Timing | None = None
     fronts: tuple[FrontCost, ...] = ()
+    centre: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.remember < 0:

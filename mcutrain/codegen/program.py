@@ -10,6 +10,7 @@ from itertools import groupby
 
 import numpy as np
 
+from mcutrain.autodiff import Classifier
 from mcutrain.codegen.c_text import CTYPES, comment, identifier
 from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -97,6 +98,7 @@ class Program:
 
     latent: what both may begin with, then `front` has the statements before it, and `infer` and
     `forward` only those behind it. timed: nodes by whose number steps keep the time that they take.
+    classifier: whose features an inference adds up when it is asked to; None for other programs.
     """
 
     def __init__(
@@ -105,8 +107,10 @@ class Program:
         prefix: str = "mct",
         latent: Latent | None = None,
         timed: Sequence[str] = (),
+        classifier: Classifier | None = None,
     ) -> None:
         self.prefix = prefix
+        self.classifier = classifier
         self.plan = plan
         self.latent = latent
         self.training = plan.training
@@ -126,6 +130,8 @@ class Program:
         begin = 0 if latent is None else latent.position
         self.front = self._steps_calls(nodes[:begin])
         self.infer = self._calls(self.training.forward, self.training.forward.nodes[begin:])
+        if classifier is not None:
+            self.infer = self._adding_up(self.infer, classifier)
         self.forward = self._steps_calls(nodes[begin:loss])
         self.loss = self._steps_calls(nodes[loss : loss + 1])
         self.backward = self._steps_calls(nodes[loss + 1 :])
@@ -246,6 +252,14 @@ class Program:
         if node not in self._timed:
             return statement
         return f"TIMED({self._timed[node]}, {statement.removesuffix(';')});"
+
+    def _adding_up(self, calls: tuple[Call, ...], classifier: Classifier) -> tuple[Call, ...]:
+        """With the features added up where the classifier is about to read them."""
+        place = [call.node for call in calls].index(classifier.node)
+        x = self.expression(self.training.forward, classifier.x)
+        code = f"if (imprint.adds) {{ mct_imprint_sums(&imprint_params, {x}, imprint.sums); }}"
+        adding = Call(f"the features of {comment(classifier.node)}", code, classifier.node)
+        return (*calls[:place], adding, *calls[place:])
 
     def _steps_calls(self, nodes: Iterable[Node]) -> tuple[Call, ...]:
         """Of training steps."""

@@ -37,6 +37,7 @@ from mcutrain_host.manifest import (
 from mcutrain_host.objects import BUILD
 
 from mcutrain import data
+from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.elastic import importance_of
 from mcutrain.codegen import firmware
 from mcutrain.codegen.c_text import (
@@ -169,7 +170,8 @@ def generate(
     latent = None if wanted is None or is_tail else find_latent(plan, wanted)
     timing = interface.timing
     timed = () if timing is None else tuple(node.name for node in timing.nodes)
-    program = Program(plan, interface.prefix, latent, timed)
+    classifier = Classifier.of(plan.training) if interface.centre else None
+    program = Program(plan, interface.prefix, latent, timed, classifier)
     isa = "portable" if target is None else target.isa
     found = firmware_files(program, isa, interface.elastic is not None)
     if target is None:  # a board's samples come from its host, which varies them
@@ -316,6 +318,7 @@ def firmware_files(
     names += ["runtime/mct_drift.h"] if program.ladder and program.ladder.drift else []
     names += SELECTION_SOURCES if selects else []
     names += COLUMN_SOURCES if program.training.swapped else []
+    names += ["runtime/mct_imprint.c"] if program.classifier is not None else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
     files = {name: firmware.firmware_text(name) for name in names}
@@ -412,6 +415,7 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "gate": _gate(program),
         "elastic": _elastic(program.plan, interface.elastic),
         "swapped": _swapped(program),
+        "imprint": _imprint(program, interface.centre),
         "apply": program.apply,
         "constants": _constants(program),
     }
@@ -522,6 +526,28 @@ def _latent(program: Program) -> dict[str, Any] | None:
         "shape": " x ".join(map(str, latent.type.shape[1:])),
         "scale": f"{latent.type.scale:.9g}",
         "zero_point": latent.type.zero_point,
+    }
+
+
+def _imprint(program: Program, centre: tuple[int, ...]) -> dict[str, Any] | None:
+    """Of a program that gives a class its weights from a few samples."""
+    found = program.classifier
+    if found is None:
+        return None
+    if len(centre) != found.features:
+        raise McutrainError(
+            f"the centre has {len(centre)} features, but the classifier {found.node!r} reads "
+            f"{found.features}: make it of samples of this model"
+        )
+    graph = program.training.graph
+    names = (found.weight, found.residual, found.bias)
+    state = ("NULL" if name is None else program.expression(graph, name) for name in names)
+    return {
+        "features": found.features,
+        "zero_point": found.zero_point,
+        "bits": found.bits,
+        "centre": list(lines(tuple(centre))),
+        "state": ", ".join(state),
     }
 
 

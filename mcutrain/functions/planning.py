@@ -33,7 +33,7 @@ from mcutrain.pipeline import MakesLadder, Part, TrainingStep, front_of, load, p
 from mcutrain.pipeline.losses import fit_classes
 from mcutrain.proxies import kept_ladder
 from mcutrain.quant import HeadStart
-from mcutrain.runs.head_start import RANDOM, Start, head_start_of
+from mcutrain.runs.head_start import RANDOM, Start, centre_of_samples, head_start_of
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme, as_scheme
@@ -257,6 +257,7 @@ def generate(
     loss: Literal["cross-entropy", "mse", "auto"] = "auto",
     added: Sequence[str] = (),
     head_start: Literal["random", "prototypes"] = "random",
+    imprint: bool = False,
     data: Data | None = None,
     seed: Seed = 0,
     accumulate: Count = 1,
@@ -281,7 +282,8 @@ def generate(
     board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
     takes it; with "off" what a board learns does not survive a power cut. seed: of a new head.
     head_start: of a new head, as `simulate` takes it; prototypes are made of the training samples
-    of data.
+    of data. imprint: functions that give a class its weights from a few samples, without training,
+    around the centre of data.
     prefix: what the library's names begin with. class_names: for the program, and for data that it
     learns; by default those of the model's file, if the classifier stays. normalization: of its
     pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what a tail
@@ -296,9 +298,10 @@ def generate(
     """
     target = target_of(board, slots)
     is_tail = part == "tail"
-    model, start = _with_start(
-        model, head_start, data, classes, normalization, seed, class_names or ()
-    )
+    made = _made(model, data, normalization, seed, head_start != RANDOM or imprint)
+    start = None if made is None else made.start(head_start, classes, class_names or ())
+    centre = made.centre if made is not None and imprint else ()
+    model = model if made is None else made.graph
     step = _step(
         model,
         scheme,
@@ -322,7 +325,7 @@ def generate(
     is_unnamed = class_names is not None and not class_names
     names = () if is_unnamed else names_of(step, class_names or ())
     begin, times = None if is_tail else latent, elastic_times(step, target)
-    interface = Interface(prefix, names, normalization, begin, remember, times)
+    interface = Interface(prefix, names, normalization, begin, remember, times, centre=centre)
     return write_project(step, on_board(target, step, interface), interface, Path(output))
 
 
@@ -347,32 +350,44 @@ def start_of_samples(
     return head_start_of(start, graph, split, classes, normalization, seed)
 
 
-def _with_start(
-    model: Model,
-    start: Start,
-    data: Data | None,
-    classes: int | None,
-    normalization: Normalization | None,
-    seed: int,
-    class_names: Sequence[str],
-) -> tuple[Model, HeadStart | None]:
-    """A model, which is read but once, and what its new head starts from."""
-    if start == RANDOM:
+@dataclass(frozen=True)
+class _Samples:
+    """A model, which is read but once, and samples of which something is made."""
+
+    graph: Graph
+    split: Split
+    normalization: Normalization | None
+    seed: int
+
+    def start(
+        self, start: Start, classes: int | None, class_names: Sequence[str]
+    ) -> HeadStart | None:
+        """What a new head starts from."""
+        facts = (start, self.graph, self.split, classes, self.normalization, self.seed)
+        return start_of_samples(*facts, class_names=tuple(class_names))
+
+    @property
+    def centre(self) -> tuple[int, ...]:
+        """Of the classifier's features."""
+        return centre_of_samples(self.graph, self.split, self.normalization, self.seed)
+
+
+def _made(
+    model: Model, data: Data | None, normalization: Normalization | None, seed: int, is_wanted: bool
+) -> _Samples | None:
+    """Of which prototypes and a centre are made, if they are wanted."""
+    if not is_wanted:
         if data is not None:
-            raise ArgumentError("data is what prototypes are made of: give head_start, too")
-        return model, None
+            raise ArgumentError(
+                "data is what prototypes and a centre are made of: give head_start or imprint, too"
+            )
+        return None
     if data is None:
-        raise ArgumentError("prototypes are means of samples: give data, too")
+        raise ArgumentError("prototypes, and the centre of imprint, are of samples: give data, too")
     if isinstance(model, TrainingStep):
-        raise ArgumentError(
-            "the step has its head already: give the model, or leave out head_start"
-        )
+        raise ArgumentError("the step is made already: give the model, or leave out data")
     graph = model if isinstance(model, Graph) else load(model)
-    split = load_data(graph, data, seed=seed)
-    names = tuple(class_names)
-    return graph, start_of_samples(
-        start, graph, split, classes, normalization, seed, class_names=names
-    )
+    return _Samples(graph, load_data(graph, data, seed=seed), normalization, seed)
 
 
 def on_board(target: Target | None, step: TrainingStep, interface: Interface) -> Target | None:

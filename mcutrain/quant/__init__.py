@@ -2,7 +2,7 @@
 
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import add_classes, head_scales, replace_head, scale_outputs
-from mcutrain.quant.prototypes import HeadStart, prototypes
+from mcutrain.quant.prototypes import HeadStart, head_of_means
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
 from mcutrain.quant.report import LayerError, compared_samples, layer_errors, named_as
 
@@ -14,10 +14,10 @@ __all__ = [
     "Quantized",
     "add_classes",
     "compared_samples",
+    "head_of_means",
     "head_scales",
     "layer_errors",
     "named_as",
-    "prototypes",
     "replace_head",
     "scale_outputs",
     "useful",

@@ -85,7 +85,7 @@ def row_of(mean: Array, middle: Array, factor: tuple[int, int]) -> tuple[Array, 
     return w.astype(np.int8), b.astype(np.int32)
 
 
-def prototypes(
+def head_of_means(
     x: Array, zero_point: int, labels: Array, classes: int, scales: tuple[float, float]
 ) -> HeadStart:
     """A classifier from class means of features.

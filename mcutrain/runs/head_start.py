@@ -1,4 +1,4 @@
-"""What a new classifier starts from: the class means of what the network makes of samples."""
+"""Class means of what a network makes of samples: what a new classifier starts from, the centre."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import prepare
-from mcutrain.quant import HeadStart, head_scales, prototypes
+from mcutrain.quant import HeadStart, head_of_means, head_scales
+from mcutrain.quant.imprint import centre_of
+from mcutrain.quant.prototypes import class_means
 from mcutrain.runs.training import model_input
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import find_head
@@ -51,16 +53,37 @@ def head_start_of(
     head = find_head(graph).node
     scales = head_scales(graph, head)
     part = split.train.drawn(min(MOST_FOR_A_CLASS * classes, len(split.train)), seed)
-    features = _features(graph, part, classes, normalization)
+    features = _features(graph, part, normalization)
     zero_point = graph.tensors[head.inputs[0]].type.zero_point
-    return prototypes(features, zero_point, part.y, classes, scales)
+    return head_of_means(features, zero_point, part.y, classes, scales)
+
+
+def centre_of_samples(
+    graph: Graph, split: Split, normalization: Normalization | None = None, seed: int = 0
+) -> tuple[int, ...]:
+    """The centre of what the classifier reads, for mcutrain.codegen.Interface: codes of int8.
+
+    It is the mean of the classes' means, however many samples each has; without labels that of all
+    samples. seed: as head_start_of has it. Raises SchemeError, DataError.
+    """
+    if split.positions:
+        raise SchemeError("the centre is of samples with one label each, these have many")
+    head = find_head(graph).node
+    head_scales(graph, head)
+    train = split.train
+    part = train.drawn(min(MOST_FOR_A_CLASS * max(train.classes, 1), len(train)), seed)
+    zero_point = graph.tensors[head.inputs[0]].type.zero_point
+    features = _features(graph, part, normalization).astype(np.int64) - zero_point
+    _, labels = np.unique(part.y, return_inverse=True)
+    means, _ = class_means(features, labels, int(labels.max()) + 1)
+    return tuple(centre_of(means, zero_point).tolist())
 
 
 def _features(
-    graph: Graph, part: Dataset, classes: int, normalization: Normalization | None
+    graph: Graph, part: Dataset, normalization: Normalization | None
 ) -> npt.NDArray[np.int8]:
     """What the classifier reads of each sample, int8 [n, features]; computed by compiled C."""
-    step = prepare(graph, "head", classes=classes, stream="off")
+    step = prepare(graph, "head", classes=2, stream="off")  # any: the front is the same
     latent = find_latent(step.plan, find_head(step.order.graph).node.inputs[0])
     x = model_input(graph)
     samples = Samples.prepare(

@@ -20,6 +20,7 @@ from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.data import IGNORED
 from mcutrain.errors import DataError, StateError
 from mcutrain.memplan import TrainingPlan
+from mcutrain.quant.imprint import MOST_SAMPLES
 from mcutrain.simulation.build import Compiler, build_library
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse.elastic import selection_of, words
@@ -67,6 +68,16 @@ class Sizes:
         if y.size != len(y) * self.label_bytes:
             raise DataError(f"a sample has {y[0].size} labels, the model takes {self.label_bytes}")
         return np.ascontiguousarray(y, np.uint8)
+
+
+def no_imprint(samples: int, label: int, known: int, classes: int) -> str:
+    """Why a class cannot get its weights so."""
+    if not 0 < samples <= MOST_SAMPLES:
+        return f"a class gets its weights from 1 to {MOST_SAMPLES:,} samples, not {samples:,}"
+    return (
+        f"class {label} cannot be compared with {known} that are known: there are {classes}, and "
+        "another one must be known"
+    )
 
 
 class LibrarySimulator:
@@ -123,6 +134,23 @@ class LibrarySimulator:
         y = np.zeros((len(samples), self.output_bytes), np.int8)
         self._infer(len(samples), pointer(samples), pointer(y))
         return y
+
+    def imprint(self, x: Array, label: int, known: int) -> None:
+        """Give a class its weights from samples of it. known: classes that have theirs already.
+
+        Raises DataError for no sample or no such class. The C was generated with a centre.
+        """
+        status = 1
+        if len(x):
+            samples = self._samples(x)
+            status = self._imprint(len(samples), pointer(samples), label, known)
+        if status != 0:
+            raise DataError(no_imprint(len(x), label, known, self.sizes.classes))
+
+    @property
+    def _imprint(self) -> Callable[..., int]:
+        function: Callable[..., int] = self._library.mct_host_imprint
+        return function
 
     def select(self, tensors: Sequence[int]) -> None:
         """Train these of the elastic tensors, by index, and those that always are."""

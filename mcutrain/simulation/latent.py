@@ -43,6 +43,11 @@ class LatentSimulator(CompiledSimulator):
         self._train.restype, self._infer.restype = ctypes.c_int32, None
 
     @property
+    def _imprint(self) -> Callable[..., int]:
+        function: Callable[..., int] = self._library.mct_host_imprint_latents
+        return function
+
+    @property
     def network(self) -> Graph:
         """What the front computes."""
         return front(self.plan.training, self.latent)

@@ -11,23 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import fixedpoint
-from mcutrain.autodiff import Gate, SwappedColumns, TrainGraph
+from mcutrain.autodiff import Classifier, Gate, SwappedColumns, TrainGraph
 from mcutrain.autodiff.drift import Drift
 from mcutrain.autodiff.gate import followed
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
-from mcutrain.errors import StateError
+from mcutrain.errors import DataError, StateError
 from mcutrain.ir.graph import Node
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.merge_columns import merged
 from mcutrain.ops.training import pack_residual, unpack_residual
+from mcutrain.quant.imprint import MOST_SAMPLES, Imprinted, imprinted
 from mcutrain.simulation.compiled import (
     STATUS_TEXT,
     drift_words,
     gate_words,
     level_counts,
+    no_imprint,
     selected_tensors,
     unpack_state,
 )
@@ -144,14 +146,46 @@ class ReferenceSimulator:
     def infer(self, x: Array) -> Array:
         """The outputs for int8 samples [n, …]."""
         forward = self.training.forward
+        shape = self.training.input_type.shape
+        outputs = [interpret(forward, self._forward_inputs(s.reshape(shape))) for s in x]
+        return np.concatenate([o[forward.outputs[0]].reshape(1, -1) for o in outputs])
+
+    def _forward_inputs(self, x: Array) -> dict[str, Array]:
+        """What an inference of a sample reads."""
         apart = (name for s in self.training.swapped for name in (s.shelf, s.columns))
         known = (*self.training.parameters, *apart, self.training.output_exponent)
         state = {name: self.state[name] for name in known if name is not None}
+        return {self.training.x: x, **state}
+
+    def imprint(self, x: Array, label: int, known: int, centre: Sequence[int]) -> None:
+        """Give a class its weights from samples of it, int8 [n, …]; see mcutrain.quant.imprint.
+
+        centre: codes of the classifier's features. Raises DataError for no sample or no such class.
+        """
+        head = Classifier.of(self.training)
+        others = [k for k in range(known) if k != label]
+        is_class = 0 <= label < head.classes and known <= head.classes
+        if not is_class or not others or not 0 < len(x) <= MOST_SAMPLES:
+            raise DataError(no_imprint(len(x), label, known, head.classes))
         shape = self.training.input_type.shape
-        outputs = [
-            interpret(forward, {self.training.x: sample.reshape(shape), **state}) for sample in x
-        ]
-        return np.concatenate([o[forward.outputs[0]].reshape(1, -1) for o in outputs])
+        forward = self.training.forward
+        before = [n.name for n in forward.nodes].index(head.node)
+        graph = replace(forward, outputs=(head.x,)).with_nodes(forward.nodes[:before])
+        sums = np.zeros(head.features, np.int64)
+        for sample in x:
+            found = interpret(graph, self._forward_inputs(sample.reshape(shape)), [head.x])
+            sums += found[head.x].ravel().astype(np.int64) - head.zero_point
+        self._put_row(head, label, imprinted_row(self.state, head, sums, len(x), others, centre))
+
+    def _put_row(self, head: Classifier, label: int, row: Imprinted) -> None:
+        """Weights, residual bits that say they are exact, and bias."""
+        w, b = self.state[head.weight].copy(), self.state[head.bias].copy()
+        w[label], b[label] = row.w.reshape(w[label].shape), row.b
+        self.state |= {head.weight: w, head.bias: b}
+        if head.residual is not None:
+            bits = unpack_residual(self.state[head.residual], head.bits, w.size).reshape(len(w), -1)
+            bits[label] = 1 << head.bits - 1
+            self.state[head.residual] = pack_residual(bits.ravel(), head.bits)
 
     def _step(self, x: Array, label: int | Array, rate: LearningRate) -> tuple[int, int]:
         training, kind = self.training, self.training.label_type
@@ -237,6 +271,20 @@ class ReferenceSimulator:
             outputs = node.op.reference(*(values[name] for name in node.inputs))
             applied.update(zip(node.outputs, outputs, strict=True))
         self._take_over(applied)
+
+
+def imprinted_row(
+    state: Mapping[str, Array],
+    head: Classifier,
+    sums: Array,
+    count: int,
+    others: Sequence[int],
+    centre: Sequence[int],
+) -> Imprinted:
+    """Beside the rows of other classes, as a state has them."""
+    w = state[head.weight].reshape(head.classes, -1)[list(others)]
+    middle = np.array(centre, np.int64) - head.zero_point
+    return imprinted(sums, count, middle, (w, state[head.bias][list(others)]))
 
 
 class PlannedReference(ReferenceSimulator):

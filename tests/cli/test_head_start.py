@@ -107,7 +107,7 @@ def test_what_cannot_be_is_a_sentence(run: Run, model: Path, images: Path) -> No
     assert "a front is a model file, not a project" in _words(front.err)
     for given, said in (
         ({"head_start": "prototypes"}, "give data, too"),
-        ({"data": images}, "give head_start, too"),
+        ({"data": images}, "give head_start or imprint, too"),
     ):
         with pytest.raises(ArgumentError, match=said):
             mcutrain.generate(model, "project", classes=10, **given)
@@ -115,3 +115,20 @@ def test_what_cannot_be_is_a_sentence(run: Run, model: Path, images: Path) -> No
 
 def _words(text: str) -> str:
     return " ".join(text.replace("│", " ").split())
+
+
+def test_imprint_is_of_a_project_that_was_asked_for_it(run: Run, model: Path, images: Path) -> None:
+    assert (
+        run("generate", model, "--classes", 10, "--imprint", "--data", images, "-o", "a").code == 0
+    )
+    header = Path("a/src/mct_model.h").read_text()
+    assert "#define MCT_IMPRINT_FEATURES 64" in header
+    mcutrain.generate(model, "b", classes=10, imprint=True, data=images)
+    for name in ("mct_model.c", "mct_imprint.c"):
+        assert Path("a/src", name).read_bytes() == Path("b/src", name).read_bytes()
+    missing = run("generate", model, "--classes", 10, "--imprint", "-o", "c")
+    assert "is around the centre of samples: give --data, too" in _words(missing.err)
+    added = ("--add-class", "hat", "--imprint", "--data", images)
+    assert run("generate", model, *added, "-o", "c").code == 0
+    with pytest.raises(ArgumentError, match="give data, too"):
+        mcutrain.generate(model, "c", classes=10, imprint=True)

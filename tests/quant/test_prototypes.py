@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcutrain.errors import SchemeError
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.quant import HeadStart, head_scales, prototypes, replace_head
+from mcutrain.quant import HeadStart, head_of_means, head_scales, replace_head
 from mcutrain.quant.prototypes import (
     LARGEST_WEIGHT,
     MEAN_BITS,
@@ -59,7 +59,7 @@ def test_a_mean_is_the_nearest_integer_and_a_half_goes_up(dividend: int, divisor
 
 def test_a_class_of_the_samples_is_the_one_of_the_nearest_mean() -> None:
     x, labels = clouds(200, 1)
-    start = prototypes(x, ZERO_POINT, labels, CLASSES, SCALES)
+    start = head_of_means(x, ZERO_POINT, labels, CLASSES, SCALES)
     others, _ = clouds(400, 2)
     means, counts = class_means(x.astype(np.int64) - ZERO_POINT, labels, CLASSES)
     assert counts.tolist() == [50] * CLASSES
@@ -72,8 +72,8 @@ def test_a_class_of_the_samples_is_the_one_of_the_nearest_mean() -> None:
 def test_the_order_of_samples_changes_no_bit() -> None:
     x, labels = clouds(60, 3)
     order = np.random.default_rng(4).permutation(60)
-    one = prototypes(x, ZERO_POINT, labels, CLASSES, SCALES)
-    other = prototypes(x[order], ZERO_POINT, labels[order], CLASSES, SCALES)
+    one = head_of_means(x, ZERO_POINT, labels, CLASSES, SCALES)
+    other = head_of_means(x[order], ZERO_POINT, labels[order], CLASSES, SCALES)
     np.testing.assert_array_equal(one.w, other.w)
     np.testing.assert_array_equal(one.b, other.b)
 
@@ -109,7 +109,7 @@ def test_the_softmax_is_as_sure_as_the_samples_allow() -> None:
     drawn = np.random.default_rng(11).permutation(labels)  # labels that say nothing of samples
 
     def certainty(labels: Array) -> float:
-        found = sums(prototypes(x, ZERO_POINT, labels, CLASSES, SCALES), x)
+        found = sums(head_of_means(x, ZERO_POINT, labels, CLASSES, SCALES), x)
         logits = found * SCALES[0] * SCALES[1]
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         return float((1 / shares.sum(axis=1)).mean())
@@ -120,15 +120,15 @@ def test_the_softmax_is_as_sure_as_the_samples_allow() -> None:
 
 def test_one_sample_of_each_class_is_enough_and_a_class_without_has_no_opinion() -> None:
     x, labels = clouds(CLASSES, 9)
-    start = prototypes(x, ZERO_POINT, labels, CLASSES, SCALES)
+    start = head_of_means(x, ZERO_POINT, labels, CLASSES, SCALES)
     assert (sums(start, x).argmax(axis=1) == labels).all()
     few = labels < CLASSES - 1
-    less = prototypes(x[few], ZERO_POINT, labels[few], CLASSES, SCALES)
+    less = head_of_means(x[few], ZERO_POINT, labels[few], CLASSES, SCALES)
     assert not less.w[-1].any()
     assert less.b[-1] == 0
     assert (sums(less, x[few]).argmax(axis=1) == labels[few]).all()
     with pytest.raises(SchemeError, match="class means need samples"):
-        prototypes(x[:0], ZERO_POINT, labels[:0], CLASSES, SCALES)
+        head_of_means(x[:0], ZERO_POINT, labels[:0], CLASSES, SCALES)
 
 
 # ------------------------------------------------------------------------ of a network
@@ -145,7 +145,7 @@ def started() -> tuple[HeadStart, TrainingStep, TrainingStep]:
         rng.normal(0, 40, (CLASSES, features))[labels] + rng.normal(0, 4, features), -128, 127
     )
     zero_point = graph.tensors[head.inputs[0]].type.zero_point
-    start = prototypes(
+    start = head_of_means(
         np.rint(x).astype(np.int8), zero_point, labels, CLASSES, head_scales(graph, head)
     )
     with_start = prepare(graph, "head", classes=CLASSES, head_start=start)
