@@ -26,6 +26,7 @@ from mcutrain_host.errors import (
 from mcutrain_host.link import Link
 from mcutrain_host.protocol import (
     OFFSET_BYTES,
+    Collected,
     Command,
     Evaluation,
     Frame,
@@ -35,6 +36,7 @@ from mcutrain_host.protocol import (
     Replayed,
     Reset,
     RingStatistics,
+    RowWritten,
     Saved,
     Selecting,
     Statistics,
@@ -176,6 +178,17 @@ class Device:
         self._check(Command.EVALUATE, "evaluated", found.evaluated, index + 1)
         self._check(Command.EVALUATE, "correct", found.correct, min(found.correct, index + 1))
         return found
+
+    def collect(self, index: int) -> Collected:
+        """Take the sample as one of a class's. index: of these, from 0, which begins anew."""
+        found = self._ask(Command.COLLECT, index.to_bytes(4, "little"), Collected.parse)
+        self._check(Command.COLLECT, "samples", found.samples, index + 1)
+        return found
+
+    def imprint(self, label: int, known: int) -> RowWritten:
+        """Give a class its weights from what was collected. known: classes that have theirs."""
+        body = label.to_bytes(4, "little") + known.to_bytes(4, "little")
+        return self._ask(Command.IMPRINT, body, RowWritten.parse)
 
     def set_rate(self, rate: Rate) -> None:
         """The learning rate of steps that name none."""

@@ -47,6 +47,8 @@ class Command(IntEnum):
     TIMES = 0x11
     SWAP = 0x12
     LABELS = 0x13
+    COLLECT = 0x14
+    IMPRINT = 0x15
 
 
 LONG_COMMANDS = frozenset(
@@ -58,6 +60,8 @@ LONG_COMMANDS = frozenset(
         Command.SAVE,
         Command.SELECT,
         Command.SWAP,
+        Command.COLLECT,
+        Command.IMPRINT,
         Command.RESTORE,
         Command.WRITE_STATE,
     }
@@ -144,6 +148,7 @@ class IdentityFlags(IntFlag):
     TIMES = 64
     SWAPS = 128
     HAS_POSITIONS = 256
+    IMPRINTS = 512
 
 
 @dataclass(frozen=True)
@@ -297,6 +302,23 @@ class Evaluation(Numbers):
 
 
 @dataclass(frozen=True)
+class Collected(Numbers):
+    """Of COLLECT: how many samples of a class there are so far, and what this one took."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<IQ")
+    samples: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class RowWritten(Numbers):
+    """Of IMPRINT: what the class's weights took."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<Q")
+    cycles: int
+
+
+@dataclass(frozen=True)
 class Saved(Numbers):
     """Of SAVE and RESTORE: the number of the save, and the position of the state in it."""
 
@@ -406,6 +428,11 @@ class Identity:
     def swaps(self) -> bool:
         """Whether it can train other columns from time to time."""
         return bool(self.flags & IdentityFlags.SWAPS)
+
+    @property
+    def imprints(self) -> bool:
+        """Whether it can give a class its weights from a few samples."""
+        return bool(self.flags & IdentityFlags.IMPRINTS)
 
     @property
     def selects(self) -> bool:

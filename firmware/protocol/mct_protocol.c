@@ -75,6 +75,9 @@ static void mct_forget_sample(mct_protocol *p) {
 static void mct_state_replaced(mct_protocol *p) {
     p->incomplete = 0;
     p->written_bytes = 0;
+#ifdef MCT_IMPRINT_FEATURES
+    mct_imprint_begin(); /* features of other weights */
+#endif
 }
 
 /* Before it is replaced by one that no ring belongs to. */
@@ -133,6 +136,12 @@ static uint32_t mct_put_text(uint8_t *to, const char *text) {
 #define MCT_POSITIONS_FLAG 0u
 #endif
 
+#ifdef MCT_IMPRINT_FEATURES
+#define MCT_IMPRINTS_FLAG 512u
+#else
+#define MCT_IMPRINTS_FLAG 0u
+#endif
+
 /* Slots of the ring, and samples that were offered to it. */
 #ifdef MCT_REMEMBER
 #define MCT_RING(p) MCT_REMEMBER, (p)->store.seen
@@ -150,7 +159,7 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
     const uint32_t flags = p->restored | (p->incomplete ? 0u : 2u) |
                            (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u) |
                            MCT_LATENT_FLAG | MCT_SELECTS_FLAG | MCT_TIMES_FLAG | MCT_SWAPS_FLAG |
-                           MCT_POSITIONS_FLAG;
+                           MCT_POSITIONS_FLAG | MCT_IMPRINTS_FLAG;
     const uint32_t numbers[] = {
         mct_position(),         MCT_INPUT_BYTES, MCT_OUTPUT_BYTES,     MCT_CLASSES,
         MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES, MCT_STATE_BYTES,      MCT_SAVED_BYTES,
@@ -438,6 +447,61 @@ static mct_outcome mct_evaluate(mct_protocol *p, mct_body body) {
     return mct_done(20);
 }
 
+#endif
+
+#ifdef MCT_IMPRINT_FEATURES
+static mct_outcome mct_collect(mct_protocol *p, mct_body body) {
+    if (body.count != 4) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    const uint32_t index = mct_get32(body.bytes);
+    const mct_answer ready = mct_ready(p);
+    if (ready != MCT_ANSWER_OK) {
+        return mct_refuse(ready);
+    }
+    if (index != 0 && index != mct_imprint_samples()) {
+        return mct_refuse_at(MCT_ANSWER_POSITION, body, mct_imprint_samples());
+    }
+    mct_protocol_send_working(p);
+    if (index == 0) {
+        mct_imprint_begin();
+    }
+    const uint64_t before = mct_board_cycles();
+#ifdef MCT_LATENT_BYTES
+    const mct_status status =
+        p->is_latent ? mct_imprint_latent(mct_latent()) : mct_imprint_sample();
+#else
+    const mct_status status = mct_imprint_sample();
+#endif
+    p->infer_cycles = p->feed_cycles + mct_board_cycles() - before;
+    mct_forget_sample(p);
+    if (status != MCT_OK) { /* there are as many as there may be */
+        return mct_refuse_at(MCT_ANSWER_POSITION, body, mct_imprint_samples());
+    }
+    mct_put32(body.bytes, mct_imprint_samples());
+    mct_put64(body.bytes + 4, p->infer_cycles);
+    return mct_done(12);
+}
+
+static mct_outcome mct_imprint_now(mct_protocol *p, mct_body body) {
+    if (body.count != 8) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    if (p->incomplete) {
+        return mct_refuse(MCT_ANSWER_STATE_INCOMPLETE);
+    }
+    const int32_t label = (int32_t)mct_get32(body.bytes);
+    const int32_t known = (int32_t)mct_get32(body.bytes + 4);
+    mct_protocol_send_working(p);
+    const uint64_t before = mct_board_cycles();
+    const mct_status status = mct_imprint(label, known);
+    if (status != MCT_OK) {
+        return mct_refuse(status == MCT_ERROR_LABEL ? MCT_ANSWER_LABEL
+                                                    : MCT_ANSWER_SAMPLE_INCOMPLETE);
+    }
+    mct_put64(body.bytes, mct_board_cycles() - before);
+    return mct_done(8);
+}
 #endif
 
 static mct_outcome mct_set_rate(mct_protocol *p, mct_body body) {
@@ -834,6 +898,12 @@ static mct_outcome mct_carry_out(mct_protocol *p, uint8_t command, mct_body body
 #ifdef MCT_TIMED_NODES
     case MCT_COMMAND_TIMES:
         return mct_read_times(body);
+#endif
+#ifdef MCT_IMPRINT_FEATURES
+    case MCT_COMMAND_COLLECT:
+        return mct_collect(p, body);
+    case MCT_COMMAND_IMPRINT:
+        return mct_imprint_now(p, body);
 #endif
 #ifdef MCT_SHELF_BYTES
     case MCT_COMMAND_SWAP:

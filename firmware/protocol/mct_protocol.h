@@ -36,6 +36,8 @@ typedef enum {
     MCT_COMMAND_TIMES = 0x11,
     MCT_COMMAND_SWAP = 0x12,
     MCT_COMMAND_LABELS = 0x13,
+    MCT_COMMAND_COLLECT = 0x14,
+    MCT_COMMAND_IMPRINT = 0x15,
     MCT_RESPONSE = 0x80,
 } mct_command;
 

@@ -61,6 +61,7 @@ def built(
     kind += "-elastic" if interface and interface.elastic else ""
     kind += "-ladder" if step.plan.ladder else ""
     kind += "-timed" if interface and interface.timing else ""
+    kind += "-imprint" if interface and interface.centre else ""
     folder = root / f"{board}-{compiler}{optimize}-{step.graph.name}-{step.scheme.name}{kind}"
     with (root / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -100,7 +100,9 @@ static void requests(const uint8_t *data, size_t size) {
         size -= 4;
         count = count < size ? count : (uint32_t)size;
         count = count < MCT_MAX_BODY + 16 ? count : MCT_MAX_BODY + 16;
-        if (request[1] == MCT_COMMAND_TRAIN && (twist & 8)) {
+        const bool takes_sample =
+            request[1] == MCT_COMMAND_TRAIN || request[1] == MCT_COMMAND_COLLECT;
+        if (takes_sample && (twist & 8)) {
             sequence = send_sample(sequence);
 #ifdef MCT_LABEL_BYTES
             if (twist & 16) { /* 1, 5, 9, ignored, or none that there is */

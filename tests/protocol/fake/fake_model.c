@@ -165,6 +165,39 @@ void mct_forget_times(void) {
 }
 #endif
 
+#ifdef MCT_IMPRINT_FEATURES
+static uint32_t collected;
+
+void mct_imprint_begin(void) {
+    collected = 0;
+}
+
+uint32_t mct_imprint_samples(void) {
+    return collected;
+}
+
+mct_status mct_imprint_sample(void) {
+    if (collected == FAKE_MOST_COLLECTED) {
+        return MCT_ERROR_SIZE;
+    }
+    (void)mct_infer();
+    collected++;
+    return MCT_OK;
+}
+
+mct_status mct_imprint(int32_t label, int32_t known) {
+    if (label < 0 || label >= MCT_CLASSES || known < 1 || known > MCT_CLASSES) {
+        return MCT_ERROR_LABEL;
+    }
+    if (collected == 0) {
+        return MCT_ERROR_SIZE;
+    }
+    state[8 + label] = (uint8_t)(collected + (uint32_t)known);
+    collected = 0;
+    return MCT_OK;
+}
+#endif
+
 uint8_t *mct_state_bytes(void) {
     return state;
 }

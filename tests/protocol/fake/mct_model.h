@@ -45,6 +45,14 @@ mct_status mct_train_latent(const int8_t *latent, int32_t label, mct_learning_ra
                             mct_result *result);
 #endif
 
+#ifdef MCT_IMPRINT_FEATURES
+#define FAKE_MOST_COLLECTED 3u
+void mct_imprint_begin(void);
+mct_status mct_imprint_sample(void);
+uint32_t mct_imprint_samples(void);
+mct_status mct_imprint(int32_t label, int32_t known);
+#endif
+
 #ifdef MCT_SHELF_BYTES
 mct_status mct_swap(const uint8_t saved[MCT_SAVED_BYTES]);
 void mct_swap_begin(void);
