@@ -25,13 +25,13 @@ from rich.table import Table
 
 from mcutrain import data, pipeline
 from mcutrain.ir.graph import Graph
-from mcutrain.runs.head_start import Start, head_start_of
+from mcutrain.runs.head_start import STARTS, Start, head_start_of
 from mcutrain.runs.training import fastest_simulator, load_data, prepare_run
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, parse_scheme
 
 MCUNET, CIFAR = "models/mcunet-5fps.int8.tflite", "data/cifar10_10k2k.npz"
-STARTS: tuple[Start, ...] = ("random", "prototypes")
+
 FEW_SHOT_EPOCHS = 20
 
 

@@ -33,7 +33,7 @@ def pull(
             f"the board at {name} holds a state that was written in part; "
             "`mcutrain train --from FILE` writes a whole one"
         )
-    if identity.position == 0:
+    if identity.position == 0 and not identity.imprints:
         raise HostError(f"the board at {name} has learnt from no sample yet")
     in_file = 0
     if file.exists():

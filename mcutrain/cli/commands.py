@@ -26,6 +26,7 @@ from mcutrain.cli import (
     export,
     flash,
     generate,
+    imprint,
     info,
     latents,
     monitor,
@@ -99,7 +100,13 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         flash.flash,
         ports.ports,
     ),
-    "Training on a board": (train.train, latents.latents, monitor.monitor, pull.pull),
+    "Training on a board": (
+        train.train,
+        imprint.imprint,
+        latents.latents,
+        monitor.monitor,
+        pull.pull,
+    ),
     "A trained model file": (export.export, diff.diff),
 }
 """The commands of --help, in the order in which a newcomer needs them."""

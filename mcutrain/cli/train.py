@@ -318,18 +318,13 @@ def _samples(
     front: LatentSimulator | None,
 ) -> Samples:
     """The data as the board takes it. front: what makes latents of it; None if nothing does."""
-    from mcutrain.data import InputOrder, ModelInput
     from mcutrain.runs.training import check_latents, prepare_samples
     from mcutrain.simulation import LatentSamples
 
     manifest, recipe = project.manifest, project.manifest.recipe or {}
     knows_more = manifest.class_names or source.class_names or recipe.get("added")
     source = replace(source, is_partial=bool(knows_more))
-    x = manifest.input if front is None else front.plan.training.input_type
-    order = None if front is None else front.plan.training.forward.input_order
-    if front is None and (said := manifest.sample_order) is not None:
-        order = InputOrder(said.file, said.shape, said.axes)
-    asked = ModelInput(x.shape[1:], x.scale, x.zero_point, order)
+    asked = input_of(project, front)
     if manifest.begins_with and front is None:
         split = _read_latents(project, source, asked)
         check_latents(split, settings, manifest.begins_with, asked.shape)
@@ -343,13 +338,25 @@ def _samples(
         split,
         settings,
         input_shape=asked.shape,
-        scale=x.scale,
-        zero_point=x.zero_point,
+        scale=asked.scale,
+        zero_point=asked.zero_point,
         classes=manifest.classes if manifest.has_labels else None,
         positions=manifest.positions,
         normalization=source.normalization,
     )
     return samples if front is None else LatentSamples.of(samples, front)
+
+
+def input_of(project: BoardProject, front: LatentSimulator | None = None) -> ModelInput:
+    """What data sets need to know of a board's input, or of that of the front before it."""
+    from mcutrain.data import InputOrder, ModelInput
+
+    manifest = project.manifest
+    x = manifest.input if front is None else front.plan.training.input_type
+    order = None if front is None else front.plan.training.forward.input_order
+    if front is None and (said := manifest.sample_order) is not None:
+        order = InputOrder(said.file, said.shape, said.axes)
+    return ModelInput(x.shape[1:], x.scale, x.zero_point, order)
 
 
 def _outputs(project: BoardProject, source: inputs.DataSource) -> Outputs:

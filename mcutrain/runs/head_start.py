@@ -22,6 +22,7 @@ from mcutrain.sparse import find_head
 Start = Literal["random", "prototypes"]
 """What a new classifier starts from: --head-start."""
 RANDOM: Start = "random"
+STARTS: tuple[Start, ...] = ("random", "prototypes")
 MOST_FOR_A_CLASS = 200
 """Samples that are looked at, times the classes: more hardly move the means, and take time."""
 CHUNK = 64
