@@ -9,12 +9,15 @@ samples and the rounding follow from the seed. What lies before the first traine
 once. Everything trains in the device's integers, one sample an update.
 
 Printed are, by scheme and factor on the head's learning rate, the accuracy at the best of the rates
-for that factor (and this rate, times 1/256), the mean over the seeds with its standard error.
+for that factor (and this rate, times 1/256), the mean over the seeds with its standard error, and
+the bytes of arena and state. --bits R,H,B takes residual bits of layers and of the head and bits of
+biases instead of the scheme's, a row for each.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +35,7 @@ from mcutrain.analysis.cut_step import cut_step
 from mcutrain.analysis.front import Activations, Cut, all_cuts, cut_before, trunk
 from mcutrain.analysis.trial import TrialSettings, compiled, evaluate, train
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import load
+from mcutrain.pipeline import load, prepare
 from mcutrain.quant import replace_head
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import UpdateScheme, arrange, find_head, parse_scheme
@@ -79,6 +82,7 @@ def main() -> None:
     parser.add_argument("--schemes", nargs="+", default=["head", "mcunet-5fps-49kb"])
     parser.add_argument("--rates", nargs="+", type=float, default=[0.1, 0.3, 1.0])
     parser.add_argument("--factors", nargs="+", type=float, default=[1, 4, 8, 16, 32])
+    parser.add_argument("--bits", nargs="+", default=["4,8,32"], metavar="R,H,B")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--samples", type=int, help="of the training part, to learn and to judge")
@@ -87,10 +91,18 @@ def main() -> None:
     for path in given.data:
         problem = Problem.of(model, path, given.samples)
         title = f"{given.model}, {path.stem}: {len(problem.y)} samples, {given.epochs} epochs"
-        table = Table("scheme", *(f"x {factor:g}" for factor in given.factors), title=title)
-        for scheme in given.schemes:
-            table.add_row(scheme, *_cells(problem, parse_scheme(scheme), given))
+        factors = (f"x {factor:g}" for factor in given.factors)
+        table = Table("scheme", "bits", "bytes", *factors, title=title)
+        for name, bits in itertools.product(given.schemes, given.bits):
+            scheme = _with_bits(parse_scheme(name), bits)
+            needed = prepare(model, scheme, classes=problem.classes).plan.sram_bytes
+            table.add_row(name, bits, f"{needed:,}", *_cells(problem, scheme, given))
         console.print(table)
+
+
+def _with_bits(scheme: UpdateScheme, bits: str) -> UpdateScheme:
+    residual, head, bias = map(int, bits.split(","))
+    return replace(scheme, residual_bits=residual, head_residual_bits=head, bias_bits=bias)
 
 
 def _cells(problem: Problem, scheme: UpdateScheme, given: argparse.Namespace) -> Iterator[str]:
