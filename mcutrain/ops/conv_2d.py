@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class Requantize:
         limit = SATURATED >> np.maximum(np.array(self.shift), 0)
         return fixedpoint.clip(acc, -limit, limit)
 
-    @property
+    @cached_property
     def factors(self) -> tuple[float, ...]:
         """The real factor per channel."""
         pairs = zip(self.mult_q31, self.shift, strict=True)

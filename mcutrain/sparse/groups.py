@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import Axis, ChannelTie
@@ -27,12 +28,31 @@ class ChannelGroup:
     members: Mapping[Place, Repeats]
 
 
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A graph as a key: the same object, whatever another one holds."""
+
+    graph: Graph
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and other.graph is self.graph
+
+    def __hash__(self) -> int:
+        return id(self.graph)
+
+
 def channel_groups(graph: Graph) -> tuple[ChannelGroup, ...]:
     """The groups that have more than one order, in the order in which nodes meet them.
 
     The model's inputs and outputs keep their order, and so does each axis of an operand that its
-    operator ties to nothing.
+    operator ties to nothing. Found once for schemes of one graph that are asked for in turn.
     """
+    return _groups_of(_Known(graph))
+
+
+@lru_cache(maxsize=1)
+def _groups_of(known: _Known) -> tuple[ChannelGroup, ...]:
+    graph = known.graph
     found = _Groups()
     for place, length in _places(graph, (*graph.inputs, *graph.outputs)):
         found.fix(place, length)
