@@ -85,7 +85,10 @@ class Choosing:
             chooser = replace(self._chooser(flags), report=tell)
             found = chooser.choose(split, normalization)
         if not self.is_quiet:
-            say(f"mcutrain: note: --scheme {found.scheme} is chosen: {found.reason}")
+            say(
+                f"mcutrain: note: --scheme {found.scheme} is chosen: {found.reason}; "
+                "`mcutrain generate` takes the same text"
+            )
         return replace(flags, scheme=found.scheme), found
 
     def used(

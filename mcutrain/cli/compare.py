@@ -168,7 +168,7 @@ def compare(
         say(f"mcutrain: note: {note}")
     of_all = gate if proxies is None else None
     experiment = _Experiment(model, graph, source, split, wanted, budget, runs, settings, of_all)
-    given = experiment.named(asked.scheme or [])
+    given = experiment.given(asked.scheme or [])
     chosen = None if contributions is None else experiment.select(contributions)
     augmented = experiment.with_modules(asked.pet or [])
     with err.status("planning"), placing() as told:
@@ -226,18 +226,21 @@ class _Experiment:
                 lambda done, of: bar.update(task, completed=done, total=of),
             )
 
-    def named(self, schemes: list[str]) -> list[str]:
-        """The schemes as they are given, but what is chosen in the place of auto."""
+    def given(self, schemes: list[str]) -> list[PlannedRow]:
+        """A row for each scheme that is asked for, of auto for what is chosen."""
         from mcutrain.functions.automatic import MemoryLimit, wanted_scheme
+        from mcutrain.report.compare import PlannedRow
+        from mcutrain.sparse import parse_scheme
 
         if options.AUTO not in schemes:
-            return schemes
+            return [PlannedRow(s.name, s) for s in map(options.scheme_of, schemes)]
         wanted_scheme(options.AUTO, True, (), {"--ways": self.runs.episodes})  # or a sentence
         memory = MemoryLimit.of(self.budget.target, self.budget.sram_bytes)
         flags = options.StepOptions(options.AUTO, gate=self.gate)
         choosing = Choosing(self.graph, self.classes, memory)
         _, found = choosing.chosen(flags, self.split, self.source.normalization)
-        return [found.scheme if text == options.AUTO else text for text in schemes]
+        chosen = PlannedRow(options.AUTO, parse_scheme(found.scheme))
+        return [chosen if text == options.AUTO else self.given([text])[0] for text in schemes]
 
     def with_modules(self, pets: list[str]) -> list[PlannedRow]:
         """A row for each, with modules from the training samples."""
@@ -256,17 +259,14 @@ class _Experiment:
         )
 
     def candidates(
-        self, given: list[str], chosen: Selection | None
+        self, given: list[PlannedRow], chosen: Selection | None
     ) -> tuple[list[PlannedRow], int]:
         """The usual ones, those that were asked for, the selected one; and how many are usual."""
         from mcutrain.report.compare import PlannedRow, usual
-        from mcutrain.sparse import parse_scheme
 
         found = usual(self.graph, self.classes, self.budget)
         usual_ones = len(found)
-        for text in given:
-            scheme = parse_scheme(text)
-            found.append(PlannedRow(scheme.name, scheme))
+        found += given
         if chosen is not None:
             found.append(PlannedRow("selected", chosen.scheme))
         return found, usual_ones

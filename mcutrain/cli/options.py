@@ -452,7 +452,7 @@ class StepOptions:
 
     def update_scheme(self) -> UpdateScheme:
         """What is trained, with the flags that change it."""
-        scheme = _scheme_of(self.scheme) if self.kept is None else self.kept
+        scheme = scheme_of(self.scheme) if self.kept is None else self.kept
         if self.residual_bits is not None:
             scheme = replace(scheme, residual_bits=self.residual_bits, layer_residual_bits={})
         if self.head_residual_bits is not None:
@@ -594,7 +594,7 @@ def added(names: list[str] | None) -> tuple[str, ...]:
     return as_names(names or ())
 
 
-def _scheme_of(text: str) -> UpdateScheme:
+def scheme_of(text: str) -> UpdateScheme:
     """What `parse_scheme` reads, or what the run of a checkpoint or a state trained.
 
     Raises SchemeError, StateError.

@@ -281,7 +281,8 @@ class _Simulation:
             say(rate_line(run.settings.learning_rate, found, run.samples.split))
         doubt = "" if found is None else _doubt(step, split, run, found)
         with logged(step, run, self.kept.log, self.kept.tensorboard) as watch:
-            result = _train(step, run, self.kept.checkpoint, watch)
+            title = step.scheme.name if choice is None else options.AUTO
+            result = _train(step, run, self.kept.checkpoint, watch, title)
         if self.kept.save_state is not None:
             replace_file(self.kept.save_state, with_recipe(result.saved, result.recipe))
         used = choosing.used(fitting, step, choice)
@@ -384,12 +385,12 @@ def _headline(step: TrainingStep, split: Split) -> str:
 
 
 def _train(
-    step: TrainingStep, run: Run, checkpoint: Path | None, logging: Watch
+    step: TrainingStep, run: Run, checkpoint: Path | None, logging: Watch, title: str
 ) -> SimulationResult:
     from mcutrain.runs.training import finish
 
     try:
-        with watching(run, step.scheme.name) as shown:
+        with watching(run, title) as shown:
             watch = replace(both(shown, logging), noting=lambda text: say(f"mcutrain: {text}"))
             return finish(step, run, checkpoint, watch)
     except KeyboardInterrupt:

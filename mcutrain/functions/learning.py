@@ -432,14 +432,15 @@ def compare(
     candidates = usual(graph, wanted, budget)
     usual_ones = len(candidates)
     normalization = normalization_of(mean, std)
+    auto = ""
     if AUTO in schemes:
         wanted_scheme(AUTO, True, (), {"episodes": runs.episodes})  # or a sentence
         plan = partial(prepare, graph, classes=wanted, gate=gate)
         chooser = Chooser(graph, wanted, MemoryLimit.of(target, sram), plan)
         auto = chooser.choose(split, normalization).scheme
-        schemes = [auto if given == AUTO else given for given in schemes]
-    for given in map(as_scheme, schemes):
-        candidates.append(PlannedRow(given.name, given))
+    for given in schemes:
+        row = as_scheme(auto if given == AUTO else given)
+        candidates.append(PlannedRow(AUTO if given == AUTO else row.name, row))
     candidates += pet_rows(graph, pets, split, normalization)
     if analysis is not None:
         found = _contributions(analysis, graph)

@@ -87,6 +87,7 @@ class SimulationResult(Shown):
     many units of a score each level is preferred to the one before, in the end; None if it is not.
     mixed_batches: updates from samples of several levels; None where none are put together by it.
     order_doubt: what accuracy before training says against the order of the classes, if anything.
+    scheme: what was trained.
 
     Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
     as mcutrain.simulation.Tested has them, and so are iou_before, iou and class_iou of a network
@@ -120,6 +121,7 @@ class SimulationResult(Shown):
     drift: float | None = None
     mixed_batches: int | None = None
     order_doubt: str = ""
+    scheme: str = ""
 
     def summary(self) -> str:
         """In a line."""
@@ -834,4 +836,5 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         drift=None if run.levels is None else run.levels.drift(state.saved),
         mixed_batches=_mixed_batches(state.epochs),
         order_doubt=state.order_doubt,
+        scheme=step.scheme.name,
     )

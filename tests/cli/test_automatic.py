@@ -27,7 +27,7 @@ def test_a_board_makes_auto_the_default_and_says_what_was_chosen(run: Run) -> No
     assert found.code == 0, found.err
     facts = run(*command, "--json").json
     text = facts["scheme"]
-    assert f"mcutrain: note: --scheme {text} is chosen: {facts['reason']}\n" in found.err
+    assert f"mcutrain: note: --scheme {text} is chosen: {facts['reason']}; " in found.err
     assert facts["reason"] == "by gradients it helps most of all that fits in nucleo-f446re"
     planned = run("plan", MODEL, "--scheme", text, *BOARD, "--json").json
     memory = facts["memory"]
@@ -121,9 +121,11 @@ def test_other_commands_choose_the_same_and_find_it_in_the_cache(
         assert planned["scheme"] == text
         assert run("generate", MODEL, "--scheme", "auto", *flags, "-o", "project").code == 0
         rows = run(
-            "compare", MODEL, "--scheme", "auto", *flags, *learning, "--seeds", 1, "--json"
+            *("compare", MODEL, "--scheme", "auto", "--scheme", "s.mcts", *flags, *learning),
+            *("--seeds", 1, "--json"),
         ).json["rows"]
-        assert rows[-1]["scheme"] == text
+        names = [(row["name"], row["scheme"]) for row in rows[-2:]]
+        assert names == [("auto", text), (text, text)]
     made = json.loads(Path("project/manifest.json").read_text())
     assert made["recipe"]["scheme"]["name"] == text
     kept = run("plan", MODEL, "--scheme", "s.mcts", *BOARD, "--json").json

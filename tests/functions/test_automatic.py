@@ -224,6 +224,7 @@ def test_simulate_trains_what_auto_scheme_says(tmp_path: Path) -> None:
     found = mcutrain.simulate(MODEL, data, board="nucleo-f446re", checkpoint=checkpoint, **few)
     same = mcutrain.simulate(MODEL, data, chosen.scheme, **few)
     assert found.saved == same.saved
+    assert found.scheme == same.scheme == chosen.scheme
     again = mcutrain.simulate(MODEL, data, checkpoint=checkpoint, **few)  # it knows its scheme
     assert again.saved == same.saved
     assert mcutrain.simulate(MODEL, data, **few).saved != same.saved
