@@ -5,10 +5,10 @@
     .venv/bin/python benchmarks/prototypes.py start --model M.tflite --data D.npz --schemes head
 
 few-shot: episodes of 5 classes with 5 samples of each, tested on all others of these classes: class
-means without a step, and classifiers that are trained for 20 epochs from random weights and from
-class means, each at the best of --rates by the mean of the episodes. start: the same classifiers at
-the begin of a training on a whole data set. All in the device's integers, batch 1. A rate is per
-sample; `x 8` is the rate of the classifier among trained layers (--head-rate 8).
+means without a step, and classifiers that are trained for 20 epochs from random weights, zeros and
+class means, at each of --rates. start: the same classifiers at the begin of a training on a whole
+data set. All in the device's integers, batch 1. A rate is per sample; `x 8` is the rate of the
+classifier among trained layers (--head-rate 8).
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, help="training samples; all by default")
     parser.add_argument("--schemes", nargs="+", default=["head", "mcunet-5fps-49kb"])
     parser.add_argument("--rates", nargs="+", default=["0.1/256", "0.3/256", "1/256", "3/256"])
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--episodes", type=int, default=20)
@@ -90,12 +91,14 @@ def main() -> None:
     task = Task.of(model, file, arguments.samples)
     rates = [_number(text) for text in arguments.rates]
     if arguments.what == "few-shot":
-        few_shot(task, rates, arguments.episodes)
-    else:
-        starts(task, arguments.schemes, rates, arguments.epochs, arguments.seeds)
+        few_shot(task, arguments.starts, rates, arguments.episodes)
+        return
+    plan = Plan(arguments.starts, rates, arguments.epochs, arguments.seeds)
+    for name in arguments.schemes:
+        starts(task, name, plan)
 
 
-def few_shot(task: Task, rates: Sequence[float], count: int) -> None:
+def few_shot(task: Task, names: Sequence[Start], rates: Sequence[float], count: int) -> None:
     """Episodes of 5 classes and 5 samples."""
     table = Table("classifier", "rate", "accuracy % ± 95 %")
     tasks = [replace(task, split=data.episode(task.split, 5, 5, seed)) for seed in range(count)]
@@ -110,43 +113,45 @@ def few_shot(task: Task, rates: Sequence[float], count: int) -> None:
         table.add_row(name, shown, f"{100 * np.mean(found):.1f} ± {100 * error:.1f}")
 
     row("class means, no step", "prototypes", 0, 0)
-    for start in STARTS:
+    for start in names:
         for rate in rates:
             row(f"trained from {start}", start, FEW_SHOT_EPOCHS, rate)
     Console().print(table)
 
 
-def starts(
-    task: Task, names: Sequence[str], rates: Sequence[float], epochs: int, seeds: int
-) -> None:
-    """Both starts at each rate."""
-    table = Table("scheme", "rate", "head", *(f"{s} %" for s in STARTS), "first step %")
-    for scheme, factor in _schemes(names):
-        for rate in rates:
-            found = np.zeros((len(STARTS), seeds, 2))
-            for i, start in enumerate(STARTS):
-                for seed in range(seeds):
-                    settings = RunSettings(epochs, rate, seed=seed, test_every=0)
+@dataclass(frozen=True)
+class Plan:
+    """What is compared."""
+
+    starts: Sequence[Start]
+    rates: Sequence[float]
+    epochs: int
+    seeds: int
+
+
+def starts(task: Task, name: str, plan: Plan) -> None:
+    """Each start at each rate."""
+    table = Table("scheme", "rate", "head", *(f"{s} %" for s in plan.starts), "before, last %")
+    for scheme, factor in _schemes(name):
+        for rate in plan.rates:
+            found = np.zeros((len(plan.starts), plan.seeds, 2))
+            for i, start in enumerate(plan.starts):
+                for seed in range(plan.seeds):
+                    settings = RunSettings(plan.epochs, rate, seed=seed, test_every=0)
                     found[i, seed] = task.accuracies(scheme, start, settings)
-            after, before = found[:, :, 1], found[1, :, 0]
+            after, before = found[:, :, 1], found[-1, :, 0]
             shown = (", ".join(f"{100 * a:.1f}" for a in row) for row in after)
-            table.add_row(
-                scheme.name,
-                f"{256 * rate:g}/256",
-                f"x {factor:g}",
-                *shown,
-                f"{100 * before.mean():.1f}",
-            )
+            rates = f"{256 * rate:g}/256", f"x {factor:g}"
+            table.add_row(scheme.name, *rates, *shown, f"{100 * before.mean():.1f}")
     Console().print(table)
 
 
-def _schemes(names: Sequence[str]) -> Iterator[tuple[UpdateScheme, float]]:
-    """Each with its own rate of the classifier; where layers are trained, also 8 times that."""
-    for name in names:
-        scheme = parse_scheme(name)
-        yield scheme, 1.0
-        if name != "head":
-            yield replace(scheme, head_rate=8.0), 8.0
+def _schemes(name: str) -> Iterator[tuple[UpdateScheme, float]]:
+    """With its own rate of the classifier; where layers are trained, also 8 times that."""
+    scheme = parse_scheme(name)
+    yield scheme, 1.0
+    if name != "head":
+        yield replace(scheme, head_rate=8.0), 8.0
 
 
 def _number(text: str) -> float:

@@ -9,12 +9,6 @@
 #define MCT_MEAN_BITS 8
 #define MCT_IMPRINT_WEIGHT 127
 
-/* sqrt(W / D) as root / 2^shift; the shift is 1 at least. */
-typedef struct {
-    uint32_t root;
-    int32_t shift;
-} mct_imprint_ratio;
-
 /* To the nearest integer, halves up. divisor >= 1 */
 static int64_t mct_rounded_quotient(int64_t dividend, int64_t divisor) {
     const int64_t doubled = 2 * divisor, number = 2 * dividend + divisor;
@@ -36,15 +30,15 @@ static uint32_t mct_root64(uint64_t x) {
     return (uint32_t)root;
 }
 
-/* squares: of the known rows in the mean, below 2^30. distance: the sum of d^2. */
-static mct_imprint_ratio mct_row_scale(uint64_t squares, uint64_t distance) {
+uint32_t mct_imprint_root(uint64_t squares, uint64_t distance, int32_t *shift) {
     if (squares == 0 || distance == 0) {
-        return (mct_imprint_ratio){0, 1};
+        *shift = 1;
+        return 0;
     }
     const int32_t left = (64 - mct_bit_length64(squares)) / 2;
     const int32_t right = mct_max(mct_bit_length64(distance) - 31, 0) / 2;
-    const uint64_t ratio = (squares << (2 * left)) / (distance >> (2 * right));
-    return (mct_imprint_ratio){mct_root64(ratio), left + right};
+    *shift = left + right;
+    return mct_root64((squares << (2 * left)) / (distance >> (2 * right)));
 }
 
 /* The sum of squares of a row's weights, and what its features at the centre add to its sum. */
@@ -81,11 +75,13 @@ void mct_imprint_row(const mct_imprint_params *p, int32_t *sums, uint32_t n, int
         sums[i] = (int32_t)mean - (p->centre[i] - p->zero_point) * (1 << MCT_MEAN_BITS);
         distance += (int64_t)sums[i] * sums[i];
     }
-    const mct_imprint_ratio scale = mct_row_scale((uint64_t)(squares / others), (uint64_t)distance);
+    int32_t shift;
+    const uint32_t root =
+        mct_imprint_root((uint64_t)(squares / others), (uint64_t)distance, &shift);
     int8_t *row = w + (size_t)label * (size_t)p->features;
-    const int64_t half = INT64_C(1) << (scale.shift - 1);
+    const int64_t half = INT64_C(1) << (shift - 1);
     for (int32_t i = 0; i < p->features; i++) {
-        const int64_t scaled = ((int64_t)sums[i] * scale.root + half) >> scale.shift;
+        const int64_t scaled = ((int64_t)sums[i] * root + half) >> shift;
         row[i] = (int8_t)mct_clamp64(scaled, -MCT_IMPRINT_WEIGHT, MCT_IMPRINT_WEIGHT);
         if (p->residual_bits > 0) {
             mct_residual_set(residual, p->residual_bits, label * p->features + i,

@@ -36,6 +36,11 @@ typedef struct {
  * x: int8 [features]   sums: [features]. For MCT_IMPRINT_MOST samples at most, |sums| < 2^24. */
 void mct_imprint_sums(const mct_imprint_params *p, const int8_t *x, int32_t *sums);
 
+/* sqrt(squares / distance) as root / 2^shift, shift >= 1; 0 if one of them is 0.
+ *
+ * squares < 2^30, distance < 2^50: squares * 4^a < 2^64, and the root of a quotient < 2^64 is below 2^32. */
+uint32_t mct_imprint_root(uint64_t squares, uint64_t distance, int32_t *shift);
+
 /* Writes the row `label` of a classifier, its residual bits, which say that the weights are exact, and
  * its bias.
  *

@@ -67,7 +67,7 @@ class MadeFlags:
 
     def check(self, scheme: str) -> None:
         """Raise typer.BadParameter for samples of which nothing is made, or that are missing."""
-        is_start = self.head_start != "random"
+        is_start = self.head_start == "prototypes"
         is_read = self.puts_modules or is_start or self.imprint or scheme == options.AUTO
         if self.data is not None and not is_read:
             raise typer.BadParameter(
@@ -275,7 +275,7 @@ def generate(
     }
     flags = with_scheme(flags, choosing, classes, modules.data, fixed, program.pixels)
     flags, wanted = replace(flags, put=put), options.new_classes(classes)
-    start = None if split is None else _head_start(graph, split, wanted, modules, program, seed)
+    start = _head_start(graph, split, wanted, modules, program, seed)
     step = flags.prepare(graph, wanted, seed, start)
     centre = () if split is None else _centre(graph, split, modules, program, seed)
     interface = Interface(
@@ -389,7 +389,7 @@ def _graph(
 
 def _head_start(
     graph: Graph,
-    split: Split,
+    split: Split | None,
     classes: int | None,
     flags: MadeFlags,
     program: ProgramFlags,

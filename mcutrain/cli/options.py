@@ -303,10 +303,10 @@ HeadRate = Annotated[
     ),
 ]
 HeadStart = Annotated[
-    Literal["random", "prototypes"],
+    Literal["random", "zeros", "prototypes"],
     typer.Option(
-        help="What a new classifier starts from: random weights, or the mean of each class's "
-        "samples, which tells them apart before the first step.",
+        help="What a new classifier starts from: random weights, zeros, or prototypes, the mean of "
+        "each class's samples, which tell them apart before the first step.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]

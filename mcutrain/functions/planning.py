@@ -33,7 +33,7 @@ from mcutrain.pipeline import MakesLadder, Part, TrainingStep, front_of, load, p
 from mcutrain.pipeline.losses import fit_classes
 from mcutrain.proxies import kept_ladder
 from mcutrain.quant import HeadStart
-from mcutrain.runs.head_start import RANDOM, Start, centre_of_samples, head_start_of
+from mcutrain.runs.head_start import PROTOTYPES, RANDOM, Start, centre_of_samples, head_start_of
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme, as_scheme
@@ -256,7 +256,7 @@ def generate(
     classes: Count | None = None,
     loss: Literal["cross-entropy", "mse", "auto"] = "auto",
     added: Sequence[str] = (),
-    head_start: Literal["random", "prototypes"] = "random",
+    head_start: Literal["random", "zeros", "prototypes"] = "random",
     imprint: bool = False,
     data: Data | None = None,
     seed: Seed = 0,
@@ -298,7 +298,10 @@ def generate(
     """
     target = target_of(board, slots)
     is_tail = part == "tail"
-    made = _made(model, data, normalization, seed, head_start != RANDOM or imprint)
+    needs_data = head_start == PROTOTYPES or imprint
+    made = None
+    if needs_data or head_start != RANDOM or data is not None:
+        made = _made(model, data, normalization, seed, needs_data)
     start = None if made is None else made.start(head_start, classes, class_names or ())
     centre = made.centre if made is not None and imprint else ()
     model = model if made is None else made.graph
@@ -332,7 +335,7 @@ def generate(
 def start_of_samples(
     start: Start,
     graph: Graph,
-    split: Split,
+    split: Split | None,
     classes: int | None,
     normalization: Normalization | None,
     seed: int,
@@ -343,19 +346,17 @@ def start_of_samples(
 
     class_names: of the outputs, if they are known. Raises SchemeError, DataError.
     """
-    if start == RANDOM:
-        return None
-    if classes is not None:
+    if classes is not None and split is not None and start == PROTOTYPES:
         split = fit_classes(graph, split, classes, class_names).split
     return head_start_of(start, graph, split, classes, normalization, seed)
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """A model, which is read but once, and samples of which something is made."""
+    """A model, which is read but once, and samples that something is made of, if it is."""
 
     graph: Graph
-    split: Split
+    split: Split | None
     normalization: Normalization | None
     seed: int
 
@@ -369,25 +370,29 @@ class _Samples:
     @property
     def centre(self) -> tuple[int, ...]:
         """Of the classifier's features."""
+        assert self.split is not None, "imprint needs data"
         return centre_of_samples(self.graph, self.split, self.normalization, self.seed)
 
 
 def _made(
-    model: Model, data: Data | None, normalization: Normalization | None, seed: int, is_wanted: bool
-) -> _Samples | None:
-    """Of which prototypes and a centre are made, if they are wanted."""
-    if not is_wanted:
-        if data is not None:
-            raise ArgumentError(
-                "data is what prototypes and a centre are made of: give head_start or imprint, too"
-            )
-        return None
-    if data is None:
+    model: Model,
+    data: Data | None,
+    normalization: Normalization | None,
+    seed: int,
+    needs_data: bool,
+) -> _Samples:
+    """Of which a head's start and a centre are made. needs_data: of samples."""
+    if data is not None and not needs_data:
+        raise ArgumentError(
+            "data is what prototypes and a centre are made of: give head_start or imprint, too"
+        )
+    if data is None and needs_data:
         raise ArgumentError("prototypes, and the centre of imprint, are of samples: give data, too")
     if isinstance(model, TrainingStep):
-        raise ArgumentError("the step is made already: give the model, or leave out data")
+        raise ArgumentError("the step is made already: give the model, or leave out head_start")
     graph = model if isinstance(model, Graph) else load(model)
-    return _Samples(graph, load_data(graph, data, seed=seed), normalization, seed)
+    split = None if data is None else load_data(graph, data, seed=seed)
+    return _Samples(graph, split, normalization, seed)
 
 
 def on_board(target: Target | None, step: TrainingStep, interface: Interface) -> Target | None:

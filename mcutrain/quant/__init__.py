@@ -2,7 +2,7 @@
 
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import add_classes, head_scales, replace_head, scale_outputs
-from mcutrain.quant.prototypes import HeadStart, head_of_means
+from mcutrain.quant.prototypes import HeadStart, head_of_means, zeros
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
 from mcutrain.quant.report import LayerError, compared_samples, layer_errors, named_as
 
@@ -21,4 +21,5 @@ __all__ = [
     "replace_head",
     "scale_outputs",
     "useful",
+    "zeros",
 ]

@@ -145,7 +145,7 @@ def replace_head(
     b = np.full(classes, np.rint((begin - stage.zero_point) * y_scale / sum_scale), np.int32)
     if start is not None:
         _check_start(start, old, head, classes)
-        w, b = start.w, start.b
+        w, b = start.w, b if start.b is None else start.b
     new = _Head(
         replace(old.op, requantize=replace(stage, mult_q31=(mult,), shift=(shift,))),
         old.x,
@@ -191,9 +191,10 @@ def _check_takes_features(old: _Head, head: Node) -> None:
 
 
 def _check_start(start: HeadStart, old: _Head, head: Node, classes: int) -> None:
-    _check_takes_features(old, head)
     shape = (classes, *old.w.type.shape[1:])
-    if start.w.shape != shape or start.b.shape != (classes,):
+    if start.b is not None:
+        _check_takes_features(old, head)
+    if start.w.shape != shape or (start.b is not None and start.b.shape != (classes,)):
         raise SchemeError(
             f"the head {head.name!r} is to start from weights {start.w.shape}, but has {shape}: "
             "make them of samples of this model, with as many classes"

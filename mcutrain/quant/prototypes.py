@@ -25,6 +25,9 @@ MEAN_BITS = 8
 LARGEST_WEIGHT = 127
 FACTORS = 24
 """How many factors are tried, each 1/sqrt(2) of the one before."""
+SOFTER = 4
+"""What the best factor is divided by: a classifier that is too sure learns little from its samples.
+Which class is largest hardly changes."""
 NEAR_NATS = 16 * math.log(2)
 """A class so far below the largest may clip, as in mcutrain.ops.softmax_cross_entropy."""
 LONE_MARGIN = 4.0
@@ -35,13 +38,22 @@ LONE_MARGIN = 4.0
 class HeadStart:
     """Parameters that a new classifier starts from instead of random ones.
 
-    w: int8 [classes, 1, 1, features]. b: int32 [classes], in units of the classifier's sums. reach:
-    how far above and below 0 the logits of its samples reach that must not clip, in nats.
+    w: int8 [classes, 1, 1, features]. b: int32 [classes], in units of the classifier's sums; None
+    keeps those that a random one has. reach: how far above and below 0 the logits of its samples
+    reach that must not clip, in nats.
     """
 
     w: Array
-    b: Array
+    b: Array | None
     reach: tuple[float, float]
+
+
+def zeros(shape: tuple[int, ...]) -> HeadStart:
+    """Nothing but zeros: all classes begin alike, and no sample has to unlearn what was drawn.
+
+    shape: of the weights.
+    """
+    return HeadStart(np.zeros(shape, np.int8), None, (0.0, 0.0))
 
 
 def rounded_division(dividend: Array, divisor: Array | int) -> Array:
@@ -90,9 +102,10 @@ def head_of_means(
 ) -> HeadStart:
     """A classifier from class means of features.
 
-    x: int8 [n, features]. scales: of the features and of the classifier's weights. The factor makes
-    the softmax of the sums as sure as the samples allow: it has the least cross-entropy of FACTORS
-    ones, each sample left out of its own class's mean. Raises SchemeError for no sample.
+    x: int8 [n, features]. scales: of the features and of the classifier's weights. The factor is a
+    quarter (SOFTER) of that which makes the softmax of the sums as sure as the samples allow: it
+    has the least cross-entropy of FACTORS ones, each sample left out of its own class's mean.
+    Raises SchemeError for no sample.
     """
     if not len(x):
         raise SchemeError("class means need samples, and there is none")
@@ -104,7 +117,7 @@ def head_of_means(
     sharpness = [f * 2**MEAN_BITS * scales[0] * scales[1] for f in factors]
     scores = _left_out(features, labels, means, middle, counts)
     chosen = _best(scores, labels, counts, sharpness)
-    w, b = row_of(means, middle, quantize_multiplier(factors[chosen]))
+    w, b = row_of(means, middle, quantize_multiplier(factors[chosen] / SOFTER))
     logits = (features @ w.astype(np.int64).T + b) * (scales[0] * scales[1])
     tops = logits.max(axis=1)
     low = np.maximum(logits.min(axis=1), tops - NEAR_NATS).min()

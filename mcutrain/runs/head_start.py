@@ -12,17 +12,19 @@ from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import prepare
-from mcutrain.quant import HeadStart, head_of_means, head_scales
+from mcutrain.quant import HeadStart, head_of_means, head_scales, zeros
 from mcutrain.quant.imprint import centre_of
 from mcutrain.quant.prototypes import class_means
 from mcutrain.runs.training import model_input
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import find_head
 
-Start = Literal["random", "prototypes"]
+Start = Literal["random", "zeros", "prototypes"]
 """What a new classifier starts from: --head-start."""
 RANDOM: Start = "random"
-STARTS: tuple[Start, ...] = ("random", "prototypes")
+ZEROS: Start = "zeros"
+PROTOTYPES: Start = "prototypes"
+STARTS: tuple[Start, ...] = ("random", "zeros", "prototypes")
 MOST_FOR_A_CLASS = 200
 """Samples that are looked at, times the classes: more hardly move the means, and take time."""
 CHUNK = 64
@@ -31,25 +33,28 @@ CHUNK = 64
 def head_start_of(
     start: Start,
     graph: Graph,
-    split: Split,
+    split: Split | None,
     classes: int | None,
     normalization: Normalization | None = None,
     seed: int = 0,
 ) -> HeadStart | None:
     """What `prepare` takes as head_start; None for random weights.
 
-    split: its labels are numbers of outputs. classes: of the new classifier. seed: draws which
-    samples are looked at, where there are more than MOST_FOR_A_CLASS for each. Raises SchemeError
-    where the classifier stays, or is no fully connected layer; DataError if the data does not fit.
+    split: its labels are numbers of outputs; prototypes need it. classes: of the new classifier.
+    seed: draws which samples are looked at, where there are more than MOST_FOR_A_CLASS for each.
+    Raises SchemeError where the classifier stays, or for prototypes is no fully connected layer;
+    DataError if the data does not fit.
     """
     if start == RANDOM:
         return None
     if classes is None:
         raise SchemeError(
-            "the model's own classifier stays, so it does not start from class means: give "
-            "--classes N for a new one, or leave out --head-start"
+            "the model's own classifier stays, so it does not start anew: give --classes N for a "
+            "new one, or leave out --head-start"
         )
-    if not split.is_labelled or split.positions:
+    if start == ZEROS:
+        return zeros_for(graph, classes)
+    if split is None or not split.is_labelled or split.positions:
         raise SchemeError("class means need samples with one label each: leave out --head-start")
     head = find_head(graph).node
     scales = head_scales(graph, head)
@@ -57,6 +62,12 @@ def head_start_of(
     features = _features(graph, part, normalization)
     zero_point = graph.tensors[head.inputs[0]].type.zero_point
     return head_of_means(features, zero_point, part.y, classes, scales)
+
+
+def zeros_for(graph: Graph, classes: int) -> HeadStart:
+    """For a new classifier of so many outputs."""
+    weight = graph.tensors[find_head(graph).weight].type
+    return zeros((classes, *weight.shape[1:]))
 
 
 def centre_of_samples(

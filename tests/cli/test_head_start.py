@@ -54,6 +54,24 @@ def test_all_ways_to_compute_learn_the_same_from_it(run: Run, model: Path, image
     assert random["state_sha256"] != found
 
 
+def test_zeros_need_no_samples(run: Run, model: Path, images: Path) -> None:
+    flags = ("--data", images, *DATA, "--classes", 10, "--epochs", 1, "--lr", "0.01")
+    found = [
+        run("simulate", model, *flags, "--head-start", start, "--json").json["state_sha256"]
+        for start in ("random", "zeros", "prototypes")
+    ]
+    assert len(set(found)) == 3
+    split = load_data(load(model), images, samples=60, test_samples=40)
+    few = {"classes": 10, "epochs": 1, "learning_rate": 0.01}
+    result = mcutrain.simulate(model, split, head_start="zeros", **few)
+    assert result.to_dict()["state_sha256"] == found[1]
+    made = ("generate", model, "--classes", 10, "--head-start", "zeros")
+    assert run(*made, "-o", "ours").code == 0
+    mcutrain.generate(model, "theirs", classes=10, head_start="zeros")
+    assert Path("ours/src/mct_model.c").read_text() == Path("theirs/src/mct_model.c").read_text()
+    assert "initial_head_weight_new[" not in Path("ours/src/mct_constants.c").read_text()
+
+
 def test_an_episode_needs_no_step(run: Run, model: Path, images: Path) -> None:
     flags = ("--ways", 3, "--shots", 4, "--episodes", 2, "--epochs", 0, "--test-samples", 30)
     found = run("simulate", model, "--data", images, *flags, "--head-start", "prototypes", "--json")

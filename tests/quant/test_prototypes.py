@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcutrain.errors import SchemeError
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.quant import HeadStart, head_of_means, head_scales, replace_head
+from mcutrain.quant import HeadStart, head_of_means, head_scales, replace_head, zeros
 from mcutrain.quant.prototypes import (
     LARGEST_WEIGHT,
     MEAN_BITS,
@@ -211,3 +211,22 @@ def test_what_does_not_fit_is_a_sentence() -> None:
         head_scales(graph, head)
     with pytest.raises(SchemeError, match="is no fully connected layer"):
         replace_head(graph, head, CLASSES, start=start)
+
+
+def test_zeros_are_of_any_head_and_keep_the_place_where_all_classes_begin() -> None:
+    for graph in (averaged(), residual_network(classes=2)):
+        head = find_head(graph).node
+        shape = graph.tensors[head.inputs[1]].type.shape
+        start = zeros((CLASSES, *shape[1:]))
+        made, drawn = (replace_head(graph, head, CLASSES, 0, s) for s in (start, None))
+        w, b = find_head(made).node.inputs[1:]
+        assert not made.tensors[w].data.any()
+        np.testing.assert_array_equal(made.tensors[b].data, drawn.tensors[b].data)
+        assert made.tensors[w].type == drawn.tensors[w].type
+        step = prepare(graph, "full", classes=CLASSES, head_start=start)
+        x, labels = samples(step.graph, 8, CLASSES)
+        compiled, reference = step.simulator(1), step.reference(1)
+        rates = [LearningRate.of(0.05)] * len(x)
+        compiled.train(x, labels, rates)
+        reference.train(x, labels, rates)
+        assert compiled.save() == reference.save()

@@ -128,8 +128,12 @@ def test_as_many_samples_as_there_may_be(runtime: ctypes.CDLL) -> None:
 
 
 @given(st.integers(1, 2**30 - 1), st.integers(1, 2**50 - 1))
-def test_the_root_is_exact_to_its_bits(squares: int, distance: int) -> None:
+def test_the_root_is_exact_to_its_bits(runtime: ctypes.CDLL, squares: int, distance: int) -> None:
     root, shift = row_scale(squares, distance)
+    runtime.mct_imprint_root.restype = ctypes.c_uint32
+    found = ctypes.c_int32()
+    numbers = ctypes.c_uint64(squares), ctypes.c_uint64(distance), ctypes.byref(found)
+    assert (runtime.mct_imprint_root(*numbers), found.value) == (root, shift)
     assert root < 2**32
     assert shift >= 1
     assert root / 2**shift == pytest.approx(math.sqrt(squares / distance), rel=2**-14)
