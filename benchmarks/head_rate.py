@@ -4,9 +4,9 @@
         --data ../shared/data/cifar10_10k2k.npz caltech101.npz --schemes head mcunet-5fps-49kb
 
 A data set is an .npz file or a folder, as mcutrain reads it. A third of its training samples, of
-each class alike, judges; its test part is not looked at. The new head's weights, the order of the
-samples and the rounding follow from the seed. What lies before the first trained layer is computed
-once. Everything trains in the device's integers, one sample an update.
+each class alike, judges; its test part is not looked at. The order of the samples and the rounding
+follow from the seed. What lies before the first trained layer is computed once. Everything trains
+in the device's integers, one sample an update.
 
 Printed are, by scheme and factor on the head's learning rate, the accuracy at the best of the rates
 for that factor (and this rate, times 1/256), the mean over the seeds with its standard error, and
@@ -67,10 +67,9 @@ class Problem:
         x, judge_x = made.train(np.arange(len(learnt)), 0, 0), made.test(0, len(judges))
         return Problem(model, len(whole.names), x, learnt.y, judge_x, judges.y)
 
-    def trunk(self, seed: int) -> Graph:
+    def trunk(self) -> Graph:
         """With a new head."""
-        head = find_head(self.model).node
-        return trunk(replace_head(self.model, head, self.classes, seed))
+        return trunk(replace_head(self.model, find_head(self.model).node, self.classes))
 
 
 def main() -> None:
@@ -122,7 +121,7 @@ def _cells(problem: Problem, scheme: UpdateScheme, given: argparse.Namespace) ->
 
 
 def _behind_the_front(problem: Problem, scheme: UpdateScheme) -> tuple[Cut, Array, Array]:
-    graph = problem.trunk(0)
+    graph = problem.trunk()
     _, updates = arrange(scheme, graph)
     reads = (i for i, n in enumerate(graph.nodes) if not updates.keys().isdisjoint(n.inputs))
     start, cut = all_cuts(graph)[0], cut_before(all_cuts(graph), min(reads))
@@ -143,7 +142,7 @@ def _accuracy(
     seed: int,
 ) -> float:
     """In percent."""
-    step = cut_step(problem.trunk(seed), scheme, cut)
+    step = cut_step(problem.trunk(), scheme, cut)
     simulator = compiled(step, seed)
     train(simulator, step, x[0], problem.y, TrialSettings(epochs, rate, seed))
     return 100 * evaluate(simulator, step, x[1], problem.judge_y)["accuracy"]

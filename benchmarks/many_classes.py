@@ -208,7 +208,7 @@ def learn(
     """Train behind the frozen front, and compare outputs and sums."""
     bits, head_bits = variant.bits
     scheme = replace(scheme, residual_bits=bits, head_residual_bits=head_bits)
-    graph = trunk(replace_head(original, find_head(original).node, len(split.names), settings.seed))
+    graph = trunk(replace_head(original, find_head(original).node, len(split.names)))
     cuts = (all_cuts(graph)[0], last_cut(graph, scheme))
     step = cut_step(graph, scheme, cuts[1])
     train_x, test_x = (activations(graph, cuts, x) for x in quantized(graph, split))

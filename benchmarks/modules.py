@@ -168,7 +168,7 @@ def limit_of(graph: Graph, network: str, rung: str) -> int:
 def with_head(model: Path) -> Graph:
     """The model with a new classifier."""
     graph = load(model)
-    return replace_head(graph, find_head(graph).node, CLASSES, 0)
+    return replace_head(graph, find_head(graph).node, CLASSES)
 
 
 def outlined(graph: Graph, what: Trained) -> TrainingStep:
@@ -216,7 +216,7 @@ def most(limit: int, is_possible: Callable[[int], bool]) -> int:
 def selected(graph: Graph, analysis: Path, limit: int, measure: str | None) -> str:
     """The scheme, in a file beside the analysis."""
     contributions = read_contributions(analysis, graph).smoothed()
-    new = replace_head(graph, find_head(graph).node, CLASSES, 0)
+    new = replace_head(graph, find_head(graph).node, CLASSES)
     found = Selector(new, contributions, cost_model(new), measure).select(Limits(limit))
     path = analysis.with_name(f"{analysis.stem}-{found.measure}-{limit}.toml")
     path.write_text(found.scheme.to_toml(), encoding="utf-8")
@@ -302,7 +302,7 @@ def learn(
     """Accuracy in percent. is_search: on training images alone."""
     split = data.load(shared / DATA)
     graph = load(what.model or model)
-    new = replace_head(graph, find_head(graph).node, CLASSES, seed)
+    new = replace_head(graph, find_head(graph).node, CLASSES)
     pet = parse_pet(what.pet or "linear")
     scheme: UpdateScheme = pet.scheme(parse_scheme(what.scheme))
     split = data.Split(split.train.subset(TRAIN_IMAGES), split.test)

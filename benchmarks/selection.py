@@ -176,7 +176,7 @@ def network(name: str, shared: Path) -> Graph:
     if name == "demo":
         return demo.network()
     graph = load(shared / "models" / "mcunet-5fps.int8.tflite")
-    return replace_head(graph, find_head(graph).node, 10, 0)
+    return replace_head(graph, find_head(graph).node, 10)
 
 
 def random_gains(graph: Graph) -> Contributions:

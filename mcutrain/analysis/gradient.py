@@ -338,7 +338,7 @@ def _with_head(
     problem: Problem, settings: GradientSettings, report: Report
 ) -> tuple[GradientSettings, Taught]:
     """The head trained alone, behind features that are computed once."""
-    whole = problem.trunk(settings.seed)
+    whole = problem.trunk()
     graph, _ = without_modules(whole)
     cuts = (all_cuts(graph)[0], worthwhile_cuts(graph)[-1])
     folder = analysis_folder() / "activations"

@@ -142,11 +142,11 @@ class Problem:
                 "add modules with `mcutrain augment`"
             )
 
-    def trunk(self, seed: int) -> Graph:
-        """The network up to the logits; seed initialises a new head."""
+    def trunk(self) -> Graph:
+        """The network up to the logits, with a new head if there is to be one."""
         graph = self.model
         if self.classes is not None:
-            graph = replace_head(graph, find_head(graph).node, self.classes, seed)
+            graph = replace_head(graph, find_head(graph).node, self.classes)
         return trunk(graph)
 
     @property

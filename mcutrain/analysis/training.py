@@ -134,11 +134,11 @@ class _Analysis:
 
     @cached_property
     def _without_modules(self) -> tuple[Graph, tuple[ModulePlace, ...]]:
-        return without_modules(self._trunk(self.settings.seed))
+        return without_modules(self._trunk)
 
     @cached_property
     def modules(self) -> tuple[ModuleParts, ...]:
-        return module_parts(self._trunk(self.settings.seed))
+        return module_parts(self._trunk)
 
     @cached_property
     def _read_by(self) -> dict[str, str]:
@@ -215,7 +215,7 @@ class _Analysis:
             rate = self.problem.head_rate * self.settings.learning_rate
             settings = TrialSettings(self.settings.head_epochs, rate, seed)
             x = self.activations[0].at(last)
-            graph = self._trunk(seed)
+            graph = self._trunk
             self._starts[seed] = trained_head(graph, last, x, self.problem.train_y, settings)
         self.times.front += time.monotonic() - started
 
@@ -275,7 +275,7 @@ class _Analysis:
     def _key(self, candidate: Candidate, seed: int) -> str:
         """A hash of all that the result depends on."""
         scheme = self._scheme(candidate)
-        trunk, trunk_digest = self._trained_trunk(seed, candidate)
+        trunk, trunk_digest = self._trained_trunk(candidate)
         order, updates = arrange(scheme, trunk)
         parts = (
             RESULTS,
@@ -294,25 +294,20 @@ class _Analysis:
         return self.problem.data_digest
 
     @cached_property
-    def _trunks(self) -> dict[int, Graph]:
+    def _trained_trunks(self) -> dict[Modules, tuple[Graph, str]]:
         return {}
 
-    @cached_property
-    def _trained_trunks(self) -> dict[tuple[int, Modules], tuple[Graph, str]]:
-        return {}
-
-    def _trained_trunk(self, seed: int, candidate: Candidate) -> tuple[Graph, str]:
+    def _trained_trunk(self, candidate: Candidate) -> tuple[Graph, str]:
         """The network with the candidate's modules alone, and its digest."""
-        key = seed, candidate.modules
+        key = candidate.modules
         if key not in self._trained_trunks:
-            graph = trained_modules_only(self._trunk(seed), self._scheme(candidate))
+            graph = trained_modules_only(self._trunk, self._scheme(candidate))
             self._trained_trunks[key] = graph, graph_digest(graph)
         return self._trained_trunks[key]
 
-    def _trunk(self, seed: int) -> Graph:
-        if seed not in self._trunks:
-            self._trunks[seed] = self.problem.trunk(seed)
-        return self._trunks[seed]
+    @cached_property
+    def _trunk(self) -> Graph:
+        return self.problem.trunk()
 
     def _position(self, candidate: Candidate) -> int:
         """The first trained node of a candidate, in the network without modules; before it, what

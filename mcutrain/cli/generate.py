@@ -48,7 +48,7 @@ class MadeFlags:
         ),
     ] = None
     save_model: SaveModel = None
-    head_start: options.HeadStart = "random"
+    head_start: options.HeadStart = "zeros"
     imprint: Annotated[
         bool,
         typer.Option(

@@ -303,9 +303,9 @@ HeadRate = Annotated[
     ),
 ]
 HeadStart = Annotated[
-    Literal["random", "zeros", "prototypes"],
+    Literal["zeros", "random", "prototypes"],
     typer.Option(
-        help="What a new classifier starts from: random weights, zeros, or prototypes, the mean of "
+        help="What a new classifier starts from: zeros, random weights, or prototypes, the mean of "
         "each class's samples, which tell them apart before the first step.",
     ),
 ]

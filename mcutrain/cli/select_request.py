@@ -204,7 +204,7 @@ class Request:
         classes = self.classes if keeps else int(self.classes)
         wanted = classes_of(graph, found, classes, f" {self.analysis}")
         if wanted is not None:
-            graph = replace_head(graph, head.node, wanted, 0)
+            graph = replace_head(graph, head.node, wanted)
         return graph, wanted, found, target
 
 

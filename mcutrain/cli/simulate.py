@@ -158,7 +158,7 @@ def simulate(
     reading: inputs.SourceFlags,
     test_every: inputs.TestEvery = 1,
     no_qas: options.NoQas = False,
-    head_start: options.HeadStart = "random",
+    head_start: options.HeadStart = "zeros",
     kept: KeptFlags,
     backend: BackendFlags,
     ladder: options.LadderFlags,

@@ -315,7 +315,7 @@ class Chooser:
         """The model with the head that is trained."""
         if self.classes is None:
             return self.graph
-        return replace_head(self.graph, find_head(self.graph).node, self.classes, 0)
+        return replace_head(self.graph, find_head(self.graph).node, self.classes)
 
     @cached_property
     def costs(self) -> CostModel:

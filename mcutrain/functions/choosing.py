@@ -93,7 +93,7 @@ def select(
     found = analysis_for(graph, analysis, measure, channels == "gradient")
     wanted = classes_of(graph, found, classes)
     if wanted is not None:
-        graph = replace_head(graph, find_head(graph).node, wanted, 0)
+        graph = replace_head(graph, find_head(graph).node, wanted)
     can_build = build and target is not None and has_compiler(target)
     options = TrainOptions(accumulate=accumulate, elastic=elastic)
     any_bits = BIAS_BITS if bias_bits == "any" else (bias_bits,)

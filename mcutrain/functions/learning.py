@@ -79,7 +79,7 @@ def simulate(
     validation: Data | None = None,
     classes: Classes = "auto",
     added: Sequence[str] = (),
-    head_start: Literal["random", "zeros", "prototypes"] = "random",
+    head_start: Literal["zeros", "random", "prototypes"] = "zeros",
     loss: Literal["cross-entropy", "mse", "auto"] = "auto",
     epochs: Annotated[int, Within(0)] = 4,
     learning_rate: Positive | None = None,

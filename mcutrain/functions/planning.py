@@ -33,7 +33,7 @@ from mcutrain.pipeline import MakesLadder, Part, TrainingStep, front_of, load, p
 from mcutrain.pipeline.losses import fit_classes
 from mcutrain.proxies import kept_ladder
 from mcutrain.quant import HeadStart
-from mcutrain.runs.head_start import PROTOTYPES, RANDOM, Start, centre_of_samples, head_start_of
+from mcutrain.runs.head_start import PROTOTYPES, ZEROS, Start, centre_of_samples, head_start_of
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme, as_scheme
@@ -256,7 +256,7 @@ def generate(
     classes: Count | None = None,
     loss: Literal["cross-entropy", "mse", "auto"] = "auto",
     added: Sequence[str] = (),
-    head_start: Literal["random", "zeros", "prototypes"] = "random",
+    head_start: Literal["zeros", "random", "prototypes"] = "zeros",
     imprint: bool = False,
     data: Data | None = None,
     seed: Seed = 0,
@@ -300,7 +300,7 @@ def generate(
     is_tail = part == "tail"
     needs_data = head_start == PROTOTYPES or imprint
     made = None
-    if needs_data or head_start != RANDOM or data is not None:
+    if needs_data or head_start != ZEROS or data is not None:
         made = _made(model, data, normalization, seed, needs_data)
     start = None if made is None else made.start(head_start, classes, class_names or ())
     centre = made.centre if made is not None and imprint else ()

@@ -194,9 +194,9 @@ def prepare(
     """The planned training step of a model under an update scheme.
 
     scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
-    one with so many outputs, initialised from head_seed; None keeps the model's own. A new one has
-    the scheme's head_rate, by default NEW_HEAD_RATE (see UpdateScheme). head_start:
-    what the new one starts from instead of random weights, see mcutrain.runs.head_start.
+    one with so many outputs; None keeps the model's own. A new one learns at the scheme's
+    head_rate, by default NEW_HEAD_RATE (see UpdateScheme). head_start: what it starts from instead
+    of zeros, see mcutrain.runs.head_start. head_seed: rounds the weights of added classes.
     gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
     loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
@@ -226,7 +226,7 @@ def prepare(
     if not qas:
         chosen = replace(chosen, qas=False)
     chosen = chosen.with_usual_rate(is_new_head=classes is not None)
-    given = _with_head(model, classes, head_seed, head_start)
+    given = _with_head(model, classes, head_start)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
     if added:
@@ -288,12 +288,10 @@ def _check_words(swap: str, gradient_dtype: str) -> None:
         raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
 
 
-def _with_head(
-    graph: Graph, classes: int | None, seed: int, start: HeadStart | None = None
-) -> Graph:
+def _with_head(graph: Graph, classes: int | None, start: HeadStart | None) -> Graph:
     """With a new classifier of so many outputs, or with the model's own."""
     if classes is not None:
-        return replace_head(graph, find_head(graph).node, classes, seed, start)
+        return replace_head(graph, find_head(graph).node, classes, start)
     if start is not None:
         raise SchemeError(
             "the model's own classifier stays, so it cannot start from class means: give the "

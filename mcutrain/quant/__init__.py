@@ -1,8 +1,8 @@
 """Float graphs become int8 graphs; and changes of an int8 graph that keep it one."""
 
 from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.head import add_classes, head_scales, replace_head, scale_outputs
-from mcutrain.quant.prototypes import HeadStart, head_of_means, zeros
+from mcutrain.quant.head import add_classes, head_scales, random_start, replace_head, scale_outputs
+from mcutrain.quant.prototypes import HeadStart, head_of_means
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
 from mcutrain.quant.report import LayerError, compared_samples, layer_errors, named_as
 
@@ -18,8 +18,8 @@ __all__ = [
     "head_scales",
     "layer_errors",
     "named_as",
+    "random_start",
     "replace_head",
     "scale_outputs",
     "useful",
-    "zeros",
 ]

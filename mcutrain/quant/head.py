@@ -112,30 +112,24 @@ class _Head:
         return proven(changed.with_nodes((*before, *nodes)))
 
 
-def replace_head(
-    graph: Graph, head: Node, classes: int, seed: int = 0, start: HeadStart | None = None
-) -> Graph:
-    """The graph with a classifier of `classes` outputs, randomly initialised, and no softmax.
+def replace_head(graph: Graph, head: Node, classes: int, start: HeadStart | None = None) -> Graph:
+    """The graph with a classifier of `classes` outputs that knows nothing, and no softmax.
 
-    start: parameters in the place of random ones. Scales do not depend on it, so a saved state
-    means the same whatever the classifier started from.
+    All its weights are 0: the classes begin alike, and no sample has to unlearn what was drawn
+    (docs/measurements.md, "A classifier from class means"). start: other parameters. Scales do not
+    depend on it, so a saved state means the same whatever the classifier started from.
 
-    The weights are uniform in ±1/sqrt(features of a window), the biases 0. All classes share one
-    weight scale, the largest of the old classifier's, which fits the features, as they stay the
-    same. The output scale is a power of two of the old one; it grows with the logits (see
-    autodiff.TrainGraph). Where the logits are the mean over positions of what an activation lets
-    pass, biases are such that all classes begin in the middle of it, which a softmax does not
-    notice: below a ReLU's 0 a class would have no gradient at any position.
+    All classes share one weight scale, the largest of the old classifier's, which fits the
+    features, as they stay the same. The output scale is a power of two of the old one; it grows
+    with the logits (see autodiff.TrainGraph). Where the logits are the mean over positions of what
+    an activation lets pass, biases are such that all classes begin in the middle of it, which a
+    softmax does not notice: below a ReLU's 0 a class would have no gradient at any position.
     """
     _check_count(classes)
     old = _Head.of(graph, head)
-    shape = old.w.type.shape[1:]
-    features = math.prod(shape)
     weight_scale = max(old.w.type.scales)
     sum_scale = old.x.scale * weight_scale
-    limit = 1 / np.sqrt(features)
-    drawn = np.random.default_rng(seed).uniform(-limit, limit, (classes, *shape))
-    w = np.clip(np.rint(drawn / weight_scale), -127, 127).astype(np.int8)
+    w = np.zeros((classes, *old.w.type.shape[1:]), np.int8)
     stage, begin = _first_stage(old)
     exponent = _first_exponent(old.y.scale, sum_scale, stage.high - begin)
     if stage.high < 127:
@@ -155,6 +149,16 @@ def replace_head(
         None if old.mean is None else old.mean.scaled(exponent),
     )
     return new.in_place_of(head, graph)
+
+
+def random_start(graph: Graph, head: Node, classes: int, seed: int) -> HeadStart:
+    """Weights that are uniform in ±1/sqrt(features of a window), and the usual biases."""
+    old = _Head.of(graph, head)
+    shape = (classes, *old.w.type.shape[1:])
+    limit = 1 / math.sqrt(math.prod(shape[1:]))
+    drawn = np.random.default_rng(seed).uniform(-limit, limit, shape)
+    w = np.clip(np.rint(drawn / max(old.w.type.scales)), -127, 127).astype(np.int8)
+    return HeadStart(w, None, (0.0, 0.0))
 
 
 def _first_stage(old: _Head) -> tuple[Requantize, int]:
@@ -186,7 +190,7 @@ def _check_takes_features(old: _Head, head: Node) -> None:
     if not is_dense or old.mean is not None:
         raise SchemeError(
             f"the head {head.name!r} is no fully connected layer, so it cannot start from the "
-            "means of its features: take random weights"
+            "means of its features: leave out --head-start"
         )
 
 

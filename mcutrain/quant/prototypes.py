@@ -36,24 +36,16 @@ LONE_MARGIN = 4.0
 
 @dataclass(frozen=True)
 class HeadStart:
-    """Parameters that a new classifier starts from instead of random ones.
+    """Parameters that a new classifier starts from instead of zeros.
 
-    w: int8 [classes, 1, 1, features]. b: int32 [classes], in units of the classifier's sums; None
-    keeps those that a random one has. reach: how far above and below 0 the logits of its samples
+    w: int8 [classes, height, width, features]. b: int32 [classes], in units of the classifier's
+    sums; None keeps the usual ones. reach: how far above and below 0 the logits of its samples
     reach that must not clip, in nats.
     """
 
     w: Array
     b: Array | None
     reach: tuple[float, float]
-
-
-def zeros(shape: tuple[int, ...]) -> HeadStart:
-    """Nothing but zeros: all classes begin alike, and no sample has to unlearn what was drawn.
-
-    shape: of the weights.
-    """
-    return HeadStart(np.zeros(shape, np.int8), None, (0.0, 0.0))
 
 
 def rounded_division(dividend: Array, divisor: Array | int) -> Array:

@@ -342,7 +342,7 @@ def selected(
     """
     check_model(analysis, graph)
     if classes is not None:
-        graph = replace_head(graph, find_head(graph).node, classes, 0)
+        graph = replace_head(graph, find_head(graph).node, classes)
     target = budget.target
     flash = None if target is None or target.flash is None else target.flash.size_bytes
     chooser = Selector(graph, analysis.smoothed(), cost_model(graph, target), progress=progress)

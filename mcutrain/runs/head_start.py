@@ -12,19 +12,19 @@ from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import prepare
-from mcutrain.quant import HeadStart, head_of_means, head_scales, zeros
+from mcutrain.quant import HeadStart, head_of_means, head_scales, random_start
 from mcutrain.quant.imprint import centre_of
 from mcutrain.quant.prototypes import class_means
 from mcutrain.runs.training import model_input
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import find_head
 
-Start = Literal["random", "zeros", "prototypes"]
+Start = Literal["zeros", "random", "prototypes"]
 """What a new classifier starts from: --head-start."""
 RANDOM: Start = "random"
 ZEROS: Start = "zeros"
 PROTOTYPES: Start = "prototypes"
-STARTS: tuple[Start, ...] = ("random", "zeros", "prototypes")
+STARTS: tuple[Start, ...] = ("zeros", "random", "prototypes")
 MOST_FOR_A_CLASS = 200
 """Samples that are looked at, times the classes: more hardly move the means, and take time."""
 CHUNK = 64
@@ -38,22 +38,23 @@ def head_start_of(
     normalization: Normalization | None = None,
     seed: int = 0,
 ) -> HeadStart | None:
-    """What `prepare` takes as head_start; None for random weights.
+    """What `prepare` takes as head_start; None for zeros.
 
     split: its labels are numbers of outputs; prototypes need it. classes: of the new classifier.
-    seed: draws which samples are looked at, where there are more than MOST_FOR_A_CLASS for each.
+    seed: draws random weights, and which samples are looked at, where there are more than
+    MOST_FOR_A_CLASS for each.
     Raises SchemeError where the classifier stays, or for prototypes is no fully connected layer;
     DataError if the data does not fit.
     """
-    if start == RANDOM:
+    if start == ZEROS:
         return None
     if classes is None:
         raise SchemeError(
             "the model's own classifier stays, so it does not start anew: give --classes N for a "
             "new one, or leave out --head-start"
         )
-    if start == ZEROS:
-        return zeros_for(graph, classes)
+    if start == RANDOM:
+        return random_start(graph, find_head(graph).node, classes, seed)
     if split is None or not split.is_labelled or split.positions:
         raise SchemeError("class means need samples with one label each: leave out --head-start")
     head = find_head(graph).node
@@ -62,12 +63,6 @@ def head_start_of(
     features = _features(graph, part, normalization)
     zero_point = graph.tensors[head.inputs[0]].type.zero_point
     return head_of_means(features, zero_point, part.y, classes, scales)
-
-
-def zeros_for(graph: Graph, classes: int) -> HeadStart:
-    """For a new classifier of so many outputs."""
-    weight = graph.tensors[find_head(graph).weight].type
-    return zeros((classes, *weight.shape[1:]))
 
 
 def centre_of_samples(

@@ -34,8 +34,8 @@ BIAS_BITS = (32, 16)
 NEW_HEAD_RATE = 8.0
 """Usual factor on the learning rate of a new head.
 
-Its weights are random, those of the layers before it are not, so it has further to go. From 4 to 16
-accuracy changes by about a point (docs/measurements.md, "The rate of a new head")."""
+It knows nothing, the layers before it do, so it has further to go. From 4 to 16 accuracy changes by
+about a point (docs/measurements.md, "The rate of a new head")."""
 RATE_FACTORS = (1e-6, 1e6)
 """The least and the largest factor on the learning rate of some of what is trained."""
 TABLES = ("weights", "importance")

@@ -44,7 +44,7 @@ CANDIDATES = (
 def test_training_behind_a_cut_ends_with_the_bits_of_the_whole_network(
     candidate: Candidate, residual: Problem, cache: Path
 ) -> None:
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     cuts = all_cuts(graph)
     layers = residual.layers
     first = candidate.first_layer(LAYERS)
@@ -72,7 +72,7 @@ def test_some_of_these_candidates_are_cut_late_and_some_reorder_the_activations(
     residual: Problem,
 ) -> None:
     """Otherwise the test above would show nothing."""
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     late = all_cuts(graph)[-1]
     assert late.position == len(graph.nodes) - 1
     steps = [cut_step(graph, c.scheme(), cut_before(all_cuts(graph), 3)) for c in CANDIDATES[4:7]]
@@ -80,14 +80,14 @@ def test_some_of_these_candidates_are_cut_late_and_some_reorder_the_activations(
 
 
 def test_no_cut_lies_inside_a_residual_block(residual: Problem) -> None:
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     block = range(4, 6)  # two nodes behind the one whose output is added, before the addition
     assert [cut.position for cut in all_cuts(graph)] == [0, 1, 2, 3, 7, 8]
     assert not {cut.position for cut in all_cuts(graph)}.intersection(block)
 
 
 def test_worthwhile_cuts_begin_with_the_input_and_end_with_the_last(residual: Problem) -> None:
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     found = worthwhile_cuts(graph)
     assert found[0] == all_cuts(graph)[0]
     assert found[-1] == all_cuts(graph)[-1]
@@ -98,7 +98,7 @@ def test_worthwhile_cuts_begin_with_the_input_and_end_with_the_last(residual: Pr
 
 
 def test_activations_are_those_of_the_operators_reference(residual: Problem, cache: Path) -> None:
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     cuts = worthwhile_cuts(graph)
     found = Activations(graph, cuts, residual.test_x, cache / "reference").at(cuts[-1])
     name = cuts[-1].tensor
@@ -110,7 +110,7 @@ def test_activations_are_those_of_the_operators_reference(residual: Problem, cac
 def test_activations_are_computed_once_per_content(
     residual: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     cuts = worthwhile_cuts(graph)
     first = Activations(graph, cuts, residual.test_x, tmp_path).at(cuts[-1]).copy()
     monkeypatch.setattr(front, "FrontProgram", lambda *_: pytest.fail("computed again"))
@@ -123,7 +123,7 @@ def test_activations_are_computed_once_per_content(
 
 
 def test_an_interrupted_computation_leaves_no_file(residual: Problem, tmp_path: Path) -> None:
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     cuts = worthwhile_cuts(graph)
 
     def interrupt(*_: object) -> None:

@@ -46,7 +46,7 @@ SETTINGS = GradientSettings(samples=SAMPLES, learning_rate=0.01, head_epochs=1)
 
 
 def test_moments_are_those_of_the_float_model(residual: Problem) -> None:
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     index = np.arange(SAMPLES)
     found = parameter_moments(graph, residual, index, SETTINGS)
     squares: dict[str, np.ndarray] = {}
@@ -99,7 +99,7 @@ def test_fisher_is_the_mean_of_squares() -> None:
 def test_gains_add_up_over_the_channels_of_a_share(residual: Problem) -> None:
     found = by_gradient(residual, SETTINGS)
     assert list(found.gains) == ["learnable", "joint", "dimension", "fisher", "first_order"]
-    graph = residual.trunk(0)
+    graph = residual.trunk()
     gains = found.gain("fisher")
     assert np.all(np.diff(gains.bias) > 0)
     for layer in residual.layers:

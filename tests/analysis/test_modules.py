@@ -45,7 +45,7 @@ def with_modules(text: str = KINDS) -> Problem:
 
 
 def test_parts_are_what_has_a_gradient_before_anything_is_learnt() -> None:
-    graph = with_modules().trunk(0)
+    graph = with_modules().trunk()
     parts = {m.name: m for m in module_parts(graph)}
     assert parts.keys() == whole_modules(graph).keys()
     for name, part in parts.items():
@@ -74,7 +74,7 @@ def test_parts_are_what_has_a_gradient_before_anything_is_learnt() -> None:
 
 def test_what_modules_gain_by_gradient_is_from_the_float_models() -> None:
     found_in = with_modules()
-    graph, index = found_in.trunk(0), np.arange(12)
+    graph, index = found_in.trunk(), np.arange(12)
     moments = parameter_moments(graph, found_in, index, GRADIENT)
     parts = module_parts(graph)
     wanted = {p.weight for p in parts} | {b for p in parts for b in p.biases}
@@ -195,7 +195,7 @@ def test_the_front_ends_before_what_a_lite_residual_reads() -> None:
     analysis = _Analysis(of_three_classes(graph), SETTINGS, lambda _: None, Times())
     (module,) = analysis.modules
     candidate = module_candidate(len(analysis.problem.layers), module, module.counts[-1])
-    plain, (place,) = without_modules(analysis.problem.trunk(0))
+    plain, (place,) = without_modules(analysis.problem.trunk())
     assert place.reads != plain.nodes[-3].inputs[0]
     assert analysis._position(candidate) == cut_at(plain, place.reads).position
     alone = bias_candidate(candidate.bias_depth)
@@ -210,7 +210,7 @@ def test_a_lite_residual_is_trained_from_the_input_of_its_block() -> None:
     (name,) = whole_modules(graph)
     (count,) = found.gain("accuracy").modules[name]
     depth = max(1, int(found.settings["base_depth"]))
-    anchor = next(m.anchor for m in module_parts(found_in.trunk(0)))
+    anchor = next(m.anchor for m in module_parts(found_in.trunk()))
     depth = max(depth, len(found.layers) - anchor)
     scheme = UpdateScheme("m", depth, modules=True, module_channels={name: count})
     assert pipeline.prepare(graph, scheme).left_out == ()

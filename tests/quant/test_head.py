@@ -11,7 +11,7 @@ from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.pipeline import prepare
-from mcutrain.quant import add_classes, replace_head
+from mcutrain.quant import add_classes, random_start, replace_head
 from mcutrain.sparse import find_head
 from tests.simulation.networks import Network, rates, residual_network, samples
 
@@ -28,7 +28,8 @@ def per_channel() -> Graph:
 def per_tensor() -> Graph:
     """One scale for all classes, as a new head has it."""
     graph = residual_network(classes=2)
-    return replace_head(graph, find_head(graph).node, CLASSES, seed=3)
+    head = find_head(graph).node
+    return replace_head(graph, head, CLASSES, random_start(graph, head, CLASSES, seed=3))
 
 
 def averaged(high: int = 127) -> Graph:
@@ -94,7 +95,7 @@ def test_a_new_class_is_quantized_like_the_old_one_of_the_largest_scale() -> Non
 def test_a_new_head_has_the_largest_of_the_old_scales() -> None:
     graph = GRAPHS["per channel"]
     scales = graph.tensors[find_head(graph).weight].type.scales
-    new = replace_head(graph, find_head(graph).node, CLASSES + 1, seed=1)
+    new = replace_head(graph, find_head(graph).node, CLASSES + 1)
     assert new.tensors[find_head(new).weight].type.scales == (max(scales),)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcutrain.errors import SchemeError
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.quant import HeadStart, head_of_means, head_scales, replace_head, zeros
+from mcutrain.quant import HeadStart, head_of_means, head_scales, random_start, replace_head
 from mcutrain.quant.prototypes import (
     LARGEST_WEIGHT,
     MEAN_BITS,
@@ -213,20 +213,35 @@ def test_what_does_not_fit_is_a_sentence() -> None:
         replace_head(graph, head, CLASSES, start=start)
 
 
-def test_zeros_are_of_any_head_and_keep_the_place_where_all_classes_begin() -> None:
+def test_a_head_begins_with_zeros_where_nothing_else_is_said() -> None:
     for graph in (averaged(), residual_network(classes=2)):
         head = find_head(graph).node
-        shape = graph.tensors[head.inputs[1]].type.shape
-        start = zeros((CLASSES, *shape[1:]))
-        made, drawn = (replace_head(graph, head, CLASSES, 0, s) for s in (start, None))
+        start = random_start(graph, head, CLASSES, 0)
+        made, drawn = (replace_head(graph, head, CLASSES, s) for s in (None, start))
         w, b = find_head(made).node.inputs[1:]
         assert not made.tensors[w].data.any()
+        assert drawn.tensors[w].data.any()
         np.testing.assert_array_equal(made.tensors[b].data, drawn.tensors[b].data)
         assert made.tensors[w].type == drawn.tensors[w].type
-        step = prepare(graph, "full", classes=CLASSES, head_start=start)
-        x, labels = samples(step.graph, 8, CLASSES)
-        compiled, reference = step.simulator(1), step.reference(1)
-        rates = [LearningRate.of(0.05)] * len(x)
-        compiled.train(x, labels, rates)
-        reference.train(x, labels, rates)
-        assert compiled.save() == reference.save()
+        for begin in (None, start):
+            step = prepare(graph, "full", classes=CLASSES, head_start=begin)
+            x, labels = samples(step.graph, 8, CLASSES)
+            compiled, reference = step.simulator(1), step.reference(1)
+            rates = [LearningRate.of(0.05)] * len(x)
+            compiled.train(x, labels, rates)
+            reference.train(x, labels, rates)
+            assert compiled.save() == reference.save()
+
+
+def test_random_weights_fill_their_range_by_the_seed() -> None:
+    """Uniform in ±1/sqrt(features): the variance is a third of the limit's square."""
+    graph = residual_network(classes=2)
+    head = find_head(graph).node
+    one, same, other = (random_start(graph, head, 400, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.w, same.w)
+    assert (one.w != other.w).any()
+    weight = graph.tensors[head.inputs[1]].type
+    real = one.w * max(weight.scales)
+    limit = 1 / np.sqrt(np.prod(weight.shape[1:]))
+    assert np.abs(real).max() <= limit + max(weight.scales)
+    assert real.std() == pytest.approx(limit / np.sqrt(3), rel=0.1)

@@ -23,7 +23,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.training import BIAS_STEP_LIMIT, STEP_LIMIT
-from mcutrain.quant import replace_head
+from mcutrain.quant import random_start, replace_head
 from mcutrain.simulation import (
     CompiledSimulator,
     Compiler,
@@ -392,7 +392,8 @@ def build_program(plan: TrainingPlan, command: list[str], folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def mcunet(shared: Path) -> Graph:
     graph = load(shared / "models" / "mcunet-5fps.int8.tflite")
-    return replace_head(graph, find_head(graph).node, 10)
+    head = find_head(graph).node
+    return replace_head(graph, head, 10, random_start(graph, head, 10, 0))
 
 
 @pytest.mark.shared
