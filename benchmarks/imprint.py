@@ -60,6 +60,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4, help="of the old classes")
     parser.add_argument("--lr", type=float, default=1 / 256, help="per sample")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS)
     parser.add_argument("--cost", action="store_true")
     arguments = parser.parse_args()
     shared = Path(arguments.shared)
@@ -70,7 +71,7 @@ def main() -> None:
     file = Path(arguments.data) if arguments.data else shared / CIFAR
     split = load_data(graph, file, 0.5, samples=arguments.samples)
     table = Table("start", "classes", "old %", "new %", "both %")
-    for start in STARTS:
+    for start in arguments.starts:
         rows: dict[str, list[Accuracies]] = {}
         for seed in range(arguments.seeds):
             settings = RunSettings(arguments.epochs, arguments.lr, seed=seed, test_every=0)

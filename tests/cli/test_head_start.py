@@ -50,6 +50,9 @@ def test_all_ways_to_compute_learn_the_same_from_it(run: Run, model: Path, image
         learning_rate=0.001,
     )
     assert result.to_dict()["state_sha256"] == found
+    for _ in range(2):  # made again, it is the same: the run goes on
+        kept = run("simulate", model, *flags, "--checkpoint", "run.npz", "--json").json
+        assert kept["state_sha256"] == found
     random = run("simulate", model, *flags, "--head-start", "random", "--json").json
     assert random["state_sha256"] != found
 
