@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import mcutrain
+from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import ArgumentError
 from mcutrain.pipeline import load
 from mcutrain.runs.head_start import MOST_FOR_A_CLASS, head_start_of
 from mcutrain.runs.training import load_data
-from tests.cli.conftest import Run
+from tests.cli.conftest import Board, Run, done
 
 DATA = ("--samples", 60, "--test-samples", 40)
 START = ("--head-start", "prototypes", "--classes", 10)
@@ -98,6 +99,34 @@ def test_a_generated_project_begins_with_it(run: Run, model: Path, images: Path)
     assert ours == theirs
     assert run("generate", model, "--classes", 10, "-o", "random").code == 0
     assert Path("random", constants).read_bytes() != ours[constants]
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of which all training samples are taken."""
+    file = tmp_path_factory.mktemp("few") / "few.npz"
+    with np.load(IMAGES) as all_of_them:
+        x, y = all_of_them["x_train"][:60], all_of_them["y_train"][:60]
+    np.savez(file, x_train=x[:50], y_train=y[:50], x_test=x[50:], y_test=y[50:])
+    return file
+
+
+@pytest.fixture(scope="module")
+def project(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prototypes") / "project"
+    done("generate", MODEL, *START, "--data", few, "--board", "native", "-o", folder)
+    done("build", folder, "-O", "1")
+    return folder
+
+
+def test_a_board_begins_where_the_simulation_does(
+    run: Run, board: Board, folder: Path, few: Path
+) -> None:
+    flags = ("--data", few, "--epochs", 1, "--lr", "0.01", "--json")
+    simulated = run("simulate", MODEL, *START, *flags).json
+    trained = run("train", folder, *flags, "--port", board.url).json
+    assert trained["state_sha256"] == simulated["state_sha256"]
+    assert trained["accuracy_before"] == simulated["accuracy_before"] > 0.3
 
 
 def test_samples_are_drawn_alike_where_there_are_many(
