@@ -40,6 +40,7 @@ from mcutrain.runs.head_start import STARTS, Start, centre_of_samples, head_star
 from mcutrain.runs.training import load_data, prepare_run
 from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.sparse import UpdateScheme
 from mcutrain.target import load_target
 
 MCUNET, CIFAR = "models/mcunet-5fps.int8.tflite", "data/cifar10_10k2k.npz"
@@ -110,7 +111,8 @@ class Case:
         split = split.with_classes_last(last, old)
         known = only(split, old)
         first = head_start_of(start, graph, known, classes, seed=seed)
-        step = pipeline.prepare(graph, classes=classes, head_seed=seed, head_start=first)
+        scheme = UpdateScheme(head_rate=1.0)
+        step = pipeline.prepare(graph, scheme, classes=classes, head_seed=seed, head_start=first)
         saved = prepare_run(step, known, settings).train().saved
         simulator = imprinting(step, centre_of_samples(graph, known, seed=seed), seed)
         samples = samples_of(step, split, settings)

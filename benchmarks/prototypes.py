@@ -104,8 +104,9 @@ def few_shot(task: Task, names: Sequence[Start], rates: Sequence[float], count: 
     tasks = [replace(task, split=data.episode(task.split, 5, 5, seed)) for seed in range(count)]
 
     def row(name: str, start: Start, epochs: int, rate: float) -> None:
+        scheme = UpdateScheme(head_rate=1.0)
         found = [
-            one.accuracies(UpdateScheme("head"), start, RunSettings(epochs, rate, seed=seed))[1]
+            one.accuracies(scheme, start, RunSettings(epochs, rate, seed=seed))[1]
             for seed, one in enumerate(tasks)
         ]
         error = 1.96 * np.std(found, ddof=1) / np.sqrt(len(found)) if count > 1 else 0
@@ -147,8 +148,8 @@ def starts(task: Task, name: str, plan: Plan) -> None:
 
 
 def _schemes(name: str) -> Iterator[tuple[UpdateScheme, float]]:
-    """With its own rate of the classifier; where layers are trained, also 8 times that."""
-    scheme = parse_scheme(name)
+    """With one rate for all; where layers are trained, also with the classifier 8 times as fast."""
+    scheme = replace(parse_scheme(name), head_rate=1.0)
     yield scheme, 1.0
     if name != "head":
         yield replace(scheme, head_rate=8.0), 8.0
