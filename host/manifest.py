@@ -306,9 +306,10 @@ class Manifest:
     begins_with: the tensor of the model that is the input of a tail, whose front somebody else
     computes; empty where samples are. shelf_bytes: of weights whose trained columns change, behind
     the state_bytes of a saved state. recipe: how the step was made from the model file
-    (mcutrain.pipeline.recipe). macs: multiply-accumulates of an inference, front_macs: those of the
-    frozen front, which a simulation computes once a sample; 0 if nobody said. files: of the
-    project, this one among them, by relative path.
+    (mcutrain.pipeline.recipe). start: hexadecimal digits of what a state begins with. macs:
+    multiply-accumulates of an inference, front_macs: those of the frozen front, which a simulation
+    computes once a sample; 0 if nobody said. files: of the project, this one among them, by
+    relative path.
     """
 
     format: int = 0
@@ -339,6 +340,7 @@ class Manifest:
     timing: Timing | None = None
     shelf_bytes: int = 0
     recipe: Mapping[str, Any] | None = None
+    start: str = ""
     macs: int = 0
     front_macs: int = 0
     board: BoardDescription | None = None

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mcutrain.autodiff.elastic import ElasticTensor, served
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import SplitParameter
+from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ops.loss import LossOp
 
@@ -146,6 +147,12 @@ class TrainGraph:
         """By node behind the loss, or of an update: which elastic tensors need it."""
         nodes = (*self.graph.nodes[self.loss_step + 1 :], *self.apply)
         return served(nodes, self.elastic, self.updated)
+
+    @property
+    def start(self) -> str:
+        """16 hexadecimal digits of what the state begins with."""
+        names = sorted(self.state)
+        return arrays_digest(*(np.asarray(self.state[name]) for name in names))
 
     def with_first_outputs(self, reach: tuple[float, float]) -> TrainGraph:
         """The same with outputs that hold the logits of a classifier that begins with large ones.

@@ -592,6 +592,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
         samples,
         settings,
         manifest.model_hash,
+        manifest.start,
         manifest.samples_per_update,
         lambda: simulator_of_folder(project.folder, manifest, settings.seed + 1),
         len((manifest.recipe or {}).get("added", ())),

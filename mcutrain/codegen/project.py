@@ -736,6 +736,7 @@ def manifest(
         elastic=_selection_facts(plan, interface.elastic),
         timing=interface.timing,
         recipe=recipe,
+        start=training.start,
         macs=training.forward.macs(),
         front_macs=front_macs(plan),
     )

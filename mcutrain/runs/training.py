@@ -592,6 +592,7 @@ def search_of(
         samples,
         replace(settings, batches=MIXED),
         step.project.model_hash,
+        step.plan.training.start,
         step.plan.training.accumulate,
         lambda: simulator or step.simulator(settings.seed + 1),
         0 if step.recipe is None else len(step.recipe.added),

@@ -131,15 +131,16 @@ class Search:
     """A run whose rate is to be found.
 
     samples: of the run; their test part is not used. settings: its learning_rate does not
-    matter. model_hash: of model, scheme and layout, as a saved state names it. accumulate: samples
-    per update. simulator: makes one that has not learnt; it is not made if the rate is known.
-    added: how many classes, the last ones, a classifier learns besides those that it knows. macs:
-    multiply-accumulates of an inference; 0 if nobody said.
+    matter. model_hash: of model, scheme and layout, as a saved state names it. start: of what the
+    state begins with. accumulate: samples per update. simulator: makes one that has not learnt; it
+    is not made if the rate is known. added: how many classes, the last ones, a classifier learns
+    besides those that it knows. macs: multiply-accumulates of an inference; 0 if nobody said.
     """
 
     samples: Samples
     settings: RunSettings
     model_hash: str
+    start: str
     accumulate: int
     simulator: Callable[[], Simulator]
     added: int = 0
@@ -182,7 +183,14 @@ class Search:
         """32 hexadecimal digits of all that the rate depends on."""
         settings = replace(self.settings, learning_rate=None)
         course = Course(self.samples, settings).digest
-        facts = (FORMAT, version("mcutrain"), self.model_hash, self.accumulate, course)
+        facts = (
+            FORMAT,
+            version("mcutrain"),
+            self.model_hash,
+            self.start,
+            self.accumulate,
+            course,
+        )
         found = hashlib.sha256(repr(facts).encode())
         if self.samples.split.validation is not None:
             found.update(content_of(self.samples.split.validation))

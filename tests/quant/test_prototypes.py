@@ -157,6 +157,7 @@ def test_a_state_means_the_same_whatever_the_head_started_from() -> None:
     assert ours.project.model_hash == theirs.project.model_hash
     assert ours.recipe == theirs.recipe
     assert ours.project.digest != theirs.project.digest
+    assert ours.plan.training.start != theirs.plan.training.start  # it finds another rate
     x, labels = samples(ours.graph, 6, CLASSES)
     one, other = ours.simulator(), theirs.simulator()
     before = one.save()

@@ -83,7 +83,7 @@ def search(
     judges = numbered(validation, first=5_000) if validation else None
     split = Split(numbered(count), numbered(20, first=10_000), judges)
     samples = Samples.prepare(split, (FIRST_IS_NUMBER,), 1.0, 0, RunSettings())
-    return Search(samples, settings or RunSettings(epochs=3), "0123456789abcdef", 1, simulator)
+    return Search(samples, settings or RunSettings(epochs=3), "0123456789abcdef", "", 1, simulator)
 
 
 def numbers(parts: list[Array]) -> set[int]:
@@ -339,6 +339,7 @@ def test_all_that_matters_is_in_the_key() -> None:
     others = [
         search(lambda: Hill(1.0), 99),
         replace(one, model_hash="f"),
+        replace(one, start="0"),
         replace(one, accumulate=2),
         replace(one, settings=RunSettings(epochs=4)),
         replace(one, settings=RunSettings(epochs=3, seed=1)),
