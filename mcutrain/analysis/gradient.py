@@ -79,7 +79,8 @@ class GradientSettings:
     the other training samples. epochs: passes over the training samples that are to follow.
     is_found: the rate was searched for layers that learn together, and is lowered where the head
     alone learns nothing by it. module_rate: as a scheme has it. A rate F times as large for some
-    parameters is as good as gradients of them √F times as large."""
+    parameters is as good as gradients of them √F times as large. head_rates: the head alone is
+    trained at the best of these, by its loss, whatever learning_rate is."""
 
     samples: int = 256
     learning_rate: float = 0.1 / 256
@@ -88,6 +89,7 @@ class GradientSettings:
     epochs: int = 4
     is_found: bool = False
     module_rate: float | None = None
+    head_rates: tuple[float, ...] = ()
 
 
 Report = Callable[[str, int, int], None]
@@ -354,7 +356,11 @@ def _with_head(
         step = cut_step(trained, UpdateScheme(), cuts[-1])
         return trained, evaluate(compiled(step, settings.seed), step, features[1], problem.test_y)
 
-    found = learning_head(taught, settings, problem.outputs)
+    if settings.head_rates:
+        best = min(map(taught, settings.head_rates), key=lambda t: t[1]["loss"])
+        found = settings, best
+    else:
+        found = learning_head(taught, settings, problem.outputs)
     for part in parts:
         part.forget()
     return found

@@ -12,15 +12,18 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from mcutrain_host import cache
 from mcutrain_host.errors import CacheError
 
-from mcutrain.analysis.gradient import GradientSettings, by_gradient
+from mcutrain.analysis.dimension import learnable, product_gains
+from mcutrain.analysis.gradient import GradientSettings, by_gradient, least_biases
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.arguments import Count, PathLike, Seed, Within, checked
 from mcutrain.autodiff import TrainOptions
@@ -56,14 +59,18 @@ from mcutrain.sparse.timeline import Timeline
 from mcutrain.target import Slots, Target, target_of
 from mcutrain.trained.state import read_state
 
-AUTO, HEAD = "auto", "head"
+Array = npt.NDArray[Any]
+AUTO, HEAD, LEARNABLE = "auto", "head", "learnable"
 USUAL_SRAM = 256 * 1024
 """Bytes of arena and state where neither a board nor a budget is known."""
-RATE = 0.2 / 256
-"""Learning rate that the analysis assumes: every run of a model then gets the same scheme. Of
-mcunet-5fps on 2,000 images of CIFAR-10, 3 epochs at 0.3/256, the head at 8 times that, what is
-selected for 75 and 150 KB with 0.1/256 reaches 80.2 and 80.2 %, with this 81.1 and 81.4, with
-0.3/256 79.0 and 81.9 (means of two seeds); with 0.005 it is biases alone."""
+HEAD_RATES = (0.05, 0.0125, 0.003, 0.0008)
+"""The head that gradients come through is trained at the best of these."""
+OVERSHOOT = 3.5
+"""Half of rate times mean squared gradient of the last half of the layers, at the rate that the
+analysis assumes: one that trials find for these layers, without the trials (see
+mcutrain.analysis.dimension: at 1, steps of all of them together would overshoot)."""
+MOST_RATE = 0.03
+"""Small networks have small gradients, and yet learn at no larger rate."""
 GRADIENT_SAMPLES = 128
 """Inner products are taken of no more."""
 TESTS = 200
@@ -399,12 +406,12 @@ class Chooser:
         tests = None if split.validation else max(min(TESTS, len(split.train) // 4), 1)
         parts = held_out(split.train, None, tests, 0, split.validation)
         problem = Problem.of(self.graph, parts, self.classes, normalization)
-        settings = GradientSettings(GRADIENT_SAMPLES, RATE, is_found=True)
+        settings = GradientSettings(GRADIENT_SAMPLES, head_rates=HEAD_RATES)
         facts = (graph_digest(self.graph), problem.outputs, problem.data_digest, settings)
         path = _kept("analysis", facts)
         known = _read_analysis(path)
         if known is None:
-            known = _without_products(by_gradient(problem, settings, self.report))
+            known = _at_usual_rate(by_gradient(problem, settings, self.report))
             with suppress(CacheError):
                 cache.write(path, known.to_json().encode())
         return known
@@ -471,12 +478,23 @@ def _least_sram(cost: SchemeCost) -> int:
     return int(Timeline([cost.steps]).memory(cost).max()) + sum(cost.state.values())
 
 
-def _without_products(found: Contributions) -> Contributions:
-    """What a selection by the first measure reads; modules have no text that names them."""
-    first = next(iter(found.gains))
-    gains = replace(found.gain(first), modules={})
-    kept = {"learning_rate": found.settings["learning_rate"]}
-    return replace(found, gains={first: gains}, kernels=None, channels={}, settings=kept)
+def _at_usual_rate(found: Contributions) -> Contributions:
+    """What each part can learn at the rate that suits the network; modules have no text."""
+    kernels = found.kernels
+    assert kernels is not None, "an analysis by gradient has them"
+    count = len(found.layers)
+    names = {i: (f"weight {i}", f"bias {i}") for i in range(count)}
+    products: dict[str, tuple[Array, ...]]
+    products = {names[i][1]: (k,) for i, k in enumerate(kernels.biases)}
+    products |= {names[i][0]: tuple(by[s] for s in sorted(by)) for i, by in kernels.weights.items()}
+    shares = {i: {s: n for n, s in enumerate(sorted(by), 1)} for i, by in kernels.weights.items()}
+    late = [products[name][-1] for i in range(count // 2, count) for name in names[i]]
+    squares = sum(float(np.trace(k)) / len(k) for k in late)
+    rate = min(2 * OVERSHOOT / squares, MOST_RATE) if squares > 0 else MOST_RATE
+    measure = partial(learnable, learning_rate=rate, steps=kernels.steps)
+    gains = product_gains(products, names, shares, (), measure, least_biases(count))
+    kept = {"learning_rate": rate}
+    return replace(found, gains={LEARNABLE: gains}, kernels=None, channels={}, settings=kept)
 
 
 def _kept(what: str, facts: Any) -> Path:

@@ -297,3 +297,16 @@ def test_a_rate_at_which_the_head_learns_nothing_is_said(
     said = rate_note(found, 0.5)
     assert note in said
     assert bool(said) == bool(note)
+
+
+def test_the_head_is_trained_at_the_best_of_several_rates(small: Problem) -> None:
+    rates = (1e-6, 0.02, 100.0)
+    settings = dataclasses.replace(SETTINGS, head_epochs=3)
+    losses = [
+        by_gradient(small, dataclasses.replace(settings, head_rates=(rate,))).head["loss"]
+        for rate in rates
+    ]
+    assert len(set(losses)) == len(rates)
+    found = by_gradient(small, dataclasses.replace(settings, head_rates=rates))
+    assert found.head["loss"] == max(losses)  # a reduction: the largest is the least loss
+    assert found.settings["learning_rate"] == SETTINGS.learning_rate

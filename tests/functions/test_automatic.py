@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import mcutrain
+from mcutrain.analysis.gradient import GradientSettings, by_gradient
+from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.data import Split, of_arrays
 from mcutrain.demo import MODEL
 from mcutrain.errors import ArgumentError, PlanError
@@ -23,6 +25,7 @@ from mcutrain.functions.automatic import (
 )
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import UpdateScheme, parse_scheme
+from mcutrain.sparse.contribution import Contributions
 from mcutrain.target import target_of
 from tests.analysis.conftest import two_layers
 from tests.simulation.networks import residual_network, samples
@@ -228,3 +231,34 @@ def test_simulate_trains_what_auto_scheme_says(tmp_path: Path) -> None:
     again = mcutrain.simulate(MODEL, data, checkpoint=checkpoint, **few)  # it knows its scheme
     assert again.saved == same.saved
     assert mcutrain.simulate(MODEL, data, **few).saved != same.saved
+
+
+def test_the_rate_of_an_analysis_follows_from_its_gradients() -> None:
+    graph = residual_network(classes=CLASSES)
+    split = learnable(graph)
+    problem = Problem.of(graph, held_out(split.train, 20, 10, 0))
+    made = by_gradient(problem, GradientSettings(samples=8, head_epochs=1))
+    assert made.kernels is not None
+
+    def times(factor: float) -> Contributions:
+        kernels = made.kernels
+        assert kernels is not None
+        weights = {i: {s: factor * k for s, k in by.items()} for i, by in kernels.weights.items()}
+        biases = tuple(factor * k for k in kernels.biases)
+        larger = replace(made, kernels=replace(kernels, biases=biases, weights=weights))
+        return automatic._at_usual_rate(larger)
+
+    one, four = times(2.0**20), times(2.0**22)
+    assert list(one.gains) == ["learnable"]
+    assert one.settings["learning_rate"] == 4 * four.settings["learning_rate"]
+    assert one.gain() == four.gain()  # powers of two change no digit
+    assert times(2.0**-40).settings["learning_rate"] == automatic.MOST_RATE
+    assert times(0.0).settings["learning_rate"] == automatic.MOST_RATE
+    late = made.kernels.biases[len(made.layers) // 2 :]
+    squares = sum(float(np.trace(k)) / len(k) for k in late)
+    squares += sum(
+        float(np.trace(made.kernels.weights[i][1.0])) / len(late[0])
+        for i in range(len(made.layers) // 2, len(made.layers))
+    )
+    rate = 2 * automatic.OVERSHOOT / squares / 2**20
+    assert one.settings["learning_rate"] == pytest.approx(rate, rel=1e-5)  # kernels are float32
