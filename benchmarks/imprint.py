@@ -4,11 +4,11 @@
     .venv/bin/python benchmarks/imprint.py --cost --model mcunet-5fps.int8.tflite
 
 The network learns all classes but --new of them, which the seed draws, then gets these from --shots
-samples each: by `mct_imprint`, by training on these samples alone, and by training on them together
-with as many of each old class, of which imprinting needs none. In the device's integers, batch 1;
-the classifier alone is trained. Printed is the accuracy on test samples of the old and of the new
-classes, and of both alike. --cost: instructions on emulated chips, and
-bytes, of a program that imprints.
+samples each: by `mct_imprint`, with replays of old samples after it, by training on these samples
+alone, and by training on them together with as many of each old class, of which imprinting needs
+none. In the device's integers, batch 1; the classifier alone is trained. Printed is the accuracy on
+test samples of the old and of the new classes, and of both alike. --cost: instructions on emulated
+chips, and bytes, of a program that imprints.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from mcutrain.target import load_target
 MCUNET, CIFAR = "models/mcunet-5fps.int8.tflite", "data/cifar10_10k2k.npz"
 BOARDS = ("mps2-an386", "stm32f746g-disco", "rpi-pico")
 EPOCHS_OF_FEW = 20
+REPLAYS = 50
 Accuracies = tuple[float, float]
 
 
@@ -126,6 +127,7 @@ class Case:
         """(old, new) after each way, by its name."""
         mixed = np.concatenate([self.few, self.rehearsed])
         found = {"before": self.after(lambda: None), "imprinted": self.after(self.imprint)}
+        found[f"imprinted, {REPLAYS} replayed"] = self.after(self.imprint_and_replay)
         found["trained on the few"] = self.after(lambda: self.train(self.few, EPOCHS_OF_FEW))
         found["trained on as many of all"] = self.after(lambda: self.train(mixed, EPOCHS_OF_FEW))
         return found
@@ -145,6 +147,14 @@ class Case:
         for label in range(self.old, self.simulator.plan.training.classes):
             own = self.few[y == label]
             self.simulator.imprint(self.samples.train(own, 0, 0), label, label)
+
+    def imprint_and_replay(self) -> None:
+        """With what a ring would remember: samples of the old classes, drawn alike."""
+        self.imprint()
+        y = self.samples.split.train.y
+        known = np.flatnonzero(y < self.old)
+        order = np.random.default_rng(self.settings.seed + 1).permutation(known)
+        self.train(order[:REPLAYS], 1)
 
     def train(self, index: npt.NDArray[np.int64], epochs: int) -> None:
         """On these samples, at the rate that the old classes had."""
