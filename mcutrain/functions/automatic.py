@@ -133,9 +133,13 @@ class MemoryLimit:
         """Whether there is enough SRAM, and enough flash as far as that is known."""
         if self.sram_bytes is not None and self.needs(step) > self.sram_bytes:
             return False
-        code = None if self.target is None else code_sizes(self.target.isa)
         flash = self.limits.flash_bytes
-        return code is None or flash is None or flash_bytes(step.plan.training, code) <= flash
+        return flash is None or self.flash_needs(step) <= flash
+
+    def flash_needs(self, step: TrainingStep) -> int:
+        """Bytes of flash, rather more than it is; 0 where that is not known."""
+        code = None if self.target is None else code_sizes(self.target.isa)
+        return 0 if code is None else flash_bytes(step.plan.training, code)
 
 
 @dataclass(frozen=True)
@@ -284,6 +288,7 @@ class Chooser:
 
         Raises PlanError if not even the head fits.
         """
+        self._check_head()
         full = self._fitting("full")
         if full is not None:
             return self._chosen("full", f"all of it fits in {self.memory.name}", full)
@@ -380,15 +385,26 @@ class Chooser:
             low -= 1
         return low
 
+    def _check_head(self) -> None:
+        """Raise PlanError now, not after an analysis, if nothing can be trained."""
+        step, memory = self.plan(parse_scheme(HEAD)), self.memory
+        if memory.fits(step):
+            return
+        what, needs, limit = "SRAM", memory.needs(step), memory.sram_bytes or 0
+        if needs <= limit:
+            what, needs, limit = "flash", memory.flash_needs(step), memory.limits.flash_bytes or 0
+        slots = what == "flash" and needs - limit <= memory.limits.slots_flash_bytes
+        hint = "give the program the flash of the slots (--slots off), " if slots else ""
+        raise PlanError(
+            f"nothing can be trained in {memory.name}: the head alone takes {needs:,} bytes of "
+            f"{what}, {needs - limit:,} more than there are; {hint}take a smaller input or model, "
+            "or simulate without a board (--scheme head)"
+        )
+
     def _largest(self, why: str) -> AutoScheme:
-        """The most layers from the end that fit. Raises PlanError if nothing does."""
+        """The most layers from the end that fit; the head does."""
         text = self._last(self._most(self._last))
         step = self.plan(parse_scheme(text))
-        if not self.memory.fits(step):
-            raise PlanError(
-                f"not even the head can be trained in {self.memory.name}: it takes "
-                f"{self.memory.needs(step):,} bytes of SRAM; take a smaller input or model"
-            )
         reason = f"the most layers from the end that fit in {self.memory.name}; {why}"
         return self._chosen(text, reason, step)
 

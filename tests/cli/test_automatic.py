@@ -100,7 +100,7 @@ def test_flags_that_a_memory_depends_on_are_checked(run: Run, tmp_path: Path) ->
     assert "there is no board 'nucleo'" in run(*command, "--board", "nucleo").sentence
     assert "only a board has slots" in run(*command, "--slots", "off").sentence
     small = run(*command, "--sram", "1K").sentence
-    assert small.startswith("nothing can be trained: the head alone needs 8,416 bytes of SRAM")
+    assert small.startswith("nothing can be trained in 1,024 bytes: the head alone takes 8,416")
 
 
 def test_other_commands_choose_the_same_and_find_it_in_the_cache(

@@ -58,7 +58,9 @@ def test_all_ways_to_compute_learn_the_same_episodes(run: Run, model: Path, imag
 def test_what_they_reached_is_told(run: Run, model: Path, images: Path) -> None:
     outcome = run("simulate", model, "--data", images, *FEW, *SCHEME, "--seed", 7)
     lines = outcome.out.splitlines()
-    assert [line[:9] for line in lines] == ["episode 7", "episode 8", "test accu", "SRAM     "]
+    assert [line[:9] for line in lines] == [
+        *("episode 7", "episode 8", "test accu", "SRAM     ", "used     "),
+    ]
     drawn = episode(load_data(load(model), images, seed=7, test_samples=30), 3, 4, 7)
     assert lines[0].endswith(" after: " + ", ".join(drawn.names))
     assert " %, the mean of 2 episodes and its 95 % confidence interval" in lines[2]

@@ -135,14 +135,22 @@ def test_without_gradients_the_last_layers_that_fit_are_trained() -> None:
         assert "all 30 training samples are of the class" in found.reason or "class" in found.reason
 
 
-def test_a_memory_without_room_for_the_head_is_refused() -> None:
+def test_a_memory_without_room_for_the_head_is_refused(analyses: list[int]) -> None:
     graph = two_layers()
     split = learnable(graph)
-    with pytest.raises(PlanError, match="the head alone needs"):
-        chooser(graph, needs(graph, "head") - 1).choose(split)
-    alike = replace(split, train=replace(split.train, y=np.zeros_like(split.train.y)))
-    with pytest.raises(PlanError, match="not even the head can be trained in 100 bytes: it takes"):
-        chooser(graph, 100).choose(alike)
+    size = needs(graph, "head")
+    with pytest.raises(PlanError) as refused:
+        chooser(graph, size - 1).choose(split)
+    assert str(refused.value).startswith(
+        f"nothing can be trained in {size - 1:,} bytes: the head alone takes {size:,} bytes of "
+        "SRAM, 1 more than there are; "
+    )
+    assert not analyses
+    memory = MemoryLimit.of(target_of("nucleo-f446re"))
+    limits = replace(memory.limits, flash_bytes=1000)
+    small = replace(chooser(graph, None), memory=replace(memory, limits=limits))
+    with pytest.raises(PlanError, match=r"bytes of flash, .* more than there are"):
+        small.choose(split)
 
 
 def test_a_board_counts_its_firmware_and_its_flash() -> None:
