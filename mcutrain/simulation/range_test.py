@@ -275,14 +275,15 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
         best = _least(losses, i, COARSE)
     best = _least(losses, best, 1)
     tried = [best + n for n in AROUND if 0 <= best + n < len(RATES)]
-    while longer := trials.longer_steps(steps, len(tried)):
-        steps, losses = longer, losses_after(longer)
+    while more := trials.longer_steps(steps, len(tried)):
+        steps, losses = more, losses_after(more)
         ranked = sorted(tried, key=lambda i: (losses(i), i))
         best, tried = ranked[0], ranked[: max(FEWEST_TRIALS, math.ceil(len(tried) / 2))]
-    found = cautious(losses.by_index, best)
-    outcome = losses.known[found]
+    longer = best - fewer_steps(steps, trials.whole_steps)
+    found = min(cautious(losses.by_index, best), longer)  # two reasons for one caution
+    outcome = losses.known[best]
     return FoundRate(
-        RATES[max(found - fewer_steps(steps, trials.whole_steps), 0)],
+        RATES[max(found, 0)],
         outcome.loss * NEARLY < before,
         steps=steps,
         accuracy=outcome.accuracy,

@@ -150,6 +150,30 @@ def test_a_longer_run_finds_a_smaller_rate() -> None:
     assert found(20, 0) < found(1, 0)  # too long for trials: by the root of the length
 
 
+class Known(Hill):
+    """Ends with a loss that its rate has; all others end with 2."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0, begin=2.0)
+        self.losses = {0.01: 1.0, 0.005: 1.01}
+
+    def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]:
+        highest = max(rate.value for rate in rates)
+        if highest > 0:
+            near = (loss for rate, loss in self.losses.items() if abs(highest / rate - 1) < 0.01)
+            self.left = next(near, 2.0) ** 0.5
+        return np.full(len(x), self.left**2 * 65536), np.zeros(len(x), np.int32)
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [(1, 0.005), (4, 0.005), (25, 0.002)])
+def test_a_smaller_rate_that_is_as_good_is_the_caution_for_a_longer_run(
+    epochs: int, expected: float
+) -> None:
+    """The two are one reason: a run of four times the steps takes half the rate, not a quarter."""
+    settings = RunSettings(epochs=epochs, schedule="constant", warmup=0)
+    assert find_rate(search(Known, 700, settings)).rate == expected
+
+
 def test_rates_fall_with_the_root_of_the_length() -> None:
     assert [fewer_steps(500, n) for n in (500, 2000, 8000, 50_000, 500_000)] == [0, 1, 2, 3, 4]
     rates = [RATES[20 - fewer_steps(500, n)] for n in (500, 50_000, 5_000_000)]
