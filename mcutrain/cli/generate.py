@@ -278,6 +278,11 @@ def generate(
     start = _head_start(graph, split, wanted, modules, program, seed)
     step = flags.prepare(graph, wanted, seed, start)
     centre = () if split is None else _centre(graph, split, modules, program, seed)
+    if modules.imprint and wanted is not None and modules.head_start == "zeros":
+        say(
+            "mcutrain: note: the new classifier begins with zeros, and a class that is imprinted "
+            "beside rows of zeros gets zeros: train it first, or give --head-start prototypes"
+        )
     interface = Interface(
         program.prefix,
         program.names(step),

@@ -84,7 +84,7 @@ _STILL = LearningRate(0, 0)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """What a trial ended with, on samples that it did not learn.
 
     loss: the mean. accuracy: the share of right ones; 0 without labels.
@@ -263,8 +263,8 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
         done += 1
         report(done, max(USUAL_TRIALS, done + 1))
 
-    def losses_after(steps: int) -> _Outcomes:
-        return _Outcomes(lambda i: trials.outcome(RATES[i], steps), told)
+    def losses_after(steps: int) -> _TrialOutcomes:
+        return _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), told)
 
     losses = losses_after(steps)
     before = trials.outcome(None, steps).loss
@@ -300,11 +300,11 @@ def fewer_steps(steps: int, of: int) -> int:
     return round(RATES_A_DECADE * math.log10(math.sqrt(of / steps)))
 
 
-class _Outcomes:
+class _TrialOutcomes:
     """Of trials of one length, by index into RATES; each is made once. made: called after it."""
 
-    def __init__(self, outcome: Callable[[int], Outcome], made: Callable[[], None]) -> None:
-        self.known: dict[int, Outcome] = {}
+    def __init__(self, outcome: Callable[[int], TrialOutcome], made: Callable[[], None]) -> None:
+        self.known: dict[int, TrialOutcome] = {}
         self._outcome, self._made = outcome, made
 
     def __call__(self, i: int) -> float:
@@ -375,16 +375,16 @@ class Trials:
         is_affordable = self.spent + round_steps <= self._search.affordable_steps
         return longer if longer > steps and is_affordable else 0
 
-    def outcome(self, rate: float | None, steps: int) -> Outcome:
+    def outcome(self, rate: float | None, steps: int) -> TrialOutcome:
         """After so many steps with a rate, the mean over all parts; None: before any step."""
         try:
             found = [self._outcome(part, rate, steps) for part in self._parts]
         finally:
             self._simulator.load(self._begin)
         losses, accuracies = zip(*((one.loss, one.accuracy) for one in found), strict=True)
-        return Outcome(float(np.mean(losses)), float(np.mean(accuracies)))
+        return TrialOutcome(float(np.mean(losses)), float(np.mean(accuracies)))
 
-    def _outcome(self, part: _Part, rate: float | None, steps: int) -> Outcome:
+    def _outcome(self, part: _TrialPart, rate: float | None, steps: int) -> TrialOutcome:
         self._simulator.load(self._begin)
         if rate is not None:
             self._run(self._course(part, rate, steps))
@@ -393,9 +393,9 @@ class Trials:
         still = [_STILL] * len(y)  # steps that change no weight tell the loss of the sums
         losses, found = self._simulator.train(x, y, still)
         is_right = found == y if y.ndim == 1 else np.zeros(1)
-        return Outcome(float(losses.astype(np.float64).mean()), float(is_right.mean()))
+        return TrialOutcome(float(losses.astype(np.float64).mean()), float(is_right.mean()))
 
-    def _course(self, part: _Part, rate: float, steps: int) -> Course:
+    def _course(self, part: _TrialPart, rate: float, steps: int) -> Course:
         """As few epochs as have so many steps, of samples that are drawn per class."""
         settings = replace(self._search.settings, learning_rate=rate)
         wanted = max(steps // (1 + settings.replay), 1)
@@ -415,7 +415,7 @@ class Trials:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _TrialPart:
     """Training samples, by their numbers: those that trials learn, and others that judge.
 
     judges: of whom held_out are; None: training samples.
@@ -460,19 +460,19 @@ class SomeSamples(Samples):
         return self.source.train(self.index[index], epoch, seed)
 
 
-def _parts(samples: Samples, seed: int) -> list[_Part]:
+def _parts(samples: Samples, seed: int) -> list[_TrialPart]:
     """What trials train on, and what tells the loss that they end with."""
     split = samples.split
     every = np.arange(len(split.train))
     if split.validation is not None:
         count = min(MOST_HELD_OUT, len(split.validation))
         judges = data.drawn(split.validation.y, count, seed)
-        return [_Part(samples, every, judges, split.validation)]
+        return [_TrialPart(samples, every, judges, split.validation)]
     if len(every) == 1:
-        return [_Part(samples, every, every)]
+        return [_TrialPart(samples, every, every)]
     repeats = min(math.ceil(FEW_SAMPLES / len(every)), MOST_REPEATS)
     share = min(HELD_OUT, MOST_HELD_OUT / len(every))
-    return [_Part(samples, *_shared_out(split.train, share, seed + i)) for i in range(repeats)]
+    return [_TrialPart(samples, *_shared_out(split.train, share, seed + i)) for i in range(repeats)]
 
 
 def _shared_out(samples: data.Dataset, share: float, seed: int) -> tuple[Array, Array]:

@@ -19,7 +19,9 @@ from mcutrain_host.virtual.qemu import QemuBoard
 from mcutrain.codegen import Interface
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.quant import random_start
 from mcutrain.simulation import CompiledSimulator
+from mcutrain.sparse import find_head
 from tests.boards.projects import CHIPS, RATE, SEED, built, quick_lessons
 from tests.boards.test_replay import SENT_RATE
 from tests.boards.test_same_bits import PATIENCE, SECONDS, as_program, on_unicorn
@@ -32,8 +34,10 @@ QEMU = "mps2-an386"
 
 @lru_cache(maxsize=1)
 def new_head() -> TrainingStep:
-    """Whose classes share a weight scale."""
-    return prepare(replace(residual_network(), name="new head"), "head", classes=4)
+    """Whose classes share a weight scale; beside rows of zeros a class would get zeros."""
+    graph = replace(residual_network(), name="new head")
+    start = random_start(graph, find_head(graph).node, 4, 0)
+    return prepare(graph, "head", classes=4, head_start=start)
 
 
 @lru_cache(maxsize=1)

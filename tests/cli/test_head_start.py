@@ -171,6 +171,10 @@ def test_imprint_is_of_a_project_that_was_asked_for_it(run: Run, model: Path, im
     assert (
         run("generate", model, "--classes", 10, "--imprint", "--data", images, "-o", "a").code == 0
     )
+    known = ("generate", model, "--classes", 10, "--imprint", "--data", images, "-o", "known")
+    note = "a class that is imprinted beside rows of zeros gets zeros"
+    assert note in _words(run(*known).err)
+    assert note not in _words(run(*known, "--head-start", "prototypes").err)
     header = Path("a/src/mct_model.h").read_text()
     assert "#define MCT_IMPRINT_FEATURES 64" in header
     mcutrain.generate(model, "b", classes=10, imprint=True, data=images)

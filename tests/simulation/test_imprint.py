@@ -22,11 +22,12 @@ from mcutrain.errors import DataError, McutrainError, SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.quant import random_start
 from mcutrain.quant.imprint import MOST_SAMPLES, centre_of, imprinted, row_scale
 from mcutrain.quant.prototypes import MEAN_BITS, class_means, rounded_division
 from mcutrain.simulation import CompiledSimulator, LatentSimulator
 from mcutrain.simulation.build import WARNINGS, find_compiler
-from mcutrain.sparse import parse_scheme
+from mcutrain.sparse import find_head, parse_scheme
 from tests.quant.test_head import averaged, per_channel
 from tests.simulation.networks import rates, residual_network, samples
 from tests.simulation.test_columns import UNDEFINED
@@ -185,7 +186,9 @@ STEPS: dict[str, dict[str, Any]] = {
 
 
 def step_of(name: str, classes: int = CLASSES) -> TrainingStep:
-    return prepare(residual_network(classes=2), classes=classes, **STEPS[name])
+    graph = residual_network(classes=2)
+    start = random_start(graph, find_head(graph).node, classes, 0)
+    return prepare(graph, classes=classes, head_start=start, **STEPS[name])
 
 
 def compiled(step: TrainingStep, centre: tuple[int, ...], **options: Any) -> CompiledSimulator:
