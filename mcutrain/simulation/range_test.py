@@ -65,7 +65,7 @@ LONGER = 4
 """How many times as long the trials of the next round are."""
 AFFORDABLE_SHARE = 0.2
 """Of the run's steps, for all trials together; or as many as these multiply-accumulates are."""
-AFFORDABLE_MACS = 400_000_000_000
+AFFORDABLE_MACS = 600_000_000_000
 """Of the inferences in all trials' steps: about a minute of one core."""
 MOST_STEPS = 200_000
 """Of all trials together, of a network so small that other work takes longer than its products."""
