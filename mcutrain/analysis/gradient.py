@@ -75,7 +75,7 @@ and each layer's settles after those behind it."""
 @dataclass(frozen=True)
 class GradientSettings:
     """samples: whose gradients are taken, at most half of those for training. learning_rate: per
-    sample. seed: of a new head and of the order of samples. head_epochs: of the head alone, on
+    sample. seed: of the order of samples and the rounding. head_epochs: of the head alone, on
     the other training samples. epochs: passes over the training samples that are to follow.
     is_found: the rate was searched for layers that learn together, and is lowered where the head
     alone learns nothing by it. module_rate: as a scheme has it. A rate F times as large for some

@@ -22,7 +22,7 @@ from mcutrain.simulation import RunSettings
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import digest
 from mcutrain.sparse.modules import whole_modules
-from mcutrain.sparse.scheme import NEW_HEAD_RATE
+from mcutrain.sparse.scheme import usual_head_rate
 
 Array = npt.NDArray[Any]
 
@@ -158,7 +158,7 @@ class Problem:
     @property
     def head_rate(self) -> float:
         """The usual factor on the head's learning rate (see UpdateScheme)."""
-        return 1.0 if self.classes is None else NEW_HEAD_RATE
+        return usual_head_rate(is_new=self.classes is not None)
 
     @property
     def layers(self) -> tuple[Layer, ...]:

@@ -50,11 +50,11 @@ RESULTS = 2
 class TrainingSettings:
     """head_epochs: of the head alone, before all else. epochs: of every candidate.
 
-    With a head trained before, early layers gain more than they do with a new one, whose first
-    gradients are random; by default candidates start as `mcutrain simulate` does.
+    With a head trained before, early layers gain more than they do with a new one, which passes
+    hardly any gradient back at first; by default candidates start as `mcutrain simulate` does.
 
     learning_rate: per sample. module_rate: as a scheme has it. seeds: how many runs with other
-    heads, orders and roundings are averaged, from `seed` on.
+    orders and roundings are averaged, from `seed` on.
     """
 
     epochs: int = 4

@@ -31,8 +31,8 @@ CHUNK = 32
 class TrialSettings:
     """How a candidate is trained: all that, beside model and data, its result depends on.
 
-    learning_rate: per sample, with a cosine schedule. seed: of a new head, the order of samples
-    and the rounding.
+    learning_rate: per sample, with a cosine schedule. seed: of the order of samples and the
+    rounding.
     """
 
     epochs: int

@@ -69,7 +69,7 @@ class MemoryFlags(options.BoardFlags):
 
 @dataclass(frozen=True)
 class Choosing:
-    """How a scheme is chosen for a model, with the flags of a step. seed: of a new head."""
+    """How a scheme is chosen for a model, with the flags of a step. seed: draws samples."""
 
     graph: Graph
     classes: int | None

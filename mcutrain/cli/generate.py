@@ -65,10 +65,14 @@ class MadeFlags:
 
         return self.pet is not None and bool(parse_pet(self.pet).specs)
 
+    @property
+    def needs_samples(self) -> bool:
+        """Whether what the classifier reads of samples is part of the program."""
+        return self.imprint or self.head_start == "prototypes"
+
     def check(self, scheme: str) -> None:
         """Raise typer.BadParameter for samples of which nothing is made, or that are missing."""
-        is_start = self.head_start == "prototypes"
-        is_read = self.puts_modules or is_start or self.imprint or scheme == options.AUTO
+        is_read = self.puts_modules or self.needs_samples or scheme == options.AUTO
         if self.data is not None and not is_read:
             raise typer.BadParameter(
                 "is what --scheme auto chooses by, modules of --pet are made of, class means of "
@@ -79,7 +83,7 @@ class MadeFlags:
             raise typer.BadParameter(
                 "is around the centre of samples: give --data, too", param_hint="--imprint"
             )
-        if self.data is None and is_start:
+        if self.data is None and self.needs_samples:
             raise typer.BadParameter(
                 "prototypes are means of samples: give --data, too", param_hint="--head-start"
             )
@@ -375,7 +379,7 @@ def _graph(
 
     graph, wanted = load_model(model), wanted_modules(model, flags.pet, flags.save_model)
     if wanted is None or not wanted.specs:
-        if flags.data is None:
+        if flags.data is None or not flags.needs_samples:
             return graph, None, None
         source = DataSource(flags.data, None, None, TEST_SHARE, pixels, seed)
         return graph, None, source.read(model_input(graph))

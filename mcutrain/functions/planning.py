@@ -282,9 +282,9 @@ def generate(
 
     model … part: as `plan` takes them. output: the folder; an earlier project there is replaced.
     board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
-    takes it; with "off" what a board learns does not survive a power cut. seed: of a new head.
-    head_start: of a new head, as `simulate` takes it; prototypes are made of the training samples
-    of data. imprint: functions that give a class its weights from a few samples, without training,
+    takes it; with "off" what a board learns does not survive a power cut. seed: of random
+    weights. head_start: of a new head, as `simulate` takes it; prototypes are made of the training
+    samples of data. imprint: functions that give a class its weights from a few samples, without training,
     around the centre of data; beside rows of zeros it gets zeros, so train a new head before, or
     begin it with prototypes.
     prefix: what the library's names begin with. class_names: for the program, and for data that it

@@ -20,7 +20,7 @@ from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import numbers_of
 from mcutrain.sparse.columns import RULES
-from mcutrain.sparse.scheme import UpdateScheme
+from mcutrain.sparse.scheme import UpdateScheme, usual_head_rate
 
 MOST_LEVELS = 16
 GRADIENT_DTYPES = ("int8", "int16")
@@ -213,6 +213,5 @@ def _residual_bits(scheme: UpdateScheme) -> str:
 
 def _head_rate(recipe: Recipe) -> float:
     """The scheme's factor, or the usual one."""
-    scheme = recipe.scheme.with_usual_rate(is_new_head=recipe.classes is not None)
-    assert scheme.head_rate is not None
-    return scheme.head_rate
+    given = recipe.scheme.head_rate
+    return usual_head_rate(is_new=recipe.classes is not None) if given is None else given

@@ -587,7 +587,10 @@ def search_of(
     settings: RunSettings,
     simulator: CompiledSimulator | None = None,
 ) -> Search:
-    """For the rate of a run. samples: as `simulator` takes them; None: makes one that takes all."""
+    """The search for the rate of a run.
+
+    samples: as `simulator` takes them; without one, as the whole step does, which is then compiled.
+    """
     return Search(
         samples,
         replace(settings, batches=MIXED),

@@ -8,10 +8,9 @@ A long run wants a smaller rate than a short one. So trials get longer in rounds
 own length where that is affordable: the first round finds a rate among all, the second tries those
 around it, each later one the better half of these (successive halving: K. Jamieson and A.
 Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016,
-section 3). Where the last trials are
-still shorter than the run, the rate is lowered by the square root of what is missing. What is
-affordable is counted in steps and multiply-accumulates, not in seconds, so that every machine finds
-the same rate.
+section 3). Where a run is n times as long as the last trials, the rate is divided by the square
+root of n. What is affordable is counted in steps and multiply-accumulates, not in seconds, so that
+every machine finds the same rate.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class UpdateScheme:
         """The scheme with the usual factor for its head, if it says none."""
         if self.head_rate is not None:
             return self
-        return replace(self, head_rate=NEW_HEAD_RATE if is_new_head else 1.0)
+        return replace(self, head_rate=usual_head_rate(is_new_head))
 
     def _check_rate(self, of: str, rate: float | None) -> None:
         low, high = RATE_FACTORS
@@ -159,6 +159,11 @@ class UpdateScheme:
     def _weight_text(self, layer: str) -> str:
         share, bits = self.weights[layer], self.layer_residual_bits.get(layer)
         return f"{share}" if bits is None else f"{{ share = {share}, residual_bits = {bits} }}"
+
+
+def usual_head_rate(is_new: bool) -> float:
+    """The factor on a head's learning rate where a scheme says none."""
+    return NEW_HEAD_RATE if is_new else 1.0
 
 
 @checked
