@@ -284,9 +284,9 @@ def generate(
     board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
     takes it; with "off" what a board learns does not survive a power cut. seed: of random
     weights. head_start: of a new head, as `simulate` takes it; prototypes are made of the training
-    samples of data. imprint: functions that give a class its weights from a few samples, without training,
-    around the centre of data; beside rows of zeros it gets zeros, so train a new head before, or
-    begin it with prototypes.
+    samples of data. imprint: functions that give a class its weights from a few samples, without
+    training, around the centre of data; beside rows of zeros it gets zeros, so train a new head
+    before, or begin it with prototypes.
     prefix: what the library's names begin with. class_names: for the program, and for data that it
     learns; by default those of the model's file, if the classifier stays. normalization: of its
     pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what a tail
