@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/memory.py --shared ../shared
 
-A new 10-class head, batch 1, int8 gradients; 4 residual bits and biases of 32, unless flags say
-otherwise. whole: the sum if nothing is computed row by row. Peer: the released code of the
-"49 KB" scheme of mcunet-5fps needs 189,800 B for arena and scratch and 47,656 B for what it trains.
+A new 10-class head, batch 1, int8 gradients, the usual bits unless flags say otherwise. whole: the
+sum if nothing is computed row by row. Peer: the released code of the "49 KB" scheme of mcunet-5fps
+needs 189,800 B for arena and scratch and 47,656 B for what it trains.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.table import Table
 
 from mcutrain import pipeline
 from mcutrain.memplan import validate
-from mcutrain.sparse.scheme import parse_scheme, shipped_schemes
+from mcutrain.sparse.scheme import UpdateScheme, parse_scheme, shipped_schemes
 
 MODELS = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 
@@ -29,8 +29,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--residual-bits", type=int, default=4)
-    parser.add_argument("--bias-bits", type=int, default=32)
+    parser.add_argument("--residual-bits", type=int, default=UpdateScheme.residual_bits)
+    parser.add_argument("--head-residual-bits", type=int, default=UpdateScheme.head_residual_bits)
+    parser.add_argument("--bias-bits", type=int, default=UpdateScheme.bias_bits)
     arguments = parser.parse_args()
     columns = ("scheme", "whole", "arena", "lower bound", "trainable state", "sum", "peak at")
     table = Table(*columns)
@@ -38,8 +39,12 @@ def main() -> None:
         graph = pipeline.load(Path(arguments.shared) / f"models/{model}.int8.tflite")
         own = [s for s in shipped_schemes() if s.startswith(model)]
         for scheme in ["head", *sorted(own, key=lambda s: (len(s), s)), "full"]:
-            bits = {"residual_bits": arguments.residual_bits, "bias_bits": arguments.bias_bits}
-            chosen = replace(parse_scheme(scheme), **bits)
+            chosen = replace(
+                parse_scheme(scheme),
+                residual_bits=arguments.residual_bits,
+                head_residual_bits=arguments.head_residual_bits,
+                bias_bits=arguments.bias_bits,
+            )
             whole, plan = (
                 pipeline.prepare(graph, chosen, classes=arguments.classes, stream=stream).plan
                 for stream in ("off", "auto")

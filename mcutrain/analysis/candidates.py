@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mcutrain.analysis.module_parts import ModuleParts
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.contribution import SHARES, Gains
-from mcutrain.sparse.scheme import RESIDUAL_BITS
+from mcutrain.sparse.scheme import RESIDUAL_BITS, USUAL_BITS
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Candidate:
 
     bias_depth: int
     weights: tuple[tuple[int, float], ...] = ()
-    residual_bits: int = 4
+    residual_bits: int = USUAL_BITS
     modules: tuple[tuple[str, int], ...] = ()
 
     def first_layer(self, layers: int) -> int:

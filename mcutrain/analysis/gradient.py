@@ -186,10 +186,13 @@ def parameter_moments(
     report: Report = lambda *_: None,
     watch: Callable[[Mapping[str, Array]], None] = lambda _: None,
 ) -> dict[str, Moments]:
-    """Of every weight and bias before the head, and the head's. watch: sees each sample's."""
+    """Of every weight and bias before the head, and the head's. watch: sees each sample's.
+
+    Biases are trained as whole numbers: the sums of a difference have no unit of their own.
+    """
     whole = Cut(trunk.inputs[0], 0)
     modules = bool(whole_modules(trunk))
-    scheme = UpdateScheme("full", None, {}, None, modules=modules, module_rate=1.0)
+    scheme = UpdateScheme("full", None, {}, None, modules=modules, module_rate=1.0, bias_bits=32)
     step = cut_step(trunk, scheme, whole)
     plan = step.plan(GRADIENT_DTYPE, GROUP)
     report("compiling the full training step", 0, 1)

@@ -32,6 +32,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.sparse import UpdateScheme, arrange, find_head
 from mcutrain.sparse.contribution import Contributions, Gains
 from mcutrain.sparse.leaving_out import ModulePlace, trained_modules_only, without_modules
+from mcutrain.sparse.scheme import USUAL_BITS
 
 MEASURES = ("accuracy", "probability", "loss")
 BEST_LAYERS = 6
@@ -259,7 +260,7 @@ class _Analysis:
                 "test_samples": len(problem.test_y),
                 "data_digest": problem.data_digest,
                 "base_depth": base,
-                "residual_references": [list(by[4].weights) for by in compared],
+                "residual_references": [list(by[USUAL_BITS].weights) for by in compared],
                 "seconds": {k: round(v, 3) for k, v in asdict(self.times).items()},
             },
         )
@@ -356,15 +357,17 @@ def _references(values: Values, count: int, base: int) -> tuple[Weights, ...]:
 def _residual_factor(
     measured: Mapping[Candidate, float], compared: Sequence[Mapping[int, Candidate]]
 ) -> dict[int, float]:
-    """The gain of weights by residual bits over that with 4, by the worse of the references.
+    """The gain of weights by residual bits over that with the usual, by the worse reference.
 
-    Only 4 bits are offered where these references gain nothing.
+    Only the usual bits are offered where these references gain nothing.
     """
-    bases = [measured[kinds.bias_candidate(by[4].bias_depth)] for by in compared]
-    gain = max(measured[by[4]] - base for by, base in zip(compared, bases, strict=True))
+    usual = [measured[by[USUAL_BITS]] for by in compared]
+    bases = [measured[kinds.bias_candidate(by[USUAL_BITS].bias_depth)] for by in compared]
+    gain = max(of - base for of, base in zip(usual, bases, strict=True))
     if gain <= 0:
-        return {4: 1.0}
+        return {USUAL_BITS: 1.0}
     change = {
-        bits: min(measured[by[bits]] - measured[by[4]] for by in compared) for bits in compared[0]
+        bits: min(measured[by[bits]] - of for by, of in zip(compared, usual, strict=True))
+        for bits in compared[0]
     }
     return {bits: max(1.0 + change[bits] / gain, 0.0) for bits in change}

@@ -139,6 +139,7 @@ def show_levels(found: LevelsBeside, limits: Limits) -> None:
 
 
 def _show_layers(found: Selection) -> None:
+    from mcutrain.sparse.scheme import USUAL_BIAS_BITS
     from mcutrain.sparse.selection import share_text
 
     rows = [
@@ -155,7 +156,8 @@ def _show_layers(found: Selection) -> None:
     columns = ("layer", "name", "share", "gain", "state bytes", "residual bits")
     shown = len(columns) - (not found.scheme.layer_residual_bits)
     show_table(columns[:shown], [row[:shown] for row in rows], left=2)
-    biases = "" if found.scheme.bias_bits == 32 else f" and {found.scheme.bias_bits} of each bias"
+    kept = found.scheme.bias_bits
+    biases = "" if kept == USUAL_BIAS_BITS else f" and {kept} of each bias"
     own = found.scheme.layer_residual_bits
     bits = "residual bits" if own else f"{found.scheme.residual_bits} residual bits"
     show(f"with {bits}{biases}; the biases gain "

@@ -130,10 +130,10 @@ class Request:
     bias_bits: Annotated[
         Literal["32", "16", "any"],
         typer.Option(
-            help="Of each trained bias: 32; 16 for its difference to the model's; or any, "
+            help="Of each trained bias: 16 for its difference to the model's; 32; or any, "
             "whichever gains more in what there is."
         ),
-    ] = "32"
+    ] = "16"
     layer_bits: Annotated[
         bool,
         typer.Option(

@@ -61,7 +61,7 @@ def select(
     classes: Count | Literal["auto", "keep"] = "auto",
     accumulate: Count = 1,
     channels: Literal["norm", "gradient"] = "norm",
-    bias_bits: Literal[32, 16, "any"] = 32,
+    bias_bits: Literal[32, 16, "any"] = 16,
     layer_bits: bool = False,
     elastic: bool = False,
     build: bool = True,

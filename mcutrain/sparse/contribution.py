@@ -22,7 +22,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse.kernels import Kernels, products_of
 from mcutrain.sparse.layers import find_head
-from mcutrain.sparse.scheme import RATE_FACTORS, RESIDUAL_BITS
+from mcutrain.sparse.scheme import RATE_FACTORS, RESIDUAL_BITS, USUAL_BITS
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -116,7 +116,8 @@ class Contributions(Shown):
     layers: names, in execution order, the head not counted. gains: by measure; the first one is
     what selection maximises unless told otherwise. head: measures with the head alone, the loss
     negative, so that head and gain add up.
-    residual_factor: residual bits → factor on the gains of weights, relative to 4 bits.
+    residual_factor: residual bits → factor on the gains of weights, relative to the
+        usual bits.
     channels: layer → importance of each input channel by gradient; empty if not measured.
     kernels: of the measure joint, which cannot be had without. module_rate: of a scheme, at which
     gains of modules are measured.
@@ -130,7 +131,7 @@ class Contributions(Shown):
     layers: tuple[str, ...]
     head: Mapping[str, float]
     gains: Mapping[str, Gains]
-    residual_factor: Mapping[int, float] = field(default_factory=lambda: {4: 1.0})
+    residual_factor: Mapping[int, float] = field(default_factory=lambda: {USUAL_BITS: 1.0})
     channels: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     kernels: Kernels | None = None

@@ -14,7 +14,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains, is_joint
 from mcutrain.sparse.cost import CostModel, Limits
 from mcutrain.sparse.cost_book import Progress
-from mcutrain.sparse.scheme import UpdateScheme, schemes_of
+from mcutrain.sparse.scheme import USUAL_BITS, UpdateScheme, schemes_of
 from mcutrain.sparse.select import Selector, fits
 from mcutrain.sparse.selection import Selection
 
@@ -27,7 +27,6 @@ ALONE = ", layers alone"
 """Gains of modules overlap more than those of layers, so the best without any is tried, too."""
 PUBLISHED = "published as "
 """The scheme that was published for this very network, found by others on other data: a prior."""
-USUAL_BITS = UpdateScheme().residual_bits
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from mcutrain.errors import AnalysisError, DataError
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.sparse import UpdateScheme, find_head
 from mcutrain.sparse.contribution import SHARES, Contributions
+from mcutrain.sparse.scheme import USUAL_BITS
 from tests.analysis.conftest import SETTINGS, two_layers
 
 HERE = Execution(jobs=1)
@@ -89,7 +90,7 @@ def test_every_depth_layer_and_share_is_measured(found: Contributions, small: Pr
         assert len(gains.bias) == 3
         assert gains.bias[0] == 0
         assert {i: tuple(g) for i, g in gains.weights.items()} == {0: SHARES, 1: SHARES}
-    assert found.residual_factor[4] == 1
+    assert found.residual_factor[USUAL_BITS] == 1
     seconds = json.loads(found.to_json())["settings"]["seconds"]
     assert seconds["trials"] + seconds["cached"] == TRIALS
 
@@ -114,13 +115,13 @@ def test_residual_bits_are_judged_by_the_worse_of_few_and_many_layers() -> None:
         residual_candidates(4, weights) for weights in (((3, 1.0),), ((2, 0.25), (3, 0.25)))
     )
     measured = {bias_candidate(1): 0.5, bias_candidate(2): 0.6}
-    measured |= {few[0]: 0.69, few[2]: 0.68, few[4]: 0.7, few[8]: 0.71}
-    measured |= {many[0]: 0.55, many[2]: 0.64, many[4]: 0.65, many[8]: 0.65}
+    measured |= {few[0]: 0.69, few[2]: 0.7, few[4]: 0.68, few[8]: 0.71}
+    measured |= {many[0]: 0.55, many[2]: 0.65, many[4]: 0.64, many[8]: 0.65}
     factors = training._residual_factor(measured, (few, many))
-    almost = {0: 0.5, 2: 0.9, 4: 1.0, 8: 1.0}
+    almost = {0: 0.5, 2: 1.0, 4: 0.9, 8: 1.0}
     assert factors == {bits: pytest.approx(factor) for bits, factor in almost.items()}
     nothing = dict.fromkeys(measured, 0.5)
-    assert training._residual_factor(nothing, (few, many)) == {4: 1.0}
+    assert training._residual_factor(nothing, (few, many)) == {USUAL_BITS: 1.0}
 
 
 def test_what_is_held_out_is_neither_trained_on_nor_the_data_sets_own_test() -> None:

@@ -83,7 +83,7 @@ def test_of_a_bias_of_16_bits_the_difference_is_kept_and_added_before_its_layer(
     """The head's has 32; all else, down to the random numbers, is as with whole biases."""
     graph, depth = residual_network(), 3
     options = TrainOptions(accumulate=accumulate)
-    whole = train(UpdateScheme("last", depth, {}, depth), options)
+    whole = train(UpdateScheme("last", depth, {}, depth, bias_bits=32), options)
     parts = train(UpdateScheme("last", depth, {}, depth, bias_bits=16), options)
     head = find_head(graph)
     for layer in layers_of(graph, head)[-depth:]:
@@ -159,6 +159,7 @@ def test_no_node_reads_a_parameter_after_its_update(accumulate: int) -> None:
             UpdateScheme("last", depth, {}, depth),
             UpdateScheme("shares", depth, {str(i): 0.5 for i in range(depth)}),
             UpdateScheme("differences", depth, bias_bits=16),
+            UpdateScheme("whole", depth, bias_bits=32),
         ):
             assert_old_values(train(scheme, TrainOptions(accumulate=accumulate)))
 

@@ -58,7 +58,7 @@ def test_a_scheme_that_does_not_fit_is_told_the_way_to_one_that_does(run: Run) -
     command = ("simulate", MODEL, "--data", DATA, "--sram", 20000, "--scheme", "last:1", *FEW)
     line = used(run(*command).out)
     assert line.startswith(
-        "used            27,112 of 20,000 bytes, 7,112 too many; one that fits: "
+        "used            23,592 of 20,000 bytes, 3,592 too many; one that fits: "
     )
     words = shlex.split(line.partition("fits: ")[2])
     found = run(*words[1:], "--json").json
@@ -68,7 +68,7 @@ def test_a_scheme_that_does_not_fit_is_told_the_way_to_one_that_does(run: Run) -
 def test_without_a_board_the_head_is_compared_with_a_usual_limit(run: Run) -> None:
     found = run("simulate", MODEL, "--data", DATA, *FEW)
     begin = (
-        "used            8,416 of 262,144 bytes, a usual limit (--board, --sram); the next scheme "
+        "used            8,096 of 262,144 bytes, a usual limit (--board, --sram); the next scheme "
     )
     assert used(found.out).startswith(f"{begin}takes ")
 
@@ -100,7 +100,7 @@ def test_flags_that_a_memory_depends_on_are_checked(run: Run, tmp_path: Path) ->
     assert "there is no board 'nucleo'" in run(*command, "--board", "nucleo").sentence
     assert "only a board has slots" in run(*command, "--slots", "off").sentence
     small = run(*command, "--sram", "1K").sentence
-    assert small.startswith("nothing can be trained in 1,024 bytes: the head alone takes 8,416")
+    assert small.startswith("nothing can be trained in 1,024 bytes: the head alone takes 8,096")
 
 
 def test_other_commands_choose_the_same_and_find_it_in_the_cache(

@@ -65,7 +65,7 @@ def test_a_row_says_what_plan_and_simulate_say(
     assert outcome.code == 0, outcome.err
     written = from_json(Report, (tmp_path / "c/report.json").read_text(), "report.json")
     rows = {row.name: row for row in written.comparison}
-    assert list(rows) == ["head only", "biases only", "last 7", "full", "fashion-sparse"]
+    assert list(rows) == ["head only", "biases only", "last 9", "full", "fashion-sparse"]
     row = rows["fashion-sparse"]
     planned = run("plan", model, "--scheme", "fashion-sparse", *board, "--json").json["board"]
     assert (row.sram_bytes, row.sram_limit) == (planned["sram_bytes"], planned["chip_sram_bytes"])

@@ -120,7 +120,7 @@ def test_each_tensor_alone_learns_what_it_learns_with_all(network: Any, accumula
 
 def _sum(name: str) -> str:
     """Of accumulated gradients."""
-    return f"{name}.sum"
+    return f"{name.removesuffix('.difference')}.sum"
 
 
 def test_a_tensor_near_the_loss_runs_few_nodes() -> None:

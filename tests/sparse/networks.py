@@ -15,6 +15,7 @@ from mcutrain.ops.spatial import Window
 from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from mcutrain.sparse.contribution import SHARES, Contributions, Gains, digest
 from mcutrain.sparse.cost import CostModel, Needs
+from mcutrain.sparse.scheme import USUAL_BIAS_BITS, USUAL_BITS
 from mcutrain.sparse.units import Shares
 from mcutrain.target import load_target
 from tests.simulation.networks import Network, same
@@ -116,7 +117,7 @@ def contributions(
         layers=tuple(layer.name for layer in layers),
         head={"accuracy": 0.5},
         gains={"accuracy": Gains((0.0, *bias), weights)},
-        residual_factor=factors or {4: 1.0},
+        residual_factor=factors or {USUAL_BITS: 1.0},
     )
 
 
@@ -138,11 +139,15 @@ def gain_of(found: Contributions, depth: int, shares: Shares, bits: int) -> floa
     return gains.bias[depth] + factor * sum(gains.weights[i][s] for i, s in shares)
 
 
-def scheme_of(depth: int, shares: Shares, bits: int, bias_bits: int = 32) -> UpdateScheme:
+def scheme_of(
+    depth: int, shares: Shares, bits: int, bias_bits: int = USUAL_BIAS_BITS
+) -> UpdateScheme:
     """Of layers; as selection writes it."""
     weights = {str(i): share for i, share in shares}
     return UpdateScheme("selected", depth, weights, residual_bits=bits, bias_bits=bias_bits)
 
 
-def measured(costs: CostModel, depth: int, shares: Shares, bits: int, bias_bits: int = 32) -> Needs:
+def measured(
+    costs: CostModel, depth: int, shares: Shares, bits: int, bias_bits: int = USUAL_BIAS_BITS
+) -> Needs:
     return costs.plan(scheme_of(depth, shares, bits, bias_bits))

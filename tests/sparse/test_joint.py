@@ -13,6 +13,7 @@ from mcutrain.sparse.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.joint import TOLERANCE, Joint
 from mcutrain.sparse.kernels import LEAST_PACE, Kernels, products_of
+from mcutrain.sparse.scheme import USUAL_BITS
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.units import Structure
 from tests.sparse.networks import (
@@ -51,7 +52,7 @@ def analysis(example: Contributions, made: Kernels) -> Contributions:
     count = len(example.layers)
     alone = {i: dict.fromkeys(by, 1.0) for i, by in made.weights.items()}
     gains = {JOINT: Gains((0.0,) * (count + 1), alone)}
-    return replace(example, gains=gains, kernels=made, residual_factor={4: 1.0})
+    return replace(example, gains=gains, kernels=made, residual_factor={USUAL_BITS: 1.0})
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.5])
@@ -133,7 +134,8 @@ def test_of_gradients_that_have_nothing_in_common_it_is_the_sum() -> None:
     bias = tuple(made.learnable(behind) for behind in made.behind)
     weights = {i: {s: made.learnable(k) for s, k in by.items()} for i, by in made.weights.items()}
     whole = analysis(example, made)
-    added = replace(example, gains={"accuracy": Gains(bias, weights)}, residual_factor={4: 1.0})
+    gains = {"accuracy": Gains(bias, weights)}
+    added = replace(example, gains=gains, residual_factor={USUAL_BITS: 1.0})
     least = measured(costs, 0, (), 4).sram_bytes
     most = measured(costs, count, tuple((i, 1.0) for i in range(count)), 4).sram_bytes
     for limit in np.linspace(least, most, 5).astype(int).tolist():

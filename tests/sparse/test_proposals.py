@@ -16,7 +16,7 @@ from mcutrain.sparse import UpdateScheme, proposals
 from mcutrain.sparse.contribution import Gains, is_joint
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.proposals import MEAN, propose, readings
-from mcutrain.sparse.scheme import schemes_of
+from mcutrain.sparse.scheme import USUAL_BITS, schemes_of
 from mcutrain.sparse.select import Selector
 from tests.sparse.networks import contributions, inverted
 
@@ -27,7 +27,7 @@ def problem():
     rng = np.random.default_rng(5)
     first, second = (contributions(graph, rng).gain() for _ in range(2))
     made = replace(
-        contributions(graph, rng, factors={0: 0.9, 4: 1.0}),
+        contributions(graph, rng, factors={0: 0.9, USUAL_BITS: 1.0}),
         gains={"accuracy": first, "probability": second},
     ).smoothed()
     return graph, made, cost_model(graph)
@@ -76,23 +76,23 @@ def test_what_is_learnt_together_is_read_as_it_is():
 def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
     graph, made, costs = problem
     least = Selector(graph, made, costs).costs.plan
-    limits = Limits(2150)
+    limits = Limits(1550)
     found = propose(graph, made, costs, limits, 6)
     assert 2 <= len({p.selection.scheme.to_toml() for p in found}) == len(found) <= 6
-    assert {p.selection.scheme.residual_bits for p in found} == {0, 4}
+    assert {p.selection.scheme.residual_bits for p in found} == {0, USUAL_BITS}
     every = replace(made, gains=readings(made))
     for proposal in found:
         reading, _, free = proposal.reading.partition(", any")
-        analysis = every if free else replace(every, residual_factor={4: 1.0})
+        analysis = every if free else replace(every, residual_factor={USUAL_BITS: 1.0})
         alone = Selector(graph, analysis, cost_model(graph), reading).select(limits, False)
         assert alone.scheme == proposal.selection.scheme
         assert alone.gain == proposal.selection.gain
-        assert least(alone.scheme).sram_bytes <= 2150
+        assert least(alone.scheme).sram_bytes <= 1550
 
 
 def test_no_more_are_proposed_than_asked_for(problem):
     graph, made, costs = problem
-    assert len(propose(graph, made, costs, Limits(2150), 1)) == 1
+    assert len(propose(graph, made, costs, Limits(1550), 1)) == 1
     with pytest.raises(PlanError, match="the head alone needs"):
         propose(graph, made, costs, Limits(10), 4)
 

@@ -36,7 +36,7 @@ FLAGS = {
     "layers": "--scheme narrow:0.5,bias:3 --residual-bits 2",
     "head bits": "--scheme last:1 --residual-bits 8 --head-residual-bits 0",
     "head rate": "--scheme last:1 --head-rate 8",
-    "bias bits": "--scheme bias:3 --bias-bits 16",
+    "bias bits": "--scheme bias:3 --bias-bits 32",
     "no qas": "--scheme last:2 --no-qas --gradient-bits 16",
     "gate": "--scheme last:2 --gate 0.5",
     "accumulate": "--scheme bias:2 --accumulate 3",
@@ -47,7 +47,7 @@ FLAGS = {
     "added": "--scheme last:1 --add-class e --add-class f",
     "scheme file": "--scheme mine.toml",
     "all": "--scheme narrow:0.5,bias:3 --swap drawn --elastic 1 --gate 0.5 --accumulate 2 "
-    "--bias-bits 16 --residual-bits 2 --head-residual-bits 4 --classes 6 --gradient-bits 16",
+    "--bias-bits 32 --residual-bits 4 --head-residual-bits 8 --classes 6 --gradient-bits 16",
 }
 PETS = ("adapter:2", "lora:1", "lora-fa:1", "gain", "bias:2", "adapter:1,gain,bias,rate:0.5")
 
@@ -195,9 +195,9 @@ CONTRADICTIONS = [
     ("--swap drawn", "no --swap, and --swap drawn is given"),
     ("--gradient-bits 16", "--gradient-bits 8, and --gradient-bits 16 is given"),
     ("--no-qas", "no --no-qas, and --no-qas is given"),
-    ("--bias-bits 16", "--bias-bits 32, and --bias-bits 16 is given"),
-    ("--residual-bits 8", "--residual-bits 4, and --residual-bits 8 is given"),
-    ("--head-residual-bits 0", "--head-residual-bits 8, and --head-residual-bits 0 is given"),
+    ("--bias-bits 32", "--bias-bits 16, and --bias-bits 32 is given"),
+    ("--residual-bits 8", "--residual-bits 2, and --residual-bits 8 is given"),
+    ("--head-residual-bits 0", "--head-residual-bits 4, and --head-residual-bits 0 is given"),
     ("--add-class e", "no --add-class, and --add-class e is given"),
     ("--loss mse", "--loss cross-entropy, and --loss mse is given"),
     ("--pet adapter:2", "no --pet, and --pet adapter:2 is given"),

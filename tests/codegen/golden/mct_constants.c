@@ -1,13 +1,13 @@
 #include "mct_constants.h"
 
+/* b0.frozen [2] */
+const int32_t mct_constant_b0_frozen[2] = {
+    1836, 222,
+};
+
 /* b2 [2] */
 const int32_t mct_initial_b2[2] = {
     177, 1581,
-};
-
-/* b0 [2] */
-const int32_t mct_initial_b0[2] = {
-    1836, 222,
 };
 
 /* w2 [2, 1, 1, 2] */
@@ -30,9 +30,9 @@ const int8_t mct_initial_node2_sums_dx_exponent[3] = {
     -40, -128, -128,
 };
 
-/* w2.residual [4] */
-const uint8_t mct_initial_w2_residual[4] = {
-    128, 128, 128, 128,
+/* w2.residual [2] */
+const uint8_t mct_initial_w2_residual[2] = {
+    136, 136,
 };
 
 /* node1/dx2.exponent [3] */
@@ -40,7 +40,7 @@ const int8_t mct_initial_node1_dx2_exponent[3] = {
     -40, -128, -128,
 };
 
-/* w0.residual [9] */
-const uint8_t mct_initial_w0_residual[9] = {
-    136, 136, 136, 136, 136, 136, 136, 136, 136,
+/* w0.residual [5] */
+const uint8_t mct_initial_w0_residual[5] = {
+    170, 170, 170, 170, 10,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mct_fixedpoint.h"
+#include "mct_add_difference.h"
 #include "mct_bias.h"
 #include "mct_conv_2d.h"
 #include "mct_pooling.h"
@@ -49,14 +50,13 @@ void mct_reset(uint32_t seed)
     memset(state.bytes, 0, sizeof state.bytes);
     state.words[0] = seed != 0 ? seed : 1u;
     memcpy(state.bytes + 12, mct_initial_b2, 8); /* b2 */
-    memcpy(state.bytes + 20, mct_initial_b0, 8); /* b0 */
-    memcpy(state.bytes + 28, mct_initial_w2, 4); /* w2 */
-    memcpy(state.bytes + 32, mct_initial_w0, 18); /* w0 */
-    memcpy(state.bytes + 50, mct_initial_loss_exponent, 3); /* loss.exponent */
-    memcpy(state.bytes + 56, mct_initial_node2_sums_dx_exponent, 3); /* node2/sums/dx.exponent */
-    memcpy(state.bytes + 59, mct_initial_w2_residual, 4); /* w2.residual */
-    memcpy(state.bytes + 63, mct_initial_node1_dx2_exponent, 3); /* node1/dx2.exponent */
-    memcpy(state.bytes + 66, mct_initial_w0_residual, 9); /* w0.residual */
+    memcpy(state.bytes + 24, mct_initial_w2, 4); /* w2 */
+    memcpy(state.bytes + 28, mct_initial_w0, 18); /* w0 */
+    memcpy(state.bytes + 46, mct_initial_loss_exponent, 3); /* loss.exponent */
+    memcpy(state.bytes + 52, mct_initial_node2_sums_dx_exponent, 3); /* node2/sums/dx.exponent */
+    memcpy(state.bytes + 55, mct_initial_w2_residual, 2); /* w2.residual */
+    memcpy(state.bytes + 57, mct_initial_node1_dx2_exponent, 3); /* node1/dx2.exponent */
+    memcpy(state.bytes + 60, mct_initial_w0_residual, 5); /* w0.residual */
 }
 
 int8_t *mct_input(void)
@@ -75,16 +75,19 @@ mct_status mct_feed(uint32_t offset, const int8_t *bytes, uint32_t count)
 
 const int8_t *mct_infer(void)
 {
+    /* b0.sum: int32[2], 2 scales */
+    mct_add_difference_s32(&b0_sum_params, mct_constant_b0_frozen, STATE(int16_t, 20),
+        ARENA(int32_t, 8));
     /* node0: int8[1,2,2,2] = 0.017318 * (q + 128) */
-    mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 32), STATE(int32_t, 20),
+    mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 28), ARENA(int32_t, 8),
         ARENA(int8_t, 16), NULL, NULL, NULL);
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), NULL);
     /* node2: int32[1,1,1,2] */
-    mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 28), STATE(int32_t, 12),
+    mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 24), STATE(int32_t, 12),
         ARENA(int32_t, 32));
     /* node2/scaled: int8[1,1,1,2] = 0.00941963 * (q - 15) */
-    mct_scale_sums_s8(&node2_scaled_params, ARENA(int32_t, 32), STATE(mct_exponent, 53),
+    mct_scale_sums_s8(&node2_scaled_params, ARENA(int32_t, 32), STATE(mct_exponent, 49),
         ARENA(int8_t, 16));
     return ARENA(int8_t, 16);
 }
@@ -94,43 +97,46 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
 {
     /* ---- forward ---- */
 
+    /* b0.sum: int32[2], 2 scales */
+    mct_add_difference_s32(&b0_sum_params, mct_constant_b0_frozen, STATE(int16_t, 20),
+        ARENA(int32_t, 8));
     /* node0: int8[1,2,2,2] = 0.017318 * (q + 128) */
-    mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 32), STATE(int32_t, 20),
+    mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 28), ARENA(int32_t, 8),
         ARENA(int8_t, 16), ARENA(uint8_t, 0), NULL, NULL);
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), ARENA(uint8_t, 24));
     /* node2/sums: int32[1,1,1,2] */
-    mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 28), STATE(int32_t, 12),
+    mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 24), STATE(int32_t, 12),
         ARENA(int32_t, 32));
 
     /* ---- loss, and backward with updates ---- */
 
     /* loss: int8[1,1,1,2] */
     mct_softmax_cross_entropy_s8(&loss_params, step, ARENA(int32_t, 32), &label,
-        STATE(mct_exponent, 50), ARENA(int8_t, 16), &result->loss_q16, &result->prediction,
-        STATE(mct_exponent, 53), (void *)(arena.bytes + 56));
+        STATE(mct_exponent, 46), ARENA(int8_t, 16), &result->loss_q16, &result->prediction,
+        STATE(mct_exponent, 49), (void *)(arena.bytes + 56));
     /* node2/sums/dx: int8[1,1,1,2] */
     mct_conv_2d_grad_input_s8(&node2_sums_dx_params, step, ARENA(int8_t, 16),
-        STATE(mct_exponent, 50), STATE(int8_t, 28), NULL, NULL, ARENA(uint8_t, 24),
-        STATE(mct_exponent, 56), ARENA(int8_t, 32), (void *)(arena.bytes + 56), NULL);
+        STATE(mct_exponent, 46), STATE(int8_t, 24), NULL, NULL, ARENA(uint8_t, 24),
+        STATE(mct_exponent, 52), ARENA(int8_t, 32), (void *)(arena.bytes + 56), NULL);
     /* w2.update: int8[2,1,1,2], 2 scales */
     mct_conv_2d_update_weight_s8(&w2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent,
-        50), ARENA(int8_t, 8), STATE(int8_t, 28), STATE(uint8_t, 59), (void *)(arena.bytes +
+        46), ARENA(int8_t, 8), STATE(int8_t, 24), STATE(uint8_t, 55), (void *)(arena.bytes +
         24));
     /* b2.update: int32[2], 2 scales */
-    mct_bias_update_s8(&b2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent, 50),
+    mct_bias_update_s8(&b2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent, 46),
         STATE(int32_t, 12));
     /* node1/dx2: int8[1,2,2,2] */
     mct_average_pool_2d_grad_input_s8(&node1_dx2_params, step, ARENA(int8_t, 32),
-        STATE(mct_exponent, 56), ARENA(uint8_t, 0), STATE(mct_exponent, 63), ARENA(int8_t, 56),
+        STATE(mct_exponent, 52), ARENA(uint8_t, 0), STATE(mct_exponent, 57), ARENA(int8_t, 56),
         (void *)(arena.bytes + 8));
     /* w0.update: int8[2,3,3,1], 2 scales */
     mct_conv_2d_update_weight_s8(&w0_update_params, step, ARENA(int8_t, 56), STATE(mct_exponent,
-        63), ARENA(int8_t, 40), STATE(int8_t, 32), STATE(uint8_t, 66), (void *)(arena.bytes +
+        57), ARENA(int8_t, 40), STATE(int8_t, 28), STATE(uint8_t, 60), (void *)(arena.bytes +
         0));
-    /* b0.update: int32[2], 2 scales */
-    mct_bias_update_s8(&b0_update_params, step, ARENA(int8_t, 56), STATE(mct_exponent, 63),
-        STATE(int32_t, 20));
+    /* b0.update: int16[2] */
+    mct_bias_update_difference_s8(&b0_update_params, step, ARENA(int8_t, 56),
+        STATE(mct_exponent, 57), STATE(int16_t, 20));
 }
 
 mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result)
@@ -157,7 +163,7 @@ mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result)
 
 int32_t mct_output_exponent(void)
 {
-    return STATE(mct_exponent, 53)->now;
+    return STATE(mct_exponent, 49)->now;
 }
 
 uint8_t *mct_state_bytes(void)
@@ -173,7 +179,7 @@ uint32_t mct_position(void)
 uint32_t mct_saturations(void)
 {
     static const uint32_t offsets[] = {
-        50, 53, 56, 63,
+        46, 49, 52, 57,
     };
     uint32_t count = 0;
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {

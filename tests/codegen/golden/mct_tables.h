@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "mct_add_difference.h"
 #include "mct_bias.h"
 #include "mct_conv_2d.h"
 #include "mct_pooling.h"
@@ -44,7 +45,7 @@ static const int32_t w2_update_mult_q31[] = {
     1456808261, 1677998803,
 };
 static const int8_t w2_update_shift[] = {
-    8, 10,
+    4, 6,
 };
 static const int32_t b2_update_mult_q31[] = {
     1185902813, 1365961159,
@@ -56,15 +57,19 @@ static const int32_t w0_update_mult_q31[] = {
     1284835921, 2109393598,
 };
 static const int8_t w0_update_shift[] = {
-    20, 22,
+    18, 20,
 };
 static const int32_t b0_update_mult_q31[] = {
     1568403224, 1287471678,
 };
 static const int8_t b0_update_shift[] = {
-    27, 30,
+    25, 28,
 };
 
+static const mct_add_difference_s32_params b0_sum_params = {
+    .channels = 2,
+    .shift = 2,
+};
 static const mct_conv_2d_s8_params node0_params = {
     .x = {.h = 4, .w = 4, .c = 1},
     .y = {.h = 2, .w = 2, .c = 2},
@@ -126,7 +131,7 @@ static const mct_conv_2d_update_weight_s8_params w2_update_params = {
         .dilation_w = 1, .pad_top = 0, .pad_left = 0},
     .x_zero_point = 4,
     .rule = {.mult_q31 = w2_update_mult_q31, .shift = w2_update_shift, .per_channel = 1,
-        .residual_bits = 8, .salt = 3},
+        .residual_bits = 4, .salt = 3},
 };
 static const mct_bias_update_s8_params b2_update_params = {
     .positions = 1,
@@ -149,13 +154,13 @@ static const mct_conv_2d_update_weight_s8_params w0_update_params = {
         .dilation_w = 1, .pad_top = 1, .pad_left = 1},
     .x_zero_point = -3,
     .rule = {.mult_q31 = w0_update_mult_q31, .shift = w0_update_shift, .per_channel = 1,
-        .residual_bits = 4, .salt = 8},
+        .residual_bits = 2, .salt = 8},
 };
-static const mct_bias_update_s8_params b0_update_params = {
+static const mct_bias_update_difference_s8_params b0_update_params = {
     .positions = 4,
     .channels_out = 2,
     .rule = {.mult_q31 = b0_update_mult_q31, .shift = b0_update_shift, .per_channel = 1,
-        .residual_bits = 0, .salt = 9},
+        .residual_bits = -2, .salt = 9},
 };
 
 #endif
