@@ -39,9 +39,11 @@ from mcutrain.pipeline import load, prepare
 from mcutrain.quant import replace_head
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import UpdateScheme, arrange, find_head, parse_scheme
+from mcutrain.sparse.scheme import USUAL_BIAS_BITS, USUAL_BITS, USUAL_HEAD_BITS
 
 Array = npt.NDArray[Any]
 JUDGES = 1 / 3
+USUAL = f"{USUAL_BITS},{USUAL_HEAD_BITS},{USUAL_BIAS_BITS}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def main() -> None:
     parser.add_argument("--schemes", nargs="+", default=["head", "mcunet-5fps-49kb"])
     parser.add_argument("--rates", nargs="+", type=float, default=[0.1, 0.3, 1.0])
     parser.add_argument("--factors", nargs="+", type=float, default=[1, 4, 8, 16, 32])
-    parser.add_argument("--bits", nargs="+", default=["4,8,32"], metavar="R,H,B")
+    parser.add_argument("--bits", nargs="+", default=[USUAL], metavar="R,H,B")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--samples", type=int, help="of the training part, to learn and to judge")
