@@ -6,6 +6,9 @@
 Executed instructions of the firmware's own ELF file on the virtual board, counted exactly; they do
 not depend on this machine. The third step is counted: in the first ones the gradients' exponents
 have not settled. Without --model the demo's network.
+
+--as-library counts a library, too, built by its own Makefile for the board's processor: with `all`
+the compiler chooses the kernels, `portable` are those that a library had before it could choose.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from as_library import build_as_library
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.protocol import Rate
@@ -42,19 +46,29 @@ def main() -> None:
     parser.add_argument("--boards", nargs="+", default=BOARDS)
     parser.add_argument("--compiler", help="gcc or zig; the board's gcc if it is installed")
     parser.add_argument("--optimize", default="-O3")
+    parser.add_argument("--as-library", nargs="+", default=(), metavar="ISA", help="all portable")
     options = parser.parse_args()
     step = prepare(load(options.model), options.scheme, classes=options.classes)
     counts = {board: measure(step, board, options) for board in options.boards}
+    for board in options.boards:
+        for isa in options.as_library:
+            counts[f"{board}, {isa}"] = measure(step, board, options, isa)
     for kind, title in enumerate(("inference", "training step")):
         print_table(title, {board: both[kind] for board, both in counts.items()})
 
 
-def measure(step, board: str, options) -> tuple[Counter[str], Counter[str]]:
-    """Instructions by function, of one inference and of one training step."""
+def measure(step, board: str, options, isa: str = "") -> tuple[Counter[str], Counter[str]]:
+    """Instructions by function, of one inference and of one training step.
+
+    isa: of a library, as `mcutrain generate --isa` takes it; by default it is the firmware.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"
-        step.firmware(load_target(board)).write(folder)
-        build(folder, options.compiler, options.optimize)
+        if isa:
+            build_as_library(step, board, folder, options.optimize, isa)
+        else:
+            step.firmware(load_target(board)).write(folder)
+            build(folder, options.compiler, options.optimize)
         machine = load_machine(folder, LoopbackLink())
     device = Device(DirectLink(machine))
     size = device.identify().input_bytes
@@ -93,10 +107,10 @@ def print_table(title: str, counts: dict[str, Counter[str]]) -> None:
         {f for c in counts.values() for f in c}, key=lambda f: (-_most(counts, f), f)
     )
     print(f"\n{title}, millions of instructions")
-    print(f"{'':42}" + "".join(f"{board:>18}" for board in counts))
+    print(f"{'':42}" + "".join(f"{board:>27}" for board in counts))
     for function in functions:
-        print(f"{function:42}" + "".join(f"{c[function] / 1e6:18.3f}" for c in counts.values()))
-    print(f"{'all':42}" + "".join(f"{sum(c.values()) / 1e6:18.3f}" for c in counts.values()))
+        print(f"{function:42}" + "".join(f"{c[function] / 1e6:27.3f}" for c in counts.values()))
+    print(f"{'all':42}" + "".join(f"{sum(c.values()) / 1e6:27.3f}" for c in counts.values()))
 
 
 def _most(counts: dict[str, Counter[str]], function: str) -> int:

@@ -101,6 +101,16 @@ class ProgramFlags:
             "into one program; without --board.",
         ),
     ] = "mct"
+    isa: Annotated[
+        str,
+        typer.Option(
+            metavar="all|NAME",
+            help="The instruction set that a library has kernels for: portable, dsp (Cortex-M4, "
+            "M7, M33 and above), host (a computer or a Raspberry Pi); all takes those for chips "
+            "along, and the compiler chooses by the processor that it compiles for; without "
+            "--board.",
+        ),
+    ] = "all"
     class_names: Annotated[
         str | None,
         typer.Option(
@@ -250,7 +260,7 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.codegen import Interface
+    from mcutrain.codegen import Interface, check_isa
     from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.planning import on_board, write_project
 
@@ -267,6 +277,7 @@ def generate(
         _write_front(step, cut.latent or options.AUTO, output, json)
         return
     target = hardware.target
+    check_isa(program.isa, target)
     timing.check(target)
     flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
     modules.check(flags.scheme)
@@ -296,6 +307,7 @@ def generate(
         timing.times(step, target),
         timing.timing(step, target),
         centre=centre,
+        isa=program.isa,
     )
     target = on_board(target, step, interface)
     with writing(output):
@@ -303,13 +315,13 @@ def generate(
     if json:
         show_json(found.to_dict())
     else:
-        _show(found, program.prefix)
+        _show(found, program)
 
 
-def _show(found: Generated, prefix: str) -> None:
+def _show(found: Generated, program: ProgramFlags) -> None:
     """What was written, what it takes, and what to do with it."""
     step, target = found.plan.step, found.plan.board
-    _show_files(found, prefix)
+    _show_files(found, program.prefix)
     show(
         f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
         f"{step.plan.constant_bytes:,} of constants."
@@ -320,7 +332,7 @@ def _show(found: Generated, prefix: str) -> None:
             "bytes. What makes them, with the same flags of the step: --part front."
         )
     if target is None:
-        _show_library(found, prefix)
+        _show_library(found, program)
     else:
         _show_firmware(found, target)
 
@@ -346,8 +358,14 @@ def _show_ring(found: Generated) -> None:
         show(ring)
 
 
-def _show_library(found: Generated, prefix: str) -> None:
+def _show_library(found: Generated, program: ProgramFlags) -> None:
+    from mcutrain.codegen import taken
+
     _show_ring(found)
+    names = [row.name for row in taken(program.isa)]
+    if len(names) > 1:
+        show(f"Kernels for {', '.join(names)}: the compiler's macros choose, by src/mct_isa.h.")
+    prefix = program.prefix
     header = found.folder / "src" / f"{prefix}_model.h"
     show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
     show(f"    make -C {shlex.quote(str(found.folder))}")

@@ -45,7 +45,7 @@ PANELS = {
     "Files": (
         *("--checkpoint", "--after", "--save-state", "--save-model", "--log", "--tensorboard"),
         *("--state", "--from", "--fresh", "--model", "--csv", "--picture"),
-        "--prefix",
+        *("--prefix", "--isa"),
     ),
 }
 """By title, in the order of the help. What is not here is what most calls give, and comes first."""

@@ -1,24 +1,21 @@
 """TrainGraph + MemoryPlan → a C project that needs no Python."""
 
-from mcutrain.codegen.firmware import (
-    SAVED_HEADER_BYTES,
-    isa_bodies,
-    isa_includes,
-    portable_files,
-    with_latents,
-)
+from mcutrain.codegen.bodies import portable_files, with_bodies
+from mcutrain.codegen.firmware import SAVED_HEADER_BYTES, with_latents
 from mcutrain.codegen.interface import Interface
+from mcutrain.codegen.isa import check_isa, taken
 from mcutrain.codegen.project import Project, generate, ring_bytes, state_tensors
 
 __all__ = [
     "SAVED_HEADER_BYTES",
     "Interface",
     "Project",
+    "check_isa",
     "generate",
-    "isa_bodies",
-    "isa_includes",
     "portable_files",
     "ring_bytes",
     "state_tensors",
+    "taken",
+    "with_bodies",
     "with_latents",
 ]

@@ -1,4 +1,4 @@
-"""A board's firmware around the generated step: which files, which flags, which memory map."""
+"""Files of the firmware folder, and a board's firmware around the step: flags, memory map."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mcutrain_host.manifest import BoardDescription, BoardMemory, Compilation, R
 
 from mcutrain.codegen.c_text import comment, string
 from mcutrain.codegen.interface import Interface
+from mcutrain.codegen.isa import chain
 from mcutrain.errors import McutrainError, TargetError
 from mcutrain.memplan import DEEPEST, Latent, TrainingPlan, find_latent
 from mcutrain.target import FIRMWARE, PAGE_BYTES, Target
@@ -48,30 +49,54 @@ NAME_BYTES = 80
 
 def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
     """The faster bodies that an instruction set has in the place of portable files, by name."""
-    return {name: firmware_text(place) for name, place in _body_places(names, isa).items()}
+    return {name: firmware_text(place) for name, place in body_places(names, isa).items()}
 
 
 def isa_includes(names: Iterable[str], isa: str) -> dict[str, str]:
     """What these bodies include of their instruction set's own files, by its place."""
-    bodies = {place: firmware_text(place) for place in _body_places(names, isa).values()}
+    bodies = {place: firmware_text(place) for place in body_places(names, isa).values()}
     found = with_includes(bodies, isa)
-    return {name: found[name] for name in found.keys() - bodies.keys() if f"/{isa}/" in name}
+    own = [f"/{one}/" for one in chain(isa)]
+    more = found.keys() - bodies.keys()
+    return {name: found[name] for name in more if any(folder in name for folder in own)}
 
 
-def _body_places(names: Iterable[str], isa: str) -> dict[str, str]:
-    """Name → the file in kernels/<operator>/<isa>/ of the same name, if there is one."""
-    bodies = _places((f"kernels/*/{isa}",))
-    found = {name: bodies.get(PurePosixPath(name).name) for name in names}
-    return {name: place for name, place in found.items() if place is not None}
+def body_places(names: Iterable[str], isa: str) -> dict[str, str]:
+    """Name → the file in kernels/<operator>/<isa>/ of the same name, if there is one.
+
+    Where the set has none, that of the set that stands in for it.
+    """
+    found: dict[str, str] = {}
+    for one in reversed(chain(isa)):
+        bodies = places_in((f"kernels/*/{one}",))
+        own = {name: bodies.get(PurePosixPath(name).name) for name in names}
+        found |= {name: place for name, place in own.items() if place is not None}
+    return found
 
 
 def place_of(name: str) -> str:
     """Where a file of the firmware folder lies in a project.
 
     What models share is one folder with the model's own files, so that a program needs one -I and
-    a build system one list of sources; a board's files stay in folders of their own.
+    a build system one list of sources; a board's files stay in folders of their own. A faster body
+    gets its instruction set's name, so that it can lie beside the portable one.
     """
-    return f"{SOURCE_FOLDER}/{Path(name).name}" if name.startswith(LIBRARY) else name
+    if not name.startswith(LIBRARY):
+        return name
+    path = PurePosixPath(name)
+    isa = isa_of_body(name)
+    return f"{SOURCE_FOLDER}/{path.stem}{'_' if isa else ''}{isa}{path.suffix}"
+
+
+def isa_of_body(name: str) -> str:
+    """Whose body of an operator a file of the firmware folder is; empty if it is none or portable.
+
+    >>> isa_of_body("kernels/conv_2d/dsp/mct_conv_2d_s8.c")
+    'dsp'
+    """
+    path = PurePosixPath(name)
+    is_body = name.startswith("kernels/") and len(path.parts) == 4
+    return path.parent.name if is_body and _is_file(str(path.parents[1] / path.name)) else ""
 
 
 @lru_cache(maxsize=1024)
@@ -109,34 +134,19 @@ def _header_files(beside: str, isa: str) -> list[str]:
 
     beside: where the header is if it lies in the folder of the file that includes it.
     """
-    own = (f"kernels/*/{isa}", f"isa/{isa}")
-    places = _places((*INCLUDE_FOLDERS, "kernels/*", *own))
+    sets = chain(isa)
+    own = (folder for one in sets for folder in (f"kernels/*/{one}", f"isa/{one}"))
+    places = places_in((*INCLUDE_FOLDERS, "kernels/*", *own))
     place = beside if _is_file(beside) else places.get(PurePosixPath(beside).name)
     if place is None:
         return []
     source = str(PurePosixPath(place).with_suffix(".c"))
-    return [place, source] if f"/{isa}/" in place and _is_file(source) else [place]
-
-
-def portable_files(folder: Path) -> dict[str, str]:
-    """A generated project's own C from `folder`, with this version's portable runtime and kernels.
-
-    What belongs to a board is left out, and so are its faster kernels, which compute the same.
-    """
-    places = _places(("runtime", "kernels/*"))
-    faster = _places(("kernels/*/*", "isa/*")).keys()
-    found = sorted((folder / SOURCE_FOLDER).glob("*.[ch]"))
-    names = [places[path.name] for path in found if path.name in places]
-    shared = with_includes({name: firmware_text(name) for name in names})
-    own = [path for path in found if path.name not in places.keys() | faster]
-    return {
-        **{place_of(name): text for name, text in shared.items()},
-        **{f"{SOURCE_FOLDER}/{path.name}": path.read_text(encoding="utf-8") for path in own},
-    }
+    is_own = any(f"/{one}/" in place for one in sets)
+    return [place, source] if is_own and _is_file(source) else [place]
 
 
 @lru_cache(maxsize=16)
-def _places(folders: tuple[str, ...]) -> dict[str, str]:
+def places_in(folders: tuple[str, ...]) -> dict[str, str]:
     """File name → place in the firmware folder."""
     return {
         path.name: str(path.relative_to(FIRMWARE))

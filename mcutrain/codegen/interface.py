@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mcutrain_host.manifest import FrontCost, Timing
 
 from mcutrain import data
+from mcutrain.codegen.isa import ALL, check_isa
 from mcutrain.errors import McutrainError
 from mcutrain.memplan.latent import DEEPEST
 from mcutrain.sparse.elastic import ElasticTimes
@@ -28,8 +29,9 @@ class Interface:
     None: whoever calls it does. timing: of a program that times its nodes. fronts: of a ladder,
     what the policy and each level take, for the manifest. centre: of the classifier's features, one
     int8 code for each, of a program that gives a class its weights from a few samples (see
-    mcutrain.quant.imprint); empty for others. Raises McutrainError for a prefix that is
-    no name, or that mct_ owns.
+    mcutrain.quant.imprint); empty for others. isa: the instruction set that a library has bodies
+    for; all: every one that its compiler can choose from. Raises McutrainError for a prefix that is
+    no name, or that mct_ owns, and for an unknown instruction set.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -41,8 +43,10 @@ class Interface:
     timing: Timing | None = None
     fronts: tuple[FrontCost, ...] = ()
     centre: tuple[int, ...] = ()
+    isa: str = ALL
 
     def __post_init__(self) -> None:
+        check_isa(self.isa)
         if self.remember < 0:
             raise McutrainError(f"remember = {self.remember}: give 0 or more latents")
         if not re.fullmatch(rf"[a-z][a-z0-9_]{{0,{MOST_CHARACTERS - 1}}}", self.prefix):

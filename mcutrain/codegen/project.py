@@ -9,13 +9,10 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jinja2
-import mcutrain_templates
 import numpy as np
 from mcutrain_host.errors import HostError
 from mcutrain_host.files import keep_others, replace_folder, restore_folder
@@ -40,18 +37,12 @@ from mcutrain import data
 from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.elastic import importance_of
 from mcutrain.codegen import firmware
-from mcutrain.codegen.c_text import (
-    CTYPES,
-    broken,
-    characters,
-    comment,
-    is_long,
-    lines,
-    paragraph,
-    string,
-)
+from mcutrain.codegen.bodies import HEADER, header, library_bodies, library_flags
+from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
-from mcutrain.codegen.program import Program, by_condition, headers_of, sources_of
+from mcutrain.codegen.isa import check_isa
+from mcutrain.codegen.program import Program, headers_of, sources_of
+from mcutrain.codegen.templates import render
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
@@ -156,6 +147,7 @@ def generate(
             "a board's firmware has one model, under the names that it knows: "
             "leave out the prefix, or the board to get a library"
         )
+    check_isa(interface.isa, target)
     if plan.training.is_tail:
         _check_tail(interface)
     if plan.training.positions and interface.remember:
@@ -172,8 +164,8 @@ def generate(
     timed = () if timing is None else tuple(node.name for node in timing.nodes)
     classifier = Classifier.of(plan.training) if interface.centre else None
     program = Program(plan, interface.prefix, latent, timed, classifier)
-    isa = "portable" if target is None else target.isa
-    found = firmware_files(program, isa, interface.elastic is not None)
+    isa = interface.isa if target is None else target.isa
+    found = library_bodies(firmware_files(program, interface.elastic is not None), isa)
     if target is None:  # a board's samples come from its host, which varies them
         more = firmware.library_files(bool(interface.remember))
         found |= firmware.with_includes(more)
@@ -190,6 +182,8 @@ def generate(
         files[place] = render(f"{name}.j2", values)
     facts = manifest(plan, program, scheme, interface, recipe)
     if target is None:
+        files[HEADER] = header(isa)
+        values["flags"] = library_flags(isa)
         values["sources"] = [n for n in sorted(files) if n.endswith(".c")]
         files |= {name: render(f"{Path(name).name}.j2", values) for name in BUILD_SYSTEMS}
         files[EXAMPLE] = render("example.c.j2", values)
@@ -281,33 +275,8 @@ def _board_files(
     return {**made, "Makefile": render("Makefile_board.j2", values)}, board
 
 
-def render(template: str, values: Mapping[str, Any]) -> str:
-    """The text of a template; a value that it names and does not get is an error."""
-    return _environment().get_template(template).render(values)
-
-
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    """It keeps the templates that it has read."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["broken"] = broken
-    environment.filters["by_condition"] = by_condition
-    environment.filters["lines"] = lines
-    environment.filters["paragraph"] = paragraph
-    environment.filters["prefixed"] = lambda text, prefix: prefix + text
-    return environment
-
-
-def firmware_files(
-    program: Program, isa: str = "portable", selects: bool = False
-) -> dict[str, str]:
-    """The runtime and the kernels that are used, with all that they include.
+def firmware_files(program: Program, selects: bool = False) -> dict[str, str]:
+    """The runtime and the portable kernels that are used, without what they include.
 
     selects: the project decides which tensors are trained.
     """
@@ -321,9 +290,7 @@ def firmware_files(
     names += ["runtime/mct_imprint.c"] if program.classifier is not None else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
-    files = {name: firmware.firmware_text(name) for name in names}
-    files.update(firmware.isa_bodies(files, isa))
-    return firmware.with_includes(files, isa)
+    return {name: firmware.firmware_text(name) for name in names}
 
 
 def template_values(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
-from mcutrain.codegen import Interface, ring_bytes, with_latents
+from mcutrain.codegen import Interface, check_isa, ring_bytes, with_latents
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
@@ -271,6 +271,7 @@ def generate(
     stream: Stream = "auto",
     part: Part = "whole",
     prefix: str = "mct",
+    isa: str = "all",
     class_names: Sequence[str] | None = None,
     normalization: Normalization | None = None,
     latent: str | None = None,
@@ -287,7 +288,9 @@ def generate(
     samples of data. imprint: functions that give a class its weights from a few samples, without
     training, around the centre of data; beside rows of zeros it gets zeros, so train a new head
     before, or begin it with prototypes.
-    prefix: what the library's names begin with. class_names: for the program, and for data that it
+    prefix: what the library's names begin with. isa: the one instruction set that it has kernels
+    for, portable, dsp or host; all takes those for chips along, and the compiler chooses by the
+    processor that it compiles for. class_names: for the program, and for data that it
     learns; by default those of the model's file, if the classifier stays. normalization: of its
     pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what a tail
     begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a board's
@@ -300,6 +303,7 @@ def generate(
     >>> generate("model.int8.tflite", "project", "last:3", classes=10)
     """
     target = target_of(board, slots)
+    check_isa(isa, target)
     is_tail = part == "tail"
     needs_data = head_start == PROTOTYPES or imprint
     made = None
@@ -331,7 +335,9 @@ def generate(
     is_unnamed = class_names is not None and not class_names
     names = () if is_unnamed else names_of(step, class_names or ())
     begin, times = None if is_tail else latent, elastic_times(step, target)
-    interface = Interface(prefix, names, normalization, begin, remember, times, centre=centre)
+    interface = Interface(
+        prefix, names, normalization, begin, remember, times, centre=centre, isa=isa
+    )
     return write_project(step, on_board(target, step, interface), interface, Path(output))
 
 

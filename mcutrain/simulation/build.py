@@ -16,7 +16,7 @@ from mcutrain_host.errors import BuildError as HostBuildError
 from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import ZIG, compiler_identity, compiler_version, find_host_compiler
 
-from mcutrain.codegen import Project, isa_bodies, isa_includes
+from mcutrain.codegen import Project, with_bodies
 from mcutrain.errors import BuildError
 from mcutrain.simulation.objects import ObjectCompiler, link, text_hash
 
@@ -79,10 +79,8 @@ def build_library(
     same. The same library is never loaded twice into one process with one state: callers copy it.
     """
     compiler = compiler or find_compiler()
-    isa = "portable" if portable else "host"
-    names = project.files.keys()
-    faster = isa_includes(names, isa) | isa_bodies(names, isa)
-    files = {**project.files, **_own_files(), **faster}
+    bodies = with_bodies(project.files, "portable" if portable else "host")
+    files = {**bodies, **_own_files()}
     flags = (*host_flags(compiler, portable), *WARNINGS, *extra_flags)
     compiler.version()  # raises BuildError of this package if it does not run
     identity = compiler_identity(compiler.command)

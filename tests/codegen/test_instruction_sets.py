@@ -1,4 +1,4 @@
-"""Faster bodies are found by the names of their folders and files; nothing lists them."""
+"""Faster bodies are found by the names of their folders and files; a row of data chooses them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from mcutrain import target
-from mcutrain.codegen import firmware
+from mcutrain.codegen import bodies, firmware, isa
 from mcutrain.target import FIRMWARE, instruction_sets, load_target
 
 ADD, MUL = "kernels/add/mct_add_s8.c", "kernels/mul/mct_mul_s8.c"
+CONV = "kernels/conv_2d/mct_conv_2d_s8.c"
 MVE = {
     "kernels/add/mve/mct_add_s8.c": '#include "mct_add.h"\n#include "mct_mve_sums.h"\n',
     "kernels/add/mve/mct_mve_sums.h": '#include "mct_mve.h"\n',
@@ -22,7 +23,14 @@ MVE = {
     "isa/mve/mct_mve_lanes.h": "/* lanes */\n",
 }
 """Bodies for an instruction set that there is none for."""
-CACHED = (firmware._places, firmware.firmware_text, firmware._is_file)
+MVE_ROW = """[mve]
+title = "Helium"
+condition = ["defined(__ARM_FEATURE_MVE)"]
+compile = "with -mcpu=cortex-m55"
+else = "dsp"
+
+"""
+CACHED = (firmware.places_in, firmware.firmware_text, firmware._is_file, isa.rows)
 
 
 @pytest.fixture
@@ -33,7 +41,9 @@ def with_mve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, text in MVE.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    for module in (firmware, target):
+    data = folder / "isa" / "isa.toml"
+    data.write_text(data.read_text().replace("[dsp]", f"{MVE_ROW}[dsp]", 1))
+    for module in (firmware, isa, target):
         monkeypatch.setattr(module, "FIRMWARE", folder)
     for cached in CACHED:
         cached.cache_clear()
@@ -51,27 +61,49 @@ def test_every_faster_body_lies_beside_the_portable_one_of_its_name() -> None:
     assert alone == []
 
 
+def sources_of(name: str) -> list[str]:
+    """All that the firmware folder has for an instruction set, by place."""
+    found = [p for f in (f"kernels/*/{name}", f"isa/{name}") for p in FIRMWARE.glob(f"{f}/*.[ch]")]
+    return [str(path.relative_to(FIRMWARE)) for path in found]
+
+
+def portable_sources() -> list[str]:
+    found = [p for f in ("runtime", "kernels/*") for p in FIRMWARE.glob(f"{f}/*.[ch]")]
+    return [str(path.relative_to(FIRMWARE)) for path in found]
+
+
 def test_no_two_files_of_a_project_have_the_same_name() -> None:
-    for isa in instruction_sets():
-        folders = ("runtime", "kernels/*", f"isa/{isa}")
-        names = [path.name for folder in folders for path in FIRMWARE.glob(f"{folder}/*.[ch]")]
-        own = {path.name for path in FIRMWARE.glob(f"kernels/*/{isa}/*.h")}
-        assert len(names) == len(set(names))
-        assert own.isdisjoint(names), isa
+    travelling = [row.name for row in isa.travelling()]
+    for sets in (travelling, *([name] for name in instruction_sets())):
+        places = [*portable_sources(), *(place for name in sets for place in sources_of(name))]
+        names = [firmware.place_of(place) for place in places]
+        assert len(names) == len(set(names)), sets
+
+
+def test_every_instruction_set_has_a_row_of_data_and_portable_is_tried_last() -> None:
+    rows = isa.rows()
+    assert sorted(row.name for row in rows) == sorted(instruction_sets())
+    assert rows[-1].name == isa.PORTABLE
+    assert len({row.number for row in rows}) == len(rows)
+    assert min(row.number for row in rows) > 0  # what is not defined is 0 to the preprocessor
+    for row in rows:
+        assert row.title
+        assert isa.row_of(row.stand_in).number > row.number or row.name == isa.PORTABLE
+        assert bool(row.conditions) == bool(row.compile_hint)
 
 
 def test_bodies_of_an_instruction_set_come_with_their_own_files_and_no_others() -> None:
-    for isa in ("dsp", "host"):
-        files = firmware.with_includes(firmware.isa_bodies([ADD], isa), isa)
-        own = [name for name in files if name.startswith("isa/")]
+    for name in ("dsp", "host"):
+        files = firmware.with_includes(firmware.isa_bodies([ADD], name), name)
+        own = [file for file in files if file.startswith("isa/")]
         assert own
-        assert all(name.startswith(f"isa/{isa}/") for name in own)
-        assert firmware.isa_includes([f"src/{Path(ADD).name}"], isa).keys() == set(own)
+        assert all(file.startswith(f"isa/{name}/") for file in own)
+        assert firmware.isa_includes([f"src/{Path(ADD).name}"], name).keys() == set(own)
     assert firmware.isa_bodies([ADD], "portable") == {}
     assert firmware.isa_includes([ADD], "portable") == {}
 
 
-def test_a_new_instruction_set_is_only_the_name_of_folders(with_mve: Path) -> None:
+def test_a_new_instruction_set_is_the_name_of_folders_and_a_row_of_data(with_mve: Path) -> None:
     assert instruction_sets() == ("portable", "dsp", "host", "mve")
     board = with_mve / "boards" / "mps2-an500"
     text = (board / "board.toml").read_text()
@@ -89,3 +121,40 @@ def test_a_new_instruction_set_is_only_the_name_of_folders(with_mve: Path) -> No
     placed = {firmware.place_of(name) for name in found}
     assert {f"src/{Path(name).name}" for name in MVE} <= placed
     assert all(name.startswith("src/") for name in placed)
+
+
+def test_a_library_with_a_new_instruction_set_has_each_function_once_for_any_compiler(
+    with_mve: Path,
+) -> None:
+    """Where the new set has no body of its own, that of the set that stands in for it."""
+    files = {name: firmware.firmware_text(name) for name in (ADD, MUL, CONV)}
+    library = bodies.library_bodies(files, isa.ALL)
+    placed = {Path(firmware.place_of(name)).name: text for name, text in library.items()}
+    assert len(placed) == len(library)
+    for file, users in {
+        "mct_add_s8.c": "MCT_ISA == MCT_ISA_PORTABLE",
+        "mct_add_s8_dsp.c": "MCT_ISA == MCT_ISA_DSP",
+        "mct_add_s8_mve.c": "MCT_ISA == MCT_ISA_MVE",
+        "mct_conv_2d_s8.c": "MCT_ISA == MCT_ISA_PORTABLE",
+        "mct_conv_2d_s8_dsp.c": "MCT_ISA == MCT_ISA_MVE ||\\\n    MCT_ISA == MCT_ISA_DSP",
+        "mct_dsp_tiles.c": "MCT_ISA == MCT_ISA_MVE ||\\\n    MCT_ISA == MCT_ISA_DSP",
+        "mct_mve.c": "MCT_ISA == MCT_ISA_MVE",
+    }.items():
+        assert f'#include "mct_isa.h"\n#if {users}\n\n' in placed[file], file
+        assert placed[file].endswith("\n#endif\n")
+    assert placed["mct_mul_s8.c"] == files[MUL]
+    assert all("MCT_ISA" not in text for name, text in placed.items() if name.endswith(".h"))
+    header = bodies.header(isa.ALL)
+    assert header.index("#if MCT_HAS_MVE") < header.index("#elif MCT_HAS_DSP")
+    assert "compile with -mcpu=cortex-m55, or leave out MCT_ISA" in header
+    assert bodies.with_bodies({f"src/{n}": t for n, t in placed.items()}, isa.PORTABLE).keys() == {
+        f"src/{name}" for name in placed if "dsp" not in name and "mve" not in name
+    }
+
+
+def test_a_board_with_a_new_instruction_set_takes_what_stands_in(with_mve: Path) -> None:
+    files = {name: firmware.firmware_text(name) for name in (ADD, CONV)}
+    found = bodies.library_bodies(files, "mve")
+    assert found[ADD] == MVE[f"kernels/add/mve/{Path(ADD).name}"]
+    assert found[CONV] == firmware.firmware_text("kernels/conv_2d/dsp/mct_conv_2d_s8.c")
+    assert {"isa/mve/mct_mve.c", "isa/dsp/mct_dsp_tiles.c"} <= found.keys()

@@ -44,7 +44,7 @@ WRITE_GOLDEN = "MCUTRAIN_WRITE_GOLDEN"
 GENERATED = (
     *(
         f"src/mct_{name}"
-        for name in ("model.h", "model.c", "tables.h", "constants.h", "constants.c")
+        for name in ("model.h", "model.c", "tables.h", "constants.h", "constants.c", "isa.h")
     ),
     "CMakeLists.txt",
     "Makefile",

@@ -18,7 +18,7 @@ from mcutrain_host.toolchain import ZIG, compiler_identity
 
 from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.program import Declarations
-from mcutrain.codegen.project import render
+from mcutrain.codegen.templates import render
 from mcutrain.ir.op import KernelCall, Operand
 from mcutrain.simulation.build import WARNINGS
 from tests.ops.cases import Sample

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mct_fixedpoint.h"
+#include "mct_isa.h"
 #include "mct_add_difference.h"
 #include "mct_bias.h"
 #include "mct_conv_2d.h"

@@ -21,6 +21,8 @@
  * schedule: mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over
  * a restart by mct_state_save and mct_state_load. A whole program: ../example/main.c.
  *
+ * Compile it for your processor: mct_isa.h then takes the kernels for its instruction set.
+ *
  * SRAM: arena 64 + state 68 bytes, and the stack. Flash: 8 bytes of frozen weights, 68 of initial
  * state, and code. Where the two lie is up to you: MCT_ARENA_ATTRIBUTES and MCT_STATE_ATTRIBUTES,
  * defined for the compiler or in a file mct_config.h of yours, stand before their definitions, as

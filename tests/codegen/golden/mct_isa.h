@@ -1,0 +1,57 @@
+/* Which of the kernels' bodies are compiled. All compute the same bits; some are many times faster.
+ *
+ *     dsp: SMLAD and its kin: Cortex-M4, M7, M33, M35P, M55, M85
+ *     portable: plain C: any processor
+ *
+ * The compiler's macros choose: compile for your processor, for instance with -mcpu=cortex-m7. To
+ * choose yourself define MCT_ISA, for the compiler or in a file mct_config.h of yours:
+ *
+ *     -DMCT_ISA=MCT_ISA_PORTABLE
+ *
+ * MCT_ISA_NAME is the name of what was taken, as a string. */
+#ifndef MCT_ISA_H
+#define MCT_ISA_H
+
+#ifdef __has_include
+#if __has_include("mct_config.h")
+#include "mct_config.h"
+#endif
+#endif
+
+#define MCT_ISA_DSP 1
+#define MCT_ISA_PORTABLE 3
+
+#if defined(__GNUC__) && \
+    defined(__ARM_FEATURE_DSP) && \
+    defined(__ARM_FEATURE_SIMD32) && \
+    defined(__ARM_FEATURE_UNALIGNED) && \
+    __ARM_ARCH_PROFILE == 'M' && \
+    !defined(__ARM_BIG_ENDIAN)
+#define MCT_HAS_DSP 1
+#else
+#define MCT_HAS_DSP 0
+#endif
+
+#ifndef MCT_ISA
+#if MCT_HAS_DSP
+#define MCT_ISA MCT_ISA_DSP
+#else
+#define MCT_ISA MCT_ISA_PORTABLE
+#endif
+#endif
+
+#if MCT_ISA == MCT_ISA_DSP
+#define MCT_ISA_NAME "dsp"
+#if !MCT_HAS_DSP && !defined(MCT_DSP_EMULATED)
+#error "This compiler cannot use dsp: compile for a little-endian Cortex-M with the DSP extension, as -mcpu=cortex-m7 does, or leave out MCT_ISA"
+#endif
+#elif MCT_ISA == MCT_ISA_PORTABLE
+#define MCT_ISA_NAME "portable"
+#else
+#error "MCT_ISA is none that this library has: MCT_ISA_DSP, MCT_ISA_PORTABLE"
+#endif
+
+/* So that a file of which nothing is compiled declares something, as C demands. */
+typedef int mct_isa_number;
+
+#endif
