@@ -26,7 +26,8 @@ class InstructionSet:
     conditions: C preprocessor expressions that hold together where the compiler may use it; none if
     the set is taken by name alone. compile_hint: what makes them hold. emulated: a macro with which
     its bodies compile for any processor. stand_in: the set whose bodies it takes where it has none.
-    flags: that the compiler and the linker need besides.
+    stack_bytes: that a step needs at most; 0 if nobody counts them. flags: that compiler and linker
+    need besides.
     """
 
     name: str
@@ -36,6 +37,7 @@ class InstructionSet:
     compile_hint: str = ""
     emulated: str = ""
     stand_in: str = PORTABLE
+    stack_bytes: int = 0
     flags: tuple[str, ...] = ()
 
     @property
@@ -67,6 +69,7 @@ def rows() -> tuple[InstructionSet, ...]:
             compile_hint=row.get("compile", ""),
             emulated=row.get("emulated", ""),
             stand_in=row.get("else", PORTABLE),
+            stack_bytes=row.get("stack_bytes", 0),
             flags=tuple(row.get("flags", ())),
         )
         for number, (name, row) in enumerate(values.items(), 1)

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.codegen import Interface, Project, generate
+from mcutrain.codegen.bodies import HEADER
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, find_latent, lay_out, plan_training, tail
 from mcutrain.simulation import CompiledSimulator, PlannedReference
@@ -179,7 +180,8 @@ class Programs:
         prefixes = [f"m{i}" for i in range(len(cases))]
         sources: list[Path] = [folder / "main.c"]
         for prefix, case in zip(prefixes, cases, strict=True):
-            project = generate(case.plan, "drawn", interface=Interface(prefix))
+            interface = Interface(prefix, isa="portable")
+            project = generate(case.plan, "drawn", interface=interface)
             sources += written(project, prefix, folder)
         names = [{"prefix": p, "PREFIX": p.upper()} for p in prefixes]
         row = "    {{{prefix}_reset, {prefix}_show, {PREFIX}_INPUT_BYTES}},"
@@ -209,6 +211,9 @@ def written(project: Project, prefix: str, folder: Path) -> list[Path]:
     for name, text in project.files.items():
         path = Path(name)
         if path.parent.name != "src":
+            continue
+        if path.name == Path(HEADER).name:
+            (folder / path.name).write_text(text)
             continue
         if path.name.startswith(f"{prefix}_"):
             (folder / path.name).write_text(text)

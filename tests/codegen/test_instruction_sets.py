@@ -11,7 +11,7 @@ import pytest
 
 from mcutrain import target
 from mcutrain.codegen import bodies, firmware, isa
-from mcutrain.target import FIRMWARE, instruction_sets, load_target
+from mcutrain.target import FIRMWARE, board_names, instruction_sets, load_target
 
 ADD, MUL = "kernels/add/mct_add_s8.c", "kernels/mul/mct_mul_s8.c"
 CONV = "kernels/conv_2d/mct_conv_2d_s8.c"
@@ -90,6 +90,9 @@ def test_every_instruction_set_has_a_row_of_data_and_portable_is_tried_last() ->
         assert row.title
         assert isa.row_of(row.stand_in).number > row.number or row.name == isa.PORTABLE
         assert bool(row.conditions) == bool(row.compile_hint)
+        boards = [load_target(board) for board in board_names()]
+        reserved = {b.stack_bytes for b in boards if b.isa == row.name}
+        assert reserved == {row.stack_bytes}, row.name
 
 
 def test_bodies_of_an_instruction_set_come_with_their_own_files_and_no_others() -> None:

@@ -1,0 +1,186 @@
+"""The same library on cores that no board of ours has, in QEMU: Cortex-M3, M33, M55, RISC-V.
+
+A program of a page: a vector table, samples, and the saved state over semihosting, or as a program
+of Linux. The library is built by its own Makefile; what it took is printed before the state.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from mcutrain_host.toolchain import ZIG
+
+from mcutrain.codegen import Interface
+from mcutrain.target import FIRMWARE
+from tests.boards.projects import RATE, SEED, lessons, simulated_state, training_step
+from tests.codegen.test_own_program import compiler, run
+
+STEPS = 2
+CHIP = FIRMWARE / "chips" / "cortex_m"
+SECONDS = 300
+
+MAIN = """
+#include <stdint.h>
+#include <string.h>
+#include "mct_isa.h"
+#include "mct_model.h"
+#include "samples.h"
+
+static uint8_t saved[MCT_SAVED_BYTES];
+
+static int learn(void)
+{
+    mct_result result;
+    mct_reset(%d);
+    for (int32_t i = 0; i < SAMPLES; i++) {
+        const mct_learning_rate rate = {%d, %d};
+        if (mct_feed(0, samples[i], MCT_INPUT_BYTES) != MCT_OK ||
+            mct_train(labels[i], rate, &result) != MCT_OK) {
+            return 1;
+        }
+    }
+    mct_state_save(saved);
+    return 0;
+}
+"""
+ON_LINUX = """
+#include <stdio.h>
+int main(void)
+{
+    const int wrong = learn();
+    fputs(MCT_ISA_NAME "\\n", stdout);
+    fwrite(saved, 1, sizeof saved, stdout);
+    return wrong;
+}
+"""
+BARE = """
+extern uint8_t stack_top[];
+
+static intptr_t call(intptr_t number, const void *block)
+{
+    register intptr_t r0 __asm__("r0") = number;
+    register const void *r1 __asm__("r1") = block;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
+}
+
+static void put(intptr_t file, const void *bytes, uint32_t count)
+{
+    const uintptr_t block[3] = {(uintptr_t)file, (uintptr_t)bytes, count};
+    call(5, block);
+}
+
+void start(void);
+void start(void)
+{
+    static const char name[] = ":tt", taken[] = MCT_ISA_NAME "\\n";
+    const uintptr_t block[3] = {(uintptr_t)name, 5, sizeof name - 1};
+    const intptr_t out = call(1, block);
+    const int wrong = learn();
+    put(out, taken, sizeof taken - 1);
+    put(out, saved, sizeof saved);
+    const uintptr_t why[2] = {wrong ? 0x20024u : 0x20026u, 0};
+    call(0x20, why); /* ends the emulator */
+    for (;;) {
+    }
+}
+
+__attribute__((used, section(".vectors"))) static const void *const vectors[16] = {
+    stack_top, (const void *)start};
+"""
+SCRIPT = """
+MEMORY {{
+    code (rx): ORIGIN = {code}, LENGTH = 0x80000
+    ram (rw): ORIGIN = {ram}, LENGTH = 0x80000
+}}
+ENTRY(start)
+SECTIONS {{
+    .text : {{ KEEP(*(.vectors)) *(.text*) *(.rodata*) }} > code
+    .data : {{ *(.data*) }} > ram
+    ASSERT(SIZEOF(.data) == 0, "nobody copies initial values")
+    .bss : {{ *(.bss*) *(COMMON) . = ALIGN(8); . += 8192; stack_top = .; }} > ram
+    /DISCARD/ : {{ *(.ARM.*) }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Core:
+    """One of QEMU's machines. isa: that the library is expected to take."""
+
+    machine: str
+    cpu: str
+    code: int
+    ram: int
+    isa: str
+
+
+CORES = {
+    "cortex-m3": Core("mps2-an385", "cortex-m3", 0, 0x20000000, "portable"),
+    "cortex-m33": Core("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, "dsp"),
+    "cortex-m55": Core("mps3-an547", "cortex-m55", 0, 0x20000000, "dsp"),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cores") / "library"
+    training_step().library(Interface()).write(folder)
+    x, y = lessons()
+    return add_samples(folder, x[:STEPS], y[:STEPS])
+
+
+def add_samples(folder: Path, x: npt.NDArray[np.int8], y: npt.NDArray[np.int64]) -> Path:
+    rows = ",\n".join("{" + ",".join(map(str, sample.reshape(-1))) + "}" for sample in x)
+    lines = (
+        f"#define SAMPLES {len(x)}",
+        f"static const int8_t samples[SAMPLES][MCT_INPUT_BYTES] = {{{rows}}};",
+        f"static const int32_t labels[SAMPLES] = {{{','.join(map(str, y))}}};\n",
+    )
+    (folder / "samples.h").write_text("\n".join(lines))
+    return folder
+
+
+def assert_learns(command: list[str], isa: str) -> None:
+    done = subprocess.run(command, capture_output=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr[:2000]
+    taken, _, state = done.stdout.partition(b"\n")
+    assert taken.decode() == isa
+    assert state == simulated_state(STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORES)
+def test_a_library_on_another_cortex_m_has_the_simulations_bits(
+    name: str, written: Path, tmp_path: Path
+) -> None:
+    core, gcc, qemu = CORES[name], compiler("arm-none-eabi-gcc"), compiler("qemu-system-arm")
+    folder = Path(shutil.copytree(written, tmp_path / "library"))
+    flags = f"-mcpu={core.cpu} -mthumb -mfloat-abi=soft -I{CHIP / 'include'}"
+    run(["make", "-s", "-j2", f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}"], folder)
+    (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + BARE)
+    (folder / "link.ld").write_text(SCRIPT.format(code=hex(core.code), ram=hex(core.ram)))
+    link = ["-nostdlib", "-T", "link.ld", "main.c", CHIP / "mct_libc.c", "libmct.a", "-lgcc"]
+    run([gcc, "-O2", "-std=gnu11", "-Isrc", *flags.split(), *link, "-o", "program.elf"], folder)
+    machine = ["-M", core.machine, "-kernel", str(folder / "program.elf"), "-display", "none"]
+    quiet = ["-monitor", "none", "-serial", "none"]
+    semihosting = ["-semihosting-config", "enable=on,target=native"]
+    assert_learns([qemu, *machine, *quiet, *semihosting], core.isa)
+
+
+@pytest.mark.slow
+def test_a_library_on_risc_v_has_the_simulations_bits(written: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    qemu = compiler("qemu-riscv32")
+    folder = Path(shutil.copytree(written, tmp_path / "library"))
+    (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + ON_LINUX)
+    target = ("-target", "riscv32-linux-musl", "-static", "-fno-sanitize=all")
+    sources = sorted(folder.glob("src/*.c"))
+    run([*ZIG, *target, "-O2", "-Isrc", "main.c", *sources, "-o", "program"], folder)
+    assert_learns([qemu, str(folder / "program")], "portable")
