@@ -35,7 +35,10 @@ STRICT = "-O1 -Wpedantic -Wundef"
 HEADERS = FIRMWARE / "chips" / "cortex_m" / "include"
 GCC = "arm-none-eabi-gcc"
 WITH_SMLAD = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
-WITHOUT = ("cortex-m0plus", "cortex-m3", "cortex-m23", "cortex-m33+nodsp", "cortex-a7")
+WITHOUT = (
+    *("cortex-m0plus", "cortex-m3", "cortex-m23", "cortex-m33+nodsp", "cortex-a7"),
+    *("cortex-m4 -mbig-endian", "cortex-m4 -mno-unaligned-access", "cortex-m4 -U__GNUC__"),
+)
 BUILD_FILES = {"CMakeLists.txt", "Makefile", "manifest.json"}
 EMULATED = ("-DMCT_ISA=MCT_ISA_DSP", "-DMCT_DSP_EMULATED")
 
