@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcutrain import data
 from mcutrain.analysis.front import trunk
 from mcutrain.data.dataset import highest
-from mcutrain.errors import DataError, SchemeError
+from mcutrain.errors import AnalysisError, DataError, SchemeError
 from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import positions_of
@@ -90,9 +90,15 @@ class Problem:
     ) -> Problem:
         """Samples made to fit the model. Raises DataError if they do not, or are of one class.
 
-        note: as mcutrain.runs.training.prepare_samples has it.
+        note: as mcutrain.runs.training.prepare_samples has it. Raises AnalysisError for a model
+        that is a classifier alone.
         """
         head = find_head(model)
+        if not layers_of(model, head):
+            raise AnalysisError(
+                f"{model.name!r} has no layer before its classifier, so there is nothing to "
+                "choose from: --scheme head trains all of it"
+            )
         outputs = model.tensors[head.node.outputs[0]].type.shape[-1]
         x = input_type(model)
         samples = prepare_samples(

@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import mcutrain
 from mcutrain import demo
-from mcutrain.errors import ArgumentError, McutrainError
+from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
 from mcutrain.functions import learning, models
 from mcutrain.report.learning import Compared
 from mcutrain.runs import training
@@ -27,6 +27,7 @@ from mcutrain.shown import Shown
 from mcutrain.simulation import FoundRate
 from tests.cli.conftest import Run, images, model, run
 from tests.quant.networks import OnnxNetwork
+from tests.simulation.networks import Network, samples
 
 __all__ = ["images", "model", "run"]
 
@@ -112,6 +113,15 @@ def test_arrays_lists_and_files_of_the_same_samples_learn_the_same(
     printed = run("simulate", model, "--data", file, *flags).json
     assert found[0].to_dict()["state_sha256"] == printed["state_sha256"]
     assert found[0].accuracy == printed["accuracy"]
+
+
+@pytest.mark.parametrize("by", ["gradient", "training"])
+def test_a_classifier_alone_is_not_analysed(by: Literal["gradient", "training"]) -> None:
+    net = Network((4, 4, 3), seed=1)
+    logits = net.conv(net.mean(net.x), 4, rounds_once=True)
+    graph = net.graph(net.reshape(logits, (1, 4)))
+    with pytest.raises(AnalysisError, match="no layer before its classifier, so there is nothing"):
+        mcutrain.analyze(graph, samples(graph, 40, 4), by, learning_rate=RATE)
 
 
 def test_of_a_folder_only_the_samples_that_are_drawn_are_read(model: Path, tmp_path: Path) -> None:
