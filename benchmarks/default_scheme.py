@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/default_scheme.py --shared ../shared --seeds 2
 
-Four tasks, each with a memory and 2,000 training samples at most, 3 epochs:
+Five tasks, each with a memory and 2,000 training samples at most, 3 epochs:
 
     small     a network of four convolutions for images of 64x64, which learns ten classes here,
               from random weights, all weights trained; then the same classes of other images,
@@ -10,11 +10,13 @@ Four tasks, each with a memory and 2,000 training samples at most, 3 epochs:
     mcunet    mcunet-5fps with a new head for CIFAR-10, in 75 KB and in 150 KB of arena and state
     kws       the keyword network of MLPerf Tiny with its own head, on samples of its own classes;
               nucleo-f446re
+    sensor    the demo's network on the images of its sensor, in the 256 KB that are assumed without
+              a board
 
-Rows: what `auto_scheme` chooses, the head, the most biases and the most layers from the end that
-fit (of small networks every number of layers), and the largest scheme shipped for the network.
-Accuracies are of test samples, which the choice does not look at. --lr and --head-rate are the same
-for all; without, each run finds its rate.
+Rows: what `auto_scheme` chooses, the smaller scheme that it names, the head, the most biases and
+the most layers from the end that fit (of small networks every number of layers), and the largest
+scheme shipped for the network. Accuracies are of test samples, which the choice does not look at.
+--lr and --head-rate are the same for all; without, each run finds its rate.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 import mcutrain
-from mcutrain import data
+from mcutrain import data, demo
 from mcutrain.data.transform import resize_bilinear
 from mcutrain.errors import McutrainError
 from mcutrain.formats import read_float
@@ -89,6 +91,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--lr", type=float, help="per sample; found for each run by default")
     parser.add_argument("--head-rate", type=float, help="of the scheme's head")
+    parser.add_argument("--rows", nargs="+", help="only these, such as default smaller head")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     options = parser.parse_args()
     console, summary = Console(width=150), []
@@ -96,6 +99,8 @@ def main() -> None:
         for task in TASKS[name](Path(options.shared)):
             rows: list[Row] = []
             for label, scheme in candidates(task):
+                if options.rows and label not in options.rows:
+                    continue
                 known = next((row for row in rows if row.scheme == scheme), None)
                 row = trained(task, label, scheme, options) if known is None else known
                 rows.append(replace(row, name=label))
@@ -118,12 +123,17 @@ def table(task: Task, rows: list[Row]) -> Table:
 def candidates(task: Task) -> Iterator[tuple[str, str]]:
     """Names and schemes that fit, the default first."""
     memory = task.memory
-    board = {"board": memory.target} if memory.target else {"sram": memory.sram_bytes}
+    board: dict[str, Any] = {"board": memory.target} if memory.target else {}
+    if memory.target is None and not memory.is_usual:
+        board = {"sram": memory.sram_bytes}
     samples = min(SAMPLES, len(task.split.train))
     chosen = mcutrain.auto_scheme(
         task.graph, task.split, classes=task.classes or "keep", samples=samples, **board
     )
+    print(f"{task.name}: {chosen.summary()}; smaller: {chosen.smaller}", flush=True)
     yield "default", chosen.scheme
+    if chosen.smaller is not None:
+        yield "smaller", chosen.smaller.scheme
     yield "head", "head"
     count = len(layers_of(task.graph, find_head(task.graph)))
     for form in ("bias", "last"):
@@ -204,7 +214,19 @@ def kws(shared: Path) -> Iterator[Task]:
     yield Task("kws", graph, split, None, MemoryLimit.of(target_of("nucleo-f446re")))
 
 
-TASKS: dict[str, Callable[[Path], Iterator[Task]]] = {"small": small, "mcunet": mcunet, "kws": kws}
+def sensor(shared: Path) -> Iterator[Task]:
+    """The demo's network, where nobody says which board it is for."""
+    del shared
+    graph = mcutrain.load(demo.MODEL)
+    yield Task("sensor", graph, demo.deployed(demo.upright(demo.Size())), None, MemoryLimit.of())
+
+
+TASKS: dict[str, Callable[[Path], Iterator[Task]]] = {
+    "small": small,
+    "mcunet": mcunet,
+    "kws": kws,
+    "sensor": sensor,
+}
 
 
 def _large(x: Array) -> Array:

@@ -20,11 +20,12 @@ from mcutrain.errors import McutrainError
 
 if TYPE_CHECKING:
     from mcutrain.data import Normalization, Split
-    from mcutrain.functions.automatic import AutoScheme, Chooser, Larger, MemoryLimit, Scheme
+    from mcutrain.functions.automatic import Alternative, AutoScheme, Chooser, MemoryLimit, Scheme
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import TrainingStep
     from mcutrain.sparse import UpdateScheme
 
+HEAD = "head"
 NOT_WITH_ANOTHER = ("--scheme", "--checkpoint")
 """Flags that a run with another scheme must not have: a checkpoint belongs to one scheme."""
 
@@ -38,7 +39,8 @@ class MemoryFlags(options.BoardFlags):
         typer.Option(
             metavar="BOARD",
             help="The board that it is for: what its memory holds is trained, unless --scheme says "
-            "what, and --elastic shares out its time.",
+            "what, and --elastic shares out its time. Without it, 256K of arena and state are "
+            "assumed.",
             autocompletion=options.boards,
             show_default=False,
         ),
@@ -53,11 +55,6 @@ class MemoryFlags(options.BoardFlags):
             show_default=False,
         ),
     ] = None
-
-    @property
-    def are_given(self) -> bool:
-        """Whether somebody said how much there is."""
-        return self.board is not None or self.sram is not None
 
     @property
     def memory(self) -> MemoryLimit:
@@ -84,22 +81,45 @@ class Choosing:
         with counting("choosing what to train", self.is_quiet) as tell:
             chooser = replace(self._chooser(flags), report=tell)
             found = chooser.choose(split, normalization)
-        if not self.is_quiet:
-            say(
-                f"mcutrain: note: --scheme {found.scheme} is chosen: {found.reason}; "
-                "`mcutrain generate` takes the same text"
-            )
+        self._say(found)
+        return replace(flags, scheme=found.scheme), found
+
+    def compared(
+        self, flags: options.StepOptions, split: Split, normalization: Normalization | None
+    ) -> tuple[options.StepOptions, AutoScheme]:
+        """The same, with what smaller and larger schemes would learn."""
+        with counting("choosing what to train", self.is_quiet) as tell:
+            chooser = replace(self._chooser(flags), report=tell)
+            found = chooser.compared(chooser.choose(split, normalization), split, normalization)
+        self._say(found)
         return replace(flags, scheme=found.scheme), found
 
     def used(
         self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
     ) -> Used:
         """What a step takes of the memory, and what takes more. choice: if it was chosen."""
-        needs, larger = self.memory.needs(step), None if choice is None else choice.larger
-        if choice is None or choice.larger is None:
-            with suppress(McutrainError):
-                larger = self._chooser(flags).larger(needs)
-        return Used(needs, self.memory, larger)
+        needs = self.memory.needs(step)
+        if choice is not None:
+            return Used(needs, self.memory, choice.larger, choice.smaller)
+        chooser, limit = self._chooser(flags), self.memory.sram_bytes
+        with suppress(McutrainError):
+            has_fitting = limit is not None and needs > limit and chooser.head().fits
+            return Used(needs, self.memory, chooser.larger(needs), None, has_fitting)
+        return Used(needs, self.memory)
+
+    def _say(self, found: AutoScheme) -> None:
+        """What was chosen."""
+        from mcutrain.functions.automatic import NO_BOARD
+
+        if self.is_quiet:
+            return
+        assumed = ""
+        if self.memory.is_usual:
+            assumed = f"{NO_BOARD}, so {self.memory.name} of SRAM are assumed; "
+        say(
+            f"mcutrain: note: {assumed}--scheme {found.scheme} is chosen: {found.reason}; "
+            "`mcutrain generate` takes the same text"
+        )
 
     @staticmethod
     def asked(flags: options.StepOptions, scheme: Scheme) -> options.StepOptions:
@@ -143,7 +163,7 @@ def with_scheme(
 
     if flags.scheme != options.AUTO:
         return flags
-    wanted_scheme(options.AUTO, True, (), fixed)  # or a sentence
+    wanted_scheme(options.AUTO, (), fixed)  # or a sentence
     if data is None:
         raise typer.BadParameter(
             "auto chooses by training samples: give them, too (--data)", param_hint="--scheme"
@@ -157,11 +177,16 @@ def with_scheme(
 
 @dataclass(frozen=True)
 class Used:
-    """What a run takes of the memory that there is, and the next better scheme."""
+    """What a run takes of the memory that there is, the next better scheme, and a smaller one.
+
+    has_fitting: where this does not fit, whether another does.
+    """
 
     sram_bytes: int
     memory: MemoryLimit
-    larger: Larger | None
+    larger: Alternative | None = None
+    smaller: Alternative | None = None
+    has_fitting: bool = False
 
     def lines(self) -> Iterator[str]:
         """What is told at the end of a run."""
@@ -172,28 +197,47 @@ class Used:
         over = self.sram_bytes - limit
         text = f"used            {self.sram_bytes:,} of {limit:,} bytes{what}"
         if over > 0:
-            yield f"{text}, {over:,} too many; one that fits: {command_with(options.AUTO)}"
+            other = "nothing that trains takes less"
+            if self.has_fitting:
+                other = f"one that fits: {command_with(options.AUTO)}"
+            yield f"{text}, {over:,} too many; {other}"
             return
         if self.larger is None:
             yield f"{text}; nothing trains more"
-            return
-        takes = f"{self.larger.sram_bytes:,}"
-        if not self.larger.fits:
-            takes += f", {self.larger.sram_bytes - limit:,} too many"
-        yield f"{text}; the next scheme takes {takes}: {command_with(self.larger.scheme)}"
+        else:
+            takes = f"{self.larger.sram_bytes:,}"
+            if not self.larger.fits:
+                takes += f", {self.larger.sram_bytes - limit:,} too many"
+            command = command_with(self.larger.scheme)
+            yield f"{text}; the next scheme takes {takes}{_gains(self.larger)}: {command}"
+        if self.smaller is not None:
+            takes = f"{self.smaller.sram_bytes:,} bytes{_gains(self.smaller)}"
+            yield f"smaller         {takes}: {command_with(self.smaller.scheme)}"
 
     def to_dict(self) -> dict[str, Any]:
         """For --json."""
-        larger = None
-        if self.larger is not None:
-            larger = {**asdict(self.larger), "command": command_with(self.larger.scheme)}
         target = self.memory.target
         return {
             "board": None if target is None else target.name,
             "sram_bytes": self.sram_bytes,
             "limit_bytes": self.memory.sram_bytes,
-            "larger": larger,
+            "is_assumed": self.memory.is_usual,
+            "larger": _facts(self.larger),
+            "smaller": _facts(self.smaller),
         }
+
+
+def _facts(other: Alternative | None) -> dict[str, Any] | None:
+    return None if other is None else {**asdict(other), "command": command_with(other.scheme)}
+
+
+def _gains(other: Alternative) -> str:
+    """What is known of what it learns beside this one; the head is what all of them learn."""
+    if other.scheme == HEAD:
+        return ", the classifier alone"
+    if other.share is None:
+        return ""
+    return f", {round(100 * other.share)} % of what this one adds to the classifier by gradients"
 
 
 def command_with(scheme: str) -> str:

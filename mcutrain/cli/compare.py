@@ -234,7 +234,7 @@ class _Experiment:
 
         if options.AUTO not in schemes:
             return [PlannedRow(s.name, s) for s in map(options.scheme_of, schemes)]
-        wanted_scheme(options.AUTO, True, (), {"--ways": self.runs.episodes})  # or a sentence
+        wanted_scheme(options.AUTO, (), {"--ways": self.runs.episodes})  # or a sentence
         memory = MemoryLimit.of(self.budget.target, self.budget.sram_bytes)
         flags = options.StepOptions(options.AUTO, gate=self.gate)
         choosing = Choosing(self.graph, self.classes, memory)

@@ -107,23 +107,24 @@ ModelOutput = Annotated[
         show_default=False,
     ),
 ]
+WHAT = (
+    "head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts them), modules, "
+    "the name of a shipped scheme, a .toml file, or a checkpoint or state of `simulate`, for what "
+    "it trained"
+)
+"""Of help texts: what can be trained."""
 Scheme = Annotated[
     str,
     typer.Option(
-        help="What to train: head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` "
-        "counts them), modules, the name of a shipped scheme, a .toml file, a checkpoint or state "
-        "of `simulate`, for what it trained; of plan, generate and compare also auto, as for "
-        "simulate.",
+        help=f"What to train: {WHAT}; of plan, generate and compare also auto, as for simulate.",
         autocompletion=_schemes,
     ),
 ]
 AutoScheme = Annotated[
     str | None,
     typer.Option(
-        help="What to train: auto (by default with --board or --sram): all that fits, or what "
-        "gradients of training samples say helps most of what fits; head (else by default), "
-        "last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts them), modules, the "
-        "name of a shipped scheme, a .toml file, or a checkpoint or state, for what it trained.",
+        help="What to train: auto (by default): all that fits the board, or what gradients of "
+        f"training samples say helps most of what fits; {WHAT}.",
         autocompletion=_schemes,
         show_default=False,
     ),

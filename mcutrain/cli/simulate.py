@@ -189,8 +189,9 @@ def simulate(
         "--proxies": ladder.proxies,
         "--add-class": step_flags.add_class,
         "--ways": episodes,
+        "--epochs 0": settings.epochs == 0,
     }
-    wanted = wanted_scheme(scheme, hardware.are_given, (kept.checkpoint, kept.after), fixed)
+    wanted = wanted_scheme(scheme, (kept.checkpoint, kept.after), fixed)
     flags = Choosing.asked(replace(ladder.of(step_flags.options("", no_qas)), pet=pet), wanted)
     flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
     modules = wanted_modules(model, pet, kept.save_model)
@@ -268,7 +269,7 @@ class _Simulation:
         choosing = Choosing(self.graph, wanted, self.memory, settings.seed, self.is_quiet)
         choice = None
         if fitting.scheme == options.AUTO:
-            fitting, choice = choosing.chosen(fitting, split, normalization)
+            fitting, choice = choosing.compared(fitting, split, normalization)
         start = head_start_of(
             self.head_start, self.graph, split, wanted, normalization, settings.seed
         )

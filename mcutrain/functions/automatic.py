@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from mcutrain_host import cache
 from mcutrain_host.errors import CacheError
 
-from mcutrain.analysis.dimension import learnable, product_gains
+from mcutrain.analysis.dimension import COSINE_MOMENTS, learnable, product_gains
 from mcutrain.analysis.gradient import GradientSettings, by_gradient, least_biases
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.arguments import Count, PathLike, Seed, Within, checked
@@ -35,6 +35,7 @@ from mcutrain.data import Data, Normalization, Split
 from mcutrain.errors import (
     AnalysisError,
     ArgumentError,
+    BuildError,
     DataError,
     McutrainError,
     PlanError,
@@ -63,6 +64,7 @@ Array = npt.NDArray[Any]
 AUTO, HEAD, LEARNABLE = "auto", "head", "learnable"
 USUAL_SRAM = 256 * 1024
 """Bytes of arena and state where neither a board nor a budget is known."""
+NO_BOARD = "no board is named (--board, --sram)"
 HEAD_RATES = (0.05, 0.0125, 0.003, 0.0008)
 """The head that gradients come through is trained at the best of these."""
 OVERSHOOT = 3.5
@@ -77,6 +79,12 @@ TESTS = 200
 """Samples that tell whether the head has learnt enough for gradients to mean something."""
 MOST_REPEATS = 3
 """Selections with a lower limit, where what was selected takes more as it is really planned."""
+NEARLY = 0.99
+"""A smaller scheme that reaches this share of what the chosen one does is named. With 0.96 of it
+the demo's network named 3.6 % fewer of its sensor's images, with 0.98 2.4, with 0.99 as many."""
+
+UNMEASURABLE = (AnalysisError, BuildError, DataError, SchemeError, UnsupportedError)
+"""What says that gradients cannot be had, of this model, of this data, or on this computer."""
 
 Scheme = UpdateScheme | PathLike
 Plan = Callable[[UpdateScheme], TrainingStep]
@@ -120,7 +128,7 @@ class MemoryLimit:
         """Behind a number of its bytes."""
         if self.target is not None:
             return f" of {self.target.name}"
-        return ", a usual limit (--board, --sram)" if self.is_usual else ""
+        return f", assumed: {NO_BOARD}" if self.is_usual else ""
 
     def needs(self, step: TrainingStep) -> int:
         """Bytes of SRAM: on a board all that its firmware takes, else arena and state."""
@@ -143,12 +151,16 @@ class MemoryLimit:
 
 
 @dataclass(frozen=True)
-class Larger:
-    """A scheme that trains more, as text, and what it takes. fits: whether there is so much."""
+class Alternative:
+    """A smaller or larger scheme, as text, and the SRAM that it takes. fits: if there is so much.
+
+    share: of what the chosen scheme can learn, by gradients; None where nothing was measured.
+    """
 
     scheme: str
     sram_bytes: int
     fits: bool
+    share: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,14 +168,17 @@ class AutoScheme(Shown):
     """The scheme that was chosen, as text that `--scheme` takes, and why, in a sentence.
 
     sram_bytes: what its step takes of `limit_bytes`; None is no limit. larger: what the next bytes
-    would buy; None where everything is trained, or nothing larger is known.
+    would buy; None where everything is trained, or nothing larger is known. smaller: a scheme for
+    half of the bytes or less that learns nearly as much; None where none is known. Without a board
+    or a budget, one that learns less stands there rather than none.
     """
 
     scheme: str
     reason: str
     sram_bytes: int
     limit_bytes: int | None
-    larger: Larger | None = None
+    larger: Alternative | None = None
+    smaller: Alternative | None = None
 
     def summary(self) -> str:
         """In a line."""
@@ -181,15 +196,13 @@ class AutoScheme(Shown):
 
 def wanted_scheme(
     given: Scheme | None,
-    is_known: bool,
     runs: Iterable[Path | None] = (),
     fixed: Mapping[str, object] = MappingProxyType({}),
 ) -> Scheme:
     """What is to be trained: what is given, that of a run that goes on, auto, or the head.
 
-    is_known: whether a board or a budget is, for which a scheme is then chosen. runs: files of runs
-    to go on from, where they exist. fixed: by name, what a scheme cannot be chosen beside. Raises
-    ArgumentError for auto beside one of these.
+    runs: files of runs to go on from, where they exist. fixed: by name, what a scheme cannot be
+    chosen beside: the head is trained then. Raises ArgumentError for auto beside one of these.
     """
     if given is not None and given != AUTO:
         return given
@@ -201,7 +214,7 @@ def wanted_scheme(
         raise ArgumentError(
             f"the scheme auto does not go with {name}: say what to train, such as head or last:3"
         )
-    return AUTO if given is not None or is_known else HEAD
+    return AUTO
 
 
 def _kept_scheme(run: Path | None) -> UpdateScheme | None:
@@ -236,7 +249,8 @@ def auto_scheme(
     """The scheme that `simulate` trains on a board, or in so many bytes, if nobody says another.
 
     Everything, where that fits; else what gains most of all that fits, by gradients of some
-    training samples. Where these cannot be had, the most layers from the end. model, data,
+    training samples. Where these cannot be had, the most layers from the end. Beside it, a scheme
+    for half of the bytes or less that learns nearly as much, if there is one. model, data,
     validation … std: as `simulate` takes them. board: a board's name or folder, with all that its
     firmware takes. slots: as `plan` takes it. sram: bytes instead; without a board, of arena and
     state; with neither it is 256 KB. progress: called with what is done, how much of it, and of how
@@ -263,7 +277,10 @@ def auto_scheme(
     chooser = Chooser(graph, fitted.classes, memory, plan, options)
     if progress is not None:
         chooser = replace(chooser, report=progress)
-    return chooser.choose(fitted.split, normalization_of(mean, std))
+    normalization = normalization_of(mean, std)
+    return chooser.compared(
+        chooser.choose(fitted.split, normalization), fitted.split, normalization
+    )
 
 
 @dataclass(frozen=True)
@@ -286,19 +303,58 @@ class Chooser:
     def choose(self, split: Split, normalization: Normalization | None = None) -> AutoScheme:
         """The scheme. split: only its training and validation samples are looked at.
 
-        Raises PlanError if not even the head fits.
+        Raises PlanError if not even the head fits the board or the budget. Where neither is known,
+        the head is trained whatever it takes.
         """
-        self._check_head()
+        head = self.plan(parse_scheme(HEAD))
+        if not self.memory.fits(head):
+            if not self.memory.is_usual:
+                raise self._too_small(head)
+            return self._chosen(HEAD, f"even the head takes more than {self.memory.name}", head)
+        if self.layers == 0:
+            return self._chosen(HEAD, "the model has no layer before its classifier", head)
         full = self._fitting("full")
         if full is not None:
             return self._chosen("full", f"all of it fits in {self.memory.name}", full)
         try:
             analysis = self._analysis(split, normalization)
-        except (AnalysisError, DataError, SchemeError, UnsupportedError) as error:
+        except UNMEASURABLE as error:
             return self._largest(f"gradients cannot be measured: {error}")
         return self._selected(analysis)
 
-    def larger(self, used_bytes: int) -> Larger | None:
+    def compared(
+        self, found: AutoScheme, split: Split, normalization: Normalization | None = None
+    ) -> AutoScheme:
+        """What `choose` found, with a smaller and a larger scheme, and what these learn of it.
+
+        split, normalization: as `choose` has them.
+        """
+        found = replace(found, larger=found.larger or self.larger(found.sram_bytes))
+        if self.memory.sram_bytes is None or found.scheme == HEAD:
+            return found
+        if self.memory.is_usual:
+            found = replace(found, smaller=self.head())
+        try:
+            analysis = self._analysis(split, normalization)
+            below = list(self._smaller(analysis, found))
+        except UNMEASURABLE:
+            return found
+        whole = _reachable(analysis, found.scheme)
+        if whole == 0:
+            return found
+
+        def with_share(one: Alternative) -> Alternative:
+            return replace(one, share=_reachable(analysis, one.scheme) / whole)
+
+        larger = None if found.larger is None else with_share(found.larger)
+        each = [with_share(one) for one in below]
+        near = [one for one in each if (one.share or 0) >= NEARLY]
+        smaller = min(near, key=lambda one: one.sram_bytes, default=found.smaller)
+        if not near and each and self.memory.is_usual:
+            smaller = each[0]
+        return replace(found, larger=larger, smaller=smaller)
+
+    def larger(self, used_bytes: int) -> Alternative | None:
         """A scheme that takes more bytes than these, the most layers from the end that fit.
 
         Where no whole layer does, the most biases; where these do not, the least that does not fit.
@@ -308,12 +364,17 @@ class Chooser:
         for name, k in ((self._last, most), (self._biases, self._most(self._biases))):
             step = self._planned(name(k)) if k else None
             if step is not None and (needs := self.memory.needs(step)) > used_bytes:
-                return Larger(name(k), needs, True)
+                return Alternative(name(k), needs, True)
         for k in range(most + 1, self.layers + 1):
             step = self._planned(self._last(k))
             if step is not None and (needs := self.memory.needs(step)) > used_bytes:
-                return Larger(self._last(k), needs, self.memory.fits(step))
+                return Alternative(self._last(k), needs, self.memory.fits(step))
         return None
+
+    def head(self) -> Alternative:
+        """The least that can be trained."""
+        step = self.plan(parse_scheme(HEAD))
+        return Alternative(HEAD, self.memory.needs(step), self.memory.fits(step))
 
     # ------------------------------------------------------------------ without an analysis
 
@@ -385,17 +446,15 @@ class Chooser:
             low -= 1
         return low
 
-    def _check_head(self) -> None:
-        """Raise PlanError now, not after an analysis, if nothing can be trained."""
-        step, memory = self.plan(parse_scheme(HEAD)), self.memory
-        if memory.fits(step):
-            return
+    def _too_small(self, step: TrainingStep) -> PlanError:
+        """Nothing can be trained. step: of the head. It is said before an analysis."""
+        memory = self.memory
         what, needs, limit = "SRAM", memory.needs(step), memory.sram_bytes or 0
         if needs <= limit:
             what, needs, limit = "flash", memory.flash_needs(step), memory.limits.flash_bytes or 0
         slots = what == "flash" and needs - limit <= memory.limits.slots_flash_bytes
         hint = "give the program the flash of the slots (--slots off), " if slots else ""
-        raise PlanError(
+        return PlanError(
             f"nothing can be trained in {memory.name}: the head alone takes {needs:,} bytes of "
             f"{what}, {needs - limit:,} more than there are; {hint}take a smaller input or model, "
             "or simulate without a board (--scheme head)"
@@ -409,7 +468,7 @@ class Chooser:
         return self._chosen(text, reason, step)
 
     def _chosen(
-        self, text: str, reason: str, step: TrainingStep, larger: Larger | None = None
+        self, text: str, reason: str, step: TrainingStep, larger: Alternative | None = None
     ) -> AutoScheme:
         return AutoScheme(text, reason, self.memory.needs(step), self.memory.sram_bytes, larger)
 
@@ -435,7 +494,8 @@ class Chooser:
     def _selected(self, analysis: Contributions) -> AutoScheme:
         """What gains most in the memory, from the cache or found now."""
         needs = (self.memory, self.options, self.bits, self.costs.fixed_sram_bytes)
-        path = _kept("choice", (graph_digest(self.headed), analysis.to_json(), repr(needs)))
+        sums = replace(analysis, kernels=None).to_json()
+        path = _kept("choice", (graph_digest(self.headed), sums, repr(needs)))
         known = _read_choice(path)
         if known is not None and (step := self._fitting(known.scheme)) is not None:
             return self._chosen(known.scheme, known.reason, step, known.larger)
@@ -449,9 +509,7 @@ class Chooser:
 
         It is asked again with less memory where its choice takes more with the other flags.
         """
-        limits = self.memory.limits
-        analysis = replace(analysis.smoothed(), residual_factor={self.bits.residual_bits: 1.0})
-        selector = Selector(self.headed, analysis, self.costs, None, self._costed)
+        limits, selector = self.memory.limits, self._selector(analysis)
         for _ in range(MOST_REPEATS):
             found = selector.select(limits)
             text = text_of(found.scheme, self.layers)
@@ -463,6 +521,26 @@ class Chooser:
             limits = replace(limits, sram_bytes=limits.sram_bytes - excess)
         return self._largest("with the other flags, what is selected does not fit")
 
+    def _selector(self, analysis: Contributions) -> Selector:
+        analysis = replace(analysis.smoothed(), residual_factor={self.bits.residual_bits: 1.0})
+        return Selector(self.headed, analysis, self.costs, None, self._costed)
+
+    def _smaller(self, analysis: Contributions, found: AutoScheme) -> Iterator[Alternative]:
+        """The best in half of the bytes, and in less and less, down to the head."""
+        most = found.sram_bytes // 2
+        limits, selector = self.memory.limits, self._selector(analysis)
+        budget = most
+        while True:
+            try:
+                chosen = selector.select(replace(limits, sram_bytes=budget), with_next=False)
+            except PlanError:
+                return
+            text = text_of(chosen.scheme, self.layers)
+            step = self._planned(text)
+            if step is not None and self.memory.needs(step) <= most:
+                yield Alternative(text, self.memory.needs(step), self.memory.fits(step))
+            budget = chosen.measured.sram_bytes * 3 // 4
+
     def _costed(self, done: int, of: int) -> None:
         self.report("costing schemes", done, of)
 
@@ -471,12 +549,12 @@ class Chooser:
             return f"by gradients nothing else that fits in {self.memory.name} helps"
         return f"by gradients it helps most of all that fits in {self.memory.name}"
 
-    def _next(self, found: Selection) -> Larger | None:
+    def _next(self, found: Selection) -> Alternative | None:
         """What the next bytes would buy."""
         if found.next is None or found.limits.sram_bytes is None:
             return None
         more = found.limits.sram_bytes + found.next.more_bytes
-        return Larger(text_of(found.next.scheme, self.layers), more, False)
+        return Alternative(text_of(found.next.scheme, self.layers), more, False)
 
 
 def text_of(scheme: UpdateScheme, layers: int) -> str:
@@ -489,13 +567,28 @@ def text_of(scheme: UpdateScheme, layers: int) -> str:
     return ",".join([*parts, f"bias:{depth}"])
 
 
+def _reachable(analysis: Contributions, text: str) -> float:
+    """What a scheme of layers and biases can learn as a whole. text: as text_of gives it."""
+    kernels = analysis.kernels
+    assert kernels is not None, "it is kept with them"
+    scheme, layers = parse_scheme(text), len(kernels.biases)
+    depth = layers if scheme.bias_depth is None else scheme.bias_depth
+    whole = layers if scheme.depth_weights is None else scheme.depth_weights
+    shares = dict.fromkeys(range(layers - whole, layers), 1.0)
+    shares |= {int(i): share for i, share in scheme.weights.items() if share > 0}
+    return kernels.reachable(kernels.of(depth, shares))
+
+
 def _least_sram(cost: SchemeCost) -> int:
     """Bytes of arena and state that no plan goes below."""
     return int(Timeline([cost.steps]).memory(cost).max()) + sum(cost.state.values())
 
 
 def _at_usual_rate(found: Contributions) -> Contributions:
-    """What each part can learn at the rate that suits the network; modules have no text."""
+    """What each part can learn, and all together, at the rate that suits the network.
+
+    Modules are left out: they have no text.
+    """
     kernels = found.kernels
     assert kernels is not None, "an analysis by gradient has them"
     count = len(found.layers)
@@ -509,8 +602,12 @@ def _at_usual_rate(found: Contributions) -> Contributions:
     rate = min(2 * OVERSHOOT / squares, MOST_RATE) if squares > 0 else MOST_RATE
     measure = partial(learnable, learning_rate=rate, steps=kernels.steps)
     gains = product_gains(products, names, shares, (), measure, least_biases(count))
+    mean, mean_square = COSINE_MOMENTS
+    kernels = replace(
+        kernels, rate=mean * rate, disturbing_rate=mean_square / mean * rate, modules={}
+    )
     kept = {"learning_rate": rate}
-    return replace(found, gains={LEARNABLE: gains}, kernels=None, channels={}, settings=kept)
+    return replace(found, gains={LEARNABLE: gains}, kernels=kernels, channels={}, settings=kept)
 
 
 def _kept(what: str, facts: Any) -> Path:
@@ -525,9 +622,10 @@ def _read_analysis(path: Path) -> Contributions | None:
     if content is None:
         return None
     try:
-        return contributions_of(json.loads(content), str(path))
+        found = contributions_of(json.loads(content), str(path))
     except (ValueError, AnalysisError):
         return None
+    return None if found.kernels is None else found
 
 
 def _read_choice(path: Path) -> AutoScheme | None:
@@ -535,6 +633,6 @@ def _read_choice(path: Path) -> AutoScheme | None:
     try:
         values = json.loads(cache.read(path) or b"")
         larger = values.pop("larger")
-        return AutoScheme(**values, larger=None if larger is None else Larger(**larger))
+        return AutoScheme(**values, larger=None if larger is None else Alternative(**larger))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

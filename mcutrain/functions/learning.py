@@ -116,15 +116,16 @@ def simulate(
     model: an int8 file's path, or a graph of `load`. data: a path (.npz file, folder of images), a
     Split, or arrays (x, y): x (n, height, width, channels), (n, time, channels) or (n, features),
     uint8 pixels, int8 as the model takes it, or real numbers; y (n,) class numbers. scheme: what to
-    train; "auto" is what `auto_scheme` finds for board, slots and sram, and the default where board
-    or sram is given, else the head; a checkpoint that exists has its own. validation:
-    (x, y) to test on; without it the data's own test part, or test_share of every class. classes:
-    outputs of a new head, "keep" the model's, "auto" keeps it if the data has as many, or some of
-    those that the model names. head_start: of a new head: prototypes are the mean of each class's
-    samples, which tell them apart before the first step; 0 epochs train nothing. added: names of
-    classes that the model's head learns in addition. class_names: of the model's outputs, in their
-    order; by default those of its file. The data's classes are found among them by name.
-    learning_rate: per sample; without, one is found by short trials, and the result names it.
+    train; "auto", the default, is what `auto_scheme` finds for board, slots and sram, or for 256 KB
+    without these. With pet, proxies, added or 0 epochs the default is the head. A checkpoint that
+    exists has its own. validation: (x, y) to test on; without it the data's own test part, or
+    test_share of every class. classes: outputs of a new head, "keep" the model's, "auto" keeps it
+    if the data has as many, or some of those that the model names. head_start: of a new head:
+    prototypes are the mean of each class's samples, which tell them apart before the first step; 0
+    epochs train nothing. added: names of classes that the model's head learns in addition.
+    class_names: of the model's outputs, in their order; by default those of its file. The data's
+    classes are found among them by name. learning_rate: per sample; without, one is found by short
+    trials, and the result names it.
     samples, test_samples: so many of each part, drawn by seed. stride: rows between the windows of
     CSV files, by default a window's.
     gate: as `prepare` takes it. elastic: the share of a step's time on a Cortex-M4 or M7 that the
@@ -147,8 +148,9 @@ def simulate(
     check_can_build()
     memory = MemoryLimit.of(target_of(board, slots), sram)
     fixed: dict[str, object] = {"pet": pet, "proxies": proxies, "added": added}
+    fixed["epochs=0"] = epochs == 0
     file = None if checkpoint is None else Path(checkpoint)
-    chosen = wanted_scheme(scheme, board is not None or sram is not None, (file,), fixed)
+    chosen = wanted_scheme(scheme, (file,), fixed)
     settings = _settings(epochs, learning_rate, schedule, warmup, seed, flip, crop)
     settings = replace(settings, elastic=elastic, every=every, importance=importance, swap=swap)
     settings = replace(settings, batches=batches)
@@ -434,7 +436,7 @@ def compare(
     normalization = normalization_of(mean, std)
     auto = ""
     if AUTO in schemes:
-        wanted_scheme(AUTO, True, (), {"episodes": runs.episodes})  # or a sentence
+        wanted_scheme(AUTO, (), {"episodes": runs.episodes})  # or a sentence
         plan = partial(prepare, graph, classes=wanted, gate=gate)
         chooser = Chooser(graph, wanted, MemoryLimit.of(target, sram), plan)
         auto = chooser.choose(split, normalization).scheme

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 
 LEAST_PACE = 1e-3
 """Below this factor s nothing is learnt; its inverse is in the tangents."""
+HALVINGS = 7
+"""How often the rate is halved where the best one for a scheme is looked for."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,29 @@ class Kernels:
             return 0.0
         eigenvalues = np.maximum(np.linalg.eigvalsh(pace * products), 0.0)
         return float((eigenvalues / (eigenvalues + self._ridge)).sum())
+
+    def of(self, depth: int, shares: Mapping[int, float]) -> Array:
+        """The inner products of a scheme: the last `depth` biases, and these shares of weights."""
+        total: Array = self.behind[depth].copy()
+        for layer, share in shares.items():
+            total += self.weights[layer][share]
+        return total
+
+    def reachable(self, products: Array) -> float:
+        """What a scheme reaches at the best of this rate and its halves.
+
+        The more is trained, the smaller the steps have to be: at one rate for all, a scheme that
+        trains everything would seem to learn nothing.
+        """
+        slower = (
+            replace(
+                self,
+                rate=self.rate / 2**halving,
+                disturbing_rate=self.disturbing_rate / 2**halving,
+            )
+            for halving in range(HALVINGS + 1)
+        )
+        return max(kernels.learnable(products) for kernels in slower)
 
     def tangent(self, products: Array) -> Tangent | None:
         """Where a scheme of these inner products is; None if it does not learn."""

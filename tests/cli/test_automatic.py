@@ -65,12 +65,56 @@ def test_a_scheme_that_does_not_fit_is_told_the_way_to_one_that_does(run: Run) -
     assert found["memory"]["sram_bytes"] <= 20_000
 
 
-def test_without_a_board_the_head_is_compared_with_a_usual_limit(run: Run) -> None:
-    found = run("simulate", MODEL, "--data", DATA, *FEW)
-    begin = (
-        "used            8,096 of 262,144 bytes, a usual limit (--board, --sram); the next scheme "
-    )
-    assert used(found.out).startswith(f"{begin}takes ")
+ASSUMED = "no board is named (--board, --sram)"
+
+
+def test_without_a_board_256_kb_are_assumed_and_it_is_said(run: Run) -> None:
+    command = ("simulate", MODEL, "--data", DATA, *FEW)
+    found = run(*command)
+    facts = run(*command, "--json").json
+    memory, text = facts["memory"], facts["scheme"]
+    assert (memory["board"], memory["limit_bytes"], memory["is_assumed"]) == (None, 262_144, True)
+    assert 131_072 < memory["sram_bytes"] <= 262_144
+    assert f"{ASSUMED}, so 262,144 bytes of SRAM are assumed; --scheme {text} is" in found.err
+    begin = f"used            {memory['sram_bytes']:,} of 262,144 bytes, assumed: {ASSUMED}; the "
+    assert used(found.out).startswith(begin)
+    budget = run(*command, "--sram", "256K", "--json").json
+    assert budget["state_sha256"] == facts["state_sha256"]
+    assert not budget["memory"]["is_assumed"]
+
+
+def test_without_a_board_a_model_that_is_too_large_trains_its_head(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(automatic, "USUAL_SRAM", 8000)
+    command = ("simulate", MODEL, "--data", DATA, *FEW)
+    found, named = run(*command), run(*command, "--scheme", "head")
+    assert "--scheme head is chosen: even the head takes more than 8,000 bytes; " in found.err
+    said = f"used            8,096 of 8,000 bytes, assumed: {ASSUMED}, 96 too many; nothing that "
+    assert used(found.out) == used(named.out) == f"{said}trains takes less"
+    budget = run(*command, "--sram", 8000).sentence
+    assert budget.startswith("nothing can be trained in 8,000 bytes: the head alone takes 8,096")
+
+
+def test_the_smaller_scheme_is_told_with_what_it_takes_and_runs(run: Run) -> None:
+    command = ("simulate", MODEL, "--data", DATA, *FEW)
+    smaller = run(*command, "--json").json["memory"]["smaller"]
+    (line,) = (line for line in run(*command).out.splitlines() if line.startswith("smaller "))
+    share = f"{round(100 * smaller['share'])} % of what this one adds to the classifier"
+    assert line.startswith(f"smaller         {smaller['sram_bytes']:,} bytes, {share} by gradients")
+    assert line.endswith(f"--scheme {smaller['scheme']}")
+    found = run(*shlex.split(smaller["command"])[1:]).json  # with --json, as it was typed
+    assert found["scheme"] == smaller["scheme"]
+    assert found["memory"]["sram_bytes"] == smaller["sram_bytes"] <= 131_072
+    assert found["memory"]["smaller"] is None  # it was named, and nothing was measured
+
+
+def test_a_scheme_that_is_named_is_compared_with_a_usual_limit(run: Run) -> None:
+    found = run("simulate", MODEL, "--data", DATA, *FEW, "--scheme", "head")
+    begin = f"used            8,096 of 262,144 bytes, assumed: {ASSUMED}; the next scheme takes "
+    assert used(found.out).startswith(begin)
+    assert "mcutrain: note" not in found.err
+    assert "\nsmaller" not in found.out
 
 
 def test_a_run_that_goes_on_has_the_scheme_of_its_checkpoint(run: Run) -> None:
@@ -83,7 +127,7 @@ def test_a_run_that_goes_on_has_the_scheme_of_its_checkpoint(run: Run) -> None:
     assert "belongs to another" in run(*command, "--scheme", "head").sentence
 
 
-@pytest.mark.parametrize("flags", [("--pet", "gain"), ("--ways", 2, "--shots", 3)])
+@pytest.mark.parametrize("flags", [("--pet", "gain"), ("--ways", 2, "--shots", 3), ("--epochs", 0)])
 def test_where_no_scheme_can_be_chosen_it_is_the_head(run: Run, flags: tuple[object, ...]) -> None:
     few = FEW if "--ways" not in flags else ("--epochs", 1, "--lr", 0.03, "--episodes", 1)
     command = ("simulate", MODEL, "--data", DATA, *few, *flags, *BOARD)

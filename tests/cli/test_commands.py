@@ -34,7 +34,7 @@ FORGETS = (
     *("--scheme", "bias:2", "--samples", 200, "--test-samples", 10),
     *("--epochs", 1, "--schedule", "constant"),
 )
-FEW = ("--samples", 48, "--test-samples", 60, "--epochs", 1, "--lr", "0.03")
+FEW = ("--scheme", "head", "--samples", 48, "--test-samples", 60, "--epochs", 1, "--lr", "0.03")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -192,7 +192,7 @@ def test_data_with_other_classes_gets_a_new_head(run: Run, model: Path, tmp_path
     x = rng.integers(0, 256, (40, 28, 28), np.uint8)
     np.savez(tmp_path / "three.npz", x=x, y=np.arange(40) % 3)
     few = ("--samples", 4, "--test-samples", 4, "--epochs", 1, "--reference")
-    flags = ("simulate", model, "--data", "three.npz", *few, "--json")
+    flags = ("simulate", model, "--data", "three.npz", "--scheme", "head", *few, "--json")
     assert run(*flags).json["classes"] == 3
     assert run(*flags, "--classes", 5).json["classes"] == 5
     assert run(*flags, "--classes", "keep").json["classes"] == 10
@@ -394,7 +394,8 @@ def test_simulate_names_a_smaller_rate_where_much_was_forgotten(
 def test_a_rate_that_changes_next_to_nothing_is_said_with_it(
     run: Run, model: Path, images: Path
 ) -> None:
-    flags = ("--data", images, "--samples", 20, "--test-samples", 2, "--epochs", 1)
+    few = ("--samples", 20, "--test-samples", 2, "--epochs", 1)
+    flags = ("--data", images, "--scheme", "head", *few)
     lines = run("simulate", model, *flags).err.splitlines()  # the model was trained on these images
     found = next(i for i, line in enumerate(lines) if line.startswith("learning rate found on "))
     assert lines[found + 1].startswith("mcutrain: note: trials with this learning rate hardly ")

@@ -23,7 +23,7 @@ LONG = 3 * 10**9
 BOMB_BYTES = 200 << 20
 MOST_BYTES = 64 << 20
 """Of memory, more than reading these sentences takes."""
-FEW = ("--samples", 8, "--test-samples", 4, "--epochs", 1, "--lr", "0.02")
+FEW = ("--scheme", "head", "--samples", 8, "--test-samples", 4, "--epochs", 1, "--lr", "0.02")
 
 
 @contextmanager

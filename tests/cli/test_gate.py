@@ -14,6 +14,7 @@ from mcutrain.pipeline.recipe import of_json
 from tests.cli.conftest import Board, Run, done
 from tests.cli.test_train import events
 
+HEAD = ("--scheme", "head")
 FEW = ("--samples", 40, "--test-samples", 4, "--epochs", 2, "--lr", "0.03", "--gate", 1)
 STEPS = 80
 
@@ -21,7 +22,7 @@ STEPS = 80
 def test_ways_to_compute_skip_the_same_samples_and_say_how_many(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:
-    flags = ("simulate", model, "--data", images, *FEW)
+    flags = ("simulate", model, "--data", images, *HEAD, *FEW)
     ways = (["--reference"], ["--portable", "--latent", "off"], ["--log", "log.jsonl"])
     found = [run(*flags, *way, "--json").json for way in ways]
     assert len({facts["state_sha256"] for facts in found}) == 1
@@ -38,7 +39,7 @@ def test_ways_to_compute_skip_the_same_samples_and_say_how_many(
 
 
 def test_without_a_gate_nothing_is_said_of_one(run: Run, model: Path, images: Path) -> None:
-    flags = ("simulate", model, "--data", images, *FEW[:-2])
+    flags = ("simulate", model, "--data", images, *HEAD, *FEW[:-2])
     facts = run(*flags, "--json").json
     assert facts["skipped"] is None
     assert not any("skipped" in epoch for epoch in facts["epochs"])
@@ -100,7 +101,8 @@ def test_an_impossible_gate_is_a_sentence(
 def test_a_board_skips_what_the_simulation_skips(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:
-    expected = run("simulate", model, "--data", images, *FEW, "--save-state", "state", "--json")
+    flags = ("--data", images, *HEAD, *FEW, "--save-state", "state", "--json")
+    expected = run("simulate", model, *flags)
     folder = tmp_path / "project"
     done("generate", model, "--board", "native", "--gate", 1, "-o", folder)
     done("build", folder, "-O", "1")

@@ -59,15 +59,16 @@ def test_all_ways_to_compute_learn_the_same_from_it(run: Run, model: Path, image
 
 
 def test_zeros_need_no_samples(run: Run, model: Path, images: Path) -> None:
-    flags = ("--data", images, *DATA, "--classes", 10, "--epochs", 1, "--lr", "0.01")
+    few = ("--scheme", "head", "--classes", 10, "--epochs", 1, "--lr", "0.01")
+    flags = ("--data", images, *DATA, *few)
     found = [
         run("simulate", model, *flags, "--head-start", start, "--json").json["state_sha256"]
         for start in ("random", "zeros", "prototypes")
     ]
     assert len(set(found)) == 3
     split = load_data(load(model), images, samples=60, test_samples=40)
-    few = {"classes": 10, "epochs": 1, "learning_rate": 0.01}
-    result = mcutrain.simulate(model, split, head_start="zeros", **few)
+    learning = {"classes": 10, "epochs": 1, "learning_rate": 0.01}
+    result = mcutrain.simulate(model, split, "head", head_start="zeros", **learning)
     assert result.to_dict()["state_sha256"] == found[1]
     made = ("generate", model, "--classes", 10, "--head-start", "zeros")
     assert run(*made, "-o", "ours").code == 0
@@ -123,7 +124,7 @@ def test_a_board_begins_where_the_simulation_does(
     run: Run, board: Board, folder: Path, few: Path
 ) -> None:
     flags = ("--data", few, "--epochs", 1, "--lr", "0.01", "--json")
-    simulated = run("simulate", MODEL, *START, *flags).json
+    simulated = run("simulate", MODEL, "--scheme", "head", *START, *flags).json
     trained = run("train", folder, *flags, "--port", board.url).json
     assert trained["state_sha256"] == simulated["state_sha256"]
     assert trained["accuracy_before"] == simulated["accuracy_before"] > 0.3

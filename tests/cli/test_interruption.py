@@ -205,7 +205,7 @@ def test_a_checkpoint_of_another_run_is_refused_and_kept(
 
 
 def test_a_checkpoint_of_c_is_continued_by_numpy(run: Call, model: Path, tmp_path: Path) -> None:
-    few = ("--samples", 3, "--test-samples", 2, "--epochs", 1)
+    few = ("--scheme", "head", "--samples", 3, "--test-samples", 2, "--epochs", 1)
     command = ["simulate", model, "--data", demo.IMAGES, *few, "--checkpoint", "run.npz"]
     assert run(*command, "--save-state", "c").code == 0
     assert run(*command, "--reference", "--save-state", "numpy").code == 0
@@ -213,7 +213,8 @@ def test_a_checkpoint_of_c_is_continued_by_numpy(run: Call, model: Path, tmp_pat
 
 
 def test_a_checkpoint_keeps_the_rate_that_was_found(run: Call, model: Path, tmp_path: Path) -> None:
-    flags = ("--data", demo.IMAGES, "--samples", 30, "--test-samples", 2, "--epochs", 1)
+    few = ("--samples", 30, "--test-samples", 2, "--epochs", 1)
+    flags = ("--data", demo.IMAGES, "--scheme", "head", *few)
     file = tmp_path / "run.npz"
     begun = run("simulate", model, *flags, "--checkpoint", file, "--lr", 0.007, "--json").json
     goes_on = run("simulate", model, *flags, "--checkpoint", file)  # a search finds another

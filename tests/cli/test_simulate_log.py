@@ -21,7 +21,7 @@ from tests.cli.conftest import Run
 COUNT, EPOCHS = 40, 3
 SETTINGS = RunSettings(EPOCHS, 0.03)
 FEW = ("--data", IMAGES, "--samples", COUNT, "--test-samples", 10, "--epochs", EPOCHS, "--lr", 0.03)
-COMMAND = ("simulate", MODEL, *FEW, "--json")
+COMMAND = ("simulate", MODEL, "--scheme", "head", *FEW, "--json")
 
 
 @pytest.fixture(scope="module")

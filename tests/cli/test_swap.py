@@ -85,7 +85,11 @@ def test_a_plan_says_what_is_kept_in_flash(run: Run) -> None:
 @pytest.mark.parametrize(
     ("command", "flags", "said"),
     [
-        ("simulate", (*DATA, *RULE), "trains no layer in part, so there are no columns to swap"),
+        (
+            "simulate",
+            (*DATA, *RULE, "--scheme", "head"),
+            "trains no layer in part, so there are no columns to swap",
+        ),
         ("generate", (*RULE, "-o", "p"), "trains no layer in part, so there are no columns"),
         ("simulate", (*DATA, "--every", "20"), "--every is of a run with --elastic SHARE"),
     ],

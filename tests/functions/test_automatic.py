@@ -28,7 +28,7 @@ from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.sparse.contribution import Contributions
 from mcutrain.target import target_of
 from tests.analysis.conftest import two_layers
-from tests.simulation.networks import residual_network, samples
+from tests.simulation.networks import Network, residual_network, samples
 
 CLASSES = 4
 
@@ -185,6 +185,98 @@ def test_the_next_scheme_is_the_largest_that_fits_or_the_least_that_does_not() -
     assert beyond.sram_bytes == needs(graph, beyond.scheme) > head
 
 
+def without_a_board(graph: Graph, usual: int = USUAL_SRAM) -> Chooser:
+    """As chooser, where nobody says how much memory there is."""
+    asked = chooser(graph, usual)
+    return replace(asked, memory=replace(asked.memory, is_usual=True))
+
+
+def test_without_a_board_the_head_is_trained_where_it_does_not_fit() -> None:
+    graph = residual_network(classes=CLASSES)
+    size = needs(graph, "head")
+    asked = without_a_board(graph, size - 1)
+    found = asked.choose(learnable(graph))
+    assert (found.scheme, found.sram_bytes) == ("head", size)
+    assert found.reason == f"even the head takes more than {size - 1:,} bytes"
+    compared = asked.compared(found, learnable(graph))
+    assert compared.smaller is None
+    assert compared.larger is not None
+    assert not compared.larger.fits
+
+
+def test_a_model_that_is_a_classifier_alone_trains_it(analyses: list[int]) -> None:
+    net = Network((4, 4, 3), seed=1)
+    y = net.conv(net.mean(net.x), CLASSES, rounds_once=True)
+    graph = net.graph(net.reshape(y, (1, CLASSES)))
+    split, asked = learnable(graph), without_a_board(graph)
+    found = asked.compared(asked.choose(split), split)
+    assert (found.scheme, found.larger, found.smaller) == ("head", None, None)
+    assert found.reason == "the model has no layer before its classifier"
+    assert not analyses
+
+
+@pytest.mark.parametrize("spare", [0, 1, 400])
+def test_a_smaller_scheme_that_learns_nearly_as_much_is_named(
+    spare: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(automatic, "NEARLY", 0.9)  # the network is small
+    graph = residual_network(classes=CLASSES)
+    split, asked = learnable(graph), chooser(graph, needs(graph, "full") - spare)
+    found = asked.compared(asked.choose(split), split)
+    smaller = found.smaller
+    assert smaller is not None
+    assert smaller.sram_bytes == needs(graph, smaller.scheme) <= found.sram_bytes // 2
+    assert smaller.share is not None
+    assert smaller.share >= 0.9
+    assert smaller.fits
+    one, whole = (reached(asked, split, text) for text in (smaller.scheme, found.scheme))
+    assert smaller.share == one / whole
+    if spare:
+        assert found.larger is not None
+        assert found.larger.share == reached(asked, split, found.larger.scheme) / whole
+    else:
+        assert (found.scheme, found.larger) == ("full", None)
+
+
+def reached(asked: Chooser, split: Split, text: str) -> float:
+    """By gradients, from all that the scheme's text stands for."""
+    kernels = asked._analysis(split, None).kernels
+    assert kernels is not None
+    if text == "full":
+        depth, shares = asked.layers, dict.fromkeys(range(asked.layers), 1.0)
+    else:
+        scheme = parse_scheme(text)
+        depth, shares = scheme.bias_depth or 0, {int(i): s for i, s in scheme.weights.items()}
+    return kernels.reachable(kernels.of(depth, shares))
+
+
+def test_what_learns_less_is_only_named_without_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(automatic, "NEARLY", 1.5)
+    graph = residual_network(classes=CLASSES)
+    split, sram = learnable(graph), needs(graph, "full") - 1
+    known, unknown = chooser(graph, sram), without_a_board(graph, sram)
+    found = known.choose(split)
+    assert known.compared(found, split).smaller is None
+    smaller = unknown.compared(found, split).smaller
+    assert smaller is not None
+    assert smaller.sram_bytes == needs(graph, smaller.scheme) <= found.sram_bytes // 2
+    assert smaller.share is not None
+    assert 0 < smaller.share < 1.5
+
+
+def test_without_gradients_the_head_is_the_smaller_one() -> None:
+    graph = residual_network(classes=CLASSES)
+    split = learnable(graph)
+    one = replace(split, train=replace(split.train, y=np.zeros_like(split.train.y)))
+    asked = without_a_board(graph, needs(graph, "full"))
+    smaller = asked.compared(asked.choose(one), one).smaller
+    assert smaller is not None
+    assert (smaller.scheme, smaller.sram_bytes) == ("head", needs(graph, "head"))
+    assert smaller.share is None
+    board = chooser(graph, needs(graph, "full"))
+    assert board.compared(board.choose(one), one).smaller is None
+
+
 @pytest.mark.parametrize(
     ("scheme", "text"),
     [
@@ -202,25 +294,25 @@ def test_a_selected_scheme_reads_back_from_its_text(scheme: UpdateScheme, text: 
 
 
 @pytest.mark.parametrize(
-    ("given", "is_known", "fixed", "expected"),
+    ("given", "fixed", "expected"),
     [
-        (None, False, {}, "head"),
-        (None, True, {}, "auto"),
-        ("auto", False, {}, "auto"),
-        ("last:2", True, {}, "last:2"),
-        (None, True, {"--pet": "gain"}, "head"),
-        (None, True, {"--pet": None}, "auto"),
+        (None, {}, "auto"),
+        ("auto", {}, "auto"),
+        ("head", {}, "head"),
+        ("last:2", {}, "last:2"),
+        (None, {"--pet": "gain"}, "head"),
+        (None, {"--pet": None}, "auto"),
     ],
 )
 def test_what_is_wanted_follows_from_what_is_given(
-    given: str | None, is_known: bool, fixed: Mapping[str, object], expected: str
+    given: str | None, fixed: Mapping[str, object], expected: str
 ) -> None:
-    assert wanted_scheme(given, is_known, (), MappingProxyType(fixed)) == expected
+    assert wanted_scheme(given, (), MappingProxyType(fixed)) == expected
 
 
 def test_auto_is_refused_where_no_scheme_can_be_chosen() -> None:
     with pytest.raises(ArgumentError, match="the scheme auto does not go with --pet: say what to"):
-        wanted_scheme("auto", True, (), {"--pet": "gain"})
+        wanted_scheme("auto", (), {"--pet": "gain"})
 
 
 def test_simulate_trains_what_auto_scheme_says(tmp_path: Path) -> None:
@@ -238,7 +330,21 @@ def test_simulate_trains_what_auto_scheme_says(tmp_path: Path) -> None:
     assert found.scheme == same.scheme == chosen.scheme
     again = mcutrain.simulate(MODEL, data, checkpoint=checkpoint, **few)  # it knows its scheme
     assert again.saved == same.saved
-    assert mcutrain.simulate(MODEL, data, **few).saved != same.saved
+
+
+def test_without_a_board_simulate_trains_what_fits_256_kb() -> None:
+    with np.load(MODEL.parent / "fashion.npz") as file:
+        x, y = file["x_train"][:120], file["y_train"][:120]
+    data = ((x[:100], y[:100]), (x[100:], y[100:]))
+    chosen = mcutrain.auto_scheme(MODEL, data)
+    assert chosen.scheme not in ("head", "full")
+    assert 131_072 < chosen.sram_bytes <= 262_144 == chosen.limit_bytes
+    few = {"epochs": 1, "learning_rate": 0.03}
+    found = mcutrain.simulate(MODEL, data, **few)
+    assert (found.scheme, found.sram_bytes) == (chosen.scheme, chosen.sram_bytes)
+    assert found.saved == mcutrain.simulate(MODEL, data, chosen.scheme, **few).saved
+    fixed = mcutrain.simulate(MODEL, data, pet="gain", **few)
+    assert fixed.saved == mcutrain.simulate(MODEL, data, "head", pet="gain", **few).saved
 
 
 def test_the_rate_of_an_analysis_follows_from_its_gradients() -> None:

@@ -273,7 +273,8 @@ def test_csv_files_calibrate_and_train(run, tmp_path):
     outcome = run("quantize", model, "--calibration", "moves", "--stride", 32, "-o", "m.tflite")
     assert outcome.code == 0, outcome.err
     assert "; 36 samples" in outcome.out
-    flags = ("--epochs", 1, "--lr", 0.01, "--reference", "--samples", 4, "--test-samples", 4)
+    few = ("--epochs", 1, "--lr", 0.01, "--samples", 4, "--test-samples", 4)
+    flags = ("--scheme", "head", "--reference", *few)
     facts = run("simulate", "m.tflite", "--data", "moves", "--stride", 32, *flags, "--json").json
     assert facts["class_names"] == ["a", "b", "c", "d"]
     assert (facts["training_samples"], facts["test_samples"]) == (4, 4)

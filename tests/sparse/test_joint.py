@@ -12,7 +12,7 @@ from mcutrain.errors import PlanError
 from mcutrain.sparse.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.joint import TOLERANCE, Joint
-from mcutrain.sparse.kernels import LEAST_PACE, Kernels, products_of
+from mcutrain.sparse.kernels import HALVINGS, LEAST_PACE, Kernels, products_of
 from mcutrain.sparse.scheme import USUAL_BITS
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.units import Structure
@@ -153,6 +153,19 @@ def test_what_is_learnable_counts_directions_at_the_rate_that_is_left() -> None:
     assert made.learnable(made.biases[0]) == pytest.approx(2 / (2 + 1 / (0.125 * 32)))
     assert made.learnable(2 * made.biases[0]) == 0.0
     assert made.tangent(2 * made.biases[0]) is None
+
+
+def test_what_trains_more_reaches_as_much_at_a_smaller_rate() -> None:
+    """Gradients twice as large, squared: a rate of a quarter takes the same steps."""
+    made = kernels(np.random.default_rng(1), 3, 0.02)
+    whole = made.of(2, {1: 0.5, 2: 1.0})
+    expected = made.behind[2] + made.weights[1][0.5] + made.weights[2][1.0]
+    np.testing.assert_array_equal(whole, expected)
+    rates = [0.02 / 2**k for k in range(HALVINGS + 1)]
+    each = [replace(made, rate=r, disturbing_rate=1.5 * r).learnable(whole) for r in rates]
+    assert made.reachable(whole) == max(each)
+    steep = whole * (2 / made.disturbing_rate / made.trace(whole))
+    assert made.learnable(steep) == 0 < made.reachable(steep)
 
 
 def test_kernels_are_read_as_they_were_written() -> None:

@@ -31,7 +31,7 @@ __all__ = ["run"]
 SHORT = ("--epochs", 1, "--lr", "0.05")
 STATES = ("run.mcts", "run.npz")
 FLAGS = {
-    "head": "",
+    "head": "--scheme head",
     "last": "--scheme last:2",
     "layers": "--scheme narrow:0.5,bias:3 --residual-bits 2",
     "head bits": "--scheme last:1 --residual-bits 8 --head-residual-bits 0",
