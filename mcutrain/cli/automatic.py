@@ -107,6 +107,19 @@ class Choosing:
             return Used(needs, self.memory, chooser.larger(needs), None, has_fitting)
         return Used(needs, self.memory)
 
+    def say_head(self) -> None:
+        """That nothing was chosen for the memory, if it is known, and the command that chooses."""
+        if self.is_quiet or self.memory.is_usual:
+            return
+        command = command_with(options.AUTO)
+        if not any(word.startswith("--data") for word in sys.argv):
+            command += " --data DIR"
+        say(
+            "mcutrain: note: only the classifier is trained (--scheme head); what else "
+            f"{self.memory.name} can hold is chosen by training samples: {command}; or take what "
+            "`mcutrain simulate` chose"
+        )
+
     def _say(self, found: AutoScheme) -> None:
         """What was chosen."""
         from mcutrain.functions.automatic import NO_BOARD
@@ -156,12 +169,18 @@ def with_scheme(
 ) -> options.StepOptions:
     """The flags as they are, or with what auto chooses by the training samples of `data`.
 
-    classes: as --classes has it. fixed: as wanted_scheme takes it. Raises McutrainError.
+    Without a scheme it is auto if there are samples, else, and beside what is `fixed`, the head:
+    where a memory is known, a sentence says so. classes: as --classes has it. fixed: as
+    wanted_scheme takes it. Raises McutrainError.
     """
     from mcutrain.functions.automatic import wanted_scheme
     from mcutrain.runs.training import model_input
 
-    if flags.scheme != options.AUTO:
+    if not flags.scheme and (data is None or any(fixed.values())):
+        if not any(fixed.values()):
+            choosing.say_head()
+        return replace(flags, scheme=HEAD)
+    if flags.scheme not in ("", options.AUTO):
         return flags
     wanted_scheme(options.AUTO, (), fixed)  # or a sentence
     if data is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcutrain.cli import options
-from mcutrain.cli.automatic import Choosing, with_scheme
+from mcutrain.cli.automatic import HEAD, Choosing, with_scheme
 from mcutrain.cli.flags import given
 from mcutrain.cli.models import load_model
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
@@ -42,8 +42,8 @@ class MadeFlags:
         Path | None,
         typer.Option(
             help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses, of which modules of --pet are made, class means of --head-start prototypes, "
-            "and the centre of --imprint.",
+            "chooses (then the default), of which modules of --pet are made, class means of "
+            "--head-start prototypes, and the centre of --imprint.",
             show_default=False,
         ),
     ] = None
@@ -69,6 +69,13 @@ class MadeFlags:
     def needs_samples(self) -> bool:
         """Whether what the classifier reads of samples is part of the program."""
         return self.imprint or self.head_start == "prototypes"
+
+    def to_choose_by(self, scheme: str) -> Path | None:
+        """Training samples by which a scheme may be chosen: if it is asked for, or nothing else is.
+
+        scheme: as it was given, empty if it was not.
+        """
+        return None if not scheme and self.needs_samples else self.data
 
     def check(self, scheme: str) -> None:
         """Raise typer.BadParameter for samples of which nothing is made, or that are missing."""
@@ -235,7 +242,7 @@ def generate(
             show_default=False,
         ),
     ],
-    scheme: options.Scheme = "head",
+    scheme: options.PlannedScheme = None,
     *,
     hardware: options.BoardFlags,
     classes: options.Classes = options.KEEP,
@@ -264,7 +271,7 @@ def generate(
     from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.planning import on_board, write_project
 
-    flags = step_flags.options(scheme, no_qas)
+    flags = step_flags.options(scheme or (HEAD if modules.imprint else ""), no_qas)
     if cut.part == "front":
         others = given(hardware, program, timing, ladder)
         if remember:
@@ -273,6 +280,7 @@ def generate(
             name for name in ("--pet", "--head-start", "--imprint") if name in given(modules)
         ]
         _check_front(others, output)
+        flags = replace(flags, scheme=flags.scheme or HEAD)
         step = flags.prepare(load_model(model), options.new_classes(classes))
         _write_front(step, cut.latent or options.AUTO, output, json)
         return
@@ -280,15 +288,17 @@ def generate(
     check_isa(program.isa, target)
     timing.check(target)
     flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
-    modules.check(flags.scheme)
-    graph, put, split = _graph(model, modules, program.pixels, seed)
-    choosing = Choosing(graph, None, MemoryLimit.of(target), seed, json)
     fixed = {
         "--pet": modules.pet,
         "--proxies": ladder.proxies,
         "--add-class": step_flags.add_class,
     }
-    flags = with_scheme(flags, choosing, classes, modules.data, fixed, program.pixels)
+    modules.check(flags.scheme or (HEAD if any(fixed.values()) else options.AUTO))
+    graph, put, split = _graph(model, modules, program.pixels, seed)
+    choosing = Choosing(graph, None, MemoryLimit.of(target), seed, json)
+    flags = with_scheme(
+        flags, choosing, classes, modules.to_choose_by(flags.scheme), fixed, program.pixels
+    )
     flags, wanted = replace(flags, put=put), options.new_classes(classes)
     start = _head_start(graph, split, wanted, modules, program, seed)
     step = flags.prepare(graph, wanted, seed, start)

@@ -116,7 +116,7 @@ WHAT = (
 Scheme = Annotated[
     str,
     typer.Option(
-        help=f"What to train: {WHAT}; of plan, generate and compare also auto, as for simulate.",
+        help=f"What to train: {WHAT}.",
         autocompletion=_schemes,
     ),
 ]
@@ -125,6 +125,15 @@ AutoScheme = Annotated[
     typer.Option(
         help="What to train: auto (by default): all that fits the board, or what gradients of "
         f"training samples say helps most of what fits; {WHAT}.",
+        autocompletion=_schemes,
+        show_default=False,
+    ),
+]
+PlannedScheme = Annotated[
+    str | None,
+    typer.Option(
+        help="What to train: auto (by default with --data), as `simulate` chooses it by training "
+        f"samples; else by default head; {WHAT}.",
         autocompletion=_schemes,
         show_default=False,
     ),

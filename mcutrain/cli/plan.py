@@ -25,14 +25,14 @@ FORGETS = "a trained state does not survive a power cut"
 
 def plan(
     model: options.Model,
-    scheme: options.Scheme = "head",
+    scheme: options.PlannedScheme = None,
     classes: options.Classes = options.KEEP,
     *,
     data: Annotated[
         Path | None,
         typer.Option(
             help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses.",
+            "chooses (then the default).",
             show_default=False,
         ),
     ] = None,
@@ -77,7 +77,7 @@ def plan(
             "names what a tail begins with, or what --remember keeps: give one of these, too",
             param_hint="--latent",
         )
-    flags = replace(step_flags.options(scheme), part=part, latent=latent, pet=pet)
+    flags = replace(step_flags.options(scheme or ""), part=part, latent=latent, pet=pet)
     graph, flags = load_model(model), ladder.of(adaptive.of(flags))
     if pet is not None:
         graph = parse_pet(pet).outline(graph)

@@ -177,6 +177,39 @@ def test_other_commands_choose_the_same_and_find_it_in_the_cache(
 
 
 @pytest.mark.parametrize("command", [("plan",), ("generate", "-o", "project")])
+def test_a_board_without_samples_is_told_that_only_the_head_is_trained(
+    run: Run, command: tuple[str, ...]
+) -> None:
+    found = run(command[0], MODEL, *command[1:], *BOARD)
+    named = run(command[0], MODEL, *command[1:], *BOARD, "--scheme", "head")
+    assert found.code == named.code == 0
+    assert found.out == named.out
+    assert named.err == ""
+    (note,) = found.err.splitlines()
+    assert note.startswith("mcutrain: note: only the classifier is trained (--scheme head); ")
+    words = shlex.split(note.partition("training samples: ")[2].partition(";")[0])
+    typed = ["mcutrain", command[0], str(MODEL), *command[1:], *BOARD]
+    assert words == [*typed, "--scheme", "auto", "--data", "DIR"]
+    assert run(command[0], MODEL, *command[1:]).err == ""  # no board: nothing to choose for
+    for fixed in (("--json",), ("--add-class", "shoe")):
+        assert "note: only" not in run(command[0], MODEL, *command[1:], *BOARD, *fixed).err
+
+
+def test_plan_and_generate_choose_by_samples_that_they_are_given(run: Run) -> None:
+    flags = ("--data", DATA, "--sram", "40K")
+    chosen = run("plan", MODEL, *flags, "--scheme", "auto", "--json").json
+    assert chosen["scheme"] != "head"
+    assert run("plan", MODEL, *flags, "--json").json == chosen
+    assert run("generate", MODEL, "--data", DATA, *BOARD, "-o", "project").code == 0
+    made = json.loads(Path("project/manifest.json").read_text())
+    planned = run("plan", MODEL, "--data", DATA, *BOARD, "--json").json
+    assert made["recipe"]["scheme"]["name"] == planned["scheme"] != "head"
+    assert run("generate", MODEL, "--data", DATA, "--imprint", "-o", "project").code == 0
+    made = json.loads(Path("project/manifest.json").read_text())
+    assert made["recipe"]["scheme"]["name"] == "head"  # a class needs no layer before it
+
+
+@pytest.mark.parametrize("command", [("plan",), ("generate", "-o", "project")])
 def test_auto_without_samples_is_a_sentence(run: Run, command: tuple[str, ...]) -> None:
     found = run(command[0], MODEL, *command[1:], "--scheme", "auto", *BOARD)
     assert found.code == 2

@@ -151,7 +151,7 @@ def test_what_cannot_be_is_a_sentence(run: Run, model: Path, images: Path) -> No
     missing = run("generate", model, *START, "-o", "project")
     assert missing.code == 2
     assert "prototypes are means of samples: give --data, too" in _words(missing.err)
-    useless = run("generate", model, "--data", images, "-o", "project")
+    useless = run("generate", model, "--scheme", "head", "--data", images, "-o", "project")
     assert useless.code == 2
     assert "class means of --head-start prototypes" in _words(useless.err)
     front = run("generate", model, *START, "--part", "front", "-o", "front.tflite")
