@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mcutrain.sparse import UpdateScheme
 
 HEAD = "head"
+STEP_PERCENT = 5
+"""What gradients say is known no better."""
 NOT_WITH_ANOTHER = ("--scheme", "--checkpoint")
 """Flags that a run with another scheme must not have: a checkpoint belongs to one scheme."""
 
@@ -256,7 +258,8 @@ def _gains(other: Alternative) -> str:
         return ", the classifier alone"
     if other.share is None:
         return ""
-    return f", {round(100 * other.share)} % of what this one adds to the classifier by gradients"
+    percent = STEP_PERCENT * round(100 * other.share / STEP_PERCENT)
+    return f", roughly {percent} % of what this one adds to the classifier by gradients"
 
 
 def command_with(scheme: str) -> str:

@@ -216,10 +216,10 @@ def test_a_model_that_is_a_classifier_alone_trains_it(analyses: list[int]) -> No
 
 
 @pytest.mark.parametrize("spare", [0, 1, 400])
-def test_a_smaller_scheme_that_learns_nearly_as_much_is_named(
+def test_a_smaller_scheme_that_learns_as_much_is_named(
     spare: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(automatic, "NEARLY", 0.9)  # the network is small
+    monkeypatch.setattr(automatic, "AS_MUCH", 0.9)  # the network is small
     graph = residual_network(classes=CLASSES)
     split, asked = learnable(graph), chooser(graph, needs(graph, "full") - spare)
     found = asked.compared(asked.choose(split), split)
@@ -251,7 +251,7 @@ def reached(asked: Chooser, split: Split, text: str) -> float:
 
 
 def test_what_learns_less_is_only_named_without_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(automatic, "NEARLY", 1.5)
+    monkeypatch.setattr(automatic, "AS_MUCH", 1.5)
     graph = residual_network(classes=CLASSES)
     split, sram = learnable(graph), needs(graph, "full") - 1
     known, unknown = chooser(graph, sram), without_a_board(graph, sram)
