@@ -231,6 +231,10 @@ def test_a_smaller_scheme_that_learns_as_much_is_named(
     assert smaller.fits
     one, whole = (reached(asked, split, text) for text in (smaller.scheme, found.scheme))
     assert smaller.share == one / whole
+    others = list(asked._smaller(asked._analysis(split, None), found))
+    assert len({other.sram_bytes for other in others}) == len(others) > 2
+    as_good = [o for o in others if reached(asked, split, o.scheme) / whole >= 0.9]
+    assert smaller.sram_bytes == min(other.sram_bytes for other in as_good)
     if spare:
         assert found.larger is not None
         assert found.larger.share == reached(asked, split, found.larger.scheme) / whole
