@@ -323,7 +323,10 @@ class Chooser:
             analysis = self._analysis(split, normalization)
         except UNMEASURABLE as error:
             return self._largest(f"gradients cannot be measured: {error}")
-        return self._selected(analysis)
+        try:
+            return self._selected(analysis)
+        except (SchemeError, UnsupportedError) as error:
+            return self._largest(f"none can be selected: {error}")
 
     def compared(
         self, found: AutoScheme, split: Split, normalization: Normalization | None = None
@@ -332,7 +335,9 @@ class Chooser:
 
         split, normalization: as `choose` has them.
         """
-        found = replace(found, larger=found.larger or self.larger(found.sram_bytes))
+        if found.larger is None:
+            with suppress(McutrainError):
+                found = replace(found, larger=self.larger(found.sram_bytes))
         if self.memory.sram_bytes is None or found.scheme == HEAD:
             return found
         if self.memory.is_usual:

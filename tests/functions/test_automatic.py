@@ -13,7 +13,7 @@ from mcutrain.analysis.gradient import GradientSettings, by_gradient
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.data import Split, of_arrays
 from mcutrain.demo import MODEL
-from mcutrain.errors import ArgumentError, PlanError
+from mcutrain.errors import ArgumentError, PlanError, UnsupportedError
 from mcutrain.functions import automatic
 from mcutrain.functions.automatic import (
     USUAL_SRAM,
@@ -133,6 +133,25 @@ def test_without_gradients_the_last_layers_that_fit_are_trained() -> None:
         assert found.sram_bytes == needs(graph, found.scheme) <= size
         assert found.scheme == f"last:{k}" or needs(graph, found.scheme) >= size
         assert "all 30 training samples are of the class" in found.reason or "class" in found.reason
+
+
+def test_a_model_that_cannot_be_costed_trains_the_last_layers_that_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> None:
+        raise UnsupportedError("a layer has no cost")
+
+    monkeypatch.setattr(automatic, "Selector", refused)
+    graph = residual_network(classes=CLASSES)
+    split, size = learnable(graph), needs(graph, "last:2")
+    asked = without_a_board(graph, size)
+    found = asked.compared(asked.choose(split), split)
+    assert (found.scheme, found.sram_bytes) == ("last:2", size)
+    assert found.reason.endswith(
+        f"fit in {size:,} bytes; none can be selected: a layer has no cost"
+    )
+    assert found.smaller is not None
+    assert (found.smaller.scheme, found.smaller.share) == ("head", None)
 
 
 def test_a_memory_without_room_for_the_head_is_refused(analyses: list[int]) -> None:
