@@ -32,6 +32,10 @@ Slots = Literal["on", "off"]
 
 FIRMWARE = Path(mcutrain_firmware.__file__).parent
 BOARDS = FIRMWARE / "boards"
+PLAIN = "plain"
+"""The obvious kernel bodies, kernels/<operator>/*.c: what all others are tested against."""
+PORTABLE = "portable"
+"""Bodies in C for any processor; where an instruction set has none of its own, these stand in."""
 PROTOCOL_BYTES = 680
 """sizeof(mct_protocol) where pointers have four bytes; mct_app.c asserts it."""
 PROTOCOL_LATENT_BYTES = 688
@@ -57,12 +61,12 @@ KEYS = {
 class Target:
     """A board that firmware is generated for.
 
-    isa: whose kernel bodies are taken: portable, dsp (SMLAD …) or host (SIMD of the compiler's
-    CPU). driver_bytes: static RAM of start-up and drivers. slots: first addresses of the two places
-    that keep the trained state, of slot_bytes each; none where a board cannot. erase_bytes: of them
-    that are erased at once. erasures: that each bears; None where flash does not wear out.
-    slot_regions: what the slots take of the chip's memory, whole sectors where it has such.
-    cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
+    isa: whose kernel bodies are taken: portable (C for any core), dsp (SMLAD …) or host (SIMD of
+    the compiler's CPU). driver_bytes: static RAM of start-up and drivers. slots: first addresses of
+    the two places that keep the trained state, of slot_bytes each; none where a board cannot.
+    erase_bytes: of them that are erased at once. erasures: that each bears; None where flash does
+    not wear out. slot_regions: what the slots take of the chip's memory, whole sectors where it has
+    such. cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
     hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
     map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
     its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are the
@@ -384,9 +388,9 @@ def load_target(board: str | Path) -> Target:
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Those that some operator has bodies for: names of folders beside its portable bodies."""
+    """Those that some operator has bodies for: names of folders beside its plain bodies."""
     folders = {path.name for path in FIRMWARE.glob("kernels/*/*") if path.is_dir()}
-    return ("portable", *sorted(folders))
+    return (PORTABLE, *sorted(folders - {PORTABLE}))
 
 
 def _target(folder: Path, values: Mapping[str, Any]) -> Target:

@@ -15,18 +15,21 @@ from mcutrain.codegen import firmware, isa
 from mcutrain.codegen.c_text import COMMENT_LENGTH
 from mcutrain.codegen.firmware import SOURCE_FOLDER, firmware_text, place_of, places_in
 from mcutrain.codegen.templates import render
+from mcutrain.target import PORTABLE
 
 HEADER = f"{SOURCE_FOLDER}/mct_isa.h"
 
 
 def library_bodies(files: Mapping[str, str], wanted: str) -> dict[str, str]:
-    """Portable sources → all that a library needs in their place, by name in the firmware folder.
+    """Plain sources → all that a library needs in their place, by name in the firmware folder.
 
     wanted: the instruction set whose bodies alone are taken, or isa.ALL.
     """
     if wanted != isa.ALL:
         return firmware.with_includes({**files, **firmware.isa_bodies(files, wanted)}, wanted)
-    found = firmware.with_includes(files)
+    portable = firmware.body_places(files, PORTABLE)
+    kept = {name: text for name, text in files.items() if name not in portable}
+    found = firmware.with_includes(kept | {n: firmware_text(n) for n in portable.values()})
     for row in isa.travelling():
         places = firmware.body_places(files, row.name).values()
         found |= firmware.with_includes({name: firmware_text(name) for name in places}, row.name)
@@ -78,13 +81,13 @@ def portable_files(folder: Path) -> dict[str, str]:
     faster = {*places_in(("kernels/*/*", "isa/*")), *(Path(name).name for name in _other_names())}
     found = sorted((folder / SOURCE_FOLDER).glob("*.[ch]"))
     names = [places[path.name] for path in found if path.name in places]
-    shared = firmware.with_includes({name: firmware_text(name) for name in names})
+    needed = [name for name in names if name.endswith(".c") or name.startswith("runtime/")]
+    texts = {name: firmware_text(name) for name in needed}
     own = [path for path in found if path.name not in places.keys() | faster]
-    files = {
-        **{place_of(name): text for name, text in shared.items()},
-        **{f"{SOURCE_FOLDER}/{path.name}": path.read_text(encoding="utf-8") for path in own},
-    }
-    return {**files, **({HEADER: header(isa.PORTABLE)} if HEADER in files else {})}
+    texts |= {f"{SOURCE_FOLDER}/{path.name}": path.read_text(encoding="utf-8") for path in own}
+    shared = firmware.with_includes(texts | firmware.isa_bodies(needed, PORTABLE))
+    files = {place_of(name): text for name, text in shared.items()}
+    return {**files, **({HEADER: header(PORTABLE)} if HEADER in files else {})}
 
 
 def _guard(name: str) -> tuple[str, str]:
@@ -102,12 +105,12 @@ def _guard(name: str) -> tuple[str, str]:
 
 def _remark(name: str) -> str:
     """Where the other bodies are, as a comment."""
-    portable = _portable_of(name)
-    if not portable:
+    plain = _plain_of(name)
+    if not plain:
         said = f"What bodies for {_set_of(name)} share. mct_isa.h says whether it is compiled."
     else:
-        names = [portable, *_faster_than(portable)]
-        others = ", ".join(Path(place_of(one)).name for one in names if one != name)
+        names = (_body_of(plain, row) for row in isa.travelling())
+        others = ", ".join(sorted({Path(place_of(one)).name for one in names if one != name}))
         said = f"The same function is in {others}. mct_isa.h says which is compiled."
     width = COMMENT_LENGTH - len(" * ")
     lines = textwrap.wrap(f"{said} */", width, break_on_hyphens=False)
@@ -116,47 +119,48 @@ def _remark(name: str) -> str:
 
 def _users(name: str) -> tuple[isa.InstructionSet, ...]:
     """The sets of a library that compile a source of the firmware folder."""
-    portable, own = _portable_of(name), _set_of(name)
-    if portable:
-        taken = {
-            row: firmware.body_places([portable], row.name).get(portable, portable)
-            for row in isa.travelling()
-        }
-        return tuple(row for row, place in taken.items() if place == name)
+    plain, own = _plain_of(name), _set_of(name)
+    if plain:
+        return tuple(row for row in isa.travelling() if _body_of(plain, row) == name)
     if own:
         return tuple(row for row in isa.travelling() if own in isa.chain(row.name))
     return isa.travelling()
 
 
 def _set_of(name: str) -> str:
-    """The instruction set that a file belongs to; empty if it is portable."""
+    """The instruction set that a file belongs to; empty if all compile it."""
     path = PurePosixPath(name)
     is_own = name.startswith("isa/") or (name.startswith("kernels/") and len(path.parts) == 4)
     return path.parent.name if is_own else ""
 
 
-def _portable_of(name: str) -> str:
-    """The portable source of an operator that a body stands in for, or that it is; else empty."""
+def _plain_of(name: str) -> str:
+    """The plain source of an operator that a body stands in for, or that it is; else empty."""
     path = PurePosixPath(name)
     if firmware.isa_of_body(name):
         return str(path.parents[1] / path.name)
     return name if name.startswith("kernels/") and not _set_of(name) else ""
 
 
-def _faster_than(portable: str) -> tuple[str, ...]:
-    """The bodies that a library takes along beside a portable one."""
-    found = (firmware.body_places([portable], row.name).get(portable) for row in isa.travelling())
-    return tuple(sorted({place for place in found if place is not None}))
+def _body_of(plain: str, row: isa.InstructionSet) -> str:
+    """The place of what a set compiles where plain source has this place."""
+    return firmware.body_places([plain], row.name).get(plain, plain)
+
+
+def _faster() -> tuple[isa.InstructionSet, ...]:
+    """The sets whose bodies a library takes along beside the portable ones."""
+    return tuple(row for row in isa.travelling() if row.name != PORTABLE)
 
 
 def _other_names() -> frozenset[str]:
     """What a library holds of other sets than portable, by name in the project."""
-    sets = (places_in((f"kernels/*/{r.name}", f"isa/{r.name}")) for r in isa.travelling())
+    sets = (places_in((f"kernels/*/{r.name}", f"isa/{r.name}")) for r in _faster())
     return frozenset(place_of(place) for places in sets for place in places.values())
 
 
 def _guarded_places() -> dict[str, str]:
     """Name in a project → place of the portable bodies that some other set has a body for."""
-    sets = (places_in((f"kernels/*/{row.name}",)) for row in isa.travelling())
-    found = {_portable_of(place) for places in sets for place in places.values()}
-    return {place_of(name): name for name in found if name}
+    sets = (places_in((f"kernels/*/{row.name}",)) for row in _faster())
+    plain = {_plain_of(place) for places in sets for place in places.values()} - {""}
+    found = (firmware.body_places([name], PORTABLE).get(name, name) for name in plain)
+    return {place_of(name): name for name in found}

@@ -17,7 +17,7 @@ from mcutrain.codegen.interface import Interface
 from mcutrain.codegen.isa import chain
 from mcutrain.errors import McutrainError, TargetError
 from mcutrain.memplan import DEEPEST, Latent, TrainingPlan, find_latent
-from mcutrain.target import FIRMWARE, PAGE_BYTES, Target
+from mcutrain.target import FIRMWARE, PAGE_BYTES, PORTABLE, Target
 
 LIBRARY_SOURCES = ("runtime/mct_augment.c", "runtime/mct_augment.h")
 APP_SOURCES = (
@@ -48,24 +48,30 @@ NAME_BYTES = 80
 
 
 def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
-    """The faster bodies that an instruction set has in the place of portable files, by name."""
+    """The faster bodies that an instruction set has in the place of the plain files, by name."""
     return {name: firmware_text(place) for name, place in body_places(names, isa).items()}
 
 
 def isa_includes(names: Iterable[str], isa: str) -> dict[str, str]:
-    """What these bodies include of their instruction set's own files, by its place."""
+    """What these bodies include that is not among the names, by its place.
+
+    A plain body's headers may be missing where a portable body took its place, which has others.
+    """
+    names = list(names)
+    there = {PurePosixPath(name).name for name in names}
     bodies = {place: firmware_text(place) for place in body_places(names, isa).values()}
     found = with_includes(bodies, isa)
-    own = [f"/{one}/" for one in chain(isa)]
-    more = found.keys() - bodies.keys()
-    return {name: found[name] for name in more if any(folder in name for folder in own)}
+    missing = {name for name in found if PurePosixPath(name).name not in there}
+    return {name: found[name] for name in missing - bodies.keys()}
 
 
 def body_places(names: Iterable[str], isa: str) -> dict[str, str]:
     """Name → the file in kernels/<operator>/<isa>/ of the same name, if there is one.
 
-    Where the set has none, that of the set that stands in for it.
+    Where the set has none, that of the set that stands in for it; nothing where only the plain body
+    is there.
     """
+    names = list(names)
     found: dict[str, str] = {}
     for one in reversed(chain(isa)):
         bodies = places_in((f"kernels/*/{one}",))
@@ -79,17 +85,19 @@ def place_of(name: str) -> str:
 
     What models share is one folder with the model's own files, so that a program needs one -I and
     a build system one list of sources; a board's files stay in folders of their own. A faster body
-    gets its instruction set's name, so that it can lie beside the portable one.
+    gets its instruction set's name, so that it can lie beside the portable one; the plain one, which
+    that stands in for, stays at home.
     """
     if not name.startswith(LIBRARY):
         return name
     path = PurePosixPath(name)
     isa = isa_of_body(name)
-    return f"{SOURCE_FOLDER}/{path.stem}{'_' if isa else ''}{isa}{path.suffix}"
+    suffix = "" if isa in ("", PORTABLE) else f"_{isa}"
+    return f"{SOURCE_FOLDER}/{path.stem}{suffix}{path.suffix}"
 
 
 def isa_of_body(name: str) -> str:
-    """Whose body of an operator a file of the firmware folder is; empty if it is none or portable.
+    """Whose body of an operator a file of the firmware folder is; empty if it is none or plain.
 
     >>> isa_of_body("kernels/conv_2d/dsp/mct_conv_2d_s8.c")
     'dsp'
@@ -110,7 +118,7 @@ def _is_file(name: str) -> bool:
     return (FIRMWARE / name).is_file()
 
 
-def with_includes(files: Mapping[str, str], isa: str = "portable") -> dict[str, str]:
+def with_includes(files: Mapping[str, str], isa: str = PORTABLE) -> dict[str, str]:
     """The files and all headers they include, with those headers' own sources if they have any.
 
     files: name relative to the firmware folder → text, which may differ from what is stored there.

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mcutrain.errors import McutrainError, did_you_mean
-from mcutrain.target import FIRMWARE, Target, instruction_sets
+from mcutrain.target import FIRMWARE, PLAIN, PORTABLE, Target, instruction_sets
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
     import tomli as tomllib
 
-PORTABLE = "portable"
 ALL = "all"
 """Every set that a library can choose from by the compiler's macros."""
 
@@ -92,12 +91,12 @@ def taken(wanted: str) -> tuple[InstructionSet, ...]:
 
 
 def chain(name: str) -> tuple[str, ...]:
-    """The sets whose bodies one takes, its own first; without portable."""
+    """The sets whose bodies one takes, its own first, portable last; none for the plain bodies."""
     found: list[str] = []
-    while name != PORTABLE:
+    while name not in (PORTABLE, PLAIN):
         found.append(name)
         name = row_of(name).stand_in
-    return tuple(found)
+    return (*found, *([] if name == PLAIN else [PORTABLE]))
 
 
 def check_isa(name: str, target: Target | None = None) -> None:

@@ -77,7 +77,7 @@ class KernelCall:
 
     @property
     def source(self) -> str:
-        """The portable body's C file, relative to the firmware folder."""
+        """The plain body's C file, relative to the firmware folder."""
         return f"kernels/{self.kernel}/{self.function}.c"
 
 

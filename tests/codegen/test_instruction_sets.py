@@ -11,7 +11,7 @@ import pytest
 
 from mcutrain import target
 from mcutrain.codegen import bodies, firmware, isa
-from mcutrain.target import FIRMWARE, board_names, instruction_sets, load_target
+from mcutrain.target import FIRMWARE, PORTABLE, board_names, instruction_sets, load_target
 
 ADD, MUL = "kernels/add/mct_add_s8.c", "kernels/mul/mct_mul_s8.c"
 CONV = "kernels/conv_2d/mct_conv_2d_s8.c"
@@ -33,6 +33,10 @@ else = "dsp"
 CACHED = (firmware.places_in, firmware.firmware_text, firmware._is_file, isa.rows)
 
 
+def body(isa: str) -> str:
+    return (FIRMWARE / "kernels" / "conv_2d" / isa / Path(CONV).name).read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def with_mve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A firmware folder with another instruction set."""
@@ -52,9 +56,9 @@ def with_mve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         cached.cache_clear()
 
 
-def test_every_faster_body_lies_beside_the_portable_one_of_its_name() -> None:
+def test_every_faster_body_lies_beside_the_plain_one_of_its_name() -> None:
     faster = sorted(FIRMWARE.glob("kernels/*/*/*.c"))
-    assert {path.parent.name for path in faster} == {"dsp", "host"}
+    assert {path.parent.name for path in faster} == {"dsp", "host", "portable"}
     shared = {path for path in faster if path.with_suffix(".h").is_file()}
     alone = [p for p in faster if p not in shared and not (p.parents[1] / p.name).is_file()]
     assert len(faster) > len(shared)
@@ -75,7 +79,10 @@ def portable_sources() -> list[str]:
 def test_no_two_files_of_a_project_have_the_same_name() -> None:
     travelling = [row.name for row in isa.travelling()]
     for sets in (travelling, *([name] for name in instruction_sets())):
-        places = [*portable_sources(), *(place for name in sets for place in sources_of(name))]
+        plain = list(portable_sources())
+        portable = firmware.body_places(plain, PORTABLE)
+        places = {*plain, *portable.values()} - portable.keys()
+        places |= {place for name in sets for place in sources_of(name)}
         names = [firmware.place_of(place) for place in places]
         assert len(names) == len(set(names)), sets
 
@@ -83,12 +90,12 @@ def test_no_two_files_of_a_project_have_the_same_name() -> None:
 def test_every_instruction_set_has_a_row_of_data_and_portable_is_tried_last() -> None:
     rows = isa.rows()
     assert sorted(row.name for row in rows) == sorted(instruction_sets())
-    assert rows[-1].name == isa.PORTABLE
+    assert rows[-1].name == PORTABLE
     assert len({row.number for row in rows}) == len(rows)
     assert min(row.number for row in rows) > 0  # what is not defined is 0 to the preprocessor
     for row in rows:
         assert row.title
-        assert isa.row_of(row.stand_in).number > row.number or row.name == isa.PORTABLE
+        assert isa.row_of(row.stand_in).number > row.number or row.name == PORTABLE
         assert bool(row.conditions) == bool(row.compile_hint)
         boards = [load_target(board) for board in board_names()]
         reserved = {b.stack_bytes for b in boards if b.isa == row.name}
@@ -101,9 +108,28 @@ def test_bodies_of_an_instruction_set_come_with_their_own_files_and_no_others() 
         own = [file for file in files if file.startswith("isa/")]
         assert own
         assert all(file.startswith(f"isa/{name}/") for file in own)
-        assert firmware.isa_includes([f"src/{Path(ADD).name}"], name).keys() == set(own)
+        there = firmware.with_includes({ADD: firmware.firmware_text(ADD)})
+        assert firmware.isa_includes(map(firmware.place_of, there), name).keys() == set(own)
     assert firmware.isa_bodies([ADD], "portable") == {}
     assert firmware.isa_includes([ADD], "portable") == {}
+
+
+def test_where_an_instruction_set_has_no_body_the_portable_one_stands_in() -> None:
+    assert isa.chain("dsp") == ("dsp", "portable")
+    assert isa.chain("portable") == ("portable",)
+    assert firmware.isa_bodies([CONV], "plain") == {}
+    assert firmware.isa_bodies([CONV], "portable") == {CONV: body("portable")}
+    assert firmware.isa_bodies([CONV], "dsp") == {CONV: body("dsp")}
+    found = firmware.with_includes(firmware.isa_bodies([CONV], "portable"), "portable")
+    assert "isa/portable/mct_tiled.h" in found
+
+
+def test_a_body_that_replaces_another_brings_the_headers_that_this_one_did_without() -> None:
+    name = "kernels/depthwise_conv_2d/mct_depthwise_conv_2d_s8.c"
+    project = firmware.with_includes(firmware.isa_bodies([name], "portable"))
+    header = "kernels/depthwise_conv_2d/mct_depthwise_any.h"
+    assert header not in project
+    assert header in firmware.isa_includes(project, "host")
 
 
 def test_a_new_instruction_set_is_the_name_of_folders_and_a_row_of_data(with_mve: Path) -> None:
@@ -120,7 +146,8 @@ def test_a_new_instruction_set_is_the_name_of_folders_and_a_row_of_data(with_mve
     own = MVE.keys() - {f"kernels/add/mve/{Path(ADD).name}"}
     assert {name: found[name] for name in own} == {name: MVE[name] for name in own}
     assert {"kernels/add/mct_add.h", "runtime/mct_fixedpoint.h"} <= found.keys()
-    assert firmware.isa_includes([f"src/{Path(ADD).name}"], "mve").keys() == own
+    there = firmware.with_includes({ADD: firmware.firmware_text(ADD)})
+    assert firmware.isa_includes(map(firmware.place_of, there), "mve").keys() == own
     placed = {firmware.place_of(name) for name in found}
     assert {f"src/{Path(name).name}" for name in MVE} <= placed
     assert all(name.startswith("src/") for name in placed)
@@ -150,7 +177,7 @@ def test_a_library_with_a_new_instruction_set_has_each_function_once_for_any_com
     header = bodies.header(isa.ALL)
     assert header.index("#if MCT_HAS_MVE") < header.index("#elif MCT_HAS_DSP")
     assert "compile with -mcpu=cortex-m55, or leave out MCT_ISA" in header
-    assert bodies.with_bodies({f"src/{n}": t for n, t in placed.items()}, isa.PORTABLE).keys() == {
+    assert bodies.with_bodies({f"src/{n}": t for n, t in placed.items()}, PORTABLE).keys() == {
         f"src/{name}" for name in placed if "dsp" not in name and "mve" not in name
     }
 

@@ -22,7 +22,7 @@ from mcutrain.memplan import TrainingPlan
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.build import SANITIZE
-from mcutrain.target import FIRMWARE, instruction_sets, load_target
+from mcutrain.target import FIRMWARE, PORTABLE, instruction_sets, load_target
 from tests.codegen.test_bodies import MAIN, MODEL, SEED, Case, assert_prints
 from tests.codegen.test_own_program import compiler, run
 from tests.codegen.test_project import plan_of, tiny
@@ -111,8 +111,8 @@ def test_a_plan_and_the_model_do_not_depend_on_whose_bodies_are_taken() -> None:
 
 def test_what_lies_in_a_folder_is_found_again_with_portable_bodies(tmp_path: Path) -> None:
     """Of any library, and of a board's firmware."""
-    portable = sources(library(isa.PORTABLE))
-    assert with_bodies(library().files, isa.PORTABLE).items() >= portable.items()
+    portable = sources(library(PORTABLE))
+    assert with_bodies(library().files, PORTABLE).items() >= portable.items()
     for wanted in (isa.ALL, *instruction_sets()):
         library(wanted).write(tmp_path / wanted)
         assert portable_files(tmp_path / wanted) == portable
@@ -313,7 +313,7 @@ def test_a_simulation_takes_its_own_bodies_of_a_library() -> None:
     plan = plan_of(tiny())
     states = set()
     x, labels = samples(tiny(), 3, 2)
-    for wanted, portable in product((isa.ALL, isa.PORTABLE), (False, True)):
+    for wanted, portable in product((isa.ALL, PORTABLE), (False, True)):
         project = library(wanted, plan)
         made = CompiledSimulator(plan, "", 3, None, portable, QUICK, project)
         made.train(x, labels, rates(3))

@@ -49,6 +49,7 @@ from mcutrain.ops.training import (
     fitted_sums,
 )
 from mcutrain.simulation.build import SANITIZE
+from mcutrain.target import PLAIN, PORTABLE
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
@@ -451,7 +452,7 @@ def assert_same_bits(made: Toolchain, samples: Sequence[Sample]) -> None:
             np.testing.assert_array_equal(found[name], value, err_msg=f"{name} of {sample.op}")
 
 
-@pytest.mark.parametrize("bodies", ["portable", "dsp", "host"])
+@pytest.mark.parametrize("bodies", ["plain", "portable", "dsp", "host"])
 def test_at_the_limits_every_body_computes_the_bits_of_the_reference_and_nothing_overflows(
     bodies: str, sanitizing: dict[str, tuple[str, ...]], tmp_path: Path
 ) -> None:
@@ -460,7 +461,7 @@ def test_at_the_limits_every_body_computes_the_bits_of_the_reference_and_nothing
     if name not in sanitizing:
         pytest.skip(f"{name} is absent or cannot link with {' '.join(SANITIZE)}")
     native = ["-march=native"] if bodies == "host" else []
-    samples = at_the_limits() + (beyond() + int16_sums() if bodies == "portable" else ())
+    samples = at_the_limits() + (beyond() + int16_sums() if bodies in (PLAIN, PORTABLE) else ())
     made = Toolchain(sanitizing[name], ("-O0", *native, "-DEXACT_BUFFERS", *SANITIZE), tmp_path)
     made.compile_objects([*sources(samples, bodies), HARNESS])
     assert_same_bits(made, samples)
@@ -469,8 +470,8 @@ def test_at_the_limits_every_body_computes_the_bits_of_the_reference_and_nothing
 def sources(samples: Sequence[Sample], bodies: str) -> list[Path]:
     """The faster bodies of what is called, where there are any, and what they share."""
     calls = [kernel_call(sample) for sample in samples]
-    portable = {FIRMWARE / call.source for call in calls}
-    chosen = {body_of(path, bodies) for path in portable}
+    plain = {FIRMWARE / call.source for call in calls}
+    chosen = {body_of(path, bodies) for path in plain}
     return sorted({*chosen, *shared_sources(bodies), *FIRMWARE.glob("runtime/*.c")})
 
 

@@ -1,4 +1,4 @@
-"""The bodies for Cortex-M's DSP extension compute the portable bodies' bits.
+"""The bodies for Cortex-M's DSP extension compute the plain bodies' bits.
 
 Here their instructions are emulated in plain C, under sanitizers. The emulation hides what the
 assembly does: a whole network on a virtual board (tests/host) runs that.
@@ -30,7 +30,7 @@ from tests.ops.c_harness import (
     Toolchain,
     faster_bodies,
     kernel_call,
-    portable_body,
+    plain_body,
     shared_sources,
 )
 from tests.ops.cases import CASES, Sample, bias, exponent, step, tensor, weight
@@ -127,17 +127,17 @@ def samples() -> tuple[Sample, ...]:
 def compiled(command: tuple[str, ...], flags: Sequence[str], folder: Path, dsp: bool) -> Toolchain:
     """One of the two bodies of the kernels that have both, and what they call."""
     made = Toolchain(command, tuple(flags), folder)
-    bodies = [p if dsp else portable_body(p) for p in DSP_BODIES.values()]
+    bodies = [p if dsp else plain_body(p) for p in DSP_BODIES.values()]
     shared = shared_sources("dsp") if dsp else ()
     made.compile_objects([*bodies, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
     return made
 
 
 @pytest.fixture(scope="module")
-def portable(
+def plain(
     c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> Toolchain:
-    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("portable"), dsp=False)
+    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("plain"), dsp=False)
 
 
 @pytest.fixture(scope="module")
@@ -162,10 +162,8 @@ def test_the_samples_reach_every_dsp_body() -> None:
     assert DSP_BODIES.keys() <= reached
 
 
-def test_dsp_bodies_compute_the_bits_of_the_portable_bodies(
-    dsp: Toolchain, portable: Toolchain
-) -> None:
-    assert_same_bits(dsp, portable, samples())
+def test_dsp_bodies_compute_the_bits_of_the_plain_bodies(dsp: Toolchain, plain: Toolchain) -> None:
+    assert_same_bits(dsp, plain, samples())
 
 
 @settings(
@@ -173,11 +171,11 @@ def test_dsp_bodies_compute_the_bits_of_the_portable_bodies(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_dsp_bodies_compute_the_bits_of_the_portable_bodies_on_drawn_shapes(
-    data: st.DataObject, dsp: Toolchain, portable: Toolchain
+def test_dsp_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
+    data: st.DataObject, dsp: Toolchain, plain: Toolchain
 ) -> None:
     sample = data.draw(st.one_of([drawn(make) for make in DRAWN]).filter(has_dsp_body))
-    assert_same_bits(dsp, portable, [sample])
+    assert_same_bits(dsp, plain, [sample])
 
 
 def test_dsp_bodies_compile_for_a_cortex_m7(

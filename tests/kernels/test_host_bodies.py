@@ -1,4 +1,4 @@
-"""Host bodies compute the portable bodies' bits: on shapes that fill and overfill their tiles.
+"""Host bodies compute the plain bodies' bits: on shapes that fill and overfill their tiles.
 
 tests/ops/test_contract.py holds both against the reference on small shapes; these are large.
 """
@@ -50,7 +50,7 @@ from tests.ops.c_harness import (
     faster_bodies,
     kernel_call,
     overwritten,
-    portable_body,
+    plain_body,
     shared_sources,
 )
 from tests.ops.cases import (
@@ -533,7 +533,7 @@ WATCHED = ("-fsanitize=thread",)
 
 def sources(host: bool) -> list[Path]:
     """One of the two bodies of the kernels that have both, and what they call."""
-    bodies = [p if host else portable_body(p) for p in HOST_BODIES.values()]
+    bodies = [p if host else plain_body(p) for p in HOST_BODIES.values()]
     shared = shared_sources("host") if host else ()
     return [*bodies, *shared, *sorted(FIRMWARE.glob("runtime/*.c"))]
 
@@ -548,11 +548,11 @@ def compiled(
 
 
 @pytest.fixture(scope="module")
-def portable(
+def plain(
     c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> Toolchain:
-    """The portable bodies, by the first compiler."""
-    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("portable"), host=False)
+    """The plain bodies, by the first compiler."""
+    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("plain"), host=False)
 
 
 @pytest.fixture(scope="module")
@@ -586,12 +586,12 @@ def split_among_threads(build: Build, watched: bool) -> Build:
     return replace(build, name=f"split-{build.name}", flags=flags)
 
 
-def assert_same_bits(made: Toolchain, portable: Toolchain, drawn: Sequence[Sample]) -> None:
+def assert_same_bits(made: Toolchain, plain: Toolchain, drawn: Sequence[Sample]) -> None:
     for in_place in (None, 0, 1):
         kept = [s for s in drawn if in_place is None or overwritten(s, 0)]
         if not kept:
             continue
-        results = zip(made.run(kept, in_place), portable.run(kept, in_place), kept, strict=True)
+        results = zip(made.run(kept, in_place), plain.run(kept, in_place), kept, strict=True)
         for found, expected, sample in results:
             for name in expected.keys() - {"scratch"}:
                 where = f"{name} of {sample.op} for {sample.types}, in place: {in_place}"
@@ -620,38 +620,38 @@ def on_any_machine(build: Build, made: Toolchain) -> Toolchain:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS, ids=lambda b: b.name)
-def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_every_instruction_set(
-    build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
+def test_host_bodies_compute_the_bits_of_the_plain_bodies_on_every_instruction_set(
+    build: Build, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
     """Compiled for all of them, with a limit of stack frames, before any is skipped."""
     if not build.compiles_here:
         pytest.skip("no compiler for x86")
     made = host(build)
-    assert_same_bits(on_any_machine(build, made), portable, samples())
+    assert_same_bits(on_any_machine(build, made), plain, samples())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", STAND_INS, ids=lambda b: b.name)
 def test_bodies_of_the_newest_instructions_compute_the_same_bits_in_plain_c(
-    build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
+    build: Build, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
     """No machine is the first to try a body, whichever of them it has instructions for."""
     if not build.compiles_here:
         pytest.skip("no compiler for x86")
-    assert_same_bits(on_any_machine(build, host(build)), portable, one_of_each())
+    assert_same_bits(on_any_machine(build, host(build)), plain, one_of_each())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", SETS[:2], ids=lambda b: b.name)
 def test_bodies_compute_the_same_bits_on_an_emulated_processor(
-    build: Build, host: Callable[[Build], Toolchain], portable: Toolchain
+    build: Build, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
     """Also where this machine's own has the instructions: machines without them rely on it."""
     if not build.compiles_here:
         pytest.skip("no compiler for x86")
     if not build.emulator:
         pytest.skip("no qemu-x86_64: apt install qemu-user")
-    assert_same_bits(replace(host(build), emulator=build.emulator), portable, one_of_each())
+    assert_same_bits(replace(host(build), emulator=build.emulator), plain, one_of_each())
 
 
 @pytest.mark.parametrize("build", SETS[2:], ids=lambda b: b.name)
@@ -689,11 +689,11 @@ def test_any_number_of_threads_computes_the_same_bits(
     threads: int,
     watched: bool,
     host: Callable[[Build], Toolchain],
-    portable: Toolchain,
+    plain: Toolchain,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MCT_THREADS", str(threads))
-    assert_same_bits(host(split_among_threads(NATIVE, watched)), portable, samples())
+    assert_same_bits(host(split_among_threads(NATIVE, watched)), plain, samples())
 
 
 @pytest.mark.slow
@@ -702,7 +702,7 @@ def test_threads_have_stack_enough_for_the_largest_frames(
     build: Build,
     watched: bool,
     host: Callable[[Build], Toolchain],
-    portable: Toolchain,
+    plain: Toolchain,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The sanitizer takes its part of a thread's stack; these sets have the largest frames."""
@@ -710,7 +710,7 @@ def test_threads_have_stack_enough_for_the_largest_frames(
         pytest.skip(f"this processor has no {build.name}")
     monkeypatch.setenv("MCT_THREADS", "2")
     made = host(split_among_threads(build, watched))
-    assert_same_bits(made, portable, [s for s in one_of_each() if has_large_frame(s)])
+    assert_same_bits(made, plain, [s for s in one_of_each() if has_large_frame(s)])
 
 
 @settings(
@@ -718,11 +718,11 @@ def test_threads_have_stack_enough_for_the_largest_frames(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_host_bodies_compute_the_bits_of_the_portable_bodies_on_drawn_shapes(
-    data: st.DataObject, host: Callable[[Build], Toolchain], portable: Toolchain
+def test_host_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
+    data: st.DataObject, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
     sample = data.draw(st.one_of([drawn(make) for make in WIDE]).filter(has_host_body))
-    assert_same_bits(host(NATIVE), portable, [sample])
+    assert_same_bits(host(NATIVE), plain, [sample])
 
 
 @pytest.mark.slow
@@ -789,7 +789,7 @@ def ran_sdot(log: Path) -> bool:
 @pytest.mark.parametrize("compiler", ARM)
 def test_a_program_for_all_arm_processors_multiplies_by_what_each_has(
     compiler: str,
-    portable: Toolchain,
+    plain: Toolchain,
     c_compilers: list[tuple[str, ...]],
     tmp_path: Path,
 ) -> None:
@@ -803,5 +803,5 @@ def test_a_program_for_all_arm_processors_multiplies_by_what_each_has(
     for cpu, has_sdot in (("cortex-a72", False), ("max", True)):
         log = tmp_path / f"{cpu}.log"
         emulator = ("qemu-aarch64", "-cpu", cpu, "-d", "in_asm", "-D", str(log))
-        assert_same_bits(replace(made, emulator=emulator), portable, products())
+        assert_same_bits(replace(made, emulator=emulator), plain, products())
         assert ran_sdot(log) == has_sdot

@@ -21,6 +21,8 @@ from mcutrain.codegen.program import Declarations
 from mcutrain.codegen.templates import render
 from mcutrain.ir.op import KernelCall, Operand
 from mcutrain.simulation.build import WARNINGS
+from mcutrain.codegen.isa import chain
+from mcutrain.target import PORTABLE
 from tests.ops.cases import Sample
 
 Array = npt.NDArray[Any]
@@ -54,15 +56,15 @@ def updated_inputs(sample: Sample) -> dict[int, int]:
     return {o: i % len(sample.types) for o, i in sample.op.updates.items()}
 
 
-def portable_body(path: Path) -> Path:
+def plain_body(path: Path) -> Path:
     """What a file in kernels/<operator>/<isa>/ stands in for."""
     return path.parent.parent / path.name
 
 
 def faster_bodies(isa: str) -> list[Path]:
-    """An instruction set's files that stand in for portable ones."""
+    """An instruction set's files that stand in for plain ones."""
     found = FIRMWARE.glob(f"kernels/*/{isa}/*.c")
-    return sorted(path for path in found if portable_body(path).is_file())
+    return sorted(path for path in found if plain_body(path).is_file())
 
 
 def shared_sources(isa: str) -> list[Path]:
@@ -72,9 +74,9 @@ def shared_sources(isa: str) -> list[Path]:
 
 
 def body_of(path: Path, isa: str) -> Path:
-    """The faster body of a portable one if there is one, else itself."""
-    faster = path.parent / isa / path.name
-    return faster if faster.is_file() else path
+    """What stands in for a plain body on an instruction set, as `isa_bodies` finds it."""
+    faster = (path.parent / folder / path.name for folder in chain(isa))
+    return next((found for found in faster if found.is_file()), path)
 
 
 @lru_cache(maxsize=1)
@@ -112,11 +114,11 @@ class Toolchain:
     ) -> Toolchain:
         """Compile all kernels, the runtime and the harness, warnings as errors.
 
-        host: with the faster bodies of hosts where there are any.
+        host: with the faster bodies of hosts where there are any, else with the portable ones.
         """
         made = Toolchain(tuple(command), tuple(flags), folder)
         kernels = sorted(FIRMWARE.glob("kernels/*/*.c"))
-        chosen = [body_of(path, "host") for path in kernels] if host else kernels
+        chosen = [body_of(path, "host" if host else PORTABLE) for path in kernels]
         shared = shared_sources("host") if host else []
         made.compile_objects([*chosen, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
         return made

@@ -1,7 +1,8 @@
-/* A depthwise convolution, sum by sum: what the portable body is, and what others leave to it. */
+/* A depthwise convolution, sum by sum: what the plain body is, and what others leave to it. */
 #ifndef MCT_DEPTHWISE_ANY_H
 #define MCT_DEPTHWISE_ANY_H
 
+#include "mct_depthwise_apart.h"
 #include "mct_depthwise_conv_2d_sum.h"
 #include "mct_fixedpoint.h"
 
@@ -46,21 +47,8 @@ static inline void mct_depthwise_any(const mct_depthwise_conv_2d_s8_params *p, c
                                      int8_t *scratch) {
     if (x == y) {
         mct_depthwise_in_place(p, w, b, y, mask, scratch);
-        return;
-    }
-    const int32_t multiplier = p->y.c / p->x.c;
-    int32_t i = 0;
-    for (int32_t row = 0; row < p->y.h; row++) {
-        for (int32_t column = 0; column < p->y.w; column++) {
-            for (int32_t in = 0, c = 0; in < p->x.c; in++) {
-                for (int32_t m = 0; m < multiplier; m++, c++) {
-                    const int32_t acc =
-                        b[c] + mct_depthwise_sum(&p->x, &p->window, p->x_zero_point, x + in, w + c,
-                                                 p->y.c, row, column);
-                    mct_requantize_store(&p->requantize, acc, c, i++, y, mask);
-                }
-            }
-        }
+    } else {
+        mct_depthwise_apart(p, x, w, b, y, mask);
     }
 }
 

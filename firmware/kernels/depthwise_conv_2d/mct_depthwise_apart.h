@@ -1,0 +1,28 @@
+/* A depthwise convolution, sum by sum, whose result does not take the place of the input. */
+#ifndef MCT_DEPTHWISE_APART_H
+#define MCT_DEPTHWISE_APART_H
+
+#include "mct_depthwise_conv_2d_sum.h"
+#include "mct_fixedpoint.h"
+
+/* For any window and channel multiplier. */
+static inline void mct_depthwise_apart(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
+                                       const int8_t *w, const int32_t *b, int8_t *y,
+                                       uint8_t *mask) {
+    const int32_t multiplier = p->y.c / p->x.c;
+    int32_t i = 0;
+    for (int32_t row = 0; row < p->y.h; row++) {
+        for (int32_t column = 0; column < p->y.w; column++) {
+            for (int32_t in = 0, c = 0; in < p->x.c; in++) {
+                for (int32_t m = 0; m < multiplier; m++, c++) {
+                    const int32_t acc =
+                        b[c] + mct_depthwise_sum(&p->x, &p->window, p->x_zero_point, x + in, w + c,
+                                                 p->y.c, row, column);
+                    mct_requantize_store(&p->requantize, acc, c, i++, y, mask);
+                }
+            }
+        }
+    }
+}
+
+#endif

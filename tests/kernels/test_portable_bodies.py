@@ -1,0 +1,200 @@
+"""The portable bodies, by tiles, compute the bits of the plain ones and of numpy.
+
+Tiles are as large as a processor has registers: here every size is compiled, under sanitizers.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.ops.spatial import Window
+from mcutrain.simulation.build import SANITIZE
+from mcutrain.target import PORTABLE
+from tests.kernels.test_dsp_bodies import large_bias
+from tests.kernels.test_host_bodies import WIDE, assert_same_bits
+from tests.ops.c_harness import (
+    FIRMWARE,
+    HARNESS,
+    Toolchain,
+    expected,
+    faster_bodies,
+    include_flags,
+    kernel_call,
+    plain_body,
+)
+from tests.ops.cases import CASES, Sample, bias, requantize, tensor, weight
+from tests.ops.drawing import SeededSource, Source, drawn
+
+BODIES = {p.stem: p for p in faster_bodies(PORTABLE)}
+SEEDS = 24
+SAMPLES = 6
+"""Of each way to draw them and each function; what the seeds draw beyond that is left out."""
+
+TILES = {
+    "armv6-m": (4, 1, 0),
+    "risc-v": (4, 4, 1),
+    "others": (2, 4, 1),
+}
+"""Positions, terms, and whether there is a long product, as mct_tiled.h chooses them."""
+
+
+def flags_of(name: str) -> tuple[str, ...]:
+    positions, terms, long_product = TILES[name]
+    return (
+        f"-DMCT_TILED_POSITIONS={positions}",
+        f"-DMCT_TILED_TERMS={terms}",
+        f"-DMCT_TILED_LONG_PRODUCT={long_product}",
+    )
+
+
+def odd_tiles(s: Source) -> Sample:
+    """Positions and channels that fill no tile, and terms that fill no round of its loop."""
+    ins, outs = s.integer(1, 13), s.choice((1, 2, 3, 5, 7))
+    k, stride = s.choice((1, 1, 2, 3, 5)), s.integer(1, 2)
+    size = (s.integer(k, k + 8), s.integer(k, k + 8))
+    left = s.choice((0, k // 2, s.integer(0, 20)))
+    window = Window((k, k), (stride, stride), padding=(k // 2, 0, left, s.choice((k // 2, 9))))
+    op = Conv2D(window, s.choice((-128, 127, s.integer(-128, 127))), requantize(s, outs), True)
+    x, w = tensor(s, (1, *size, ins)), weight(s, (outs, k, k, ins))
+    return Sample.of(op, x, w, bias(s, outs))
+
+
+DRAWN: tuple[Callable[[Source], Sample], ...] = (*WIDE, large_bias, odd_tiles)
+
+
+def has_body(sample: Sample) -> bool:
+    return kernel_call(sample).function in BODIES
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """Wide ones, and small ones of all operators, as far as a portable body computes them."""
+    kept: dict[tuple[int, str], list[Sample]] = {}
+    small = [case.draw for case in CASES if case.name != "reshape"]
+    for way, draw in enumerate((*DRAWN, *small)):
+        for sample in map(draw, map(SeededSource, range(SEEDS))):
+            if has_body(sample):
+                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
+    return tuple(sample for found in kept.values() for sample in found[:SAMPLES])
+
+
+def compiled(
+    command: tuple[str, ...], flags: Sequence[str], folder: Path, bodies: Sequence[Path]
+) -> Toolchain:
+    made = Toolchain(command, tuple(flags), folder)
+    made.compile_objects([*bodies, *FIRMWARE.glob("runtime/*.c"), HARNESS])
+    return made
+
+
+@pytest.fixture(scope="module")
+def plain(
+    c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Toolchain:
+    bodies = [plain_body(path) for path in BODIES.values()]
+    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("plain"), bodies)
+
+
+@pytest.fixture(scope="module")
+def tiled(
+    c_compilers: list[tuple[str, ...]],
+    sanitizing: dict[str, tuple[str, ...]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], Toolchain]:
+    """The portable bodies with a size of tiles; sanitized where a compiler can do it."""
+
+    @cache
+    def make(name: str) -> Toolchain:
+        folder, own = tmp_path_factory.mktemp(name), ("-O1", *flags_of(name))
+        if not sanitizing:
+            return compiled(c_compilers[0], own, folder, [*BODIES.values()])
+        command = next(iter(sanitizing.values()))
+        return compiled(command, (*own, "-DEXACT_BUFFERS", *SANITIZE), folder, [*BODIES.values()])
+
+    return make
+
+
+def assert_is_the_reference(made: Toolchain, drawn: Sequence[Sample]) -> None:
+    for found, sample in zip(made.run(drawn), drawn, strict=True):
+        for name, value in expected(sample).items():
+            np.testing.assert_array_equal(found[name], value, err_msg=f"{name} of {sample.op}")
+
+
+# ------------------------------------------------------------------------------------------- tests
+
+
+def test_the_samples_reach_every_portable_body() -> None:
+    assert BODIES.keys() <= {kernel_call(sample).function for sample in samples()}
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_tiles_of_every_size_compute_the_bits_of_the_plain_bodies(
+    name: str, tiled: Callable[[str], Toolchain], plain: Toolchain
+) -> None:
+    assert_same_bits(tiled(name), plain, samples())
+
+
+@settings(
+    max_examples=12,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_tiles_plain_bodies_and_numpy_compute_the_same_bits_on_drawn_shapes(
+    data: st.DataObject, tiled: Callable[[str], Toolchain], plain: Toolchain
+) -> None:
+    sample = data.draw(st.one_of([drawn(make) for make in DRAWN]).filter(has_body))
+    made = tiled(data.draw(st.sampled_from(sorted(TILES))))
+    assert_same_bits(made, plain, [sample])
+    assert_is_the_reference(made, [sample])
+
+
+PRODUCTS = """
+#include <stdio.h>
+#include "mct_tiled_requantize.h"
+
+static const int32_t ends[] = {
+    0, 1, 32767, 32768, 65535, 65536, 98304, 1 << 29, (1 << 30) - 65536, (1 << 30) - 1,
+    -1, -32768, -32769, -65536, -(1 << 30) + 1, -(1 << 30)};
+
+static int32_t drawn(uint32_t *state, int32_t n)
+{
+    *state = mct_xorshift32(*state);
+    return (int32_t)*state >> (n & 31);
+}
+
+int main(void)
+{
+    uint32_t state = 7;
+    int32_t wrong = 0;
+    for (int32_t n = 0; n < 1000000; n++) {
+        const int32_t x = n < 256 ? 2 * ends[n / 16] : drawn(&state, n);
+        const int32_t m = n < 256 ? 2 * ends[n % 16] + (n & 1) : drawn(&state, n >> 5 & 1);
+        const int64_t product = (int64_t)x * m;
+        wrong += mct_tiled_product_of(x, m).high != (int32_t)(product >> 32);
+        wrong += mct_tiled_high_mul(x / 2, m) != mct_high_mul(x / 2, m);
+    }
+    printf("%d", wrong);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("long_product", [0, 1])
+def test_the_high_half_of_a_product_is_the_same_with_and_without_a_long_product(
+    long_product: int, c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    source = tmp_path / "products.c"
+    source.write_text(PRODUCTS)
+    flags = ("-std=c11", "-O1", f"-DMCT_TILED_LONG_PRODUCT={long_product}", *include_flags())
+    made = [*c_compilers[0], *flags, str(source), "-o", str(tmp_path / "products")]
+    assert subprocess.run(made, capture_output=True).returncode == 0
+    done = subprocess.run([tmp_path / "products"], capture_output=True, text=True)
+    assert done.stdout == "0"
