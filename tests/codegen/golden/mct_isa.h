@@ -1,7 +1,7 @@
 /* Which of the kernels' bodies are compiled. All compute the same bits; some are many times faster.
  *
  *     dsp       SMLAD and its kin, on Cortex-M4, M7, M33, M35P, M55, M85; 3584 bytes of stack
- *     portable  plain C, on any processor; 1056 bytes of stack
+ *     portable  C for any processor; 1344 bytes of stack
  *
  * The compiler's macros choose: compile for your processor, for instance with -mcpu=cortex-m7. To
  * choose yourself define MCT_ISA, for the compiler or in a file mct_config.h of yours:
