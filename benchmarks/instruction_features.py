@@ -1,7 +1,7 @@
 """What instruction_model.py tries to explain each kernel function's instructions with.
 
 Features as mcutrain.cost.instructions reads them: products of what a node's call and types say.
-They follow the loops of the bodies in firmware/kernels, portable and dsp; the fit leaves
+They follow the loops of the bodies in firmware/kernels, plain, portable and dsp; the fit leaves
 out those that explain nothing. A function that is missing here gets OTHER.
 """
 
@@ -140,24 +140,19 @@ for _kind in ("update", "update_difference", "grad"):
             "positions*channels_out", "positions*channels_out%4",
         )  # fmt: skip
 
-# ---------------------------------------------------------------------------------- portable bodies
+# ------------------------------------------------------------------------------------- plain bodies
 
 Y, DX = "y.pixels*y.c", "dx.pixels*dx.c"
-PORTABLE_CONV = (
-    "1", Y, "taps*x.c*y.c", "taps*y.c", f"{Y}*operand.4", f"{Y}*{TAPS}",
-    f"{Y}*requantize.rounds_once", f"{Y}*requantize.shift.rare", f"{Y}*{TAPS}*trained.rows>0",
-)  # fmt: skip
-PORTABLE_CONV_BACK = (
+PLAIN_CONV_BACK = (
     "1", "taps*dx.c*dy.c", "taps*dx.c", "taps*dy.c", "taps", DX, "dx.pixels",
     f"{DX}*operand.6", f"{DX}*operand.4", f"dx.pixels*{TAPS}",
 )  # fmt: skip
-PORTABLE_CONV_WEIGHT = (
+PLAIN_CONV_WEIGHT = (
     "1", "dy.c", "taps*x.c*dy.c", "taps*dy.c", f"dy.pixels*dy.c*{TAPS}", "dy.pixels*dy.c",
     f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*rule.residual_bits=4",
     f"dy.c*x.c*{TAPS}*rule.residual_bits=8",
 )  # fmt: skip
-PORTABLE_DEPTHWISE = ("1", "taps*y.c", Y, f"{Y}*operand.4", f"{Y}*{TAPS}", "taps*x.c")
-PORTABLE_DEPTHWISE_BACK = (
+PLAIN_DEPTHWISE_BACK = (
     "1", "taps*dy.c", "taps", DX, f"{DX}*operand.5", f"dx.pixels*{TAPS}", f"taps*dy.c*{WIDE}",
 )  # fmt: skip
 GROUPED = (
@@ -171,27 +166,80 @@ GROUPED_WEIGHT = (
     "1", "dy.c", "macs", "taps*dy.c", f"dy.pixels*dy.c*{TAPS}", "dy.pixels*dy.c",
     "outputs", "outputs*rule.residual_bits=4", "outputs*rule.residual_bits=8",
 )  # fmt: skip
-DEPTHWISE_WEIGHT = (
+PLAIN_DEPTHWISE_WEIGHT = (
     "1", "taps*trained_channels", f"{TAPS}*trained_channels", f"dy.pixels*{TAPS}",
     f"{TAPS}*trained_channels*rule.residual_bits=4", "taps*x_columns/4", "taps*channels/4", "taps",
     f"{TAPS}*trained_channels*rule.residual_bits=8",
 )  # fmt: skip
 
-PORTABLE = {
-    "mct_conv_2d_s8": PORTABLE_CONV,
-    "mct_depthwise_conv_2d_s8": PORTABLE_DEPTHWISE,
+PLAIN = {
     "mct_grouped_conv_2d_s8": GROUPED,
+    "mct_conv_2d_grad_input_s16": PLAIN_CONV_BACK,
+    "mct_depthwise_conv_2d_grad_input_s16": PLAIN_DEPTHWISE_BACK,
 }
 for _type in ("s8", "s16"):
-    PORTABLE |= {
-        f"mct_conv_2d_grad_input_{_type}": PORTABLE_CONV_BACK,
-        f"mct_depthwise_conv_2d_grad_input_{_type}": PORTABLE_DEPTHWISE_BACK,
-        f"mct_grouped_conv_2d_grad_input_{_type}": GROUPED_BACK,
-    }
-    for _kind in ("update", "grad"):
-        PORTABLE[f"mct_conv_2d_{_kind}_weight_{_type}"] = PORTABLE_CONV_WEIGHT
-        PORTABLE[f"mct_depthwise_conv_2d_{_kind}_weight_{_type}"] = DEPTHWISE_WEIGHT
-        PORTABLE[f"mct_grouped_conv_2d_{_kind}_weight_{_type}"] = GROUPED_WEIGHT
+    PLAIN[f"mct_grouped_conv_2d_grad_input_{_type}"] = GROUPED_BACK
+for _kind in ("update", "grad"):
+    PLAIN[f"mct_conv_2d_{_kind}_weight_s16"] = PLAIN_CONV_WEIGHT
+    PLAIN[f"mct_depthwise_conv_2d_{_kind}_weight_s16"] = PLAIN_DEPTHWISE_WEIGHT
+    for _type in ("s8", "s16"):
+        PLAIN[f"mct_grouped_conv_2d_{_kind}_weight_{_type}"] = GROUPED_WEIGHT
+
+# ---------------------------------------------------------------------------------- portable bodies
+
+GENERAL = ("multiplier>1", "window.dilation_h>1", "window.kernel_h>7")  # what has no short way
+TILED_CONV = (
+    "1", Y, "taps*x.c*y.c", "y.c", "y.c*depth", f"{Y}*operand.4", f"{Y}*requantize.rounds_once",
+    f"{Y}*requantize.shift.rare", "y.c*depth*trained.rows>0",
+    f"taps*x.c*y.c*{WIDE}", f"{Y}*{WIDE}", f"{Y}*window.kernel_h*{WIDE}",  # rows of the window
+    f"y.h*y.c*{WIDE}", f"y.h*y.c*depth*{WIDE}", f"y.w*y.c*depth*{WIDE}", f"y.w*y.c*{WIDE}",
+    f"{Y}*{STRIDED}", f"taps*x.c*y.c*{STRIDED}",
+    "y.c*y.pixels%4", "y.c*depth*y.pixels%4", "y.c*depth*y.pixels=1", f"{Y}*depth*y.c%2",
+    *(f"{part}*window.dilation_h>1" for part in (Y, "taps*x.c*y.c", f"{Y}*{TAPS}")),
+)  # fmt: skip
+TILED_CONV_BACK = (
+    "1", "taps*dx.c*dy.c", "taps*dx.c", DX, "dx.c", f"{DX}*operand.6", f"{DX}*operand.4",
+    "dx.c*dx.pixels%4", "dx.c*dy.c*dx.pixels%4", "dx.pixels*dy.c*dx.c%2",
+    f"dx.c*dy.c*{TAPS}*trained.columns>0", f"taps*dx.c*dy.c*{WIDE}", f"{DX}*{WIDE}",
+    f"taps*dx.c*dy.c*{STRIDED}", f"{DX}*{STRIDED}", "dx.c*dy.c*dx.pixels=1",
+    f"{DX}*window.dilation_h>1", f"{DX}*{TAPS}*window.dilation_h>1",
+)  # fmt: skip
+TILED_CONV_WEIGHT = (
+    *PLAIN_CONV_WEIGHT, "taps*dy.c*x.c/4", "taps*dy.c*x.c%4", f"dy.c*dy.h*{TAPS}", f"dy.c*{TAPS}",
+)  # fmt: skip
+FOURS = "y.pixels*y.c/4"  # four channels at a position
+TILED_DEPTHWISE = (
+    "1", "y.c", f"y.c*{TAPS}", Y, f"{Y}*operand.4", "taps*y.c", FOURS, f"{FOURS}*window.kernel_h",
+    "taps*y.c/4", "y.h*y.c/4", f"{Y}*requantize.rounds_once", f"{Y}*requantize.shift.rare",
+    "y.pixels*y.c%4", "taps*y.c%4", f"y.pixels*{TAPS}*y.c%4", f"y.w*y.c*{TAPS}",
+    f"y.h*y.c*{TAPS}",
+    *(f"{part}*{rare}" for rare in GENERAL[:2] for part in (Y, "taps*y.c", f"{Y}*{TAPS}")),
+)  # fmt: skip
+BACK_FOURS = "dx.pixels*dx.c/4"
+TILED_DEPTHWISE_BACK = (
+    "1", "taps*dy.c", "taps*dy.c/4", DX, f"{DX}*operand.5", "dx.c", BACK_FOURS, "dx.h*dx.c/4",
+    f"{BACK_FOURS}*window.kernel_h", f"{BACK_FOURS}*{STRIDED}", f"taps*dy.c*{STRIDED}",
+    "dx.pixels*dx.c%4", "taps*dx.c%4",
+    *(f"{part}*{rare}" for rare in GENERAL[:2] for part in (DX, "taps*dy.c", f"{DX}*{TAPS}")),
+)  # fmt: skip
+TILED_DEPTHWISE_WEIGHT = (
+    *PLAIN_DEPTHWISE_WEIGHT, TAPS, f"{TAPS}*trained_channels/4",
+    f"dy.h*{TAPS}*trained_channels/4", f"dy.h*{TAPS}*trained_channels%4",
+    "taps*trained_channels%4", f"{TAPS}*trained_channels*channels>0",
+    "taps*trained_channels*channels>0", "taps*trained_channels*x_columns>0",
+    f"dy.h*{TAPS}*channels", f"dy.h*{TAPS}*x_columns",
+)  # fmt: skip
+
+PORTABLE = PLAIN | {
+    "mct_conv_2d_s8": TILED_CONV,
+    "mct_conv_2d_grad_input_s8": TILED_CONV_BACK,
+    "mct_conv_2d_update_weight_s8": TILED_CONV_WEIGHT,
+    "mct_conv_2d_grad_weight_s8": TILED_CONV_WEIGHT,
+    "mct_depthwise_conv_2d_s8": TILED_DEPTHWISE,
+    "mct_depthwise_conv_2d_grad_input_s8": TILED_DEPTHWISE_BACK,
+    "mct_depthwise_conv_2d_update_weight_s8": TILED_DEPTHWISE_WEIGHT,
+    "mct_depthwise_conv_2d_grad_weight_s8": TILED_DEPTHWISE_WEIGHT,
+}
 
 # -------------------------------------------------------------------------------------- DSP bodies
 
@@ -229,7 +277,6 @@ DSP_CONV_WEIGHT = (
     f"dy.pixels*dy.c/4*dy.pixels>64*{ROWS}",  # dy is turned again for each tap
     f"dy.c*{TAPS}*x.c%4>0",
 )  # fmt: skip
-GENERAL = ("multiplier>1", "window.dilation_h>1", "window.kernel_h>7")  # not by planes and pairs
 ROW, GROUPS = "y.h*y.c", "y.h*y.w/4*y.c"
 DSP_DEPTHWISE = (
     "1", "y.c", ROW, f"{ROW}*window.kernel_h", GROUPS, f"{GROUPS}*window.kernel_h",
