@@ -66,8 +66,8 @@ class Target:
     the two places that keep the trained state, of slot_bytes each; none where a board cannot.
     erase_bytes: of them that are erased at once. erasures: that each bears; None where flash does
     not wear out. slot_regions: what the slots take of the chip's memory, whole sectors where it has
-    such. cycles_per_instruction: for planning, an assumption; None where time is not planned, as on a
-    hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
+    such. cycles_per_instruction: for planning, an assumption; None where time is not planned, as on
+    a hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
     map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
     its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are the
     board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.

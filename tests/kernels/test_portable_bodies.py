@@ -41,10 +41,10 @@ SAMPLES = 6
 
 TILES = {
     "armv6-m": (4, 1, 0),
-    "risc-v": (4, 4, 1),
     "others": (2, 4, 1),
+    "larger": (4, 4, 1),
 }
-"""Positions, terms, and whether there is a long product, as mct_tiled.h chooses them."""
+"""Positions, terms, and whether there is a long product: what mct_tiled.h chooses, and may choose."""
 
 
 def flags_of(name: str) -> tuple[str, ...]:

@@ -58,9 +58,6 @@ static inline mct_span mct_tiled_places(int32_t at, int32_t stride, int32_t imag
 #if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__) /* a product overwrites a factor */
 #define MCT_TILED_POSITIONS 4
 #define MCT_TILED_TERMS 1
-#elif defined(__riscv) && !defined(__riscv_e) /* 31 registers */
-#define MCT_TILED_POSITIONS 4
-#define MCT_TILED_TERMS 4
 #else
 #define MCT_TILED_POSITIONS 2
 #define MCT_TILED_TERMS 4
