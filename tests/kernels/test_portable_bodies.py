@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.ir.graph import TensorType
+from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.spatial import Window
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.target import PORTABLE
@@ -44,7 +45,7 @@ TILES = {
     "others": (2, 4, 1),
     "larger": (4, 4, 1),
 }
-"""Positions, terms, and whether there is a long product: what mct_tiled.h chooses, and may choose."""
+"""Positions, terms, whether there is a long product: what mct_tiled.h chooses and may choose."""
 
 
 def flags_of(name: str) -> tuple[str, ...]:
@@ -68,7 +69,20 @@ def odd_tiles(s: Source) -> Sample:
     return Sample.of(op, x, w, bias(s, outs))
 
 
-DRAWN: tuple[Callable[[Source], Sample], ...] = (*WIDE, large_bias, odd_tiles)
+def sums_beyond(s: Source) -> Sample:
+    """Biases that are less than 2**30 away from 0, with sums that are more, on both sides."""
+    ins, positions = s.choice((4, 200)), s.choice((1, 4, 9))
+    shift, sign = s.choice((-1, -2, -19, -20)), s.choice((1, -1))
+    biases = [sign * (2**30 - 100 * 255 * ins), -sign * (2**30 - 100 * 255 * ins)]
+    op = Conv2D(Window((1, 1)), -128, Requantize((2**31 - 1,), (shift,), 3), s.boolean())
+    x = TensorType((1, 1, positions, ins), "int8"), np.full((1, 1, positions, ins), 127, np.int8)
+    w = np.full((2, 1, 1, ins), 127 * sign, np.int8)
+    w[1] = -127 * sign
+    b = TensorType((2,), "int32"), np.array(biases, np.int32)
+    return Sample.of(op, x, (TensorType(w.shape, "int8"), w), b)
+
+
+DRAWN: tuple[Callable[[Source], Sample], ...] = (*WIDE, large_bias, odd_tiles, sums_beyond)
 
 
 def has_body(sample: Sample) -> bool:
