@@ -85,8 +85,8 @@ def place_of(name: str) -> str:
 
     What models share is one folder with the model's own files, so that a program needs one -I and
     a build system one list of sources; a board's files stay in folders of their own. A faster body
-    gets its instruction set's name, so that it can lie beside the portable one; the plain one, which
-    that stands in for, stays at home.
+    gets its instruction set's name, so that it can lie beside the portable one. That has the name
+    of the plain one, for which it stands in.
     """
     if not name.startswith(LIBRARY):
         return name

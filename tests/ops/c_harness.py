@@ -17,11 +17,11 @@ from mcutrain_host.cache import cache_folder, keep
 from mcutrain_host.toolchain import ZIG, compiler_identity
 
 from mcutrain.codegen.c_text import CTYPES
+from mcutrain.codegen.isa import chain
 from mcutrain.codegen.program import Declarations
 from mcutrain.codegen.templates import render
 from mcutrain.ir.op import KernelCall, Operand
 from mcutrain.simulation.build import WARNINGS
-from mcutrain.codegen.isa import chain
 from mcutrain.target import PORTABLE
 from tests.ops.cases import Sample
 
