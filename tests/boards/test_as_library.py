@@ -81,7 +81,7 @@ def test_a_library_takes_the_instructions_of_the_firmware_and_has_the_simulation
 
 
 @pytest.mark.slow
-def test_a_library_of_portable_kernels_takes_several_times_as_many(
+def test_a_library_of_portable_kernels_takes_half_as_many_more(
     as_library: ModuleType, projects_root: Path, tmp_path: Path
 ) -> None:
     """Else the comparison above would not see which kernels run."""
@@ -90,4 +90,4 @@ def test_a_library_of_portable_kernels_takes_several_times_as_many(
     as_library.build_as_library(training_step(), board, tmp_path / "program", isa="portable")
     library, firmware = Learnt.of(tmp_path / "program"), Learnt.of(built(projects_root, board))
     assert library.state == firmware.state
-    assert library.instructions > 3 * firmware.instructions
+    assert library.instructions > 1.5 * firmware.instructions

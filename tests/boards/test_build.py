@@ -125,7 +125,7 @@ def test_what_does_not_fit_fails_with_the_missing_bytes(
 @pytest.mark.shared
 def test_a_plan_too_large_for_the_board_is_refused(shared):
     model = shared / "models" / "mcunet-5fps.int8.tflite"
-    step = prepare(model, "mcunet-5fps-100kb", classes=10)
+    step = prepare(model, "mcunet-5fps-124kb", classes=10)
     target = load_target("nucleo-f446re")
     missing = target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes) - 131_072
     assert missing > 0

@@ -31,6 +31,7 @@ from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.elastic import Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays
+from mcutrain.sparse import parse_scheme
 from mcutrain.target import PAGE_BYTES, Target, load_target
 from tests.boards.projects import RATE, SEED
 from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
@@ -97,7 +98,8 @@ def step_of(case: Case) -> TrainingStep:
         scheme = "last:4" if case.ring else "last:6"
         scheme = "2:0.67,3:0.8,4:1,5:0.5,bias:6" if case.swap else scheme
         rule = "drawn" if case.swap else ""
-        return prepare(residual_network(size=size), scheme, elastic=case.elastic, swap=rule)
+        bits = replace(parse_scheme(scheme), residual_bits=4, head_residual_bits=8, bias_bits=32)
+        return prepare(residual_network(size=size), bits, elastic=case.elastic, swap=rule)
     return prepare(residual_network(size=LATENT_SIZE), "last:2")
 
 

@@ -252,7 +252,7 @@ def test_a_transformer_on_the_pi_ends_with_the_simulations_bits(projects_root):
 @pytest.mark.parametrize("bias_bits", [16, 32])
 def test_biases_of_all_widths_end_with_the_simulations_bits(projects_root, bias_bits):
     """Saved on the board, too, and taken up again."""
-    scheme = UpdateScheme("biases", None, {}, None, bias_bits=bias_bits)
+    scheme = UpdateScheme(f"biases of {bias_bits}", None, {}, None, bias_bits=bias_bits)
     step = prepare(modern_network(), scheme)
     x, y, simulator = simulated(step, 24, 4)
     device = on_unicorn(built(projects_root, "nucleo-f446re", step=step))

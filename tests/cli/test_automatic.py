@@ -68,17 +68,22 @@ def test_a_scheme_that_does_not_fit_is_told_the_way_to_one_that_does(run: Run) -
 ASSUMED = "no board is named (--board, --sram)"
 
 
-def test_without_a_board_256_kb_are_assumed_and_it_is_said(run: Run) -> None:
+def test_without_a_board_256_kb_are_assumed_and_it_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of this network fits, so less is assumed here."""
+    assert automatic.USUAL_SRAM == 262_144
+    monkeypatch.setattr(automatic, "USUAL_SRAM", 160 * 1024)
     command = ("simulate", MODEL, "--data", DATA, *FEW)
     found = run(*command)
     facts = run(*command, "--json").json
     memory, text = facts["memory"], facts["scheme"]
-    assert (memory["board"], memory["limit_bytes"], memory["is_assumed"]) == (None, 262_144, True)
-    assert 131_072 < memory["sram_bytes"] <= 262_144
-    assert f"{ASSUMED}, so 262,144 bytes of SRAM are assumed; --scheme {text} is" in found.err
-    begin = f"used            {memory['sram_bytes']:,} of 262,144 bytes, assumed: {ASSUMED}; the "
+    assert (memory["board"], memory["limit_bytes"], memory["is_assumed"]) == (None, 163_840, True)
+    assert 131_072 < memory["sram_bytes"] <= 163_840
+    assert f"{ASSUMED}, so 163,840 bytes of SRAM are assumed; --scheme {text} is" in found.err
+    begin = f"used            {memory['sram_bytes']:,} of 163,840 bytes, assumed: {ASSUMED}; the "
     assert used(found.out).startswith(begin)
-    budget = run(*command, "--sram", "256K", "--json").json
+    budget = run(*command, "--sram", "160K", "--json").json
     assert budget["state_sha256"] == facts["state_sha256"]
     assert not budget["memory"]["is_assumed"]
 
