@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +27,17 @@ from tests.kernels.test_host_bodies import WIDE, assert_same_bits
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
+    SMALL,
     Toolchain,
     faster_bodies,
+    is_computed_by,
     kernel_call,
     plain_body,
+    samples_of,
     shared_sources,
 )
-from tests.ops.cases import CASES, Sample, bias, exponent, step, tensor, weight
-from tests.ops.drawing import SeededSource, Source, drawn
+from tests.ops.cases import Sample, bias, exponent, step, tensor, weight
+from tests.ops.drawing import Source, drawn
 
 DSP_BODIES = {p.stem: p for p in faster_bodies("dsp")}
 CORTEX_M7 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m7", "-O2", "-ffreestanding")
@@ -108,20 +111,10 @@ DRAWN = (
 )
 
 
-def has_dsp_body(sample: Sample) -> bool:
-    return kernel_call(sample).function in DSP_BODIES
-
-
 @cache
 def samples() -> tuple[Sample, ...]:
     """Wide ones, and small ones of all operators, as far as a DSP body computes them."""
-    kept: dict[tuple[int, str], list[Sample]] = {}
-    small = [case.draw for case in CASES if case.name != "reshape"]
-    for way, draw in enumerate((*DRAWN, *small)):
-        for sample in map(draw, map(SeededSource, range(SEEDS))):
-            if has_dsp_body(sample):
-                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
-    return tuple(sample for found in kept.values() for sample in found[:SAMPLES])
+    return samples_of(DSP_BODIES, (*DRAWN, *SMALL), SEEDS, SAMPLES)
 
 
 def compiled(command: tuple[str, ...], flags: Sequence[str], folder: Path, dsp: bool) -> Toolchain:
@@ -174,7 +167,9 @@ def test_dsp_bodies_compute_the_bits_of_the_plain_bodies(dsp: Toolchain, plain: 
 def test_dsp_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
     data: st.DataObject, dsp: Toolchain, plain: Toolchain
 ) -> None:
-    sample = data.draw(st.one_of([drawn(make) for make in DRAWN]).filter(has_dsp_body))
+    sample = data.draw(
+        st.one_of([drawn(make) for make in DRAWN]).filter(partial(is_computed_by, DSP_BODIES))
+    )
     assert_same_bits(dsp, plain, [sample])
 
 

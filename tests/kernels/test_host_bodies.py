@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -45,16 +45,18 @@ from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
     INCLUDE,
+    SMALL,
     WARNINGS,
     Toolchain,
     faster_bodies,
+    is_computed_by,
     kernel_call,
     overwritten,
     plain_body,
+    samples_of,
     shared_sources,
 )
 from tests.ops.cases import (
-    CASES,
     Geometry,
     Sample,
     Typed,
@@ -83,7 +85,7 @@ from tests.ops.cases import (
     trained,
     weight,
 )
-from tests.ops.drawing import SeededSource, Source, drawn
+from tests.ops.drawing import Source, drawn
 
 HOST_BODIES = {p.stem: p for p in faster_bodies("host")}
 SEEDS = 40
@@ -424,20 +426,10 @@ WIDE = (
 )
 
 
-def has_host_body(sample: Sample) -> bool:
-    return kernel_call(sample).function in HOST_BODIES
-
-
 @cache
 def samples() -> tuple[Sample, ...]:
     """Wide ones, and small ones of all operators, as far as a host body computes them."""
-    kept: dict[tuple[int, str], list[Sample]] = {}
-    small = [case.draw for case in CASES if case.name != "reshape"]
-    for way, draw in enumerate((*WIDE, *small, matrices_that_share_bytes)):
-        for sample in map(draw, map(SeededSource, range(SEEDS))):
-            if has_host_body(sample):
-                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
-    return tuple(sample for found in kept.values() for sample in found[:SAMPLES])
+    return samples_of(HOST_BODIES, (*WIDE, *SMALL, matrices_that_share_bytes), SEEDS, SAMPLES)
 
 
 @cache
@@ -721,7 +713,9 @@ def test_threads_have_stack_enough_for_the_largest_frames(
 def test_host_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
     data: st.DataObject, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
-    sample = data.draw(st.one_of([drawn(make) for make in WIDE]).filter(has_host_body))
+    sample = data.draw(
+        st.one_of([drawn(make) for make in WIDE]).filter(partial(is_computed_by, HOST_BODIES))
+    )
     assert_same_bits(host(NATIVE), plain, [sample])
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -25,15 +25,18 @@ from tests.kernels.test_host_bodies import WIDE, assert_same_bits
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
+    SMALL,
     Toolchain,
     expected,
     faster_bodies,
     include_flags,
+    is_computed_by,
     kernel_call,
     plain_body,
+    samples_of,
 )
-from tests.ops.cases import CASES, Sample, bias, requantize, tensor, weight
-from tests.ops.drawing import SeededSource, Source, drawn
+from tests.ops.cases import Sample, bias, requantize, tensor, weight
+from tests.ops.drawing import Source, drawn
 
 BODIES = {p.stem: p for p in faster_bodies(PORTABLE)}
 SEEDS = 24
@@ -85,20 +88,10 @@ def sums_beyond(s: Source) -> Sample:
 DRAWN: tuple[Callable[[Source], Sample], ...] = (*WIDE, large_bias, odd_tiles, sums_beyond)
 
 
-def has_body(sample: Sample) -> bool:
-    return kernel_call(sample).function in BODIES
-
-
 @cache
 def samples() -> tuple[Sample, ...]:
     """Wide ones, and small ones of all operators, as far as a portable body computes them."""
-    kept: dict[tuple[int, str], list[Sample]] = {}
-    small = [case.draw for case in CASES if case.name != "reshape"]
-    for way, draw in enumerate((*DRAWN, *small)):
-        for sample in map(draw, map(SeededSource, range(SEEDS))):
-            if has_body(sample):
-                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
-    return tuple(sample for found in kept.values() for sample in found[:SAMPLES])
+    return samples_of(BODIES, (*DRAWN, *SMALL), SEEDS, SAMPLES)
 
 
 def compiled(
@@ -164,7 +157,9 @@ def test_tiles_of_every_size_compute_the_bits_of_the_plain_bodies(
 def test_tiles_plain_bodies_and_numpy_compute_the_same_bits_on_drawn_shapes(
     data: st.DataObject, tiled: Callable[[str], Toolchain], plain: Toolchain
 ) -> None:
-    sample = data.draw(st.one_of([drawn(make) for make in DRAWN]).filter(has_body))
+    sample = data.draw(
+        st.one_of([drawn(make) for make in DRAWN]).filter(partial(is_computed_by, BODIES))
+    )
     made = tiled(data.draw(st.sampled_from(sorted(TILES))))
     assert_same_bits(made, plain, [sample])
     assert_is_the_reference(made, [sample])

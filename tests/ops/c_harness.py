@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +23,8 @@ from mcutrain.codegen.templates import render
 from mcutrain.ir.op import KernelCall, Operand
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.target import PORTABLE
-from tests.ops.cases import Sample
+from tests.ops.cases import CASES, Sample
+from tests.ops.drawing import SeededSource, Source
 
 Array = npt.NDArray[Any]
 
@@ -54,6 +55,27 @@ def kernel_call(sample: Sample) -> KernelCall:
 def updated_inputs(sample: Sample) -> dict[int, int]:
     """Output → the input it takes over, as positive indices."""
     return {o: i % len(sample.types) for o, i in sample.op.updates.items()}
+
+
+def is_computed_by(functions: Collection[str], sample: Sample) -> bool:
+    """Whether a node like the sample's calls one of the functions."""
+    return kernel_call(sample).function in functions
+
+
+def samples_of(
+    functions: Collection[str], draws: Iterable[Callable[[Source], Sample]], seeds: int, most: int
+) -> tuple[Sample, ...]:
+    """Of each way to draw, at most so many samples of each of these functions."""
+    kept: dict[tuple[int, str], list[Sample]] = {}
+    for way, draw in enumerate(draws):
+        for sample in map(draw, map(SeededSource, range(seeds))):
+            if is_computed_by(functions, sample):
+                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
+    return tuple(sample for found in kept.values() for sample in found[:most])
+
+
+SMALL = tuple(case.draw for case in CASES if case.name != "reshape")
+"""Ways to draw small samples, of all operators that call a kernel."""
 
 
 def plain_body(path: Path) -> Path:
