@@ -92,7 +92,7 @@ class Choosing:
         """The same, with what smaller and larger schemes would learn."""
         with counting("choosing what to train", self.is_quiet) as tell:
             chooser = replace(self._chooser(flags), report=tell)
-            found = chooser.compared(chooser.choose(split, normalization), split, normalization)
+            found = chooser.compared(split, normalization)
         self._say(found)
         return replace(flags, scheme=found.scheme), found
 

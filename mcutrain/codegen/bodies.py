@@ -143,7 +143,7 @@ def _plain_of(name: str) -> str:
 
 
 def _body_of(plain: str, row: isa.InstructionSet) -> str:
-    """The place of what a set compiles where plain source has this place."""
+    """The file that an instruction set compiles for a plain source; both as places."""
     return firmware.body_places([plain], row.name).get(plain, plain)
 
 

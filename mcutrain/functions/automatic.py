@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -92,6 +92,8 @@ UNMEASURABLE = (AnalysisError, BuildError, DataError, SchemeError, UnsupportedEr
 Scheme = UpdateScheme | PathLike
 Plan = Callable[[UpdateScheme], TrainingStep]
 """The step of a scheme, with all else that was asked for."""
+Analysis = Callable[[], Contributions]
+"""Returns the analysis of the training samples, or raises one of UNMEASURABLE."""
 Report = Callable[[str, int, int], None]
 """Called with what is done, how much of it, and of how much."""
 
@@ -281,9 +283,7 @@ def auto_scheme(
     if progress is not None:
         chooser = replace(chooser, report=progress)
     normalization = normalization_of(mean, std)
-    return chooser.compared(
-        chooser.choose(fitted.split, normalization), fitted.split, normalization
-    )
+    return chooser.compared(fitted.split, normalization)
 
 
 @dataclass(frozen=True)
@@ -309,6 +309,18 @@ class Chooser:
         Raises PlanError if not even the head fits the board or the budget. Where neither is known,
         the head is trained whatever it takes.
         """
+        return self._choose(partial(self._analysis, split, normalization))
+
+    def compared(self, split: Split, normalization: Normalization | None = None) -> AutoScheme:
+        """What `choose` finds, with a smaller and a larger scheme, and what these learn of it.
+
+        split, normalization: as `choose` has them. Raises PlanError as it does.
+        """
+        analysis = lru_cache(maxsize=1)(partial(self._analysis, split, normalization))
+        return self._compare(self._choose(analysis), analysis)
+
+    def _choose(self, analysis: Analysis) -> AutoScheme:
+        """See `choose`. analysis: is asked for only where not everything fits."""
         head = self.plan(parse_scheme(HEAD))
         if not self.memory.fits(head):
             if not self.memory.is_usual:
@@ -320,21 +332,16 @@ class Chooser:
         if full is not None:
             return self._chosen("full", f"all of it fits in {self.memory.name}", full)
         try:
-            analysis = self._analysis(split, normalization)
+            measured = analysis()
         except UNMEASURABLE as error:
             return self._largest(f"gradients cannot be measured: {error}")
         try:
-            return self._selected(analysis)
+            return self._selected(measured)
         except (SchemeError, UnsupportedError) as error:
             return self._largest(f"none can be selected: {error}")
 
-    def compared(
-        self, found: AutoScheme, split: Split, normalization: Normalization | None = None
-    ) -> AutoScheme:
-        """What `choose` found, with a smaller and a larger scheme, and what these learn of it.
-
-        split, normalization: as `choose` has them.
-        """
+    def _compare(self, found: AutoScheme, analysis: Analysis) -> AutoScheme:
+        """See `compared`. found: what was chosen."""
         if found.larger is None:
             with suppress(McutrainError):
                 found = replace(found, larger=self.larger(found.sram_bytes))
@@ -343,16 +350,16 @@ class Chooser:
         if self.memory.is_usual:
             found = replace(found, smaller=self.head())
         try:
-            analysis = self._analysis(split, normalization)
-            below = list(self._smaller(analysis, found))
+            measured = analysis()
+            below = list(self._smaller(measured, found))
         except UNMEASURABLE:
             return found
-        whole = _reachable(analysis, found.scheme)
+        whole = _reachable(measured, found.scheme)
         if whole == 0:
             return found
 
         def with_share(one: Alternative) -> Alternative:
-            return replace(one, share=_reachable(analysis, one.scheme) / whole)
+            return replace(one, share=_reachable(measured, one.scheme) / whole)
 
         larger = None if found.larger is None else with_share(found.larger)
         each = [with_share(one) for one in below]

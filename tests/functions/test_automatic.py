@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,7 @@ def test_a_model_that_cannot_be_costed_trains_the_last_layers_that_fit(
     graph = residual_network(classes=CLASSES)
     split, size = learnable(graph), needs(graph, "last:2")
     asked = without_a_board(graph, size)
-    found = asked.compared(asked.choose(split), split)
+    found = asked.compared(split)
     assert (found.scheme, found.sram_bytes) == ("last:2", size)
     assert found.reason.endswith(
         f"fit in {size:,} bytes; none can be selected: a layer has no cost"
@@ -217,7 +218,7 @@ def test_without_a_board_the_head_is_trained_where_it_does_not_fit() -> None:
     found = asked.choose(learnable(graph))
     assert (found.scheme, found.sram_bytes) == ("head", size)
     assert found.reason == f"even the head takes more than {size - 1:,} bytes"
-    compared = asked.compared(found, learnable(graph))
+    compared = asked.compared(learnable(graph))
     assert compared.smaller is None
     assert compared.larger is not None
     assert not compared.larger.fits
@@ -228,7 +229,7 @@ def test_a_model_that_is_a_classifier_alone_trains_it(analyses: list[int]) -> No
     y = net.conv(net.mean(net.x), CLASSES, rounds_once=True)
     graph = net.graph(net.reshape(y, (1, CLASSES)))
     split, asked = learnable(graph), without_a_board(graph)
-    found = asked.compared(asked.choose(split), split)
+    found = asked.compared(split)
     assert (found.scheme, found.larger, found.smaller) == ("head", None, None)
     assert found.reason == "the model has no layer before its classifier"
     assert not analyses
@@ -241,7 +242,7 @@ def test_a_smaller_scheme_that_learns_as_much_is_named(
     monkeypatch.setattr(automatic, "AS_MUCH", 0.9)  # the network is small
     graph = residual_network(classes=CLASSES)
     split, asked = learnable(graph), chooser(graph, needs(graph, "full") - spare)
-    found = asked.compared(asked.choose(split), split)
+    found = asked.compared(split)
     smaller = found.smaller
     assert smaller is not None
     assert smaller.sram_bytes == needs(graph, smaller.scheme) <= found.sram_bytes // 2
@@ -259,6 +260,24 @@ def test_a_smaller_scheme_that_learns_as_much_is_named(
         assert found.larger.share == reached(asked, split, found.larger.scheme) / whole
     else:
         assert (found.scheme, found.larger) == ("full", None)
+
+
+def test_samples_are_prepared_once_for_the_choice_and_what_it_is_compared_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared: list[Graph] = []
+    real = Problem.of
+
+    def counting(model: Graph, *arguments: Any) -> Problem:
+        prepared.append(model)
+        return real(model, *arguments)
+
+    monkeypatch.setattr(automatic.Problem, "of", counting)
+    graph = residual_network(classes=CLASSES)
+    found = chooser(graph, needs(graph, "full") - 1).compared(learnable(graph))
+    assert found.larger is not None
+    assert found.larger.share is not None
+    assert prepared == [graph]
 
 
 def reached(asked: Chooser, split: Split, text: str) -> float:
@@ -279,8 +298,8 @@ def test_what_learns_less_is_only_named_without_a_board(monkeypatch: pytest.Monk
     split, sram = learnable(graph), needs(graph, "full") - 1
     known, unknown = chooser(graph, sram), without_a_board(graph, sram)
     found = known.choose(split)
-    assert known.compared(found, split).smaller is None
-    smaller = unknown.compared(found, split).smaller
+    assert known.compared(split).smaller is None
+    smaller = unknown.compared(split).smaller
     assert smaller is not None
     assert smaller.sram_bytes == needs(graph, smaller.scheme) <= found.sram_bytes // 2
     assert smaller.share is not None
@@ -292,12 +311,12 @@ def test_without_gradients_the_head_is_the_smaller_one() -> None:
     split = learnable(graph)
     one = replace(split, train=replace(split.train, y=np.zeros_like(split.train.y)))
     asked = without_a_board(graph, needs(graph, "full"))
-    smaller = asked.compared(asked.choose(one), one).smaller
+    smaller = asked.compared(one).smaller
     assert smaller is not None
     assert (smaller.scheme, smaller.sram_bytes) == ("head", needs(graph, "head"))
     assert smaller.share is None
     board = chooser(graph, needs(graph, "full"))
-    assert board.compared(board.choose(one), one).smaller is None
+    assert board.compared(one).smaller is None
 
 
 @pytest.mark.parametrize(
