@@ -282,6 +282,12 @@ class Target:
         total = self.stack_bytes + arena + state_bytes + self.firmware_bytes()
         return _align(total, RAM_ALIGN_BYTES)
 
+    def step_bytes(self) -> int | None:
+        """What the arena and all that stays beside it may take; None where nothing limits it."""
+        if self.ram is None:
+            return None
+        return self.ram.size_bytes - self.sram_bytes(0, 0) - 2 * RAM_ALIGN_BYTES
+
     def can_save(self, saved_bytes: int) -> bool:
         """Whether a saved state fits in a slot."""
         if self.is_hosted:

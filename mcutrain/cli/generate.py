@@ -269,7 +269,7 @@ def generate(
     """
     from mcutrain.codegen import Interface, check_isa
     from mcutrain.functions.automatic import MemoryLimit
-    from mcutrain.functions.planning import on_board, write_project
+    from mcutrain.functions.planning import on_board, with_fewer_rows, write_project
 
     flags = step_flags.options(scheme or (HEAD if modules.imprint else ""), no_qas)
     if cut.part == "front":
@@ -319,6 +319,8 @@ def generate(
         centre=centre,
         isa=program.isa,
     )
+    if flags.stream == options.AUTO:
+        step = with_fewer_rows(step, target, interface)
     target = on_board(target, step, interface)
     with writing(output):
         found = write_project(step, target, interface, output)

@@ -224,10 +224,13 @@ IsSwap = Annotated[
 ]
 GradientBits = Annotated[int, typer.Option(help="8 or 16: width of gradient tensors.")]
 Stream = Annotated[
-    Literal["auto", "off", "max"],
+    Literal["auto", "least", "off", "max"],
     typer.Option(
         help="Compute the first layers row by row, so that none of their images lies in memory as "
-        "a whole: as far as that makes the arena smaller, not at all, or to the least of the front."
+        "a whole, for more instructions. auto: as far as the board or --sram asks for it; without "
+        "these as least, unless that costs more of the instructions than it saves of the bytes. "
+        "least: as far as it makes the arena smaller. off: not at all. max: to the least of the "
+        "front."
     ),
 ]
 Latent = Annotated[
@@ -359,7 +362,7 @@ class StepOptions:
     bias_bits: int | None = None
     loss: str = AUTO
     added: tuple[str, ...] = ()
-    stream: Literal["auto", "off", "max"] = "auto"
+    stream: Literal["auto", "least", "off", "max"] = "auto"
     part: Literal["whole", "tail"] = "whole"
     latent: str = AUTO
     gate: float | None = None

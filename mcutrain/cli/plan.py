@@ -68,6 +68,7 @@ def plan(
     """
     from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.planning import plan as planned
+    from mcutrain.functions.planning import planned_interface, with_fewer_rows
     from mcutrain.memplan import to_csv
     from mcutrain.modules import parse_pet
 
@@ -85,6 +86,10 @@ def plan(
     fixed = {"--pet": pet, "--proxies": ladder.proxies, "--add-class": step_flags.add_class}
     flags = with_scheme(flags, choosing, classes, data, fixed)
     step = flags.prepare(graph, options.new_classes(classes))
+    if flags.stream == options.AUTO:
+        step = with_fewer_rows(
+            step, target, planned_interface(step, target, latent, remember), sram
+        )
     found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena, step.plan.front_arenas).encode())
@@ -128,6 +133,7 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
     streamed = _streamed(step)
     if streamed:
         show(f"  {'row by row':16}{streamed}")
+    _print_least(step)
     _print_latent(step, found)
     if found["gate"] is not None:
         show(
@@ -223,6 +229,19 @@ def _input(step: TrainingStep) -> str:
     x = step.input_type
     shape = " × ".join(map(str, x.shape[1:]))
     return f"int8 {shape}, scale {x.scale:.9g}, zero point {x.zero_point}"
+
+
+def _print_least(step: TrainingStep) -> None:
+    """What it could do with, if it takes more."""
+    from mcutrain.cost.streaming import work_of
+
+    least = step.plan.least
+    if least is not None:
+        percent = round(100 * least.more_instructions / work_of(step.plan))
+        show(
+            f"  {'could do with':16}{least.sram_bytes:>10,} B   of arena and state, computing more "
+            f"row by row (--stream least), for {percent} % more instructions"
+        )
 
 
 def _streamed(step: TrainingStep) -> str:

@@ -14,6 +14,7 @@ from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.cost.profile import times_of
+from mcutrain.cost.streaming import fit_rows
 from mcutrain.data import Data, Normalization, Outputs, Split
 from mcutrain.errors import ArgumentError, PlanError
 from mcutrain.formats import write
@@ -208,12 +209,9 @@ def plan(
         ladder=_ladder(proxies),
         drift=drift,
     )
-    is_named = latent != "auto" and not step.plan.training.is_tail
-    interface = Interface(
-        remember=remember,
-        latent=latent if is_named else None,
-        elastic=elastic_times(step, target),
-    )
+    interface = planned_interface(step, target, latent, remember)
+    if stream == "auto" and not isinstance(model, TrainingStep):
+        step = with_fewer_rows(step, target, interface, sram)
     is_kept = remember or interface.elastic is not None
     target = on_board(target, step, interface) if is_kept else target
     if sram is not None:
@@ -338,6 +336,8 @@ def generate(
     interface = Interface(
         prefix, names, normalization, begin, remember, times, centre=centre, isa=isa
     )
+    if stream == "auto" and not isinstance(model, TrainingStep):
+        step = with_fewer_rows(step, target, interface)
     return write_project(step, on_board(target, step, interface), interface, Path(output))
 
 
@@ -402,6 +402,30 @@ def _made(
     graph = model if isinstance(model, Graph) else load(model)
     split = None if data is None else load_data(graph, data, seed=seed)
     return _Samples(graph, split, normalization, seed)
+
+
+def planned_interface(
+    step: TrainingStep, target: Target | None, latent: str, remember: int
+) -> Interface:
+    """What `plan` knows of a program: as far as its memory depends on it."""
+    is_named = latent != "auto" and not step.plan.training.is_tail
+    return Interface(
+        remember=remember,
+        latent=latent if is_named else None,
+        elastic=elastic_times(step, target),
+    )
+
+
+def with_fewer_rows(
+    step: TrainingStep, target: Target | None, interface: Interface, sram: int | None = None
+) -> TrainingStep:
+    """The step with as little computed row by row as its board, or `sram`, allows.
+
+    Raises as `on_board` does.
+    """
+    board = on_board(target, step, interface)
+    limits = [sram, None if board is None else board.step_bytes()]
+    return fit_rows(step, min((limit for limit in limits if limit is not None), default=None))
 
 
 def on_board(target: Target | None, step: TrainingStep, interface: Interface) -> Target | None:
@@ -535,6 +559,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
             }
             for segment in found.segments
         ],
+        "least": None if found.least is None else asdict(found.least),
         "latents": [
             {
                 "tensor": latent.tensor,

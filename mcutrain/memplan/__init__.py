@@ -19,6 +19,7 @@ from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.solver import solve
 from mcutrain.memplan.table import STEP, read_csv, read_fronts, to_csv
 from mcutrain.memplan.training_plan import (
+    LeastMemory,
     ScheduledStep,
     Stream,
     TrainingPlan,
@@ -37,6 +38,7 @@ __all__ = [
     "Buffer",
     "Ladder",
     "Latent",
+    "LeastMemory",
     "MemoryPlan",
     "Placed",
     "PlannedFront",

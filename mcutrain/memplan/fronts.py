@@ -32,7 +32,7 @@ def plan_with_ladder(
     training: TrainGraph,
     ladder: Ladder,
     align_bytes: int = 4,
-    stream: Stream = "auto",
+    stream: Stream = "least",
     report: Report = silent,
 ) -> TrainingPlan:
     """As plan_training, with fronts in the place of the step's own.
@@ -148,7 +148,7 @@ def _planned(
     for max. begin: where the sample lies if that is possible."""
     segments: tuple[Segment, ...] = ()
     found = _solved(graph, align_bytes, segments, room, begin, keeps_sample)
-    if stream == "off" or (stream == "auto" and found.arena.arena_bytes <= room):
+    if stream == "off" or (stream != "max" and found.arena.arena_bytes <= room):
         return found
     segments = _front(found, align_bytes).choose(least=stream == "max", enough_bytes=room)
     streamed = _solved(graph, align_bytes, segments, room, begin, keeps_sample)

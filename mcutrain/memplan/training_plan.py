@@ -32,9 +32,10 @@ from mcutrain.target import Target
 
 Array = npt.NDArray[Any]
 
-Stream = Literal["auto", "off", "max"]
-"""What is computed row by row: as much as makes the arena smaller, nothing, or what makes the steps
-before the loss smallest, even if others need more."""
+Stream = Literal["auto", "least", "off", "max"]
+"""What is computed row by row: as much as the memory asks for; as much as makes the arena smallest;
+nothing; or what makes the steps before the loss smallest, even if others need more. Whoever does
+not know the memory takes auto as least."""
 SWAP_BYTES = 4
 LEVEL_BYTES = 4
 """Of the state for each front of a ladder: how many samples it was taken for."""
@@ -48,6 +49,14 @@ STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current up
 
 
 @dataclass(frozen=True)
+class LeastMemory:
+    """What a step could do with, where it takes more. more_instructions: an estimate, for that."""
+
+    sram_bytes: int
+    more_instructions: int
+
+
+@dataclass(frozen=True)
 class TrainingPlan(Placed):
     """A scheduled training step with a place for every tensor.
 
@@ -58,7 +67,8 @@ class TrainingPlan(Placed):
     fronts that stand in for the step's own, in the same arena. The last words of the state are the
     samples of each front, their drift, when columns were swapped (the position + 1, or 0), the
     selection of elastic tensors, and a gate's. Behind these state_bytes a saved state has the
-    shelf, which is no SRAM; shelf_offsets are counted on.
+    shelf, which is no SRAM; shelf_offsets are counted on. least: of the same step with more nodes
+    that compute row by row, if this plan has fewer to save instructions.
     """
 
     training: TrainGraph
@@ -67,6 +77,7 @@ class TrainingPlan(Placed):
     constant_bytes: int
     tail: tuple[Node, ...]
     ladder: PlannedLadder | None = None
+    least: LeastMemory | None = None
 
     @cached_property
     def shelf_offsets(self) -> Mapping[str, int]:
@@ -179,17 +190,21 @@ class ScheduledStep:
 
 
 def lay_out(
-    training: TrainGraph, align_bytes: int, stream: Stream = "auto", cut: int | None = None
+    training: TrainGraph,
+    align_bytes: int,
+    stream: Stream = "least",
+    cut: int | None = None,
+    room_bytes: int = 0,
 ) -> ScheduledStep:
     """Schedule the step, choose what is computed row by row, and compute lifetimes.
 
     cut: nodes before the latent of a ladder, which no segment then crosses; and the sample is in
-    memory as a whole, since a policy sees it first.
+    memory as a whole, since a policy sees it first. room_bytes: that the arena may take anyway.
     """
     plain = _laid_out(replace(training, graph=schedule(training.graph)), ())
     if stream == "off":
         return plain
-    segments = _front(plain, align_bytes, cut).choose(least=stream == "max")
+    segments = _front(plain, align_bytes, cut).choose(stream == "max", room_bytes)
     streamed = _laid_out(plain.training, segments)
     peaks = [peak(layout.buffers, align_bytes)[1] for layout in (streamed, plain)]
     return streamed if peaks[0] < peaks[1] or stream == "max" else plain
@@ -304,16 +319,18 @@ def plan_training(
     training: TrainGraph,
     align_bytes: int = 4,
     search: bool = True,
-    stream: Stream = "auto",
+    stream: Stream = "least",
+    room_bytes: int = 0,
     report: Report = silent,
 ) -> TrainingPlan:
     """Schedule the step, compute lifetimes, solve, validate, check the contents.
 
-    align_bytes: of every buffer, at least; sums of int64 need 8. report: told how far a search for
-    a smaller arena is.
+    align_bytes: of every buffer, at least; sums of int64 need 8. room_bytes: that the arena may
+    take anyway, so that fewer nodes compute row by row; gaps between buffers can make it larger.
+    report: told how far a search for a smaller arena is.
     """
     align_bytes = max(align_bytes, needed_alignment(training))
-    layout = lay_out(training, align_bytes, stream)
+    layout = lay_out(training, align_bytes, stream, room_bytes=room_bytes)
     plan = place(layout, align_bytes, SEARCH_NODES if search else 0, report)
     check_contents(plan)
     return plan

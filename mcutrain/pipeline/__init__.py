@@ -182,7 +182,7 @@ def prepare(
     gate: float | None = None,
     elastic: bool = False,
     swap: str = "",
-    stream: Stream = "auto",
+    stream: Stream = "least",
     part: Part = "whole",
     latent: str = "auto",
     ladder: Ladder | MakesLadder | None = None,
@@ -200,8 +200,9 @@ def prepare(
     gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
     loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
-    lie in memory as a whole: auto as much as makes the arena smaller, off nothing, max what makes
-    the front smallest. added: names of classes that the classifier learns in addition to its
+    lie in memory as a whole: least as much as makes the arena smallest, off nothing, max what makes
+    the front smallest; auto is least here, and what mcutrain.cost.streaming makes less of where a
+    memory is known. added: names of classes that the classifier learns in addition to its
     own, which stay as they are (see mcutrain.quant.add_classes). gate: a step learns only from a
     sample with a loss above so many times the mean of late ones, such as 0.8; None from all.
     elastic: what the scheme trains can be left out while it runs, tensor by tensor. swap: of the
