@@ -1,14 +1,16 @@
 """The scheme that a memory asks for: all that fits, or what `select` finds best from gradients.
 
-Only training samples are looked at. Where everything fits, everything is trained. Where it does
-not, gradients of some samples say what is worth its bytes. Both the analysis and the answer are
-kept by content: the next command with this model, data and memory finds them.
+Only training samples are looked at. Where everything fits, short runs say how many of the last
+layers learn best, which may be all. Where it does not, gradients of some samples say what is worth
+its bytes. What was found is kept by content: the next command with this model, data and memory
+finds it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -49,8 +51,11 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.quant import replace_head
+from mcutrain.runs.contest import Contest
+from mcutrain.runs.contest import contest as run_contest
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
+from mcutrain.simulation.run import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions, contributions_of
 from mcutrain.sparse.cost import CostModel, Limits, SchemeCost
@@ -79,6 +84,9 @@ TESTS = 200
 """Samples that tell whether the head has learnt enough for gradients to mean something."""
 MOST_REPEATS = 3
 """Selections with a lower limit, where what was selected takes more as it is really planned."""
+SHARES = (0, 0.25, 0.5, 1)
+"""Of the layers before the head, from the end: what is tried where everything fits."""
+TRYING = "trying schemes"
 AS_MUCH = 1.0
 """A smaller scheme is named that reaches this share of what the chosen one does, by gradients.
 
@@ -94,6 +102,8 @@ Plan = Callable[[UpdateScheme], TrainingStep]
 """The step of a scheme, with all else that was asked for."""
 Analysis = Callable[[], Contributions]
 """Returns the analysis of the training samples, or raises one of UNMEASURABLE."""
+RunContest = Callable[[Mapping[str, TrainingStep]], Contest | None]
+"""Returns how short runs of steps ended, if they say anything."""
 Report = Callable[[str, int, int], None]
 """Called with what is done, how much of it, and of how much."""
 
@@ -253,9 +263,10 @@ def auto_scheme(
 ) -> AutoScheme:
     """The scheme that `simulate` trains on a board, or in so many bytes, if nobody says another.
 
-    Everything, where that fits; else what gains most of all that fits, by gradients of some
-    training samples. Where these cannot be had, the most layers from the end. Beside it, a scheme
-    for half of the bytes or less that should learn as much, if there is one. model, data,
+    Where everything fits, as many of the last layers as end short runs best, which may be all; else
+    what gains most of all that fits, by gradients of some training samples. Where these cannot be
+    had, the most layers from the end. Beside it, a scheme for half of the bytes or less that should
+    learn as much, if there is one. model, data,
     validation … std: as `simulate` takes them. board: a board's name or folder, with all that its
     firmware takes. slots: as `plan` takes it. sram: bytes instead; without a board, of arena and
     state; with neither it is 256 KB. progress: called with what is done, how much of it, and of how
@@ -309,7 +320,8 @@ class Chooser:
         Raises PlanError if not even the head fits the board or the budget. Where neither is known,
         the head is trained whatever it takes.
         """
-        return self._choose(partial(self._analysis, split, normalization))
+        analysis = partial(self._analysis, split, normalization)
+        return self._choose(analysis, partial(self._contest, split, normalization))
 
     def compared(self, split: Split, normalization: Normalization | None = None) -> AutoScheme:
         """What `choose` finds, with a smaller and a larger scheme, and what these learn of it.
@@ -317,10 +329,12 @@ class Chooser:
         split, normalization: as `choose` has them. Raises PlanError as it does.
         """
         analysis = lru_cache(maxsize=1)(partial(self._analysis, split, normalization))
-        return self._compare(self._choose(analysis), analysis)
+        found = self._choose(analysis, partial(self._contest, split, normalization))
+        return self._compare(found, analysis)
 
-    def _choose(self, analysis: Analysis) -> AutoScheme:
-        """See `choose`. analysis: is asked for only where not everything fits."""
+    def _choose(self, analysis: Analysis, contest: RunContest) -> AutoScheme:
+        """See `choose`. analysis: is asked for only where not everything fits, contest where it
+        does."""
         head = self.plan(parse_scheme(HEAD))
         if not self.memory.fits(head):
             if not self.memory.is_usual:
@@ -330,7 +344,7 @@ class Chooser:
             return self._chosen(HEAD, "the model has no layer before its classifier", head)
         full = self._fitting("full")
         if full is not None:
-            return self._chosen("full", f"all of it fits in {self.memory.name}", full)
+            return self._of_those_that_fit(full, contest)
         try:
             measured = analysis()
         except UNMEASURABLE as error:
@@ -339,6 +353,46 @@ class Chooser:
             return self._selected(measured)
         except (SchemeError, UnsupportedError) as error:
             return self._largest(f"none can be selected: {error}")
+
+    def _of_those_that_fit(self, full: TrainingStep, contest: RunContest) -> AutoScheme:
+        """Everything, or fewer layers that end short runs better. full: the step of everything."""
+        fits = f"all of it fits in {self.memory.name}"
+        names = dict.fromkeys(self._last(math.ceil(share * self.layers)) for share in SHARES)
+        steps = {name: self._planned(name) for name in names}
+        tried = {name: step for name, step in steps.items() if step is not None}
+        is_fixed = not full.plan.training.elastic
+        ended = contest({**tried, "full": full}) if is_fixed and len(tried) > 1 else None
+        if ended is None:
+            return self._chosen("full", fits, full)
+        *others, last = tried
+        reason = (
+            f"{fits}, and of {', '.join(others)} and {last} it ends runs of {ended.steps:,} steps "
+            "best, on training samples that are held out"
+        )
+        return self._chosen(ended.best, reason, tried[ended.best])
+
+    def _contest(
+        self, split: Split, normalization: Normalization | None, steps: Mapping[str, TrainingStep]
+    ) -> Contest | None:
+        """How short runs of the schemes end, from the cache or made; None if that says nothing."""
+        parts = (split.train, split.validation) if split.validation else (split.train,)
+        facts = (
+            graph_digest(self.headed),
+            [hashlib.sha256(content_of(part)).hexdigest() for part in parts],
+            None if normalization is None else asdict(normalization),
+            [(name, step.project.model_hash) for name, step in steps.items()],
+        )
+        path = _kept("contest", facts)
+        with suppress(ValueError, TypeError):
+            return Contest(**json.loads(cache.read(path) or b""))
+        try:
+            found = run_contest(steps, split, normalization, report=partial(self.report, TRYING))
+        except UNMEASURABLE:
+            return None
+        if found is not None:
+            with suppress(CacheError):
+                cache.write(path, json.dumps(asdict(found)).encode())
+        return found
 
     def _compare(self, found: AutoScheme, analysis: Analysis) -> AutoScheme:
         """See `compared`. found: what was chosen."""

@@ -290,6 +290,13 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
     )
 
 
+def first_rate(trials: Trials, steps: int) -> tuple[int, float]:
+    """Of RATES the one that trials of so many steps end best with, and the loss that they do."""
+    losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), lambda: None)
+    best = _least(losses, FIRST, COARSE)
+    return best, losses(best)
+
+
 def fewer_steps(steps: int, of: int) -> int:
     """By how many of RATES a run of `of` steps begins lower than the best trials of `steps` did.
 
@@ -370,9 +377,13 @@ class Trials:
     def longer_steps(self, steps: int, trials: int) -> int:
         """Of so many trials of the next round; 0 if there is none, or it would take too many."""
         longer = min(LONGER * steps, self.whole_steps)
-        round_steps = trials * sum(longer + len(part.held_out) for part in self._parts)
-        is_affordable = self.spent + round_steps <= self._search.affordable_steps
+        spent = self.spent + self.round_steps(longer, trials)
+        is_affordable = spent <= self._search.affordable_steps
         return longer if longer > steps and is_affordable else 0
+
+    def round_steps(self, steps: int, trials: int) -> int:
+        """Of so many trials, and of telling what they end with."""
+        return trials * sum(steps + len(part.held_out) for part in self._parts)
 
     def outcome(self, rate: float | None, steps: int) -> TrialOutcome:
         """After so many steps with a rate, the mean over all parts; None: before any step."""

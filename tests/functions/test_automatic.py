@@ -25,6 +25,8 @@ from mcutrain.functions.automatic import (
     wanted_scheme,
 )
 from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import TrainingStep
+from mcutrain.runs.contest import Contest
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.sparse.contribution import Contributions
 from mcutrain.target import target_of
@@ -62,14 +64,64 @@ def analyses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def test_all_is_trained_where_all_fits_and_nothing_is_analysed(analyses: list[int]) -> None:
+def ends(monkeypatch: pytest.MonkeyPatch, best: str | None) -> list[list[str]]:
+    """Contests that end so, or say nothing; returns the names of those that entered."""
+    entered: list[list[str]] = []
+
+    def contest(steps: Mapping[str, TrainingStep], *_: object, **__: object) -> Contest | None:
+        entered.append(list(steps))
+        return None if best is None else Contest(best, 77)
+
+    monkeypatch.setattr(automatic, "run_contest", contest)
+    return entered
+
+
+def test_all_is_trained_where_all_fits_and_nothing_is_analysed(
+    analyses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = ends(monkeypatch, None)
     graph = two_layers()
     size = needs(graph, "full")
     found = chooser(graph, size).choose(learnable(graph))
     assert (found.scheme, found.sram_bytes, found.limit_bytes) == ("full", size, size)
     assert found.reason == f"all of it fits in {size:,} bytes"
+    assert entered == [["head", "last:1", "full"]]
     assert not analyses
     assert chooser(graph, size - 1).choose(learnable(graph)).scheme != "full"
+
+
+@pytest.mark.parametrize("best", ["head", "last:2", "full"])
+def test_where_all_fits_short_runs_say_what_is_trained(
+    best: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+    entered = ends(monkeypatch, best)
+    graph = residual_network(classes=CLASSES)
+    split, asked = learnable(graph), chooser(graph, needs(graph, "full"))
+    found = asked.choose(split)
+    quarter, half = -(-asked.layers // 4), -(-asked.layers // 2)
+    assert entered == [["head", f"last:{quarter}", f"last:{half}", "full"]]
+    assert (found.scheme, found.sram_bytes) == (best, needs(graph, best))
+    assert " and full it ends runs of 77 steps best" in found.reason
+    assert asked.choose(split) == found
+    assert len(entered) == 1  # it is kept
+    asked.choose(replace(split, train=split.train.subset(30)))
+    assert len(entered) == 2
+    for file in (tmp_path / "automatic").iterdir():
+        file.write_bytes(b"{}")
+    assert asked.choose(split) == found
+    assert len(entered) == 3
+
+
+def test_a_step_that_chooses_while_it_runs_has_all_to_choose_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entered = ends(monkeypatch, "head")
+    graph = residual_network(classes=CLASSES)
+    asked = chooser(graph, 1 << 20)
+    elastic = replace(asked, plan=lambda scheme: mcutrain.prepare(graph, scheme, elastic=True))
+    assert elastic.choose(learnable(graph)).scheme == "full"
+    assert not entered
 
 
 def test_what_does_not_fit_whole_is_selected_within_the_limit() -> None:

@@ -1,0 +1,133 @@
+"""Which of several schemes ends short runs with the least loss of samples that they did not learn.
+
+Where everything fits, training all of it is often not best: a few layers learn faster from little
+data, and forget less. Gradients do not say so, since they are taken where training begins. So each
+scheme makes the trials that find a learning rate (mcutrain.simulation.range_test), at rates of its
+own; the better half goes on, four times as long, up to a usual run's length (successive halving: K.
+Jamieson and A. Talwalkar, AISTATS 2016, section 3). Test samples are not looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcutrain import data
+from mcutrain.pipeline import TrainingStep
+from mcutrain.runs.training import fastest_simulator, search_of
+from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples
+from mcutrain.simulation.range_test import LONGER, RATES, Trials, first_rate
+
+AFFORDABLE_MACS = 200_000_000_000
+"""Of the inferences in all steps: about half a minute of one core."""
+USUAL_TRIALS = 6
+"""Of a scheme in the first round."""
+ROUNDS = 3
+LOWER = (0, -1, -2)
+"""What later rounds try, in steps of RATES: a longer run wants no larger rate."""
+Report = Callable[[int, int], None]
+"""Called with the schemes whose trials are done, and how many there may be."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """How it ended. best: a scheme. steps: of the last trials."""
+
+    best: str
+    steps: int
+
+
+@dataclass
+class _Entrant:
+    """A scheme and its trials. best: index of a rate in RATES; loss: that it ended with."""
+
+    name: str
+    trials: Trials
+    macs: int
+    best: int = 0
+    loss: float = math.inf
+
+    def cost(self, steps: int, trials: int) -> int:
+        """Multiply-accumulates of so many trials."""
+        return self.macs * self.trials.round_steps(steps, trials)
+
+    def first(self, steps: int) -> None:
+        """Find a rate among all."""
+        self.best, self.loss = first_rate(self.trials, steps)
+
+    def later(self, steps: int) -> None:
+        """Try that rate and lower ones for longer."""
+        tried = [max(self.best + lower, 0) for lower in LOWER]
+        losses = {i: self.trials.outcome(RATES[i], steps).loss for i in dict.fromkeys(tried)}
+        self.best = min(losses, key=lambda i: (losses[i], i))
+        self.loss = losses[self.best]
+
+
+def contest(
+    steps: Mapping[str, TrainingStep],
+    split: data.Split,
+    normalization: Any = None,
+    seed: int = 0,
+    report: Report = lambda done, of: None,
+) -> Contest | None:
+    """The scheme that ends best, of a name for each step; of equal ones the last.
+
+    None where trials say nothing, since all samples are of one class, or where the first two rounds
+    take too long. Raises DataError, BuildError.
+    """
+    entrants = [_entrant(name, step, split, normalization, seed) for name, step in steps.items()]
+    if any(entrant is None for entrant in entrants):
+        return None
+    left = [entrant for entrant in entrants if entrant is not None]
+    length = left[0].trials.first_steps
+    second = min(LONGER * length, left[0].trials.whole_steps)
+    dearest = sorted(left, key=lambda e: e.macs)[-_half(len(left)) :]
+    spent = sum(e.cost(length, USUAL_TRIALS) for e in left)
+    if spent + sum(e.cost(second, len(LOWER)) for e in dearest) > AFFORDABLE_MACS:
+        return None
+    done, most = 0, len(left) + 2 * _half(len(left))
+    for entrant in left:
+        entrant.first(length)
+        done += 1
+        report(done, most)
+    for _ in range(1, ROUNDS):
+        longer = min(LONGER * length, left[0].trials.whole_steps)
+        left = _better(left, _half(len(left)))
+        spent += sum(e.cost(longer, len(LOWER)) for e in left)
+        if longer == length or spent > AFFORDABLE_MACS:
+            break
+        length = longer
+        for entrant in left:
+            entrant.later(length)
+            done += 1
+            report(min(done, most), most)
+    return Contest(_better(left, 1)[0].name, length)
+
+
+def _half(count: int) -> int:
+    """How many go on; two as long as there are."""
+    return max(math.ceil(count / 2), min(count, 2))
+
+
+def _better(entrants: list[_Entrant], count: int) -> list[_Entrant]:
+    """So many with the least losses, in their order; of equal ones the last."""
+    order = sorted(range(len(entrants)), key=lambda i: (entrants[i].loss, -i))
+    return [entrants[i] for i in sorted(order[:count])]
+
+
+def _entrant(
+    name: str, step: TrainingStep, split: data.Split, normalization: Any, seed: int
+) -> _Entrant | None:
+    """None if trials would be blind."""
+    settings = RunSettings(seed=seed)
+    simulator = fastest_simulator(step, split, settings)
+    x = step.input_type
+    samples = Samples.prepare(
+        split, x.shape[1:], x.scale, x.zero_point, settings, normalization or "auto"
+    )
+    if isinstance(simulator, LatentSimulator):
+        samples = LatentSamples.of(samples, simulator)
+    search = search_of(step, samples, settings, simulator)
+    return None if search.is_blind else _Entrant(name, Trials(search), search.macs)
