@@ -53,7 +53,7 @@ PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its heade
 KEYS = {
     "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
     "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
-    "cycles_per_instruction",
+    "cycles_per_instruction", "cycles_range", "cycles_source",
 }  # fmt: skip
 
 
@@ -67,13 +67,14 @@ class Target:
     erase_bytes: of them that are erased at once. erasures: that each bears; None where flash does
     not wear out. slot_regions: what the slots take of the chip's memory, whole sectors where it has
     such. cycles_per_instruction: for planning, an assumption; None where time is not planned, as on
-    a hosted board. values: the whole file, for the manifest. A hosted board (Linux) has no memory
-    map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of how many
-    its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are the
-    board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
-    imprint_bytes: of firmware that adds up a class's features.
-    chooses: of firmware that chooses what it trains, by states that its slots keep.
-    uart, flashing, emulation, output: the tables of that name, [flash] and [emulate].
+    a hosted board; cycles_range: the least and the most that it may be; cycles_source: what these
+    rest on, in words. values: the whole file, for the manifest. A hosted board (Linux) has no
+    memory map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of
+    how many its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are
+    the board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
+    imprint_bytes: of firmware that adds up a class's features. chooses: of firmware that chooses
+    what it trains, by states that its slots keep. uart, flashing, emulation, output: the tables of
+    that name, [flash] and [emulate].
     """
 
     name: str
@@ -96,6 +97,8 @@ class Target:
     output: BuildOutput
     erasures: int | None = None
     cycles_per_instruction: float | None = None
+    cycles_range: tuple[float, float] = (0.0, 0.0)
+    cycles_source: str = ""
     slot_regions: tuple[Region, ...] = ()
     latent_bytes: int = 0
     remember: int = 0
@@ -116,7 +119,10 @@ class Target:
         return None if self.is_hosted else clock
 
     def step_seconds(self, instructions: int) -> float | None:
-        """How long so many instructions take, roughly; None where clock or rate is unknown."""
+        """How long so many instructions take, roughly; None where clock or rate is unknown.
+
+        mcutrain.cost.time says how roughly.
+        """
         if self.clock_hz is None or self.cycles_per_instruction is None:
             return None
         return instructions * self.cycles_per_instruction / self.clock_hz
@@ -426,6 +432,8 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         output=_table(BuildOutput, values, "output"),
         erasures=int(slots["erasures"]) if "erasures" in slots else None,
         cycles_per_instruction=_rate(values),
+        cycles_range=_rates(values),
+        cycles_source=str(values.get("cycles_source", "")),
         slot_regions=_slot_regions(slots, _table(Flashing, values, "flash").sectors),
     )
 
@@ -483,9 +491,30 @@ def _rate(values: Mapping[str, Any]) -> float | None:
     rate = values.get("cycles_per_instruction")
     if rate is None:
         return None
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
+    if not _is_positive(rate):
         raise ValueError(f"cycles_per_instruction = {rate!r} is not a positive number, such as 1.5")
     return float(rate)
+
+
+def _rates(values: Mapping[str, Any]) -> tuple[float, float]:
+    """The least and the most; the rate itself where the file does not say.
+
+    Raises ValueError for anything but two numbers around the rate.
+    """
+    rate = values.get("cycles_per_instruction", 0.0)
+    given = values.get("cycles_range", [rate, rate])
+    numbers = given if isinstance(given, list) and all(map(_is_positive, given)) else []
+    if given != [0.0, 0.0] and (len(numbers) != 2 or not numbers[0] <= rate <= numbers[1]):
+        raise ValueError(
+            f"cycles_range = {given!r} is not the least and the most that "
+            "cycles_per_instruction may be, such as [1.4, 2.0]"
+        )
+    return float(given[0]), float(given[1])
+
+
+def _is_positive(number: object) -> bool:
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    return is_number and 0 < number < math.inf  # type: ignore[operator]
 
 
 def _region(memory: Mapping[str, Any], name: str) -> Region | None:

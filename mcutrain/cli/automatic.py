@@ -19,6 +19,7 @@ from mcutrain.cli.training import counting
 from mcutrain.errors import McutrainError
 
 if TYPE_CHECKING:
+    from mcutrain.cost.time import StepTime
     from mcutrain.data import Normalization, Split
     from mcutrain.functions.automatic import Alternative, AutoScheme, Chooser, MemoryLimit, Scheme
     from mcutrain.ir.graph import Graph
@@ -100,6 +101,16 @@ class Choosing:
         self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
     ) -> Used:
         """What a step takes of the memory, and what takes more. choice: if it was chosen."""
+        from mcutrain.cost.time import step_time
+
+        return replace(
+            self._used(flags, step, choice), time=step_time(step.plan, self.memory.target)
+        )
+
+    def _used(
+        self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
+    ) -> Used:
+        """The same without the time."""
         needs = self.memory.needs(step)
         if choice is not None:
             return Used(needs, self.memory, choice.larger, choice.smaller)
@@ -200,7 +211,7 @@ def with_scheme(
 class Used:
     """What a run takes of the memory that there is, the next better scheme, and a smaller one.
 
-    has_fitting: where this does not fit, whether another does.
+    has_fitting: where this does not fit, whether another does. time: of a step on the board.
     """
 
     sram_bytes: int
@@ -208,9 +219,12 @@ class Used:
     larger: Alternative | None = None
     smaller: Alternative | None = None
     has_fitting: bool = False
+    time: StepTime | None = None
 
     def lines(self) -> Iterator[str]:
         """What is told at the end of a run."""
+        if self.time is not None:
+            yield f"step            {self.time.text} on {self.memory.name}: {self.time.reason}"
         limit = self.memory.sram_bytes
         if limit is None:
             return
@@ -243,6 +257,7 @@ class Used:
             "sram_bytes": self.sram_bytes,
             "limit_bytes": self.memory.sram_bytes,
             "is_assumed": self.memory.is_usual,
+            "step_time": None if self.time is None else self.time.to_dict(),
             "larger": _facts(self.larger),
             "smaller": _facts(self.smaller),
         }

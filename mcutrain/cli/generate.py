@@ -384,6 +384,7 @@ def _show_library(found: Generated, program: ProgramFlags) -> None:
 
 
 def _show_firmware(found: Generated, target: Target) -> None:
+    from mcutrain.cost.time import step_time
     from mcutrain.functions.planning import board_facts
 
     step = found.plan.step
@@ -393,6 +394,9 @@ def _show_firmware(found: Generated, target: Target) -> None:
             f"With stack and firmware {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
             f"{target.title}."
         )
+    took = step_time(step.plan, target)
+    if took is not None:
+        show(f"A step takes {took.text}: {took.reason}.")
     _show_ring(found)
     why_no_saves = board_facts(step, target)["why_no_saves"]
     if why_no_saves:

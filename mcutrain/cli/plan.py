@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mcutrain.memplan import TrainingPlan
     from mcutrain.pipeline import TrainingStep
+    from mcutrain.target import Target
 
 BIGGEST = 8
 FORGETS = "a trained state does not survive a power cut"
@@ -96,7 +97,7 @@ def plan(
     if json:
         show_json({"file": str(model), **found.to_dict()})
         return
-    _print(step, found.to_dict(), "" if found.ring is None else found.ring.summary())
+    _print(step, target, found.to_dict(), "" if found.ring is None else found.ring.summary())
     if picture:
         for text in _pictures(step.plan):
             show()
@@ -125,7 +126,7 @@ def against_bound(found: dict[str, Any]) -> str:
     return f"{text}; a smaller one was neither found nor excluded"
 
 
-def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
+def _print(step: TrainingStep, target: Target | None, found: dict[str, Any], ring: str) -> None:
     learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
     part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
     show(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
@@ -142,6 +143,7 @@ def _print(step: TrainingStep, found: dict[str, Any], ring: str) -> None:
     _print_levels(found["levels"])
     _print_changes(found)
     _print_saves(found.get("board"))
+    _print_time(step, target)
     if ring:
         show(ring)
     show(
@@ -204,6 +206,15 @@ def _print_saves(board: dict[str, Any] | None) -> None:
             f"  {'saves':16}{board['saves']:>10,}     until the slots have borne the "
             f"{board['erasures']:,} erasures that the flash of {board['name']} is specified for"
         )
+
+
+def _print_time(step: TrainingStep, target: Target | None) -> None:
+    """How long it takes on the board, and how that is known."""
+    from mcutrain.cost.time import step_time
+
+    took = step_time(step.plan, target)
+    if took is not None:
+        show(f"  {'step':16}{took.text}: {took.reason}")
 
 
 def _print_levels(levels: dict[str, Any] | None) -> None:

@@ -202,6 +202,8 @@ def _gains(found: Selection) -> str:
 
 
 def _show_costs(found: Selection, target: Target | None) -> None:
+    from mcutrain.cost.time import time_of
+
     took = found.measured
     flash = "flash, linked" if took.was_built else "flash, estimated (rather more than it is)"
     rows = [("sram_bytes", "SRAM" if target is not None else "arena and state", "bytes")]
@@ -214,9 +216,9 @@ def _show_costs(found: Selection, target: Target | None) -> None:
         limit = getattr(found.limits, name)
         of = "" if limit is None else f" of {limit:,}, {found.free[name]:,} free"
         show(f"  {getattr(took, name):>12,} {unit:6}{title}{of}")
-    seconds = None if target is None else target.step_seconds(took.instructions)
-    if seconds is not None:
-        show(f"  {1e3 * seconds:>12,.0f} ms    for a step, roughly")
+    time = None if target is None else time_of(took.instructions, target)
+    if time is not None:
+        show(f"  {time.ms:>12,.0f} ms    for a step{time.bounds}, by {time.rests_on}")
 
 
 def _amount(measure: str, value: float) -> str:

@@ -15,6 +15,7 @@ from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.streaming import fit_rows
+from mcutrain.cost.time import step_time
 from mcutrain.data import Data, Normalization, Outputs, Split
 from mcutrain.errors import ArgumentError, PlanError
 from mcutrain.formats import write
@@ -626,6 +627,7 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
     from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 
     found = step.plan
+    took = step_time(found, target)
     total = target.sram_bytes(found.arena_bytes, found.resident_bytes)
     return {
         "name": target.name,
@@ -633,6 +635,7 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
         "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
         "sram_bytes": total,
         "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
+        "step_time": None if took is None else took.to_dict(),
         "saves": target.saves(SAVED_HEADER_BYTES + found.kept_bytes),
         "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + found.kept_bytes),
         "erasures": target.erasures,

@@ -14,6 +14,7 @@ from mcutrain_host.memory import Memory
 from mcutrain.cost.flash import code_sizes, flash_parts
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.cost.ladder import front_costs, front_flash_bytes
+from mcutrain.cost.time import step_time
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.memplan import MemoryPlan, PlannedFront, TrainingPlan, rows_kept, state_parts
@@ -76,7 +77,7 @@ def collect(
         memory=memory_of(step.plan),
         fronts=fronts_of(step.plan, isa),
         usage=_usage(step.plan, target, linked),
-        instructions=_instructions(step, isa) if isa else None,
+        instructions=_instructions(step, target) if target is not None else None,
     )
 
 
@@ -265,10 +266,12 @@ def linked_usage(linked: Memory, state: tuple[UsagePart, ...] = (), **limits: An
     return Usage(tuple(sram), flash, is_linked=True, **limits)
 
 
-def _instructions(step: TrainingStep, isa: str) -> Instructions | None:
-    counts = estimate(step.plan.training, isa, step.plan.segments)
+def _instructions(step: TrainingStep, target: Target) -> Instructions | None:
+    counts = estimate(step.plan.training, target.isa, step.plan.segments)
     if not counts:
         return None
     operators = {node.name: type(node.op).__name__ for node in step.plan.nodes}
     nodes = tuple(Executed(name, operators[name], n) for name, n in counts.items() if n > 0)
-    return Instructions(isa, nodes)
+    took = step_time(step.plan, target)
+    time = "" if took is None else f"A step takes {took.text}: {took.reason}."
+    return Instructions(target.isa, nodes, time=time)

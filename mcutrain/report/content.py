@@ -157,11 +157,15 @@ class Executed:
 
 @dataclass(frozen=True)
 class Instructions:
-    """Estimated instructions of a training step by node. measured: of a whole step, on a board."""
+    """Estimated instructions of a training step by node. measured: of a whole step, on a board.
+
+    time: how long the board takes for it, and how that is known, in a sentence.
+    """
 
     isa: str
     nodes: tuple[Executed, ...]
     measured: int | None = None
+    time: str = ""
 
     def __post_init__(self) -> None:
         at_least_0(measured=self.measured)

@@ -23,8 +23,8 @@ def instructions(found: Instructions) -> Section:
     return Section(
         "instructions",
         "Instructions of one training step",
-        f"{count(found.total)} estimated for the {found.isa} kernels{measured}. At one instruction "
-        f"per clock, a chip at 100 MHz takes {found.total / 100e3:,.0f} ms.",
+        f"{count(found.total)} estimated for the {found.isa} kernels{measured}. "
+        f"{found.time}".rstrip(),
         (_kinds(totals, found.total), _top(nodes[:TOP_NODES])) if nodes else (),
         (
             NumberTable(

@@ -33,7 +33,8 @@ def test_a_step_takes_instructions_times_cycles_by_clock():
     ],
 )
 def test_the_rate_is_optional_and_may_be_whole(tmp_path, change, clock, cycles):
-    target = load_target(_board(tmp_path, "cycles_per_instruction = 1.5", change))
+    given = "cycles_per_instruction = 1.5\ncycles_range = [1.4, 1.6]"
+    target = load_target(_board(tmp_path, given, change))
     assert (target.clock_hz, target.cycles_per_instruction) == (clock, cycles)
     assert (target.step_seconds(5) is None) == (cycles is None)
 
