@@ -4,9 +4,9 @@
         --scheme mcunet-5fps-49kb --classes 10 --boards rpi-pico nucleo-f446re
 
 Every line of flash that a virtual board's third step reads goes through caches as the chip has
-them; one that is not there costs so many cycles. Cycles without waits are instructions
-times CYCLES, which are by Arm's tables (benchmarks/cycles_per_instruction.py), and for the M7 those
-of the M4 by CoreMark/MHz, 5.01 and 3.42. Nothing was measured on hardware: that a core goes on while
+them; one that is not there costs so many cycles. Cycles without waits are instructions times
+CYCLES, which are by Arm's tables (benchmarks/cycles_per_instruction.py), and for the M7 those of
+the M4 by CoreMark/MHz, 5.01 and 3.42. Nothing was measured on hardware: that a core goes on while
 it waits for data, and that a branch waits longer than straight code, is left out.
 
     rpi-pico, serial  command 03h, one bit, at a quarter of the core's clock: 8 + 24 + 64 clocks for
