@@ -37,8 +37,8 @@ CUT = (
 )  # fmt: skip
 UNALIGNED = ("channels", "column_stride", "row_stride", "row_elements", "skipped")
 UPDATED = (
-    "1", "rows", "rows*columns", "rows*columns*rule.residual_bits=8",
-    "rows*columns*rule.residual_bits=4", "rows*columns*rows_per_rate=0",
+    "1", "rows", "rows*columns", "rows*columns*parameter.residual_bits=8",
+    "rows*columns*parameter.residual_bits=4", "rows*columns*rows_per_rate=0",
 )  # fmt: skip
 
 MULTIPLIED = ("1", "macs", "outputs", "matrices*rows")
@@ -149,8 +149,8 @@ PLAIN_CONV_BACK = (
 )  # fmt: skip
 PLAIN_CONV_WEIGHT = (
     "1", "dy.c", "taps*x.c*dy.c", "taps*dy.c", f"dy.pixels*dy.c*{TAPS}", "dy.pixels*dy.c",
-    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*rule.residual_bits=4",
-    f"dy.c*x.c*{TAPS}*rule.residual_bits=8",
+    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*parameter.residual_bits=4",
+    f"dy.c*x.c*{TAPS}*parameter.residual_bits=8",
 )  # fmt: skip
 PLAIN_DEPTHWISE_BACK = (
     "1", "taps*dy.c", "taps", DX, f"{DX}*operand.5", f"dx.pixels*{TAPS}", f"taps*dy.c*{WIDE}",
@@ -164,12 +164,12 @@ GROUPED_BACK = (
 )  # fmt: skip
 GROUPED_WEIGHT = (
     "1", "dy.c", "macs", "taps*dy.c", f"dy.pixels*dy.c*{TAPS}", "dy.pixels*dy.c",
-    "outputs", "outputs*rule.residual_bits=4", "outputs*rule.residual_bits=8",
+    "outputs", "outputs*parameter.residual_bits=4", "outputs*parameter.residual_bits=8",
 )  # fmt: skip
 PLAIN_DEPTHWISE_WEIGHT = (
     "1", "taps*trained_channels", f"{TAPS}*trained_channels", f"dy.pixels*{TAPS}",
-    f"{TAPS}*trained_channels*rule.residual_bits=4", "taps*x_columns/4", "taps*channels/4", "taps",
-    f"{TAPS}*trained_channels*rule.residual_bits=8",
+    f"{TAPS}*trained_channels*parameter.residual_bits=4", "taps*x_columns/4", "taps*channels/4",
+    "taps", f"{TAPS}*trained_channels*parameter.residual_bits=8",
 )  # fmt: skip
 
 PLAIN = {
@@ -269,8 +269,8 @@ DSP_CONV_BACK = (
 ROWS = f"x.c/4*{TAPS}"
 DSP_CONV_WEIGHT = (
     "1", f"dy.pixels/4*dy.c*{ROWS}", f"dy.pixels/64*dy.c*{ROWS}", f"dy.c*{ROWS}",
-    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*rule.residual_bits=4",
-    f"dy.c*x.c*{TAPS}*rule.residual_bits=8", f"dy.c*x.c*{TAPS}*rule.per_channel",
+    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*parameter.residual_bits=4",
+    f"dy.c*x.c*{TAPS}*parameter.residual_bits=8", f"dy.c*x.c*{TAPS}*parameter.per_channel",
     f"dy.c/16*{ROWS}", f"dy.c/16*dy.pixels/4*{ROWS}", f"dy.c/16*dy.pixels*{ROWS}",
     f"dy.c/16*dy.pixels*{ROWS}*{WIDE}", f"dy.c/16*dy.pixels*{ROWS}*x.c%4>0",
     f"dy.pixels%4>0*dy.c/16*{ROWS}", f"dy.c/16*dy.pixels/64*{ROWS}", "dy.pixels*dy.c",
@@ -313,7 +313,8 @@ DSP_GROUPED_BACK = (
 DSP_GROUPED_WEIGHT = (
     "1", "macs", "dy.pixels*dy.c", "outputs", "groups", f"dy.pixels*x.c*{TAPS}",
     f"dy.pixels*x.c/4*{TAPS}", f"dy.pixels*groups*{TAPS}", f"dy.c*x.c*{TAPS}", f"dy.c*{TAPS}",
-    "outputs*rule.residual_bits=4", "outputs*rule.residual_bits=8", "outputs*rule.per_channel",
+    "outputs*parameter.residual_bits=4", "outputs*parameter.residual_bits=8",
+    "outputs*parameter.per_channel",
 )  # fmt: skip
 
 QUARTERS = "matrices*rows*columns/4"  # four columns at a time

@@ -11,40 +11,40 @@
 
 #define MASTERS 256 /* trained parameters, at most */
 
-/* values[index] of the parameter that a rule updates. */
+/* values[index] of a parameter. */
 typedef struct {
-    const mct_update_rule *rule;
+    const mct_parameter *parameter;
     int32_t count;
     double *values;
 } mct_masters;
 
 static mct_masters all[MASTERS];
 
-mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
+mct_updater mct_update_begin(const mct_parameter *parameter, const mct_step *step,
                              const mct_exponent *dy_exponent, int32_t dropped_bits) {
     return (mct_updater){
-        .rule = rule,
+        .parameter = parameter,
         .step = step,
         .key = 0,
         .exponent = dy_exponent->now + dropped_bits,
     };
 }
 
-static mct_masters *mct_masters_of(const mct_update_rule *rule) {
+static mct_masters *mct_masters_of(const mct_parameter *parameter) {
     int32_t i = 0;
-    while (all[i].rule != NULL && all[i].rule != rule) {
+    while (all[i].parameter != NULL && all[i].parameter != parameter) {
         i++;
         if (i == MASTERS) {
             abort();
         }
     }
-    all[i].rule = rule;
+    all[i].parameter = parameter;
     return &all[i];
 }
 
 /* The masters of the elements first … first + count - 1. Those that have not begun are NAN. */
-static double *mct_masters_row(const mct_update_rule *rule, int32_t first, int32_t count) {
-    mct_masters *m = mct_masters_of(rule);
+static double *mct_masters_row(const mct_parameter *parameter, int32_t first, int32_t count) {
+    mct_masters *m = mct_masters_of(parameter);
     const int32_t end = first + count;
     if (end > m->count) {
         m->values = realloc(m->values, (size_t)end * sizeof(double));
@@ -71,11 +71,11 @@ static double mct_power_of_two(int32_t exponent) {
 
 /* Learning rate times rate, for sums of the updater's exponent. */
 static double mct_rate_of(const mct_updater *u, int32_t channel) {
-    const mct_update_rule *rule = u->rule;
-    const int32_t c = rule->per_channel ? channel : 0;
-    const int32_t exponent = rule->shift[c] + u->step->lr_shift + u->exponent - 62;
-    return (double)rule->mult_q31[c] * u->step->lr_mult_q31 *
-           mct_power_of_two(exponent - rule->residual_bits);
+    const mct_parameter *parameter = u->parameter;
+    const int32_t c = parameter->per_channel ? channel : 0;
+    const int32_t exponent = parameter->shift[c] + u->step->lr_shift + u->exponent - 62;
+    return (double)parameter->mult_q31[c] * u->step->lr_mult_q31 *
+           mct_power_of_two(exponent - parameter->residual_bits);
 }
 
 static double mct_moved(double master, double delta, double limit) {
@@ -87,30 +87,45 @@ static int32_t mct_nearest(double x) {
     return (int32_t)(x < 0 ? x - 0.5 : x + 0.5);
 }
 
-void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
-                       int32_t rate, int8_t *w, uint8_t *residual) {
-    (void)residual;
-    double *masters = mct_masters_row(u->rule, first, count);
-    const double common = mct_rate_of(u, rate < 0 ? 0 : rate);
+static void mct_update_weight(const mct_updater *u, int32_t c, int32_t sum, int32_t index) {
+    double *master = mct_masters_row(u->parameter, index, 1);
+    int8_t *w = (int8_t *)u->parameter->values + index;
+    *master = mct_moved(isnan(*master) ? *w : *master, mct_rate_of(u, c) * sum, 127);
+    *w = (int8_t)mct_nearest(*master);
+}
+
+void mct_update_row_s8(const mct_updater *u, int32_t c, const int32_t *sums, int32_t first,
+                       int32_t count) {
     for (int32_t j = 0; j < count; j++) {
-        const double own = rate < 0 ? mct_rate_of(u, j) : common;
-        const double master = isnan(masters[j]) ? w[j] : masters[j];
-        masters[j] = mct_moved(master, own * sums[j], 127);
-        w[j] = (int8_t)mct_nearest(masters[j]);
+        mct_update_weight(u, c, sums[j], first + j);
     }
 }
 
-void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
-                            int32_t rate, int8_t *w, uint8_t *residual) {
+void mct_update_channels_s8(const mct_updater *u, const int32_t *sums, int32_t first,
+                            int32_t count) {
     for (int32_t j = 0; j < count; j++) {
-        const int32_t sum = mct_narrow_sum_s16(sums[j]);
-        mct_update_row_s8(u, &sum, first + j, 1, rate < 0 ? j : rate, w + j, residual);
+        mct_update_weight(u, j, sums[j], first + j);
     }
 }
 
-void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
-                        int32_t *b) {
-    double *masters = mct_masters_row(u->rule, first, count);
+void mct_update_row_wide_s8(const mct_updater *u, int32_t c, const int64_t *sums, int32_t first,
+                            int32_t count) {
+    for (int32_t j = 0; j < count; j++) {
+        mct_update_weight(u, c, mct_narrow_sum_s16(sums[j]), first + j);
+    }
+}
+
+void mct_update_channels_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first,
+                                 int32_t count) {
+    for (int32_t j = 0; j < count; j++) {
+        mct_update_weight(u, j, mct_narrow_sum_s16(sums[j]), first + j);
+    }
+}
+
+void mct_update_biases_s32(const mct_updater *u, const int32_t *sums, int32_t first,
+                           int32_t count) {
+    double *masters = mct_masters_row(u->parameter, first, count);
+    int32_t *b = (int32_t *)u->parameter->values + first;
     for (int32_t j = 0; j < count; j++) {
         const double delta = mct_rate_of(u, first + j) * sums[j];
         const double master = isnan(masters[j]) ? b[j] : masters[j];
@@ -119,11 +134,11 @@ void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first
     }
 }
 
-void mct_update_row_wide_s32(const mct_updater *u, const int64_t *sums, int32_t first,
-                             int32_t count, int32_t *b) {
+void mct_update_biases_wide_s32(const mct_updater *u, const int64_t *sums, int32_t first,
+                                int32_t count) {
     for (int32_t j = 0; j < count; j++) {
         const int32_t sum = mct_narrow_sum_s16(sums[j]);
-        mct_update_row_s32(u, &sum, first + j, 1, b + j);
+        mct_update_biases_s32(u, &sum, first + j, 1);
     }
 }
 

@@ -5,10 +5,13 @@
 #include "mct_gradient_tile.h"
 #include "mct_update.h"
 
-static inline void mct_update_row_vector(const mct_updater *u, const int32_t *sums, int32_t first,
-                                         int32_t count, int32_t rate, int8_t *w,
-                                         uint8_t *residual) {
-    mct_update_row_s8(u, sums, first, count, rate, w, residual);
+static inline void mct_update_row_vector(const mct_updater *u, int32_t c, const int32_t *sums,
+                                         int32_t first, int32_t count) {
+    if (c < 0) {
+        mct_update_channels_s8(u, sums, first, count);
+    } else {
+        mct_update_row_s8(u, c, sums, first, count);
+    }
 }
 
 #endif

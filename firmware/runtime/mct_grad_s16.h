@@ -13,8 +13,9 @@
 #define MCT_DROPPED_BITS MCT_DROPPED_BITS_S16
 #define MCT_SCALED(x, mult_q31, shift) mct_scale_reaching(x, mult_q31, shift, 0)
 #define MCT_UPDATE_ROW mct_update_row_wide_s8
-#define MCT_UPDATE_BIASES mct_update_row_wide_s32
-#define MCT_UPDATE_DIFFERENCES mct_update_row_wide_s16
+#define MCT_UPDATE_CHANNELS mct_update_channels_wide_s8
+#define MCT_UPDATE_BIASES mct_update_biases_wide_s32
+#define MCT_UPDATE_DIFFERENCES mct_update_biases_wide_s16
 #define MCT_ACCUMULATE(p, step, sums, first, count, total)                                         \
     mct_accumulate_wide_s32(&(p)->sum, step, sums, first, count, total)
 

@@ -13,8 +13,9 @@
 #define MCT_DROPPED_BITS MCT_DROPPED_BITS_S8
 #define MCT_SCALED(x, mult_q31, shift) mct_scale_to_fraction(x, mult_q31, mct_shift_right(shift))
 #define MCT_UPDATE_ROW mct_update_row_s8
-#define MCT_UPDATE_BIASES mct_update_row_s32
-#define MCT_UPDATE_DIFFERENCES mct_update_row_s16
+#define MCT_UPDATE_CHANNELS mct_update_channels_s8
+#define MCT_UPDATE_BIASES mct_update_biases_s32
+#define MCT_UPDATE_DIFFERENCES mct_update_biases_s16
 #define MCT_ACCUMULATE(p, step, sums, first, count, total)                                         \
     mct_accumulate_s32(step, sums, count, total)
 

@@ -16,8 +16,10 @@
 #define MCT_ACC int64_t
 #define MCT_GRAD_BITS 7
 #define MCT_DROPPED_BITS MCT_DROPPED_BITS_S8
-#define MCT_UPDATE_ROW(updater, sums, first, count, rate, w, residual)                             \
-    mct_update_row_s8(updater, mct_saturated(sums, count), first, count, rate, w, residual)
+#define MCT_UPDATE_ROW(updater, c, sums, first, count)                                             \
+    mct_update_row_s8(updater, c, mct_saturated(sums, count), first, count)
+#define MCT_UPDATE_CHANNELS(updater, sums, first, count)                                           \
+    mct_update_channels_s8(updater, mct_saturated(sums, count), first, count)
 #define MCT_ACCUMULATE(p, step, sums, first, count, total)                                         \
     mct_accumulate_s32(step, mct_saturated(sums, count), count, total)
 #define mct_gradient_write_wide_s8(writer, sums, first, channels, dx)                              \

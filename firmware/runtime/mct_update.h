@@ -22,51 +22,59 @@ extern "C" {
 #define MCT_STEP_LIMIT 8
 #define MCT_BIAS_STEP_LIMIT (128 * MCT_STEP_LIMIT)
 
+/* A trained tensor, and all that its updates need to know. The generator writes one constant for each:
+ * it lies in flash, and its pointers lead into the state and to tables. Another rule of updates is
+ * another file in the place of mct_update.c; what it needs besides is a field here. */
 typedef struct {
+    void *values;            /* int8 weights, int32 biases, or int16 differences of biases */
+    uint8_t *residual;       /* of the weights, packed; NULL: none */
     const int32_t *mult_q31; /* rate * scale of the gradient * 2^residual_bits */
     const int8_t *shift;
     int32_t per_channel;   /* 1: a rate per output channel, 0: one for all */
     int32_t residual_bits; /* 0, 2, 4 or 8; of a bias' difference: minus its shift */
     uint32_t salt;         /* tells this node's random numbers from others' */
-} mct_update_rule;
+} mct_parameter;
 
-/* One node's update in progress. */
+/* One tensor's update in progress. */
 typedef struct {
-    const mct_update_rule *rule;
+    const mct_parameter *parameter;
     const mct_step *step;
     uint32_t key;
     int32_t exponent; /* of the gradient sums */
 } mct_updater;
 
-mct_updater mct_update_begin(const mct_update_rule *rule, const mct_step *step,
+mct_updater mct_update_begin(const mct_parameter *parameter, const mct_step *step,
                              const mct_exponent *dy_exponent, int32_t dropped_bits);
 
-/* Updates `count` weights whose gradients are `sums`; they are the elements first … of the trained
- * part, which numbers random bits and residuals. w, sums: from that element on.
- * rate: the output channel if all have the same, or -1 if weight j has its own, which is the index
- * of the weight. */
-void mct_update_row_s8(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
-                       int32_t rate, int8_t *w, uint8_t *residual);
+/* Updates the weights first … first + count - 1 of output channel c; sums[j] is the gradient of weight
+ * first + j. */
+void mct_update_row_s8(const mct_updater *u, int32_t c, const int32_t *sums, int32_t first,
+                       int32_t count);
 
-/* The same for the int32 biases b[0 … count - 1] of the channels first … ; there are no residuals. */
-void mct_update_row_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
-                        int32_t *b);
+/* The same of weights that lie side by side for the output channels 0 … count - 1: weight first + j
+ * is one of channel j. */
+void mct_update_channels_s8(const mct_updater *u, const int32_t *sums, int32_t first,
+                            int32_t count);
+
+/* The int32 biases of the channels first … first + count - 1; there are no residuals. */
+void mct_update_biases_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count);
 
 /* The same for int16 differences of biases, in units of 2^shift; they saturate at
  * ±MCT_DIFFERENCE_LIMIT. What they are added to is no matter: see mct_add_difference.h. */
-void mct_update_row_s16(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count,
-                        int16_t *difference);
+void mct_update_biases_s16(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count);
 
 /* total[j] += sums[j], saturating; the first sample of an update overwrites. */
 void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total);
 
 /* The same for the sums of int16 gradients; those beyond int32 lose MCT_DROPPED_BITS_S16 bits. */
-void mct_update_row_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first, int32_t count,
-                            int32_t rate, int8_t *w, uint8_t *residual);
-void mct_update_row_wide_s32(const mct_updater *u, const int64_t *sums, int32_t first,
-                             int32_t count, int32_t *b);
-void mct_update_row_wide_s16(const mct_updater *u, const int64_t *sums, int32_t first,
-                             int32_t count, int16_t *difference);
+void mct_update_row_wide_s8(const mct_updater *u, int32_t c, const int64_t *sums, int32_t first,
+                            int32_t count);
+void mct_update_channels_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first,
+                                 int32_t count);
+void mct_update_biases_wide_s32(const mct_updater *u, const int64_t *sums, int32_t first,
+                                int32_t count);
+void mct_update_biases_wide_s16(const mct_updater *u, const int64_t *sums, int32_t first,
+                                int32_t count);
 
 /* The same for what is added up over samples, in int32: the sums of int16 gradients lose as many bits
  * as their size asks for, 0 to MCT_DROPPED_BITS_S16, rounded stochastically. The rate of the update

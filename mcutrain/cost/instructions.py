@@ -156,8 +156,8 @@ def quantities(
     found: dict[str, float] = {f"operand.{i}": o != NULL for i, o in enumerate(call.operands)}
     for param in call.params:
         found.update(_numbers(param))
-    if found.get("rule.residual_bits") == 2:
-        found["rule.residual_bits"] = 4  # packed by the same instructions
+    if found.get("parameter.residual_bits") == 2:
+        found["parameter.residual_bits"] = 4  # packed by the same instructions
     found["1"] = 1
     found["macs"] = op.macs(types, results)
     found["depth"] = found["macs"] // max(results[0].elements, 1)

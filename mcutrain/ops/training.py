@@ -311,15 +311,21 @@ class UpdateRule:
         master = fixedpoint.clip(master - fixedpoint.clip(delta, -most, most), low, high)
         return (master >> bits).astype(w.dtype), master & ((1 << bits) - 1)
 
-    def params(self) -> tuple[Param, ...]:
-        """The fields of `mct_update_rule` in firmware/runtime/mct_update.h."""
+    def params(self, state: Sequence[Operand]) -> tuple[Param, ...]:
+        """The fields of `mct_parameter` in firmware/runtime/mct_update.h.
+
+        state: where the values lie, and the residuals if there are some.
+        """
         mult, shift = self.multipliers()
+        values, residual = state if len(state) > 1 else (state[0], None)
         return (
-            Param("rule.mult_q31", tuple(mult.tolist()), "const int32_t *"),
-            Param("rule.shift", tuple(shift.tolist()), "const int8_t *"),
-            Param("rule.per_channel", int(len(mult) > 1)),
-            Param("rule.residual_bits", self.residual_bits),
-            Param("rule.salt", self.salt),
+            Param("parameter.values", values, "void *"),
+            Param("parameter.residual", residual, "uint8_t *"),
+            Param("parameter.mult_q31", tuple(mult.tolist()), "const int32_t *"),
+            Param("parameter.shift", tuple(shift.tolist()), "const int8_t *"),
+            Param("parameter.per_channel", int(len(mult) > 1)),
+            Param("parameter.residual_bits", self.residual_bits),
+            Param("parameter.salt", self.salt),
         )
 
 
@@ -463,14 +469,17 @@ class ParameterGradientOp(Op):
         return sums.astype(np.int32)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """f(params, step, dy, [dy_exponent,] own…, state…[, scratch])."""
+        """f(params, step, dy, dy_exponent, own…[, scratch]); the parameters say what is updated.
+
+        f(params, step, dy, own…, sum[, scratch]) without a rule.
+        """
         call = self.call(types, "update" if self.rule else "grad")
         call = with_wide_kernel(call) if self.wide else call
         operands = inputs(*range(len(types)))
         if self.rule:
-            params = (*call.params, *self.rule.params())
-            if self.rule.residual_bits == 0:
-                operands = (*operands, NULL)
+            state = self.named(operands).state
+            params = (*call.params, *self.rule.params(state))
+            operands = operands[: -len(state)]
         else:
             params = (*call.params, *self._sum_params(types))
         if call.scratch_bytes:
@@ -557,19 +566,19 @@ class ApplyUpdate(Op):
         """mct_apply_update_s8 for weights, _s32 for biases, _s16 for differences of biases."""
         given = self.named(types)
         shape, w = given.sums.shape, given.state[0]
+        operands = inputs(*range(len(types)))
+        state = self.named(operands).state
         last = self.rate_axis % len(shape) == len(shape) - 1
         params = (
             Param("rows", int(np.prod(shape[:-1]))),
             Param("columns", shape[-1]),
             Param("rows_per_rate", 0 if last else int(np.prod(shape[1:-1]))),
             Param("dropped_bits", ACC_DROPPED_BITS[self.dtype]),
-            *self.rule.params(),
+            *self.rule.params(state),
         )
         suffix = w.dtype.replace("int", "s")
-        operands = inputs(*range(len(types)))
-        if suffix == "s8" and not self.rule.residual_bits:
-            operands = (*operands, NULL)
-        return KernelCall("apply_update", f"mct_apply_update_{suffix}", params, operands)
+        call = f"mct_apply_update_{suffix}"
+        return KernelCall("apply_update", call, params, operands[: -len(state)])
 
     @property
     def updates(self) -> dict[int, int]:
@@ -608,13 +617,6 @@ class BiasGradient(ParameterGradientOp):
             Param("channels_out", dy.shape[-1]),
         )
         return KernelCall("bias", f"mct_bias_{action}_{SUFFIX[dy.dtype]}", params, ())
-
-    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """f(params, step, dy, [dy_exponent,] b or sum): there is neither residual nor scratch."""
-        call = self.call(types, "update" if self.rule else "grad")
-        rule = self.rule.params() if self.rule else self._sum_params(types)
-        params = (*call.params, *rule)
-        return replace(call, params=params, operands=inputs(*range(len(types))))
 
 
 def train_bias(emit: Emit, dy: Gradient, b: Tensor, factors: tuple[float, ...] = (1.0,)) -> None:

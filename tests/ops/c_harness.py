@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from mcutrain.codegen.c_text import CTYPES
 from mcutrain.codegen.isa import chain
 from mcutrain.codegen.program import Declarations
 from mcutrain.codegen.templates import render
-from mcutrain.ir.op import KernelCall, Operand
+from mcutrain.ir.op import KernelCall, Operand, Param
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.target import PORTABLE
 from tests.ops.cases import CASES, Sample
@@ -233,17 +233,10 @@ _CALLS: dict[tuple[tuple[str, ...], tuple[str, ...], str], Path] = {}
 
 def _source(samples: Sequence[Sample]) -> str:
     declarations = Declarations()
-    functions, tables = [], []
+    functions = []
     calls = [kernel_call(sample) for sample in samples]
     for i, (sample, call) in enumerate(zip(samples, calls, strict=True)):
-        read = {p.value: f"table_{i}" for p in call.params if isinstance(p.value, Operand)}
-        code = declarations.call(
-            call, lambda operand, s=sample, read=read: read.get(operand) or _pointer(s, operand)
-        )
-        for operand, name in read.items():  # a parameter says where it lies, for good
-            size_bytes = sample.types[operand.index].size_bytes
-            tables.append(f"static int16_t {name}[{size_bytes // 2}];\n")
-            code = f"memcpy({name}, b[{operand.index}], {size_bytes}); {code}"
+        code = " ".join(_statements(declarations, sample, call))
         functions.append(f"static void call_{i}(uint8_t *const *b)\n{{\n    {code}\n}}\n")
     headers = [f"mct_{name}.h" for name in sorted({c.kernel for c in calls})]
     declared = {
@@ -255,11 +248,28 @@ def _source(samples: Sequence[Sample]) -> str:
     }
     table = ", ".join(f"call_{i}" for i in range(len(samples)))
     return (
-        f"#include <stdint.h>\n#include <string.h>\n{''.join(tables)}"
+        "#include <stdint.h>\n"
         f"{render('mct_tables.h.j2', declared)}\n{''.join(functions)}\n"
         f"extern void (*const calls[])(uint8_t *const *b);\n"
         f"void (*const calls[])(uint8_t *const *b) = {{{table}}};\n"
     )
+
+
+def _statements(declarations: Declarations, sample: Sample, call: KernelCall) -> tuple[str, ...]:
+    """The call. Parameters that say where something lies are set first, in a copy."""
+    sets = [
+        f"{p.name} = {_pointer(sample, p.value)}"
+        for p in call.params
+        if isinstance(p.value, Operand)
+    ]
+    if not sets:
+        return (declarations.call(call, partial(_pointer, sample)),)
+    constant = replace(call, params=tuple(_without_place(p) for p in call.params))
+    return declarations.rows(constant, partial(_pointer, sample), "node", sets)
+
+
+def _without_place(param: Param) -> Param:
+    return replace(param, value=None) if isinstance(param.value, Operand) else param
 
 
 def _pointer(sample: Sample, operand: Operand) -> str:

@@ -41,11 +41,14 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
 }
 
 /* The elements first … first + count - 1, count <= MCT_LANES; first and count are even. */
-__attribute__((always_inline)) static inline void
-mct_v_update(uint32_t key, int32_t bits, const mct_v_factor *rate, mct_v32 sums, int32_t first,
-             int32_t count, int8_t *w, uint8_t *residual) {
+__attribute__((always_inline)) static inline void mct_v_update(const mct_updater *u, int32_t bits,
+                                                               const mct_v_factor *rate,
+                                                               mct_v32 sums, int32_t first,
+                                                               int32_t count) {
+    int8_t *w = (int8_t *)u->parameter->values + first;
+    uint8_t *residual = u->parameter->residual;
     const int32_t one = 1 << bits;
-    const mct_v32 random = mct_v_random16(key, mct_v_count(first));
+    const mct_v32 random = mct_v_random16(u->key, mct_v_count(first));
     const mct_v32 delta =
         mct_v_is_small(rate, sums)
             ? mct_v_round_small(mct_v_small_fraction(rate, sums), random, MCT_STEP_LIMIT * one)
@@ -61,69 +64,65 @@ mct_v_update(uint32_t key, int32_t bits, const mct_v_factor *rate, mct_v32 sums,
 
 /* The rates of the channels c … c + count - 1, times the learning rate. */
 static inline mct_v_factor mct_v_rates(const mct_updater *u, int32_t c, int32_t count) {
-    const mct_update_rule *rule = u->rule;
+    const mct_parameter *parameter = u->parameter;
     const mct_v32 lr = mct_v_all(u->step->lr_mult_q31);
-    const mct_v32 mult = mct_v_load_part(rule->mult_q31 + c, count);
-    const mct_v32 shift = mct_v_load_s8(rule->shift + c, count);
+    const mct_v32 mult = mct_v_load_part(parameter->mult_q31 + c, count);
+    const mct_v32 shift = mct_v_load_s8(parameter->shift + c, count);
     return mct_v_factor_of(mct_v_high_mul(mult, lr), shift + (u->step->lr_shift + u->exponent));
 }
 
 /* That of channel c, in all lanes. */
 static inline mct_v_factor mct_v_rate(const mct_updater *u, int32_t c) {
-    const mct_update_rule *rule = u->rule;
-    const int32_t m = rule->per_channel ? c : 0;
-    const int32_t mult = mct_high_mul(rule->mult_q31[m], u->step->lr_mult_q31);
+    const mct_parameter *parameter = u->parameter;
+    const int32_t m = parameter->per_channel ? c : 0;
+    const int32_t mult = mct_high_mul(parameter->mult_q31[m], u->step->lr_mult_q31);
     return mct_v_factor_of(mct_v_all(mult),
-                           mct_v_all(rule->shift[m] + u->step->lr_shift + u->exponent));
+                           mct_v_all(parameter->shift[m] + u->step->lr_shift + u->exponent));
 }
 
 /* The weights from .. to - 1 of a row, both even, all at one rate, or each at its channel's. Compiled
  * for each number of bits. */
 __attribute__((always_inline)) static inline void
 mct_v_update_run(const mct_updater *u, int own, mct_v_factor rate, int32_t bits,
-                 const int32_t *sums, int32_t first, int32_t from, int32_t to, int8_t *w,
-                 uint8_t *residual) {
-    const uint32_t key = u->key;
+                 const int32_t *sums, int32_t first, int32_t from, int32_t to) {
     int32_t j = from;
     for (; j + MCT_LANES <= to; j += MCT_LANES) {
         if (own) {
             rate = mct_v_rates(u, j, MCT_LANES);
         }
-        mct_v_update(key, bits, &rate, mct_v_load(sums + j), first + j, MCT_LANES, w + j, residual);
+        mct_v_update(u, bits, &rate, mct_v_load(sums + j), first + j, MCT_LANES);
     }
     if (j < to) {
         if (own) {
             rate = mct_v_rates(u, j, to - j);
         }
-        mct_v_update(key, bits, &rate, mct_v_load_part(sums + j, to - j), first + j, to - j, w + j,
-                     residual);
+        mct_v_update(u, bits, &rate, mct_v_load_part(sums + j, to - j), first + j, to - j);
     }
 }
 
-/* mct_update_row_s8. An element that shares its byte of residuals with another row is done alone. */
-static inline void mct_update_row_vector(const mct_updater *u, const int32_t *sums, int32_t first,
-                                         int32_t count, int32_t rate, int8_t *w,
-                                         uint8_t *residual) {
+/* mct_update_row_s8 of channel c; mct_update_channels_s8 if it is -1. An element that shares its byte
+ * of residuals with another row is done alone. */
+static inline void mct_update_row_vector(const mct_updater *u, int32_t c, const int32_t *sums,
+                                         int32_t first, int32_t count) {
     const int32_t head = mct_min(first % 2, count);
     const int32_t tail = head + (count - head) / 2 * 2;
-    const int32_t bits = u->rule->residual_bits;
-    const int own = rate < 0 && u->rule->per_channel;
-    const mct_v_factor factor = mct_v_rate(u, mct_max(rate, 0));
+    const int32_t bits = u->parameter->residual_bits;
+    const int own = c < 0 && u->parameter->per_channel;
+    const mct_v_factor factor = mct_v_rate(u, mct_max(c, 0));
     if (head > 0) {
-        mct_update_row_s8(u, sums, first, head, mct_max(rate, 0), w, residual);
+        mct_update_row_s8(u, mct_max(c, 0), sums, first, head);
     }
     if (own) {
-        mct_v_update_run(u, 1, factor, bits, sums, first, head, tail, w, residual);
+        mct_v_update_run(u, 1, factor, bits, sums, first, head, tail);
     } else if (bits == 8) {
-        mct_v_update_run(u, 0, factor, 8, sums, first, head, tail, w, residual);
+        mct_v_update_run(u, 0, factor, 8, sums, first, head, tail);
     } else if (bits == 4) {
-        mct_v_update_run(u, 0, factor, 4, sums, first, head, tail, w, residual);
+        mct_v_update_run(u, 0, factor, 4, sums, first, head, tail);
     } else {
-        mct_v_update_run(u, 0, factor, bits, sums, first, head, tail, w, residual);
+        mct_v_update_run(u, 0, factor, bits, sums, first, head, tail);
     }
     if (tail < count) {
-        mct_update_row_s8(u, sums + tail, first + tail, 1, rate < 0 ? tail : rate, w + tail,
-                          residual);
+        mct_update_row_s8(u, c < 0 ? tail : c, sums + tail, first + tail, 1);
     }
 }
 

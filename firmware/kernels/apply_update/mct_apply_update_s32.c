@@ -1,7 +1,7 @@
 #include "mct_apply_update.h"
 
 void mct_apply_update_s32(const mct_apply_update_s32_params *p, const mct_step *step,
-                          const int32_t *db, const mct_exponent *exponent, int32_t *b) {
-    const mct_updater updater = mct_update_begin(&p->rule, step, exponent, p->dropped_bits);
-    mct_update_row_s32(&updater, db, 0, p->columns, b);
+                          const int32_t *db, const mct_exponent *exponent) {
+    const mct_updater updater = mct_update_begin(&p->parameter, step, exponent, p->dropped_bits);
+    mct_update_biases_s32(&updater, db, 0, p->columns);
 }

@@ -15,24 +15,24 @@ extern "C" {
 
 typedef struct {
     int32_t positions, channels_out;
-    mct_update_rule rule;
+    mct_parameter parameter;
 } mct_bias_update_s8_params;
 typedef mct_bias_update_s8_params mct_bias_update_s16_params;
 
 void mct_bias_update_s8(const mct_bias_update_s8_params *p, const mct_step *step, const int8_t *dy,
-                        const mct_exponent *dy_exponent, int32_t *b);
+                        const mct_exponent *dy_exponent);
 void mct_bias_update_s16(const mct_bias_update_s16_params *p, const mct_step *step,
-                         const int16_t *dy, const mct_exponent *dy_exponent, int32_t *b);
+                         const int16_t *dy, const mct_exponent *dy_exponent);
 
 typedef mct_bias_update_s8_params mct_bias_update_difference_s8_params;
 typedef mct_bias_update_s8_params mct_bias_update_difference_s16_params;
 
 void mct_bias_update_difference_s8(const mct_bias_update_difference_s8_params *p,
                                    const mct_step *step, const int8_t *dy,
-                                   const mct_exponent *dy_exponent, int16_t *difference);
+                                   const mct_exponent *dy_exponent);
 void mct_bias_update_difference_s16(const mct_bias_update_difference_s16_params *p,
                                     const mct_step *step, const int16_t *dy,
-                                    const mct_exponent *dy_exponent, int16_t *difference);
+                                    const mct_exponent *dy_exponent);
 
 typedef struct {
     int32_t positions, channels_out;

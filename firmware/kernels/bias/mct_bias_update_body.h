@@ -2,10 +2,11 @@
 #include "mct_bias_sum_body.h"
 
 void MCT_NAME(mct_bias_update)(const MCT_PARAMS(mct_bias_update) *p, const mct_step *step,
-                               const MCT_GRAD *dy, const mct_exponent *dy_exponent, int32_t *b) {
-    const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, MCT_DROPPED_BITS);
+                               const MCT_GRAD *dy, const mct_exponent *dy_exponent) {
+    const mct_updater updater =
+        mct_update_begin(&p->parameter, step, dy_exponent, MCT_DROPPED_BITS);
     for (int32_t c = 0; c < p->channels_out; c++) {
         const MCT_ACC sum = mct_bias_sum(dy, p->positions, p->channels_out, c);
-        MCT_UPDATE_BIASES(&updater, &sum, c, 1, b + c);
+        MCT_UPDATE_BIASES(&updater, &sum, c, 1);
     }
 }

@@ -88,7 +88,6 @@ void mct_conv_2d_grad_input_s16(const mct_conv_2d_grad_input_s16_params *p, cons
  * once, row by row.
  *
  * x: [h][w][trained channels]   w: [out][kernel_h][kernel_w][trained channels]
- * residual: of the weights, packed; or NULL
  * scratch: one row of sums, kernel_h * kernel_w * trained channels (int32 for s8, int64 for s16).
  * |dw| <= 127 * 255 * rows * columns must be below 2^31 for s8, which is 66,311 positions; wide_s8
  * sums in int64 and then saturates. */
@@ -96,23 +95,23 @@ typedef struct {
     mct_shape x, dy;
     mct_window window;
     int32_t x_zero_point;
-    mct_update_rule rule;
+    mct_parameter parameter;
 } mct_conv_2d_update_weight_s8_params;
 typedef mct_conv_2d_update_weight_s8_params mct_conv_2d_update_weight_wide_s8_params;
 typedef mct_conv_2d_update_weight_s8_params mct_conv_2d_update_weight_s16_params;
 
 void mct_conv_2d_update_weight_s8(const mct_conv_2d_update_weight_s8_params *p,
                                   const mct_step *step, const int8_t *dy,
-                                  const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-                                  uint8_t *residual, int32_t *scratch);
+                                  const mct_exponent *dy_exponent, const int8_t *x,
+                                  int32_t *scratch);
 void mct_conv_2d_update_weight_wide_s8(const mct_conv_2d_update_weight_wide_s8_params *p,
                                        const mct_step *step, const int8_t *dy,
-                                       const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-                                       uint8_t *residual, int64_t *scratch);
+                                       const mct_exponent *dy_exponent, const int8_t *x,
+                                       int64_t *scratch);
 void mct_conv_2d_update_weight_s16(const mct_conv_2d_update_weight_s16_params *p,
                                    const mct_step *step, const int16_t *dy,
-                                   const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-                                   uint8_t *residual, int64_t *scratch);
+                                   const mct_exponent *dy_exponent, const int8_t *x,
+                                   int64_t *scratch);
 
 /* The same gradient added to dw [out][kernel_h][kernel_w][trained channels], saturating; the first
  * sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */

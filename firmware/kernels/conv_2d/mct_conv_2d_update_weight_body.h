@@ -4,11 +4,12 @@
 void MCT_NAME(mct_conv_2d_update_weight)(const MCT_PARAMS(mct_conv_2d_update_weight) *p,
                                          const mct_step *step, const MCT_GRAD *dy,
                                          const mct_exponent *dy_exponent, const int8_t *x,
-                                         int8_t *w, uint8_t *residual, MCT_ACC *scratch) {
+                                         MCT_ACC *scratch) {
     const int32_t row = p->window.kernel_h * p->window.kernel_w * p->x.c;
-    const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, MCT_DROPPED_BITS);
+    const mct_updater updater =
+        mct_update_begin(&p->parameter, step, dy_exponent, MCT_DROPPED_BITS);
     for (int32_t o = 0; o < p->dy.c; o++) {
         mct_conv_2d_weight_row(&p->x, &p->dy, &p->window, p->x_zero_point, dy, x, o, scratch);
-        MCT_UPDATE_ROW(&updater, scratch, o * row, row, o, w + o * row, residual);
+        MCT_UPDATE_ROW(&updater, o, scratch, o * row, row);
     }
 }

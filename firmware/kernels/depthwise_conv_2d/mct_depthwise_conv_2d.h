@@ -64,7 +64,7 @@ void mct_depthwise_conv_2d_grad_input_s16(const mct_depthwise_conv_2d_grad_input
 /* dw[ky][kx][j] = sum over r, s of dy[r][s][channels[j]] * (x[y'][x'][x_columns[j]] - x_zero_point)
  * for j < trained_channels, applied to w[ky][kx][j] tap by tap.
  *
- * channels, x_columns: NULL means j itself. residual: of the weights, packed; or NULL
+ * channels, x_columns: NULL means j itself.
  * scratch: trained_channels sums (int32 for s8, int64 for s16). */
 typedef struct {
     mct_shape x, dy;
@@ -73,7 +73,7 @@ typedef struct {
     int32_t trained_channels;
     const int16_t *x_columns;
     const int16_t *channels;
-    mct_update_rule rule;
+    mct_parameter parameter;
 } mct_depthwise_conv_2d_update_weight_s8_params;
 typedef mct_depthwise_conv_2d_update_weight_s8_params
     mct_depthwise_conv_2d_update_weight_wide_s8_params;
@@ -83,15 +83,13 @@ typedef mct_depthwise_conv_2d_update_weight_s8_params
 void mct_depthwise_conv_2d_update_weight_s8(const mct_depthwise_conv_2d_update_weight_s8_params *p,
                                             const mct_step *step, const int8_t *dy,
                                             const mct_exponent *dy_exponent, const int8_t *x,
-                                            int8_t *w, uint8_t *residual, int32_t *scratch);
+                                            int32_t *scratch);
 void mct_depthwise_conv_2d_update_weight_wide_s8(
     const mct_depthwise_conv_2d_update_weight_wide_s8_params *p, const mct_step *step,
-    const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-    uint8_t *residual, int64_t *scratch);
+    const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 void mct_depthwise_conv_2d_update_weight_s16(
     const mct_depthwise_conv_2d_update_weight_s16_params *p, const mct_step *step,
-    const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-    uint8_t *residual, int64_t *scratch);
+    const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 
 /* The same gradient added to dw [kernel_h][kernel_w][trained_channels], saturating; the first
  * sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */

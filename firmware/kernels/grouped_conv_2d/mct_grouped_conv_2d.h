@@ -65,14 +65,13 @@ void mct_grouped_conv_2d_grad_input_s16(const mct_grouped_conv_2d_grad_input_s16
  * applied to w at once, row by row.
  *
  * x: [h][w][groups * columns], of each group the trained columns   w: [out][kernel_h][kernel_w][columns]
- * residual: of the weights, packed; or NULL
  * scratch: one row of sums, kernel_h * kernel_w * columns (int32 for s8, int64 for s16 and wide_s8). */
 typedef struct {
     mct_shape x, dy;
     mct_window window;
     int32_t groups;
     int32_t x_zero_point;
-    mct_update_rule rule;
+    mct_parameter parameter;
 } mct_grouped_conv_2d_update_weight_s8_params;
 typedef mct_grouped_conv_2d_update_weight_s8_params
     mct_grouped_conv_2d_update_weight_wide_s8_params;
@@ -81,15 +80,14 @@ typedef mct_grouped_conv_2d_update_weight_s8_params mct_grouped_conv_2d_update_w
 void mct_grouped_conv_2d_update_weight_s8(const mct_grouped_conv_2d_update_weight_s8_params *p,
                                           const mct_step *step, const int8_t *dy,
                                           const mct_exponent *dy_exponent, const int8_t *x,
-                                          int8_t *w, uint8_t *residual, int32_t *scratch);
+                                          int32_t *scratch);
 void mct_grouped_conv_2d_update_weight_wide_s8(
     const mct_grouped_conv_2d_update_weight_wide_s8_params *p, const mct_step *step,
-    const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-    uint8_t *residual, int64_t *scratch);
+    const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 void mct_grouped_conv_2d_update_weight_s16(const mct_grouped_conv_2d_update_weight_s16_params *p,
                                            const mct_step *step, const int16_t *dy,
                                            const mct_exponent *dy_exponent, const int8_t *x,
-                                           int8_t *w, uint8_t *residual, int64_t *scratch);
+                                           int64_t *scratch);
 
 /* The same gradient added to dw, as in mct_conv_2d.h. */
 typedef struct {

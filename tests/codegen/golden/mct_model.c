@@ -12,7 +12,6 @@
 #include "mct_scale_sums.h"
 #include "mct_softmax_cross_entropy.h"
 #include "mct_constants.h"
-#include "mct_tables.h"
 
 #if MCT_VERSION != NUMBER
 #error "This file is of mcutrain VERSION, the mct_ headers are of another: generate all models anew"
@@ -45,6 +44,9 @@ MCT_STATE_ATTRIBUTES static union {
 
 #define ARENA(type, offset) ((type *)(void *)(arena.bytes + (offset)))
 #define STATE(type, offset) ((type *)(void *)(state.bytes + (offset)))
+
+/* Trained tensors lie in the state. */
+#include "mct_tables.h"
 
 void mct_reset(uint32_t seed)
 {
@@ -122,22 +124,19 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
         STATE(mct_exponent, 52), ARENA(int8_t, 32), (void *)(arena.bytes + 56), NULL);
     /* w2.update: int8[2,1,1,2], 2 scales */
     mct_conv_2d_update_weight_s8(&w2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent,
-        46), ARENA(int8_t, 8), STATE(int8_t, 24), STATE(uint8_t, 55), (void *)(arena.bytes +
-        24));
+        46), ARENA(int8_t, 8), (void *)(arena.bytes + 24));
     /* b2.update: int32[2], 2 scales */
-    mct_bias_update_s8(&b2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent, 46),
-        STATE(int32_t, 12));
+    mct_bias_update_s8(&b2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent, 46));
     /* node1/dx2: int8[1,2,2,2] */
     mct_average_pool_2d_grad_input_s8(&node1_dx2_params, step, ARENA(int8_t, 32),
         STATE(mct_exponent, 52), ARENA(uint8_t, 0), STATE(mct_exponent, 57), ARENA(int8_t, 56),
         (void *)(arena.bytes + 8));
     /* w0.update: int8[2,3,3,1], 2 scales */
     mct_conv_2d_update_weight_s8(&w0_update_params, step, ARENA(int8_t, 56), STATE(mct_exponent,
-        57), ARENA(int8_t, 40), STATE(int8_t, 28), STATE(uint8_t, 60), (void *)(arena.bytes +
-        0));
+        57), ARENA(int8_t, 40), (void *)(arena.bytes + 0));
     /* b0.update: int16[2] */
     mct_bias_update_difference_s8(&b0_update_params, step, ARENA(int8_t, 56),
-        STATE(mct_exponent, 57), STATE(int16_t, 20));
+        STATE(mct_exponent, 57));
 }
 
 mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result)

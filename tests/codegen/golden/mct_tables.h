@@ -130,14 +130,16 @@ static const mct_conv_2d_update_weight_s8_params w2_update_params = {
     .window = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1,
         .dilation_w = 1, .pad_top = 0, .pad_left = 0},
     .x_zero_point = 4,
-    .rule = {.mult_q31 = w2_update_mult_q31, .shift = w2_update_shift, .per_channel = 1,
-        .residual_bits = 4, .salt = 3},
+    .parameter = {.values = STATE(int8_t, 24), .residual = STATE(uint8_t, 55), .mult_q31 =
+        w2_update_mult_q31, .shift = w2_update_shift, .per_channel = 1, .residual_bits = 4,
+        .salt = 3},
 };
 static const mct_bias_update_s8_params b2_update_params = {
     .positions = 1,
     .channels_out = 2,
-    .rule = {.mult_q31 = b2_update_mult_q31, .shift = b2_update_shift, .per_channel = 1,
-        .residual_bits = 0, .salt = 4},
+    .parameter = {.values = STATE(int32_t, 12), .residual = NULL, .mult_q31 =
+        b2_update_mult_q31, .shift = b2_update_shift, .per_channel = 1, .residual_bits = 0,
+        .salt = 4},
 };
 static const mct_average_pool_2d_grad_input_s8_params node1_dx2_params = {
     .dx = {.h = 2, .w = 2, .c = 2},
@@ -153,14 +155,16 @@ static const mct_conv_2d_update_weight_s8_params w0_update_params = {
     .window = {.kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .dilation_h = 1,
         .dilation_w = 1, .pad_top = 1, .pad_left = 1},
     .x_zero_point = -3,
-    .rule = {.mult_q31 = w0_update_mult_q31, .shift = w0_update_shift, .per_channel = 1,
-        .residual_bits = 2, .salt = 8},
+    .parameter = {.values = STATE(int8_t, 28), .residual = STATE(uint8_t, 60), .mult_q31 =
+        w0_update_mult_q31, .shift = w0_update_shift, .per_channel = 1, .residual_bits = 2,
+        .salt = 8},
 };
 static const mct_bias_update_difference_s8_params b0_update_params = {
     .positions = 4,
     .channels_out = 2,
-    .rule = {.mult_q31 = b0_update_mult_q31, .shift = b0_update_shift, .per_channel = 1,
-        .residual_bits = -2, .salt = 9},
+    .parameter = {.values = STATE(int16_t, 20), .residual = NULL, .mult_q31 =
+        b0_update_mult_q31, .shift = b0_update_shift, .per_channel = 1, .residual_bits = -2,
+        .salt = 9},
 };
 
 #endif

@@ -3,11 +3,11 @@
 
 void mct_bias_update_difference_s8(const mct_bias_update_difference_s8_params *p,
                                    const mct_step *step, const int8_t *dy,
-                                   const mct_exponent *dy_exponent, int16_t *difference) {
-    const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, 0);
+                                   const mct_exponent *dy_exponent) {
+    const mct_updater updater = mct_update_begin(&p->parameter, step, dy_exponent, 0);
     for (int32_t c = 0; c < p->channels_out; c += 4) {
         const int32_t columns = mct_min(p->channels_out - c, 4);
         const mct_sums4 sums = mct_bias_sums4(dy + c, p->positions, p->channels_out, columns);
-        mct_update_row_s16(&updater, sums.lane, c, columns, difference + c);
+        mct_update_biases_s16(&updater, sums.lane, c, columns);
     }
 }

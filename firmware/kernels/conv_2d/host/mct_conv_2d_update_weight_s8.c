@@ -7,8 +7,6 @@ typedef struct {
     const mct_conv_2d_update_weight_s8_params *p;
     const mct_updater *updater;
     int32_t tap;
-    int8_t *w;
-    uint8_t *residual;
 } mct_updated;
 
 static void mct_take_updated(void *result, const mct_tile *tile) {
@@ -18,20 +16,20 @@ static void mct_take_updated(void *result, const mct_tile *tile) {
     for (int32_t r = 0; r < tile->rows; r++) {
         const int32_t o = tile->row + r;
         const int32_t first = (o * taps + to->tap) * p->x.c + tile->column;
-        mct_update_row_vector(to->updater, tile->sums + r * tile->stride, first, tile->columns, o,
-                              to->w + first, to->residual);
+        mct_update_row_vector(to->updater, o, tile->sums + r * tile->stride, first, tile->columns);
     }
 }
 
 void mct_conv_2d_update_weight_s8(const mct_conv_2d_update_weight_s8_params *p,
                                   const mct_step *step, const int8_t *dy,
-                                  const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-                                  uint8_t *residual, int32_t *scratch) {
+                                  const mct_exponent *dy_exponent, const int8_t *x,
+                                  int32_t *scratch) {
     (void)scratch;
-    const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, MCT_DROPPED_BITS);
+    const mct_updater updater =
+        mct_update_begin(&p->parameter, step, dy_exponent, MCT_DROPPED_BITS);
     for (int32_t tap = 0; tap < p->window.kernel_h * p->window.kernel_w; tap++) {
         const mct_weight_job job = {&p->x, &p->dy, &p->window, p->x_zero_point, dy, x, tap};
-        mct_updated result = {p, &updater, tap, w, residual};
+        mct_updated result = {p, &updater, tap};
         mct_weight_run(&job, mct_take_updated, &result);
     }
 }

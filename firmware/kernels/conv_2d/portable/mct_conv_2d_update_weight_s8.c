@@ -3,12 +3,12 @@
 
 void mct_conv_2d_update_weight_s8(const mct_conv_2d_update_weight_s8_params *p,
                                   const mct_step *step, const int8_t *dy,
-                                  const mct_exponent *dy_exponent, const int8_t *x, int8_t *w,
-                                  uint8_t *residual, int32_t *scratch) {
+                                  const mct_exponent *dy_exponent, const int8_t *x,
+                                  int32_t *scratch) {
     const int32_t row = p->window.kernel_h * p->window.kernel_w * p->x.c;
-    const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, 0);
+    const mct_updater updater = mct_update_begin(&p->parameter, step, dy_exponent, 0);
     for (int32_t o = 0; o < p->dy.c; o++) {
         mct_weight_row(&p->x, &p->dy, &p->window, p->x_zero_point, dy, x, o, scratch);
-        mct_update_row_s8(&updater, scratch, o * row, row, o, w + o * row, residual);
+        mct_update_row_s8(&updater, o, scratch, o * row, row);
     }
 }

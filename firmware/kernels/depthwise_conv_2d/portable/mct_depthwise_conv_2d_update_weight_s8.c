@@ -4,16 +4,16 @@
 void mct_depthwise_conv_2d_update_weight_s8(const mct_depthwise_conv_2d_update_weight_s8_params *p,
                                             const mct_step *step, const int8_t *dy,
                                             const mct_exponent *dy_exponent, const int8_t *x,
-                                            int8_t *w, uint8_t *residual, int32_t *scratch) {
+                                            int32_t *scratch) {
     const int32_t count = p->trained_channels;
-    const mct_updater updater = mct_update_begin(&p->rule, step, dy_exponent, 0);
+    const mct_updater updater = mct_update_begin(&p->parameter, step, dy_exponent, 0);
     mct_weight_tap t = {
         .x = &p->x, .dy = &p->dy, .window = &p->window, .zero_point = p->x_zero_point};
     int32_t first = 0;
     for (int32_t ky = 0; ky < p->window.kernel_h; ky++) {
         for (int32_t kx = 0; kx < p->window.kernel_w; kx++, first += count) {
             mct_weight_tap_sums(&t, ky, kx, dy, x, count, p->channels, p->x_columns, scratch);
-            mct_update_row_s8(&updater, scratch, first, count, -1, w + first, residual);
+            mct_update_channels_s8(&updater, scratch, first, count);
         }
     }
 }
