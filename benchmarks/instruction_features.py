@@ -207,6 +207,11 @@ TILED_CONV_BACK = (
 TILED_CONV_WEIGHT = (
     *PLAIN_CONV_WEIGHT, "taps*dy.c*x.c/4", "taps*dy.c*x.c%4", f"dy.c*dy.h*{TAPS}", f"dy.c*{TAPS}",
 )  # fmt: skip
+# what is multiplied where there is one output position, and otherwise added up
+TILED_CONV_UPDATE = (
+    "1", "dy.c", f"dy.c*x.c*{TAPS}*dy.pixels=1",
+    *(f"{name}*dy.pixels>1" for name in TILED_CONV_WEIGHT[1:]),
+)  # fmt: skip
 FOURS = "y.pixels*y.c/4"  # four channels at a position
 TILED_DEPTHWISE = (
     "1", "y.c", f"y.c*{TAPS}", Y, f"{Y}*operand.4", "taps*y.c", FOURS, f"{FOURS}*window.kernel_h",
@@ -233,7 +238,7 @@ TILED_DEPTHWISE_WEIGHT = (
 PORTABLE = PLAIN | {
     "mct_conv_2d_s8": TILED_CONV,
     "mct_conv_2d_grad_input_s8": TILED_CONV_BACK,
-    "mct_conv_2d_update_weight_s8": TILED_CONV_WEIGHT,
+    "mct_conv_2d_update_weight_s8": TILED_CONV_UPDATE,
     "mct_conv_2d_grad_weight_s8": TILED_CONV_WEIGHT,
     "mct_depthwise_conv_2d_s8": TILED_DEPTHWISE,
     "mct_depthwise_conv_2d_grad_input_s8": TILED_DEPTHWISE_BACK,
@@ -276,6 +281,10 @@ DSP_CONV_WEIGHT = (
     f"dy.pixels%4>0*dy.c/16*{ROWS}", f"dy.c/16*dy.pixels/64*{ROWS}", "dy.pixels*dy.c",
     f"dy.pixels*dy.c/4*dy.pixels>64*{ROWS}",  # dy is turned again for each tap
     f"dy.c*{TAPS}*x.c%4>0",
+)  # fmt: skip
+DSP_CONV_UPDATE = (
+    "1", "dy.c", f"dy.c*x.c*{TAPS}*dy.pixels=1",
+    *(f"{name}*dy.pixels>1" for name in DSP_CONV_WEIGHT[1:]),
 )  # fmt: skip
 ROW, GROUPS = "y.h*y.c", "y.h*y.w/4*y.c"
 DSP_DEPTHWISE = (
@@ -338,7 +347,7 @@ DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
         f"{QUARTERS}*depth/4*other_depth=1",
     ),
     "mct_conv_2d_grad_input_s8": DSP_CONV_BACK,
-    "mct_conv_2d_update_weight_s8": DSP_CONV_WEIGHT,
+    "mct_conv_2d_update_weight_s8": DSP_CONV_UPDATE,
     "mct_conv_2d_grad_weight_s8": DSP_CONV_WEIGHT,
     "mct_grouped_conv_2d_s8": DSP_GROUPED,
     "mct_grouped_conv_2d_grad_input_s8": DSP_GROUPED_BACK,

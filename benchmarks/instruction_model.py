@@ -47,6 +47,10 @@ CARRIER = "mps2-an386"
 CONSERVATIVE = 0.9
 """Share of calls that the terms for unknown functions do not underestimate."""
 DIGITS = 5
+SPARSE = ("mct_conv_2d_update_weight_s8", "mct_grouped_conv_2d_update_weight_s8")
+"""Functions that skip channels without a gradient: they are fitted to calls that skip few."""
+DENSE, ROUNDS = 0.8, 6
+"""Calls that take less than this share of their estimate are left out, so many times."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +271,7 @@ def fit_all(rows: Iterable[Row], isa: str) -> dict[str, dict[str, float]]:
     for row in rows:
         by_function[row.function].append(row)
     costs = {
-        function: fit(found, features_of(function, isa))
+        function: (fit_dense if function in SPARSE else fit)(found, features_of(function, isa))
         for function, found in sorted(by_function.items())
     }
     every = [row for found in by_function.values() for row in found]
@@ -293,6 +297,16 @@ def fit(rows: Iterable[Row], features: tuple[str, ...]) -> dict[str, float]:
     found, _ = nnls(matrix / size, np.ones(len(target)))
     values = zip(features, found / size, strict=True)
     return {name: _short(value) for name, value in values if value > 0}
+
+
+def fit_dense(rows: Iterable[Row], features: tuple[str, ...]) -> dict[str, float]:
+    """The same of calls that skip little: of others one cannot say beforehand what they skip."""
+    kept = list(rows)
+    costs = fit(kept, features)
+    for _ in range(ROUNDS):
+        kept = [r for r in kept if r.instructions > DENSE * instructions.total(costs, r.values)]
+        costs = fit(kept, features)
+    return costs
 
 
 def _short(value: float) -> float:

@@ -94,6 +94,29 @@ static void mct_update_weight(const mct_updater *u, int32_t c, int32_t sum, int3
     *w = (int8_t)mct_nearest(*master);
 }
 
+mct_updater mct_update_begin_s8(const mct_parameter *parameter, const mct_step *step,
+                                const mct_exponent *dy_exponent, int32_t positions) {
+    (void)positions;
+    return mct_update_begin(parameter, step, dy_exponent, 0);
+}
+
+/* The channel stands for its rate. */
+mct_rate mct_update_rate(const mct_updater *u, int32_t c) {
+    (void)u;
+    return (mct_rate){.mult_q31 = c};
+}
+
+void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t factor,
+                          const int32_t *sums, int32_t first, int32_t count) {
+    for (int32_t j = 0; j < count; j++) {
+        mct_update_weight(u, rate->mult_q31, factor * sums[j], first + j);
+    }
+}
+
+void mct_update_nothing_s8(const mct_updater *u, int32_t first, int32_t count) {
+    (void)u, (void)first, (void)count;
+}
+
 void mct_update_row_s8(const mct_updater *u, int32_t c, const int32_t *sums, int32_t first,
                        int32_t count) {
     for (int32_t j = 0; j < count; j++) {

@@ -39,6 +39,28 @@ static inline int32_t mct_high_mul(int32_t a, int32_t b) {
     return (int32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31);
 }
 
+/* Whether the processor multiplies two int32 into an int64 by an instruction of its own or two. */
+#ifndef MCT_LONG_PRODUCT
+#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+#define MCT_LONG_PRODUCT 0
+#else
+#define MCT_LONG_PRODUCT 1
+#endif
+#endif
+
+/* a * b / 2^32, rounded down. */
+static inline int32_t mct_high_half(int32_t a, int32_t b) {
+#if MCT_LONG_PRODUCT
+    return (int32_t)(((int64_t)a * b) >> 32);
+#else
+    const uint32_t a_low = (uint32_t)a & 0xFFFFu, b_low = (uint32_t)b & 0xFFFFu;
+    const int32_t a_high = a >> 16, b_high = b >> 16;
+    const int32_t first = (int32_t)a_low * b_high + (int32_t)(a_low * b_low >> 16);
+    const int32_t second = a_high * (int32_t)b_low + (first & 0xFFFF);
+    return a_high * b_high + (first >> 16) + (second >> 16);
+#endif
+}
+
 /* x / 2^bits, rounded, halves away from zero. 0 <= bits <= 31. */
 static inline int32_t mct_rounding_shift(int32_t x, int32_t bits) {
     const int32_t mask = (int32_t)((UINT32_C(1) << bits) - 1u);
@@ -99,10 +121,13 @@ static inline uint32_t mct_hash32(uint32_t x) {
     return x ^ (x >> 15);
 }
 
+/* From one element to the next. */
+#define MCT_RANDOM_STEP UINT32_C(0x9E3779B9)
+
 /* 16 uniform bits for the element `index` of the node that `key` belongs to. A counter, not a
  * sequence: elements can be computed in any order. */
 static inline int32_t mct_random16(uint32_t key, uint32_t index) {
-    return (int32_t)(mct_hash32(index * UINT32_C(0x9E3779B9) + key) >> 16);
+    return (int32_t)(mct_hash32(index * MCT_RANDOM_STEP + key) >> 16);
 }
 
 static inline uint32_t mct_node_key(uint32_t step_key, uint32_t salt) {

@@ -41,13 +41,35 @@ typedef struct {
     const mct_step *step;
     uint32_t key;
     int32_t exponent; /* of the gradient sums */
+    int32_t sum_bits; /* |sum| < 2^sum_bits, or it is any int32 */
 } mct_updater;
 
 mct_updater mct_update_begin(const mct_parameter *parameter, const mct_step *step,
                              const mct_exponent *dy_exponent, int32_t dropped_bits);
 
-/* Updates the weights first … first + count - 1 of output channel c; sums[j] is the gradient of weight
- * first + j. */
+/* The same where sums are those of so many int8 gradients, each by a difference of two int8. */
+mct_updater mct_update_begin_s8(const mct_parameter *parameter, const mct_step *step,
+                                const mct_exponent *dy_exponent, int32_t positions);
+
+/* A rate times the learning rate: sums * mult_q31 / 2^(32 - left + right) have MCT_FRACTION_BITS behind
+ * the point. */
+typedef struct {
+    int32_t mult_q31;
+    int32_t left, right; /* one of them is 0 */
+} mct_rate;
+
+/* That of output channel c. */
+mct_rate mct_update_rate(const mct_updater *u, int32_t c);
+
+/* Updates the weights first … first + count - 1 of the output channel that has the rate; the gradient of
+ * weight first + j is factor * sums[j]. */
+void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t factor,
+                          const int32_t *sums, int32_t first, int32_t count);
+
+/* The same where all gradients are 0. */
+void mct_update_nothing_s8(const mct_updater *u, int32_t first, int32_t count);
+
+/* mct_update_scaled_s8 for output channel c, with factor 1. */
 void mct_update_row_s8(const mct_updater *u, int32_t c, const int32_t *sums, int32_t first,
                        int32_t count);
 

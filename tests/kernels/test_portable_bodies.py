@@ -188,6 +188,7 @@ int main(void)
         const int32_t m = n < 256 ? 2 * ends[n % 16] + (n & 1) : drawn(&state, n >> 5 & 1);
         const int64_t product = (int64_t)x * m;
         wrong += mct_tiled_product_of(x, m).high != (int32_t)(product >> 32);
+        wrong += mct_high_half(x, m) != (int32_t)(product >> 32);
         wrong += mct_tiled_high_mul(x / 2, m) != mct_high_mul(x / 2, m);
     }
     printf("%d", wrong);
@@ -202,7 +203,8 @@ def test_the_high_half_of_a_product_is_the_same_with_and_without_a_long_product(
 ) -> None:
     source = tmp_path / "products.c"
     source.write_text(PRODUCTS)
-    flags = ("-std=c11", "-O1", f"-DMCT_TILED_LONG_PRODUCT={long_product}", *include_flags())
+    names = ("MCT_TILED_LONG_PRODUCT", "MCT_LONG_PRODUCT")
+    flags = ("-std=c11", "-O1", *(f"-D{n}={long_product}" for n in names), *include_flags())
     made = [*c_compilers[0], *flags, str(source), "-o", str(tmp_path / "products")]
     assert subprocess.run(made, capture_output=True).returncode == 0
     done = subprocess.run([tmp_path / "products"], capture_output=True, text=True)

@@ -17,6 +17,6 @@ void mct_conv_2d_grad_weight_s8(const mct_conv_2d_grad_weight_s8_params *p, cons
                                 const int8_t *dy, const int8_t *x, int32_t *dw, int32_t *scratch) {
     (void)scratch;
     mct_accumulated result = {step, dw};
-    mct_weight_run(&p->x, &p->dy, &p->window, 1, p->x_zero_point, dy, x, mct_take_accumulated,
+    mct_weight_run(&p->x, &p->dy, &p->window, 1, p->x_zero_point, dy, x, mct_take_accumulated, NULL,
                    &result);
 }

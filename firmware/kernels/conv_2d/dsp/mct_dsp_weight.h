@@ -17,6 +17,8 @@ typedef struct {
     const int8_t *dy_values, *x_values; /* x from the first channel of the group on */
     int32_t end, columns;               /* of the group: its last output channel + 1, its inputs */
     int32_t held_o, held_position;      /* what is in `turned`; -1: nothing */
+    uint32_t
+        silent; /* a bit for each output channel in hand that has no gradient at any position */
     uint32_t panel[MCT_WEIGHT_DEPTH * 2];
     int8_t turned[MCT_WEIGHT_ROWS][MCT_WEIGHT_DEPTH]; /* dy of an output channel, by position */
 } mct_weight_job;
@@ -24,6 +26,18 @@ typedef struct {
 /* The sums of `columns` neighbouring weights of output channel o, the first of them number `first`. */
 typedef void mct_weight_take(void *result, int32_t o, int32_t first, int32_t columns,
                              const mct_sums4 *sums);
+
+static __attribute__((noinline)) uint32_t mct_weight_part(const int8_t *row, int32_t columns) {
+    return mct_load_part(row, columns);
+}
+
+/* mct_row_word in little code */
+static inline uint32_t mct_weight_word(const int8_t *row, int32_t columns) {
+    return columns == 4 ? mct_load32(row) : mct_weight_part(row, columns);
+}
+
+/* All sums of output channel o are 0. */
+typedef void mct_weight_take_nothing(void *result, int32_t o);
 
 /* Four positions of four output channels. */
 static inline void mct_weight_turn4(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int8_t *to) {
@@ -46,40 +60,90 @@ static inline void mct_weight_turn(mct_weight_job *job, int32_t o, int32_t rows,
     }
     job->held_o = o;
     job->held_position = position;
+    const int32_t step = job->dy->c;
     for (int32_t r = 0; r < rows; r += 4) {
-        const int8_t *from = job->dy_values + position * job->dy->c + o + r;
+        const int8_t *from = job->dy_values + position * step + o + r;
         const int32_t columns = mct_min(rows - r, 4);
-        for (int32_t k = 0; k < depth; k += 4) {
+        int32_t k = 0;
+        for (; columns == 4 && k + 4 <= depth; k += 4, from += 4 * step) {
+            mct_weight_turn4(mct_load32(from), mct_load32(from + step), mct_load32(from + 2 * step),
+                             mct_load32(from + 3 * step), job->turned[r] + k);
+        }
+        for (; k < depth; k += 4) {
             uint32_t words[4] = {0};
             for (int32_t i = 0; i < 4 && k + i < depth; i++) {
-                words[i] = mct_row_word(from, columns);
-                from += job->dy->c;
+                words[i] = mct_weight_word(from, columns);
+                from += step;
             }
             mct_weight_turn4(words[0], words[1], words[2], words[3], job->turned[r] + k);
         }
     }
 }
 
+/* Whether each position reads its own pixel, and so positions lie next to each other. */
+static inline int mct_weight_is_point(const mct_weight_job *job) {
+    const mct_window *w = job->window;
+    return (w->kernel_h | w->kernel_w | w->stride_h | w->stride_w) == 1 &&
+           (w->pad_top | w->pad_left) == 0 && job->dy->w == job->x->w && job->dy->h == job->x->h;
+}
+
 /* What the positions see through a tap in `columns` channels from i on. */
 static inline void mct_weight_panel(mct_weight_job *job, int32_t tap, int32_t i, int32_t columns,
                                     int32_t position, int32_t depth) {
-    const int32_t channels = job->x->c;
+    const mct_window *win = job->window;
+    const int32_t channels = job->x->c, height = job->x->h, width = job->x->w;
     const uint32_t outside = (uint32_t)(uint8_t)job->zero_point * 0x01010101u;
     const uint32_t minus = mct_pair(-job->zero_point, -job->zero_point);
+    const int8_t *x = job->x_values + i;
     uint32_t *to = job->panel;
-    for (int32_t k = 0; k < depth; k += 4) {
+    int32_t k = 0;
+    if (columns == 4 && mct_weight_is_point(job)) {
+        const int8_t *from = x + position * channels;
+        for (; k + 4 <= depth; k += 4, from += 4 * channels, to += 8) {
+            mct_panel_quad(mct_load32(from), mct_load32(from + channels),
+                           mct_load32(from + 2 * channels), mct_load32(from + 3 * channels), minus,
+                           to);
+        }
+    }
+    int32_t column = (position + k) % job->dy->w;
+    const int32_t left = tap % win->kernel_w * win->dilation_w - win->pad_left;
+    int32_t ix = column * win->stride_w + left;
+    int32_t iy = (position + k) / job->dy->w * win->stride_h +
+                 tap / win->kernel_w * win->dilation_h - win->pad_top;
+    for (; k < depth; k += 4) {
         uint32_t words[4] = {outside, outside, outside, outside};
         for (int32_t n = 0; n < 4 && k + n < depth; n++) {
-            const int32_t row = (position + k + n) / job->dy->w;
-            const int32_t column = (position + k + n) % job->dy->w;
-            const int32_t at = mct_window_tap_2d(job->window, job->x, row, column, tap);
-            if (at >= 0) {
-                words[n] = mct_row_word(job->x_values + at * channels + i, columns);
+            if (iy >= 0 && iy < height && ix >= 0 && ix < width) {
+                words[n] = mct_weight_word(x + (iy * width + ix) * channels, columns);
+            }
+            ix += win->stride_w;
+            if (++column == job->dy->w) {
+                column = 0;
+                ix = left;
+                iy += win->stride_h;
             }
         }
         mct_panel_quad(words[0], words[1], words[2], words[3], minus, to);
         to += 8;
     }
+}
+
+/* The bits of `silent` for the channels o … o + rows - 1. */
+static inline uint32_t mct_weight_silent(const mct_weight_job *job, int32_t o, int32_t rows) {
+    const int32_t positions = job->dy->h * job->dy->w, step = job->dy->c;
+    uint32_t silent = 0;
+    for (int32_t r = 0; r < rows; r += 4) {
+        const int8_t *dy = job->dy_values + o + r;
+        const int32_t columns = mct_min(rows - r, 4);
+        uint32_t seen = 0;
+        for (int32_t n = 0; n < positions; n++, dy += step) {
+            seen |= mct_weight_word(dy, columns);
+        }
+        for (int32_t c = 0; c < columns; c++) {
+            silent |= (uint32_t)((seen >> (8 * c) & 255u) == 0) << (r + c);
+        }
+    }
+    return silent;
 }
 
 static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_job *job, int32_t o,
@@ -91,25 +155,56 @@ static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_
     const int32_t taps = job->window->kernel_h * job->window->kernel_w;
     const int32_t rows = mct_min(job->end - o, MCT_WEIGHT_ROWS);
     const int32_t columns = mct_min(job->columns - i, 4);
-    for (int32_t position = 0; position < positions; position += MCT_WEIGHT_DEPTH) {
+    const int32_t last = (positions - 1) / MCT_WEIGHT_DEPTH * MCT_WEIGHT_DEPTH;
+    const int backwards = job->held_o == o && job->held_position == last; /* turned already */
+    for (int32_t done = 0; done <= last; done += MCT_WEIGHT_DEPTH) {
+        const int32_t position = backwards ? last - done : done;
         const int32_t depth = mct_min(positions - position, MCT_WEIGHT_DEPTH);
         mct_weight_turn(job, o, rows, position, depth);
         mct_weight_panel(job, tap, i, columns, position, depth);
         for (int32_t r = 0; r < rows; r++) {
-            const mct_sums4 before = position == 0 ? (mct_sums4){{0, 0, 0, 0}} : sums[r];
+            if ((job->silent >> r & 1u) != 0) {
+                continue;
+            }
+            const mct_sums4 before = done == 0 ? (mct_sums4){{0, 0, 0, 0}} : sums[r];
             sums[r] = mct_dot4(job->panel, job->turned[r], (depth + 3) / 4, before);
         }
     }
     for (int32_t r = 0; r < rows; r++) {
+        if ((job->silent >> r & 1u) != 0) {
+            continue;
+        }
         take(result, o + r, ((o + r) * taps + tap) * job->columns + i, columns, &sums[r]);
     }
 }
 
-/* groups: each reads channels of x of its own. */
+/* The channels o … of a group, MCT_WEIGHT_ROWS or as many as it has left. */
+static inline __attribute__((always_inline)) void
+mct_weight_rows(mct_weight_job *job, int32_t o, mct_weight_take *take,
+                mct_weight_take_nothing *take_nothing, void *result) {
+    const int32_t rows = mct_min(job->end - o, MCT_WEIGHT_ROWS);
+    job->silent = take_nothing == NULL ? 0 : mct_weight_silent(job, o, rows);
+    for (int32_t r = 0; r < rows && take_nothing != NULL; r++) {
+        if ((job->silent >> r & 1u) != 0) {
+            take_nothing(result, o + r);
+        }
+    }
+    if (job->silent == (1u << rows) - 1u) {
+        return;
+    }
+    for (int32_t tap = 0; tap < job->window->kernel_h * job->window->kernel_w; tap++) {
+        for (int32_t i = 0; i < job->columns; i += 4) {
+            mct_weight_columns(job, o, tap, i, take, result);
+        }
+    }
+}
+
+/* groups: each reads channels of x of its own. take_nothing: gets the channels without a gradient, or
+ * NULL: `take` gets them. */
 static inline __attribute__((always_inline)) void
 mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window, int32_t groups,
                int32_t zero_point, const int8_t *dy_values, const int8_t *x_values,
-               mct_weight_take *take, void *result) {
+               mct_weight_take *take, mct_weight_take_nothing *take_nothing, void *result) {
     mct_weight_job job;
     job.x = x;
     job.dy = dy;
@@ -123,11 +218,7 @@ mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window
         job.x_values = x_values + group * job.columns;
         job.end = dy->c / groups * (group + 1);
         for (int32_t o = job.end - dy->c / groups; o < job.end; o += MCT_WEIGHT_ROWS) {
-            for (int32_t tap = 0; tap < window->kernel_h * window->kernel_w; tap++) {
-                for (int32_t i = 0; i < job.columns; i += 4) {
-                    mct_weight_columns(&job, o, tap, i, take, result);
-                }
-            }
+            mct_weight_rows(&job, o, take, take_nothing, result);
         }
     }
 }

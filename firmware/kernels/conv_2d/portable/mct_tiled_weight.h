@@ -54,6 +54,14 @@ static MCT_APART void mct_weight_tap_sums(const mct_weight_tap *t, int32_t *sums
     }
 }
 
+/* Whether an output channel has no gradient at any position. step: from one to the next */
+static inline int mct_weight_is_silent(const int8_t *dy, int32_t positions, int32_t step) {
+    for (; positions > 0 && *dy == 0; positions--) {
+        dy += positions > 1 ? step : 0;
+    }
+    return positions == 0;
+}
+
 /* Of output channel o. */
 static MCT_APART void mct_weight_row(const mct_shape *x, const mct_shape *dy, const mct_window *win,
                                      int32_t zero_point, const int8_t *dy_values,

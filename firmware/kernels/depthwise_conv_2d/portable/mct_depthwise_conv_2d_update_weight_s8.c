@@ -6,7 +6,8 @@ void mct_depthwise_conv_2d_update_weight_s8(const mct_depthwise_conv_2d_update_w
                                             const mct_exponent *dy_exponent, const int8_t *x,
                                             int32_t *scratch) {
     const int32_t count = p->trained_channels;
-    const mct_updater updater = mct_update_begin(&p->parameter, step, dy_exponent, 0);
+    const mct_updater updater =
+        mct_update_begin_s8(&p->parameter, step, dy_exponent, p->dy.h * p->dy.w);
     mct_weight_tap t = {
         .x = &p->x, .dy = &p->dy, .window = &p->window, .zero_point = p->x_zero_point};
     int32_t first = 0;

@@ -19,5 +19,5 @@ void mct_grouped_conv_2d_grad_weight_s8(const mct_grouped_conv_2d_grad_weight_s8
     (void)scratch;
     mct_accumulated result = {step, dw};
     mct_weight_run(&p->x, &p->dy, &p->window, p->groups, p->x_zero_point, dy, x,
-                   mct_take_accumulated, &result);
+                   mct_take_accumulated, NULL, &result);
 }
