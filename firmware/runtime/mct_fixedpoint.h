@@ -34,11 +34,6 @@ static inline int32_t mct_saturate32(int64_t x) {
     return (int32_t)mct_clamp64(x, INT32_MIN, INT32_MAX);
 }
 
-/* a * b / 2^31, rounded half up. Not for a = b = INT32_MIN. */
-static inline int32_t mct_high_mul(int32_t a, int32_t b) {
-    return (int32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31);
-}
-
 /* Whether the processor multiplies two int32 into an int64 by an instruction of its own or two. */
 #ifndef MCT_LONG_PRODUCT
 #if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
@@ -48,17 +43,41 @@ static inline int32_t mct_high_mul(int32_t a, int32_t b) {
 #endif
 #endif
 
-/* a * b / 2^32, rounded down. */
-static inline int32_t mct_high_half(int32_t a, int32_t b) {
+/* a * b / 2^32, rounded down, and what is below it */
+typedef struct {
+    int32_t high;
+    uint32_t low; /* without its lowest 16 bits where there is no long product */
+} mct_long_product;
+
+static inline mct_long_product mct_long_product_of(int32_t a, int32_t b) {
 #if MCT_LONG_PRODUCT
-    return (int32_t)(((int64_t)a * b) >> 32);
+    const int64_t product = (int64_t)a * b;
+    const mct_long_product of = {(int32_t)(product >> 32), (uint32_t)product};
 #else
     const uint32_t a_low = (uint32_t)a & 0xFFFFu, b_low = (uint32_t)b & 0xFFFFu;
     const int32_t a_high = a >> 16, b_high = b >> 16;
     const int32_t first = (int32_t)a_low * b_high + (int32_t)(a_low * b_low >> 16);
-    const int32_t second = a_high * (int32_t)b_low + (first & 0xFFFF);
-    return a_high * b_high + (first >> 16) + (second >> 16);
+    const int32_t second = a_high * (int32_t)b_low;
+    const uint32_t middle = ((uint32_t)second & 0xFFFFu) + ((uint32_t)first & 0xFFFFu);
+    const int32_t top = a_high * b_high + (second >> 16) + (first >> 16) + (int32_t)(middle >> 16);
+    const mct_long_product of = {top, middle << 16};
 #endif
+    return of;
+}
+
+/* a * b / 2^31, rounded half up. Not for a = b = INT32_MIN. */
+static inline int32_t mct_high_mul(int32_t a, int32_t b) {
+#if MCT_LONG_PRODUCT
+    return (int32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31);
+#else
+    const mct_long_product product = mct_long_product_of(a, b);
+    return (int32_t)((uint32_t)product.high * 2u + (((product.low >> 30) + 1u) >> 1));
+#endif
+}
+
+/* a * b / 2^32, rounded down. */
+static inline int32_t mct_high_half(int32_t a, int32_t b) {
+    return mct_long_product_of(a, b).high;
 }
 
 /* x / 2^bits, rounded, halves away from zero. 0 <= bits <= 31. */

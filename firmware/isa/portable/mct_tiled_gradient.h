@@ -52,7 +52,7 @@ static MCT_ALWAYS_INLINE void mct_tiled_round(const mct_tiled_writer *to,
         mct_gradient_put_s8(to->writer, sum, c, i, to->dx + i);
         return;
     }
-    const int32_t fraction = mct_tiled_product_of(moved, factor->mult_q31).high >> factor->right;
+    const int32_t fraction = mct_long_product_of(moved, factor->mult_q31).high >> factor->right;
     *seen |= (uint32_t)(fraction ^ (fraction >> 31));
     const int32_t rounded = (fraction + mct_random16(to->key, (uint32_t)i)) >> MCT_FRACTION_BITS;
     to->dx[i] = (int8_t)mct_clamp(rounded, -127, 127);

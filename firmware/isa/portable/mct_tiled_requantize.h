@@ -13,39 +13,9 @@
 
 #define MCT_TILED_MOST_BITS 20
 
-/* Whether the processor multiplies two int32 into an int64 by an instruction of its own or two. */
-#ifndef MCT_TILED_LONG_PRODUCT
-#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
-#define MCT_TILED_LONG_PRODUCT 0
-#else
-#define MCT_TILED_LONG_PRODUCT 1
-#endif
-#endif
-
-/* x * mult_q31 / 2^32, rounded down, and what is below it */
-typedef struct {
-    int32_t high;
-    uint32_t low; /* without its lowest 16 bits where there is no long product */
-} mct_tiled_product;
-
-static MCT_ALWAYS_INLINE mct_tiled_product mct_tiled_product_of(int32_t x, int32_t mult_q31) {
-#if MCT_TILED_LONG_PRODUCT
-    const int64_t product = (int64_t)x * mult_q31;
-    return (mct_tiled_product){(int32_t)(product >> 32), (uint32_t)product};
-#else
-    const uint32_t low = (uint32_t)x & 0xFFFFu, m_low = (uint32_t)mult_q31 & 0xFFFFu;
-    const int32_t high = x >> 16, m_high = mult_q31 >> 16;
-    const int32_t a = (int32_t)low * m_high + (int32_t)(low * m_low >> 16);
-    const int32_t b = high * (int32_t)m_low;
-    const uint32_t middle = ((uint32_t)b & 0xFFFFu) + ((uint32_t)a & 0xFFFFu);
-    const int32_t top = high * m_high + (b >> 16) + (a >> 16) + (int32_t)(middle >> 16);
-    return (mct_tiled_product){top, middle << 16};
-#endif
-}
-
 /* (sum * mult_q31 + 2^30) >> 31 for |sum| < 2^30 */
 static MCT_ALWAYS_INLINE int32_t mct_tiled_high_mul(int32_t sum, int32_t mult_q31) {
-    const mct_tiled_product product = mct_tiled_product_of(2 * sum, mult_q31);
+    const mct_long_product product = mct_long_product_of(2 * sum, mult_q31);
     return product.high + (int32_t)(product.low >> 31);
 }
 
