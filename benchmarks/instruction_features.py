@@ -1,8 +1,8 @@
 """What instruction_model.py tries to explain each kernel function's instructions with.
 
 Features as mcutrain.cost.instructions reads them: products of what a node's call and types say.
-They follow the loops of the bodies in firmware/kernels, plain, portable and dsp; the fit leaves
-out those that explain nothing. A function that is missing here gets OTHER.
+They follow the loops of the bodies in firmware/kernels, plain, portable, dsp and armv6m; the fit
+leaves out those that explain nothing. A function that is missing here gets OTHER.
 """
 
 from __future__ import annotations
@@ -358,7 +358,51 @@ DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
 }
 
 
+# ----------------------------------------------------------------------------------- Armv6-M bodies
+
+PANEL = "y.pixels*depth/4"  # the values of a position, packed again for every few channels
+V6M_CONV = (
+    "1", "y.c", "y.c*depth/4", Y, f"{Y}*depth/4", PANEL, "y.pixels", "y.pixels*y.c/32",
+    f"{PANEL}*y.c*depth/4", f"{PANEL}*y.c/32", f"{PANEL}*depth%4>0", "y.c*depth*depth%4>0",
+    f"{PANEL}*y.c*depth/4*depth%4>0", f"{Y}*operand.4", f"{Y}*requantize.rounds_once",
+    f"{Y}*requantize.shift.rare", f"{Y}*requantize.low>-128", "y.c*depth*trained.rows>0",
+    f"y.pixels*depth*{WIDE}", f"y.pixels*{WIDE}", f"y.pixels*window.kernel_h*{WIDE}",
+    f"{PANEL}*y.c*depth/4*{WIDE}", f"{Y}*depth/4*depth>1020", f"{Y}*depth>1020",
+)  # fmt: skip
+BACK_PANEL = f"dx.pixels*dy.c/4*{TAPS}"
+V6M_CONV_BACK = (
+    "1", "dx.c", f"dx.c*dy.c/4*{TAPS}", DX, f"{DX}*dy.c/4*{TAPS}", BACK_PANEL, "dx.pixels",
+    "dx.pixels*dx.c/32", f"{BACK_PANEL}*dx.c*dy.c/4*{TAPS}", f"{BACK_PANEL}*dx.c/32",
+    f"{BACK_PANEL}*dy.c%4>0", f"{DX}*operand.6", f"{DX}*operand.4", f"{DX}*stage.per_channel",
+    f"dx.c*dy.c*{TAPS}*trained.columns>0", f"dx.pixels*{TAPS}*{WIDE}",
+    f"dx.pixels*{TAPS}*dx.c*dy.c/4*{TAPS}*{WIDE}", f"{BACK_PANEL}*dx.c/32*{WIDE}",
+)  # fmt: skip
+PAIRS = "window.kernel_h*window.kernel_w/2"
+V6M_DEPTHWISE = (
+    "1", "y.c", f"y.c*{TAPS}", Y, f"{Y}*{PAIRS}", f"{Y}*window.kernel_h", "y.h*y.c",
+    "y.h*y.c*window.kernel_h", "x.h*x.c", "x.pixels*x.c", f"{Y}*operand.4",
+    f"{Y}*requantize.rounds_once", f"{Y}*requantize.shift.rare", f"{Y}*requantize.low>-128",
+    f"y.c*{PAIRS}", "x.h*x.c*x.w%2", "taps*y.c", "y.c*y.pixels/64",
+    *(f"{part}*{rare}" for rare in GENERAL for part in (Y, "taps*y.c", f"{Y}*{TAPS}")),
+)  # fmt: skip
+V6M_DEPTHWISE_BACK = (
+    "1", "dx.c", f"dx.c*{TAPS}", DX, f"{DX}*{PAIRS}", f"{DX}*window.kernel_h", "dx.h*dx.c",
+    "dx.h*dx.c*window.kernel_h", "dy.h*dy.c", "dy.pixels*dy.c", f"{DX}*operand.5",
+    f"{DX}*stage.per_channel", f"{DX}*{STRIDED}", f"{DX}*{PAIRS}*{STRIDED}",
+    f"dy.h*dy.c*{STRIDED}", f"dx.h*dx.c*window.kernel_h*{STRIDED}", "taps*dy.c",
+    *(f"{part}*{rare}" for rare in GENERAL for part in (DX, "taps*dy.c", f"{DX}*{TAPS}")),
+)  # fmt: skip
+
+ARMV6M = PORTABLE | {  # what is not here are the portable bodies
+    "mct_conv_2d_s8": V6M_CONV,
+    "mct_conv_2d_grad_input_s8": V6M_CONV_BACK,
+    "mct_depthwise_conv_2d_s8": V6M_DEPTHWISE,
+    "mct_depthwise_conv_2d_grad_input_s8": V6M_DEPTHWISE_BACK,
+}
+FEATURES = {"armv6m": ARMV6M, "dsp": DSP}
+
+
 def features_of(function: str, isa: str) -> tuple[str, ...]:
     """What to try for a function."""
-    own = DSP if isa == "dsp" else PORTABLE
+    own = FEATURES.get(isa, PORTABLE)
     return own.get(function) or BOTH.get(function) or OTHER

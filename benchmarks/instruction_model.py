@@ -4,9 +4,10 @@
 
 Every kernel call of a training step is counted in the linked ELF (arm-none-eabi-gcc -O3), for
 networks and schemes of all kinds, on a virtual Cortex-M4 (dsp; --check-m7 adds the M7) and of
-Cortex-M0+ code on the same board, which has the RAM. Least squares of the relative error give each
-function's coefficients, none below zero. The table says what each network's steps cost by a fit to
-all *other* networks (left out), and by the fit to all, which --write puts into firmware/costs/.
+Cortex-M0+ code (armv6m, portable) on the same board, which has the RAM. Least squares of the
+relative error give each function's coefficients, none below zero. The table says what each
+network's steps cost by a fit to all *other* networks (left out), and by the fit to all, which
+--write puts into firmware/costs/.
 
 --add: for new kernels, measure the networks that run them (--networks) and write only the
 functions that the files do not have.
@@ -20,6 +21,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 from collections import defaultdict
@@ -33,6 +35,7 @@ from scipy.optimize import nnls
 
 from mcutrain import demo
 from mcutrain.codegen.firmware import FIRMWARE
+from mcutrain.codegen.isa import row_of
 from mcutrain.cost import instructions
 from mcutrain.cost.counting import count_instructions
 from mcutrain.errors import McutrainError
@@ -42,6 +45,8 @@ from mcutrain.sparse import parse_scheme
 from mcutrain.target import BOARDS, Target, load_target
 
 REPOSITORY = Path(__file__).parents[1]
+M0_SETS = ("armv6m", "portable")
+"""Whose code is that of a Cortex-M0+."""
 CARRIER = "mps2-an386"
 """A board with megabytes of RAM, for whatever the others have no room for."""
 CONSERVATIVE = 0.9
@@ -160,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--keep", type=Path, help="folder of measured counts")
-    parser.add_argument("--isa", nargs="+", default=["dsp", "portable"])
+    parser.add_argument("--isa", nargs="+", default=["dsp", *M0_SETS])
     parser.add_argument("--check-m7", action="store_true")
     parser.add_argument("--networks", nargs="+", help="only those whose name begins so")
     parser.add_argument("--write", action="store_true", help="into firmware/costs/")
@@ -199,13 +204,15 @@ def measured(cases: Iterable[Case], board: str, options: argparse.Namespace) -> 
 
 def target_of(board: str, scratch: Path) -> Target:
     """The board for an instruction set; M0+ code runs on the Cortex-M4 with the same counts."""
-    if board != "portable":
+    if board not in M0_SETS:
         return load_target({"dsp": CARRIER, "m7": "mps2-an500"}[board])
-    folder = scratch / "portable"
+    folder = scratch / board
     folder.mkdir()
     text = (BOARDS / CARRIER / "board.toml").read_text(encoding="utf-8")
-    text = text.replace('isa = "dsp"', 'isa = "portable"').replace(f'"{CARRIER}"', '"portable"', 1)
+    text = text.replace('isa = "dsp"', f'isa = "{board}"').replace(f'"{CARRIER}"', f'"{board}"', 1)
     text = text.replace("-mcpu=cortex-m4", "-mcpu=cortex-m0plus")
+    stack = max(row_of(board).stack_bytes, row_of("dsp").stack_bytes)
+    text = re.sub("^stack_bytes = .*", f"stack_bytes = {stack}", text, flags=re.MULTILINE)
     (folder / "board.toml").write_text(text, encoding="utf-8")
     return load_target(folder)
 

@@ -1,5 +1,7 @@
 """The same library on cores that no board of ours has, in QEMU: Cortex-M3, M33, M55, RISC-V.
 
+A Cortex-M3 executes the code for M0+ and M23, too, whose machines in QEMU have too little memory.
+
 A program of a page: a vector table, samples, and the saved state over semihosting, or as a program
 of Linux. The library is built by its own Makefile; what it took is printed before the state.
 """
@@ -122,6 +124,8 @@ class Core:
 
 
 CORES = {
+    "cortex-m0plus": Core("mps2-an385", "cortex-m0plus", 0, 0x20000000, "armv6m"),
+    "cortex-m23": Core("mps2-an385", "cortex-m23", 0, 0x20000000, "armv6m"),
     "cortex-m3": Core("mps2-an385", "cortex-m3", 0, 0x20000000, "portable"),
     "cortex-m33": Core("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, "dsp"),
     "cortex-m55": Core("mps3-an547", "cortex-m55", 0, 0x20000000, "dsp"),

@@ -301,7 +301,7 @@ def model_of(plan: TrainingPlan) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isa", ["portable", "dsp"])
+@pytest.mark.parametrize("isa", ["portable", "armv6m", "dsp"])
 def test_each_kind_of_bodies_computes_the_bits_of_the_reference(
     isa: str, programs: Programs, cases: list[Case], models: Path
 ) -> None:

@@ -40,6 +40,7 @@ WITHOUT = (
     *("cortex-m4 -mbig-endian", "cortex-m4 -mno-unaligned-access", "cortex-m4 -U__GNUC__"),
 )
 BUILD_FILES = {"CMakeLists.txt", "Makefile", "manifest.json"}
+ARMV6M = ("-DMCT_ISA=MCT_ISA_ARMV6M", "-DMCT_ARMV6M_EMULATED")
 EMULATED = ("-DMCT_ISA=MCT_ISA_DSP", "-DMCT_DSP_EMULATED")
 
 
@@ -89,9 +90,9 @@ def test_a_library_of_one_set_has_its_bodies_alone_and_no_conditions(wanted: str
 
 
 def test_an_unknown_set_and_one_for_a_board_are_refused() -> None:
-    with pytest.raises(McutrainError, match="set 'dps': give one of all, portable, dsp"):
+    with pytest.raises(McutrainError, match="set 'dps': give one of all, portable, armv6m, dsp"):
         Interface(isa="dps")
-    with pytest.raises(McutrainError, match=r"its board\.toml names, portable: leave out"):
+    with pytest.raises(McutrainError, match=r"its board\.toml names, armv6m: leave out"):
         generate(step().plan, "any", load_target("rpi-pico"), interface=Interface(isa="dsp"))
 
 
@@ -104,7 +105,7 @@ def test_a_plan_and_the_model_do_not_depend_on_whose_bodies_are_taken() -> None:
         alike.append(
             {n: t for n, t in files if n not in BUILD_FILES and Path(n).name not in kernels}
         )
-    own = [{n: t for n, t in files.items() if "_dsp" not in n} for files in alike]
+    own = [{n: t for n, t in files.items() if not re.search("_dsp|_armv6m", n)} for files in alike]
     assert all(files == own[0] for files in own)
     assert {"plan.csv", "src/mct_model.c", "src/mct_tables.h"} <= own[0].keys()
 
@@ -172,7 +173,11 @@ def test_the_user_may_choose(folder: Path) -> None:
     ("wanted", "flags", "says"),
     [
         ("all", "-DMCT_ISA=MCT_ISA_DSP", "cannot use dsp: compile for .*, or leave out MCT_ISA"),
-        ("all", "-DMCT_ISA=MCT_ISA_MVE", "none that this library has: MCT_ISA_DSP, MCT_ISA_PORT"),
+        (
+            "all",
+            "-DMCT_ISA=MCT_ISA_MVE",
+            "none that this library has: MCT_ISA_DSP, MCT_ISA_ARMV6M, MCT_ISA_PORT",
+        ),
         ("all", "-DMCT_ISA=dsp", "none that this library has"),
         ("dsp", "", "cannot use dsp: .* or generate the library without --isa"),
         ("dsp", "-DMCT_ISA=MCT_ISA_PORTABLE", "none that this library has: MCT_ISA_DSP"),
@@ -275,8 +280,22 @@ def program(project: Project, folder: Path, command: Sequence[str]) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "flags"),
-    [("all", ()), ("all", EMULATED), ("dsp", EMULATED[1:]), ("host", ("-pthread",))],
-    ids=["portable by macros", "dsp by choice", "dsp alone", "host alone"],
+    [
+        ("all", ()),
+        ("all", EMULATED),
+        ("dsp", EMULATED[1:]),
+        ("all", ARMV6M),
+        ("armv6m", ARMV6M[1:]),
+        ("host", ("-pthread",)),
+    ],
+    ids=[
+        "portable by macros",
+        "dsp by choice",
+        "dsp alone",
+        "armv6m by choice",
+        "armv6m alone",
+        "host alone",
+    ],
 )
 @pytest.mark.parametrize("seed", [1, 40])
 def test_whichever_bodies_are_taken_the_bits_are_those_of_the_definition(
@@ -295,15 +314,26 @@ def test_whichever_bodies_are_taken_the_bits_are_those_of_the_definition(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("graph", [residual_network, attending, grouped])
-def test_dsp_bodies_of_other_operators_train_to_the_simulations_bits(
-    graph: Callable[[int], Graph], sanitizing: dict[str, tuple[str, ...]], tmp_path: Path
+@pytest.mark.parametrize(
+    ("graph", "flags"),
+    [
+        (residual_network, EMULATED),
+        (attending, EMULATED),
+        (grouped, EMULATED),
+        (residual_network, ARMV6M),
+    ],
+)
+def test_bodies_of_other_operators_train_to_the_simulations_bits(
+    graph: Callable[[int], Graph],
+    flags: tuple[str, ...],
+    sanitizing: dict[str, tuple[str, ...]],
+    tmp_path: Path,
 ) -> None:
     network = graph(1)
     plan = prepare(network, "full").plan
     case = Case(network, plan)
     command = next(iter(sanitizing.values()), (compiler("gcc"),))
-    command = (*command, "-O1", *EMULATED, *(SANITIZE if sanitizing else ()))
+    command = (*command, "-O1", *flags, *(SANITIZE if sanitizing else ()))
     made = program(library(isa.ALL, plan), tmp_path / "project", command)
     simulator = CompiledSimulator(plan, seed=SEED, extra_flags=QUICK)
     assert_prints(made, 0, case, case.expected(simulator))

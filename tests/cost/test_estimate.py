@@ -33,7 +33,7 @@ from tests.cost.networks import (
 from tests.memplan.fronts import planned
 from tests.simulation.networks import Network, same
 
-ISAS = ("dsp", "portable")
+ISAS = ("armv6m", "dsp", "portable")
 MADE = (
     "made",
     "modern",
@@ -69,7 +69,7 @@ def sparse() -> TrainingStep:
 
 @needs_compiler
 @needs_emulator
-@pytest.mark.parametrize(("board", "isa"), [("nucleo-f446re", "dsp"), ("rpi-pico", "portable")])
+@pytest.mark.parametrize(("board", "isa"), [("nucleo-f446re", "dsp"), ("rpi-pico", "armv6m")])
 def test_the_estimate_is_what_the_virtual_board_executes(sparse, board, isa):
     step = sparse if isa == "dsp" else prepare(made(0, small=True), "full")
     counts, estimated = count_instructions(step, board), estimate(step.plan.training, isa)
