@@ -233,7 +233,7 @@ class Target:
 
         None where slots and program make no whole, or the file does not say which sectors it has.
         """
-        own = (*self.slot_regions, *((self.vectors,) if self.vectors else ()))
+        own = (*self.slot_regions, *((self.vectors,) if self._has_vectors_in(whole) else ()))
         sizes: tuple[int, ...] = self.flashing.sectors
         if not sizes and "sectors" not in self.values["slots"]:
             sizes = (self.erase_bytes,) * (whole.size_bytes // self.erase_bytes)
@@ -241,6 +241,10 @@ class Target:
         if not is_whole or sum(sizes) != whole.size_bytes:
             return []
         return [whole.origin, *(whole.origin + end for end in accumulate(sizes))]
+
+    def _has_vectors_in(self, flash: Region) -> bool:
+        """Whether the vector table has a region of its own, there and not in another memory."""
+        return self.vectors is not None and _is_inside(self.vectors, flash)
 
     def _with_slots(self, bounds: list[int], first: int, second: int, flash: Region) -> Target:
         """Slots that begin with these units of erasing; the second ends with the last."""
@@ -259,7 +263,7 @@ class Target:
             values=values,
             flash=flash,
             own_flash=self.own_flash or self.flash,
-            vectors=None,
+            vectors=None if self._has_vectors_in(flash) else self.vectors,
             slots=tuple(region.origin for region in regions),
             slot_bytes=size,
             erase_bytes=size if self.erase_bytes == self.slot_bytes else self.erase_bytes,

@@ -31,6 +31,8 @@ CHIPS = (
     "rpi-pico",
     "stm32f746g-disco",
 )
+ONLY_IN_QEMU = ("mps3-an547",)
+"""A core that Unicorn does not have."""
 Lessons = tuple[npt.NDArray[np.int8], npt.NDArray[Any]]
 """Samples as a network takes them, and labels."""
 RATE = LearningRate.of(0.03)

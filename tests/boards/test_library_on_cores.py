@@ -84,6 +84,11 @@ void start(void)
     static const char name[] = ":tt", taken[] = MCT_ISA_NAME "\\n";
     const uintptr_t block[3] = {(uintptr_t)name, 5, sizeof name - 1};
     const intptr_t out = call(1, block);
+#ifdef __ARM_FEATURE_MVE
+    *(volatile uint32_t *)0xE000ED88u |= 0xFu << 20; /* CPACR */
+    __asm__ volatile("dsb" ::: "memory");
+    __asm__ volatile("isb" ::: "memory");
+#endif
     const int wrong = learn();
     put(out, taken, sizeof taken - 1);
     put(out, saved, sizeof saved);
@@ -114,13 +119,18 @@ SECTIONS {{
 
 @dataclass(frozen=True)
 class Core:
-    """One of QEMU's machines. isa: that the library is expected to take."""
+    """One of QEMU's machines.
+
+    isa: that the library is expected to take. float_abi: hard for Helium, whose registers are the
+    FPU's.
+    """
 
     machine: str
     cpu: str
     code: int
     ram: int
     isa: str
+    float_abi: str = "soft"
 
 
 CORES = {
@@ -129,6 +139,9 @@ CORES = {
     "cortex-m3": Core("mps2-an385", "cortex-m3", 0, 0x20000000, "portable"),
     "cortex-m33": Core("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, "dsp"),
     "cortex-m55": Core("mps3-an547", "cortex-m55", 0, 0x20000000, "dsp"),
+    "cortex-m55 with Helium": Core(
+        "mps3-an547", "cortex-m55", 0, 0x20000000, "helium", float_abi="hard"
+    ),
 }
 
 
@@ -166,7 +179,7 @@ def test_a_library_on_another_cortex_m_has_the_simulations_bits(
 ) -> None:
     core, gcc, qemu = CORES[name], compiler("arm-none-eabi-gcc"), compiler("qemu-system-arm")
     folder = Path(shutil.copytree(written, tmp_path / "library"))
-    flags = f"-mcpu={core.cpu} -mthumb -mfloat-abi=soft -I{CHIP / 'include'}"
+    flags = f"-mcpu={core.cpu} -mthumb -mfloat-abi={core.float_abi} -I{CHIP / 'include'}"
     run(["make", "-s", "-j2", f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}"], folder)
     (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + BARE)
     (folder / "link.ld").write_text(SCRIPT.format(code=hex(core.code), ram=hex(core.ram)))

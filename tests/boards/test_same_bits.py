@@ -28,6 +28,7 @@ from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
 from tests.boards.projects import (
     CHIPS,
+    ONLY_IN_QEMU,
     RATE,
     SEED,
     built,
@@ -56,7 +57,7 @@ LEVELS = {
 }
 PATIENCE = Patience(answer_seconds=5.0, work_seconds=600.0)
 SECONDS = 7200 if IS_STRESS else 600
-QEMU_BOARDS = ("mps2-an386", "mps2-an500", "netduinoplus2")
+QEMU_BOARDS = ("mps2-an386", "mps2-an500", "netduinoplus2", *ONLY_IN_QEMU)
 PROGRAM = re.compile(r"port (\S+)")
 
 
@@ -376,7 +377,7 @@ def test_mcunet_on_unicorn(shared, projects_root, board, scheme):
 @pytest.mark.shared
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("scheme", MCUNET_SCHEMES)
-@pytest.mark.parametrize("board", ["mps2-an386", "mps2-an500"])
+@pytest.mark.parametrize("board", ["mps2-an386", "mps2-an500", "mps3-an547"])
 def test_mcunet_on_qemu(shared, projects_root, board, scheme):
     if shutil.which("qemu-system-arm") is None:
         pytest.skip("no qemu-system-arm: apt install qemu-system-arm")

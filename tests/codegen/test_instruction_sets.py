@@ -58,7 +58,7 @@ def with_mve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_every_faster_body_lies_beside_the_plain_one_of_its_name() -> None:
     faster = sorted(FIRMWARE.glob("kernels/*/*/*.c"))
-    assert {path.parent.name for path in faster} == {"armv6m", "dsp", "host", "portable"}
+    assert {path.parent.name for path in faster} == {"armv6m", "dsp", "helium", "host", "portable"}
     shared = {path for path in faster if path.with_suffix(".h").is_file()}
     alone = [p for p in faster if p not in shared and not (p.parents[1] / p.name).is_file()]
     assert len(faster) > len(shared)
@@ -133,7 +133,7 @@ def test_a_body_that_replaces_another_brings_the_headers_that_this_one_did_witho
 
 
 def test_a_new_instruction_set_is_the_name_of_folders_and_a_row_of_data(with_mve: Path) -> None:
-    assert instruction_sets() == ("portable", "armv6m", "dsp", "host", "mve")
+    assert instruction_sets() == ("portable", "armv6m", "dsp", "helium", "host", "mve")
     board = with_mve / "boards" / "mps2-an500"
     text = (board / "board.toml").read_text()
     (board / "board.toml").write_text(re.sub(r"^isa = .*", 'isa = "mve"', text, flags=re.M))
@@ -167,7 +167,10 @@ def test_a_library_with_a_new_instruction_set_has_each_function_once_for_any_com
         "mct_add_s8_mve.c": "MCT_ISA == MCT_ISA_MVE",
         "mct_conv_2d_s8.c": "MCT_ISA == MCT_ISA_PORTABLE",
         "mct_conv_2d_s8_dsp.c": "MCT_ISA == MCT_ISA_MVE ||\\\n    MCT_ISA == MCT_ISA_DSP",
-        "mct_dsp_tiles.c": "MCT_ISA == MCT_ISA_MVE ||\\\n    MCT_ISA == MCT_ISA_DSP",
+        "mct_conv_2d_s8_helium.c": "MCT_ISA == MCT_ISA_HELIUM",
+        "mct_dsp_tiles.c": " ||\\\n    ".join(
+            f"MCT_ISA == MCT_ISA_{name}" for name in ("HELIUM", "MVE", "DSP")
+        ),
         "mct_mve.c": "MCT_ISA == MCT_ISA_MVE",
     }.items():
         assert f'#include "mct_isa.h"\n#if {users}\n\n' in placed[file], file
@@ -175,10 +178,10 @@ def test_a_library_with_a_new_instruction_set_has_each_function_once_for_any_com
     assert placed["mct_mul_s8.c"] == files[MUL]
     assert all("MCT_ISA" not in text for name, text in placed.items() if name.endswith(".h"))
     header = bodies.header(isa.ALL)
-    assert header.index("#if MCT_HAS_MVE") < header.index("#elif MCT_HAS_DSP")
+    assert header.index("#elif MCT_HAS_MVE") < header.index("#elif MCT_HAS_DSP")
     assert "compile with -mcpu=cortex-m55, or leave out MCT_ISA" in header
     assert bodies.with_bodies({f"src/{n}": t for n, t in placed.items()}, PORTABLE).keys() == {
-        f"src/{name}" for name in placed if not re.search("armv6m|dsp|mve", name)
+        f"src/{name}" for name in placed if not re.search("armv6m|dsp|mve|helium", name)
     }
 
 

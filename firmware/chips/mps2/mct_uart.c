@@ -42,6 +42,11 @@ void mct_uart_flush(void) {
 }
 
 void mct_chip_boot(void) {
+#ifdef __ARM_FEATURE_MVE                     /* no instruction of which may run before */
+    MCT_REGISTER(0xE000ED88u) |= 0xFu << 20; /* CPACR: CP10 and CP11, all accesses */
+    MCT_REGISTER(0xE000ED14u) |= 1u << 19;   /* CCR: LOB, loops without branches */
+    mct_synchronize();
+#endif
 }
 
 void mct_chip_restart(void) {

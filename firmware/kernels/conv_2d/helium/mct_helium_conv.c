@@ -1,0 +1,194 @@
+#include "mct_helium_conv.h"
+
+/* Puts the trained columns in the place of the block's own, in scratch. */
+static const int8_t *mct_merged(const mct_helium_conv *job, const int8_t *rows) {
+    const mct_trained_columns *t = job->columns_trained;
+    const int32_t columns = job->columns.channels;
+    const int32_t taps = job->depth / columns;
+    const int8_t *from = job->trained + job->o * taps * t->columns;
+    int8_t *to = job->scratch;
+    mct_helium_copy(to, rows, job->outs * job->depth);
+    for (int32_t i = 0; i < job->outs * taps; i++, from += t->columns, to += columns) {
+        if (t->channels == NULL) {
+            mct_helium_copy(to, from, t->columns);
+            continue;
+        }
+        for (int32_t j = 0; j < t->columns; j++) {
+            to[t->channels[j]] = from[j];
+        }
+    }
+    return job->scratch;
+}
+
+/* What the sums of output channel o start from: all products are with x, not with x - x_zero_point. */
+static inline int32_t mct_start(const mct_helium_conv *job, int32_t o, const int8_t *row) {
+    const int32_t sum = mct_helium_sum(row, job->depth);
+    return (int32_t)((uint32_t)job->out.b[o] - (uint32_t)(job->columns.zero_point * sum));
+}
+
+static void mct_begin_block(mct_helium_conv *job, int32_t o, int32_t end) {
+    const int32_t depth = job->depth;
+    job->o = o;
+    job->outs = mct_min(end - o, job->most_outs);
+    const int8_t *rows = job->w + o * depth;
+    if (job->trained != NULL) {
+        rows = mct_merged(job, rows);
+    }
+    for (int32_t i = 0; i < job->outs; i += 4) {
+        const int32_t last = job->outs - 1;
+        const int32_t at[4] = {i, mct_min(i + 1, last), mct_min(i + 2, last), mct_min(i + 3, last)};
+        job->quads[i / 4] = (mct_helium_rows){
+            .w0 = rows + at[0] * depth,
+            .sum0 = mct_start(job, o + at[0], rows + at[0] * depth),
+            .w1 = rows + at[1] * depth,
+            .sum1 = mct_start(job, o + at[1], rows + at[1] * depth),
+            .sum2 = mct_start(job, o + at[2], rows + at[2] * depth),
+            .w2 = rows + at[2] * depth,
+            .sum3 = mct_start(job, o + at[3], rows + at[3] * depth),
+            .w3 = rows + at[3] * depth,
+        };
+    }
+}
+
+/* Any requantization, any number of channels. */
+static void mct_store_any(const mct_helium_conv *job, int32_t quad, int32x4_t sums,
+                          int32_t position) {
+    const int32_t c = job->o + 4 * quad;
+    const int32_t count = mct_min(job->outs - 4 * quad, 4);
+    int32_t four[4];
+    vstrwq_s32(four, sums);
+    for (int32_t l = 0; l < count; l++) {
+        mct_helium_store_one(&job->out, four[l], c + l, position * job->out.channels + c + l);
+    }
+}
+
+/* How the sums of a quad become int8: 0 the general way, 1 by vectors, 2 with a mask's half bytes. */
+static int32_t mct_way(const mct_helium_conv *job, int32_t quad) {
+    const mct_helium_output *out = &job->out;
+    const int32_t c = job->o + 4 * quad;
+    if (job->outs - 4 * quad < 4) {
+        return 0;
+    }
+    for (int32_t l = 0; l < 4; l++) {
+        if (!mct_helium_is_short(out->q, c + l)) {
+            return 0;
+        }
+    }
+    if (out->mask == NULL) {
+        return 1;
+    }
+    return (out->channels | c) % 4 == 0 ? 2 : 0;
+}
+
+/* Four channels at `count` positions; x: the first one's column, the others' follow `step` bytes after
+ * each other. */
+static inline __attribute__((always_inline)) void mct_quad_vectors(const mct_helium_conv *job,
+                                                                   int32_t quad, const int8_t *x,
+                                                                   int32_t step, int32_t position,
+                                                                   int32_t count, int noted) {
+    const mct_helium_output *out = &job->out;
+    const mct_requantize *q = out->q;
+    const int32_t c = job->o + 4 * quad;
+    const mct_helium_rows *rows = &job->quads[quad];
+    const int32x4_t mult =
+        q->per_channel ? vldrwq_s32(q->mult_q31 + c) : vdupq_n_s32(q->mult_q31[0]);
+    const int32x4_t shift = q->per_channel ? vldrbq_s32(q->shift + c) : vdupq_n_s32(q->shift[0]);
+    const int32x4_t low = vdupq_n_s32(q->low), high = vdupq_n_s32(q->high);
+    const int32_t zero_point = q->zero_point, depth = job->depth, channels = out->channels;
+    int32_t i = position * channels + c;
+    int8_t *y = out->y + i;
+    for (; count > 0; count--, x += step, y += channels, i += channels) {
+        const int32x4_t scaled = mct_helium_scaled(mct_helium_dot4(rows, x, depth), mult, shift);
+        const int32x4_t value = vaddq_n_s32(scaled, zero_point);
+        const int32x4_t clamped = vminq_s32(vmaxq_s32(value, low), high);
+        vstrbq_s32(y, clamped);
+        if (noted) {
+            const uint32_t passes = mct_helium_bits(vcmpeqq_s32(value, clamped));
+            out->mask[i >> 3] = (uint8_t)(out->mask[i >> 3] | passes << (i & 7));
+        }
+    }
+}
+
+static void mct_quad(const mct_helium_conv *job, int32_t quad, const int8_t *x, int32_t step,
+                     int32_t position, int32_t count) {
+    const int32_t way = mct_way(job, quad);
+    if (way == 1) {
+        mct_quad_vectors(job, quad, x, step, position, count, 0);
+    } else if (way == 2) {
+        mct_quad_vectors(job, quad, x, step, position, count, 1);
+    } else {
+        for (int32_t n = 0; n < count; n++, x += step) {
+            const int32x4_t sums = mct_helium_dot4(&job->quads[quad], x, job->depth);
+            mct_store_any(job, quad, sums, position + n);
+        }
+    }
+}
+
+static inline int32_t mct_quads(const mct_helium_conv *job) {
+    return (job->outs + 3) / 4;
+}
+
+/* A block of channels at all positions, as many columns at a time as fit. */
+static void mct_block(mct_helium_conv *job, int32_t positions) {
+    const int32_t width = job->y->w, most = MCT_HELIUM_COLUMN_BYTES / job->depth;
+    const mct_window *win = job->columns.window;
+    int32_t row = 0, column = 0;
+    for (int32_t position = 0; position < positions; position += most) {
+        const int32_t count = mct_min(positions - position, most);
+        for (int32_t n = 0; n < count; n++) {
+            mct_helium_column(&job->columns, row * win->stride_h - win->pad_top,
+                              column * win->stride_w - win->pad_left, job->column + n * job->depth);
+            column++;
+            if (column == width) {
+                column = 0;
+                row++;
+            }
+        }
+        for (int32_t quad = 0; quad < mct_quads(job); quad++) {
+            mct_quad(job, quad, job->column, job->depth, position, count);
+        }
+    }
+}
+
+/* A block at a position whose column is too long for that: the sums wait for its next part. */
+static void mct_deep(mct_helium_conv *job, int32_t position) {
+    const mct_window *win = job->columns.window;
+    const int32_t iy = position / job->y->w * win->stride_h - win->pad_top;
+    const int32_t ix = position % job->y->w * win->stride_w - win->pad_left;
+    mct_helium_rows waiting[MCT_HELIUM_OUTS / 4];
+    memcpy(waiting, job->quads, sizeof waiting);
+    for (int32_t k = 0; k < job->depth; k += MCT_HELIUM_COLUMN_BYTES) {
+        const int32_t depth = mct_min(job->depth - k, MCT_HELIUM_COLUMN_BYTES);
+        mct_helium_column_part(&job->columns, iy, ix, k, depth, job->column);
+        for (int32_t quad = 0; quad < mct_quads(job); quad++) {
+            mct_helium_rows *rows = &waiting[quad];
+            int32_t sums[4];
+            vstrwq_s32(sums, mct_helium_dot4(rows, job->column, depth));
+            *rows = (mct_helium_rows){rows->w0 + depth, sums[0], rows->w1 + depth, sums[1], sums[2],
+                                      rows->w2 + depth, sums[3], rows->w3 + depth};
+        }
+    }
+    for (int32_t quad = 0; quad < mct_quads(job); quad++) {
+        const mct_helium_rows *rows = &waiting[quad];
+        const int32_t sums[4] = {rows->sum0, rows->sum1, rows->sum2, rows->sum3};
+        mct_store_any(job, quad, vldrwq_s32(sums), position);
+    }
+}
+
+void mct_helium_conv_run(mct_helium_conv *job, int32_t begin, int32_t end) {
+    const int32_t positions = job->y->h * job->y->w;
+    for (int32_t o = begin; o < end; o += job->most_outs) {
+        mct_begin_block(job, o, end);
+        if (job->point) {
+            for (int32_t quad = 0; quad < mct_quads(job); quad++) {
+                mct_quad(job, quad, job->columns.from, job->columns.x->c, 0, positions);
+            }
+        } else if (job->depth <= MCT_HELIUM_COLUMN_BYTES) {
+            mct_block(job, positions);
+        } else {
+            for (int32_t position = 0; position < positions; position++) {
+                mct_deep(job, position);
+            }
+        }
+    }
+}

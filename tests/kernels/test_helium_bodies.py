@@ -1,0 +1,135 @@
+"""The bodies for Helium compute the plain bodies' bits.
+
+Here Arm's intrinsics are plain C, under sanitizers; so are the loops that are assembly on a chip. A
+whole network in QEMU (tests/boards) runs these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcutrain_host.toolchain import ZIG
+
+from mcutrain.ops.spatial import Window
+from mcutrain.simulation.build import SANITIZE
+from tests.kernels.test_dsp_bodies import DRAWN as OF_DSP
+from tests.kernels.test_dsp_bodies import SAMPLES, SEEDS
+from tests.kernels.test_host_bodies import (
+    Shape,
+    assert_same_bits,
+    depthwise,
+    depthwise_grad_input,
+)
+from tests.ops.c_harness import (
+    FIRMWARE,
+    HARNESS,
+    SMALL,
+    Toolchain,
+    faster_bodies,
+    is_computed_by,
+    kernel_call,
+    plain_body,
+    samples_of,
+    shared_sources,
+)
+from tests.ops.cases import Geometry, Sample
+from tests.ops.drawing import Source, drawn
+
+BODIES = {p.stem: p for p in faster_bodies("helium")}
+CORTEX_M55 = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55", "-ffreestanding")
+
+
+def tall_image(s: Source) -> Shape:
+    """More rows than a strip has at a time; the result may overwrite what it is made of."""
+    k, c = s.choice((3, 5, 7)), s.choice((1, 3))
+    pad, stride = k // 2, s.choice(((1, 1), (1, 1), (2, 2), (4, 1)))
+    window = Window((k, k), stride, (1, 1), (pad, pad, pad, pad))
+    return Geometry(window, (s.integer(9, 15), s.choice((5, 16, 40)))), c, c
+
+
+TALL = tuple(lambda s, m=make: m(s, tall_image(s)) for make in (depthwise, depthwise_grad_input))
+DRAWN = (*OF_DSP, *TALL, *TALL)
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """Wide ones, and small ones of all operators, as far as a Helium body computes them."""
+    return samples_of(BODIES, (*DRAWN, *SMALL), SEEDS, SAMPLES)
+
+
+def compiled(command: tuple[str, ...], flags: Sequence[str], folder: Path, own: bool) -> Toolchain:
+    """One of the two bodies of the kernels that have both, and what they call."""
+    made = Toolchain(command, tuple(flags), folder)
+    bodies = [p if own else plain_body(p) for p in BODIES.values()]
+    shared = shared_sources("helium") if own else ()
+    made.compile_objects([*bodies, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
+    return made
+
+
+@pytest.fixture(scope="module")
+def plain(
+    c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Toolchain:
+    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("plain"), own=False)
+
+
+@pytest.fixture(scope="module")
+def helium(
+    c_compilers: list[tuple[str, ...]],
+    sanitizing: dict[str, tuple[str, ...]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Toolchain:
+    """The Helium bodies, with sanitizers and each buffer alone where a compiler has them."""
+    folder = tmp_path_factory.mktemp("helium")
+    if not sanitizing:
+        return compiled(c_compilers[0], ("-O1",), folder, own=True)
+    command = next(iter(sanitizing.values()))
+    return compiled(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder, own=True)
+
+
+# ------------------------------------------------------------------------------------------- tests
+
+
+def test_the_samples_reach_every_helium_body() -> None:
+    reached = {kernel_call(sample).function for sample in samples()}
+    assert BODIES.keys() <= reached
+
+
+def test_helium_bodies_compute_the_bits_of_the_plain_bodies(
+    helium: Toolchain, plain: Toolchain
+) -> None:
+    assert_same_bits(helium, plain, samples())
+
+
+@settings(
+    max_examples=8,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_helium_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
+    data: st.DataObject, helium: Toolchain, plain: Toolchain
+) -> None:
+    sample = data.draw(
+        st.one_of([drawn(make) for make in DRAWN]).filter(partial(is_computed_by, BODIES))
+    )
+    assert_same_bits(helium, plain, [sample])
+
+
+def test_helium_bodies_compile_for_a_cortex_m55(
+    c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    if ZIG not in c_compilers:
+        pytest.skip("ziglang is not installed: no compiler for Arm")
+    include = f"-I{FIRMWARE}/chips/cortex_m/include"
+    for optimize in ("-O0", "-O2"):
+        made = Toolchain(ZIG, (*CORTEX_M55, optimize, include), tmp_path / optimize)
+        made.folder.mkdir()
+        sources = [*BODIES.values(), *shared_sources("helium")]
+        made.compile_objects(sources)
+        built = {path.stem for path in made.folder.glob("*.o")}
+        assert built == {source.stem for source in sources}
