@@ -1,0 +1,87 @@
+#include "mct_depthwise_any.h"
+#include "mct_depthwise_conv_2d.h"
+#include "mct_helium_depthwise.h"
+#include "mct_helium_requantize.h"
+
+/* Any requantization, and any limits with a mask. */
+static void mct_take_any(const mct_helium_output *out, int32_t c, const int32_t *sums,
+                         int32_t start, int32_t i, int32_t count) {
+    for (int32_t n = 0; n < count; n++, i += out->channels) {
+        mct_helium_store_one(out, (int32_t)((uint32_t)start + (uint32_t)sums[n]), c, i);
+    }
+}
+
+static inline __attribute__((always_inline)) void mct_take_vectors(const mct_helium_output *out,
+                                                                   int32_t c, const int32_t *sums,
+                                                                   int32_t start, int32_t i,
+                                                                   int32_t count, int noted) {
+    const mct_requantize *q = out->q;
+    const int32_t m = q->per_channel ? c : 0, channels = out->channels;
+    const int32_t mult = q->mult_q31[m], shift = q->shift[m], zero_point = q->zero_point;
+    const int32x4_t low = vdupq_n_s32(q->low), high = vdupq_n_s32(q->high);
+    const uint32x4_t lanes = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)channels);
+    int8_t *y = out->y + i;
+    for (; count > 0; count -= 4, sums += 4, y += 4 * channels) {
+        const int32x4_t v = vqrdmulhq_n_s32(vaddq_n_s32(vldrwq_s32(sums), start), mult);
+        const int32x4_t scaled = vrshlq_n_s32(vaddq_s32(v, vshrq_n_s32(v, 31)), shift);
+        const int32x4_t value = vaddq_n_s32(scaled, zero_point);
+        const int32x4_t clamped = vminq_s32(vmaxq_s32(value, low), high);
+        if (count >= 4) {
+            vstrbq_scatter_offset_s32(y, lanes, clamped);
+        } else {
+            vstrbq_scatter_offset_p_s32(y, lanes, clamped, vctp32q((uint32_t)count));
+        }
+        if (noted) {
+            uint32_t passes = mct_helium_bits(vcmpeqq_s32(value, clamped));
+            for (int32_t n = mct_min(count, 4); n > 0; n--, i += channels, passes >>= 1) {
+                out->mask[i >> 3] = (uint8_t)(out->mask[i >> 3] | (passes & 1u) << (i & 7));
+            }
+        }
+    }
+}
+
+static void mct_take_filtered(void *result, int32_t c, const mct_helium_strip *strip,
+                              int32_t position, int32_t count) {
+    const mct_helium_output *out = result;
+    const int32_t i = position * out->channels + c;
+    const uint32_t zeros = (uint32_t)(strip->d->zero_point * strip->sum);
+    const int32_t start = (int32_t)((uint32_t)out->b[c] - zeros);
+    if (!mct_helium_is_short(out->q, c)) {
+        mct_take_any(out, c, strip->sums, start, i, count);
+    } else if (out->mask == NULL) {
+        mct_take_vectors(out, c, strip->sums, start, i, count, 0);
+    } else {
+        mct_take_vectors(out, c, strip->sums, start, i, count, 1);
+    }
+}
+
+void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
+                              const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask,
+                              int8_t *scratch) {
+    const mct_window *win = &p->window;
+    const mct_helium_depthwise d = {
+        .from = &p->x,
+        .rows = p->y.h,
+        .columns = p->y.w,
+        .kernel_h = win->kernel_h,
+        .kernel_w = win->kernel_w,
+        .stride_h = win->stride_h,
+        .stride_w = win->stride_w,
+        .pad_top = win->pad_top,
+        .pad_left = win->pad_left,
+        .upsample_h = 1,
+        .upsample_w = 1,
+        .zero_point = p->x_zero_point,
+        .x = x,
+        .w = w,
+        .aside = x == y ? scratch : NULL,
+    };
+    if (p->x.c == p->y.c && win->dilation_h == 1 && win->dilation_w == 1 &&
+        mct_helium_has_strips(&d)) {
+        mct_helium_output out =
+            mct_helium_output_of(&p->requantize, b, p->y.h * p->y.w, p->y.c, y, mask);
+        mct_helium_depthwise_run(&d, mct_take_filtered, &out);
+        return;
+    }
+    mct_depthwise_any(p, x, w, b, y, mask, scratch);
+}
