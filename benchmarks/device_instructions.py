@@ -5,7 +5,8 @@
 
 Executed instructions of the firmware's own ELF file on the virtual board, counted exactly; they do
 not depend on this machine. A Cortex-M55 runs in QEMU, with a plugin that counts. The third step is
-counted: in the first ones the gradients' exponents have not settled. Without --model the demo's network.
+counted: in the first ones the gradients' exponents have not settled. Without --model the demo's
+network.
 
 --as-library counts a library, too, built by its own Makefile for the board's processor: with `all`
 the compiler chooses the kernels, `portable` are those that a library had before it could choose.

@@ -144,6 +144,21 @@ static inline void vstrbq_scatter_offset_s32(int8_t *to, uint32x4_t at, int32x4_
     vstrbq_scatter_offset_p_s32(to, at, v, 0xFFFF);
 }
 
+static inline int32x4_t vldrwq_z_s32(const int32_t *from, mve_pred16_t p) {
+    int32x4_t v;
+    for (int32_t i = 0; i < 4; i++) {
+        v.lane[i] = mct_helium_has(p, 4 * i) ? from[i] : 0;
+    }
+    return v;
+}
+static inline uint32x4_t vldrbq_gather_offset_u32(const uint8_t *from, uint32x4_t at) {
+    uint32x4_t v;
+    for (int32_t i = 0; i < 4; i++) {
+        v.lane[i] = from[at.lane[i]];
+    }
+    return v;
+}
+
 /* ---- lanes' numbers ---- */
 
 static inline uint16x8_t vidupq_n_u16(uint32_t first, int step) {
@@ -170,14 +185,6 @@ static inline uint16x8_t vmulq_n_u16(uint16x8_t a, uint16_t b) {
     }
     return v;
 }
-static inline uint32x4_t vmulq_n_u32(uint32x4_t a, uint32_t b) {
-    uint32x4_t v;
-    for (int32_t i = 0; i < 4; i++) {
-        v.lane[i] = a.lane[i] * b;
-    }
-    return v;
-}
-
 /* ---- int8 ---- */
 
 static inline int8x16_t vdupq_n_s8(int8_t x) {
@@ -253,6 +260,70 @@ static inline mve_pred16_t vcmpeqq_s32(int32x4_t a, int32x4_t b) {
         p |= a.lane[i] == b.lane[i] ? UINT32_C(15) << (4 * i) : 0;
     }
     return (mve_pred16_t)p;
+}
+
+static inline mve_pred16_t vcmpneq_s32(int32x4_t a, int32x4_t b) {
+    return (mve_pred16_t)~vcmpeqq_s32(a, b);
+}
+static inline mve_pred16_t vcmpneq_u32(uint32x4_t a, uint32x4_t b) {
+    uint32_t p = 0;
+    for (int32_t i = 0; i < 4; i++) {
+        p |= a.lane[i] != b.lane[i] ? UINT32_C(15) << (4 * i) : 0;
+    }
+    return (mve_pred16_t)p;
+}
+static inline int32x4_t veorq_s32(int32x4_t a, int32x4_t b) {
+    MCT_LANES(a.lane[i] ^ b.lane[i]);
+}
+static inline int32x4_t vorrq_s32(int32x4_t a, int32x4_t b) {
+    MCT_LANES(a.lane[i] | b.lane[i]);
+}
+static inline int32x4_t vnegq_s32(int32x4_t a) {
+    MCT_LANES((int32_t)(0u - (uint32_t)a.lane[i]));
+}
+static inline int32x4_t vshlq_s32(int32x4_t a, int32x4_t shift) {
+    MCT_LANES(mct_helium_shift(a.lane[i], shift.lane[i]));
+}
+static inline int32x4_t vmulhq_s32(int32x4_t a, int32x4_t b) {
+    MCT_LANES((int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32));
+}
+static inline int32x4_t vqaddq_s32(int32x4_t a, int32x4_t b) {
+    MCT_LANES(mct_helium_saturate((int64_t)a.lane[i] + b.lane[i]));
+}
+
+/* ---- uint32 ---- */
+
+#define MCT_UNSIGNED_LANES(expression)                                                             \
+    uint32x4_t v;                                                                                  \
+    for (int32_t i = 0; i < 4; i++) {                                                              \
+        v.lane[i] = (expression);                                                                  \
+    }                                                                                              \
+    return v
+
+static inline uint32x4_t vdupq_n_u32(uint32_t x) {
+    MCT_UNSIGNED_LANES(x);
+}
+static inline uint32x4_t vaddq_n_u32(uint32x4_t a, uint32_t b) {
+    MCT_UNSIGNED_LANES(a.lane[i] + b);
+}
+static inline uint32x4_t vmulq_n_u32(uint32x4_t a, uint32_t b) {
+    MCT_UNSIGNED_LANES(a.lane[i] * b);
+}
+static inline uint32x4_t vandq_u32(uint32x4_t a, uint32x4_t b) {
+    MCT_UNSIGNED_LANES(a.lane[i] & b.lane[i]);
+}
+static inline uint32x4_t veorq_u32(uint32x4_t a, uint32x4_t b) {
+    MCT_UNSIGNED_LANES(a.lane[i] ^ b.lane[i]);
+}
+static inline uint32x4_t vshrq_n_u32(uint32x4_t a, int bits) {
+    MCT_UNSIGNED_LANES(a.lane[i] >> bits);
+}
+static inline uint32x4_t vshlq_u32(uint32x4_t a, int32x4_t shift) {
+    MCT_UNSIGNED_LANES(shift.lane[i] >= 0 ? a.lane[i] << shift.lane[i]
+                                          : a.lane[i] >> -shift.lane[i]);
+}
+static inline int32x4_t vreinterpretq_s32_u32(uint32x4_t a) {
+    MCT_LANES((int32_t)a.lane[i]);
 }
 
 /* ---- the loops ---- */

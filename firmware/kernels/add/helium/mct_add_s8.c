@@ -59,7 +59,7 @@ void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, in
         const mct_add_s8_params q = *p; /* not read again after each store */
         const int32_t whole = q.elements & ~3;
         for (int32_t i = 0; i < whole; i += 4) {
-            mct_add_four(&q, a, b, y, mask, i, 0xFFFF);
+            mct_add_four(&q, a, b, y, mask, i, vctp32q(4));
         }
         if (whole < q.elements) {
             mct_add_four(&q, a, b, y, mask, whole, vctp32q((uint32_t)(q.elements - whole)));
