@@ -328,18 +328,29 @@ static inline int32x4_t vreinterpretq_s32_u32(uint32x4_t a) {
 
 /* ---- the loops ---- */
 
-static inline int32x4_t mct_helium_dot4(const mct_helium_rows *rows, const int8_t *x,
-                                        int32_t depth) {
+static inline int32x4_t mct_helium_dot4(const mct_helium_rows *rows, const int8_t *x) {
     const int8_t *w[4] = {rows->w0, rows->w1, rows->w2, rows->w3};
     int32x4_t sums = {{rows->sum0, rows->sum1, rows->sum2, rows->sum3}};
     for (int32_t l = 0; l < 4; l++) {
-        for (int32_t k = 0; k < depth; k++) {
+        for (int32_t k = 0; k < rows->depth; k++) {
             sums.lane[l] = (int32_t)((uint32_t)sums.lane[l] + (uint32_t)(x[k] * w[l][k]));
         }
     }
     return sums;
 }
-
+static inline void mct_helium_positions(const mct_helium_quad *quad, const int8_t *x, int8_t *y,
+                                        int32_t count) {
+    const int32_t low = quad->low, high = quad->high;
+    for (; count > 0; count--, x += quad->x_step, y += quad->y_step) {
+        const int32x4_t sums = mct_helium_dot4(&quad->rows, x);
+        for (int32_t l = 0; l < 4; l++) {
+            int32_t v = mct_helium_rounded_high(sums.lane[l], quad->mult_q31[l]);
+            v = low >= quad->zero_point ? v : v + (v >> 31);
+            v = mct_helium_rounding_shift(v, quad->shift[l]) + quad->zero_point;
+            y[l] = (int8_t)(v < low ? low : (v > high ? high : v));
+        }
+    }
+}
 static inline void mct_helium_copy(int8_t *to, const int8_t *from, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         to[i] = from[i];
@@ -358,12 +369,30 @@ static inline int32_t mct_helium_sum(const int8_t *from, int32_t count) {
     return sum;
 }
 
-static inline void mct_helium_strew(int8_t *to, uint16x8_t put, int32_t to_step, const int8_t *from,
-                                    uint16x8_t at, int32_t from_step, int32_t count) {
-    for (; count > 0; count -= 8, to += to_step, from += from_step) {
-        const mve_pred16_t p = vctp16q((uint32_t)count);
-        vstrbq_scatter_offset_p_s16(to, put, vldrbq_gather_offset_z_s16(from, at, p), p);
+static inline void mct_helium_strew(const mct_helium_block *b) {
+    for (int32_t row = 0; row < b->rows; row++) {
+        for (int32_t i = 0; i < b->columns; i++) {
+            b->to[row * b->to_row + i * b->to_column] =
+                b->from[row * b->from_row + i * b->from_column];
+        }
     }
+}
+static inline void mct_helium_strew_by(int8_t *to, const uint16_t *put, const int8_t *from,
+                                       const uint16_t *at, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        to[put[i]] = from[at[i]];
+    }
+}
+static inline int32x4_t mct_helium_windows(const int8_t **at, int32_t step, const int8x16_t *w,
+                                           int32_t vectors) {
+    int32x4_t sums;
+    for (int32_t l = 0; l < 4; l++, *at += step) {
+        sums.lane[l] = 0;
+        for (int32_t i = 0; i < vectors; i++) {
+            sums.lane[l] = vmladavaq_s8(sums.lane[l], vldrbq_s8(*at + 16 * i), w[i]);
+        }
+    }
+    return sums;
 }
 
 #endif

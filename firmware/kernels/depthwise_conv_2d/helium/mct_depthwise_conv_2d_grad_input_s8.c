@@ -6,10 +6,16 @@
 
 #include "mct_depthwise_grad_in_place.h"
 
-static void mct_take_gathered(void *result, int32_t c, const mct_helium_strip *strip,
-                              int32_t position, int32_t count) {
-    const int32_t channels = strip->d->from->c;
-    mct_helium_write_channel(result, strip->sums, c, position * channels + c, channels, count);
+static void mct_take_gathered(void *result, int32_t c, mct_helium_strip *s, int32_t row,
+                              int32_t rows) {
+    const int32_t channels = s->d->from->c, most = mct_strip_most_rows(s);
+    for (int32_t n = 0; n < rows; n += most) {
+        const int32_t some = mct_min(rows - n, most);
+        const int32_t position = (row + n) * s->d->columns + s->column;
+        mct_strip_sums(s, n, some);
+        mct_helium_write_channel(result, s->sums, c, position * channels + c, channels,
+                                 some * s->columns);
+    }
 }
 
 /* The sums of a position, for any window and channel multiplier. */

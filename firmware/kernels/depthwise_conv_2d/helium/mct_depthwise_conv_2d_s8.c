@@ -40,18 +40,76 @@ static inline __attribute__((always_inline)) void mct_take_vectors(const mct_hel
     }
 }
 
-static void mct_take_filtered(void *result, int32_t c, const mct_helium_strip *strip,
-                              int32_t position, int32_t count) {
-    const mct_helium_output *out = result;
-    const int32_t i = position * out->channels + c;
-    const uint32_t zeros = (uint32_t)(strip->d->zero_point * strip->sum);
-    const int32_t start = (int32_t)((uint32_t)out->b[c] - zeros);
-    if (!mct_helium_is_short(out->q, c)) {
-        mct_take_any(out, c, strip->sums, start, i, count);
-    } else if (out->mask == NULL) {
-        mct_take_vectors(out, c, strip->sums, start, i, count, 0);
+/* Four windows' sums at a time become four bytes at once. relu: what is negative is the lower limit
+ * anyway, however a half is rounded. */
+static inline __attribute__((always_inline)) void
+mct_filter(const mct_helium_output *out, int32_t c, const mct_helium_strip *s, int32_t vectors,
+           int32_t start, int32_t position, int32_t rows, int relu) {
+    const mct_requantize *q = out->q;
+    const int32_t m = q->per_channel ? c : 0, channels = out->channels;
+    const int32_t mult = q->mult_q31[m], shift = q->shift[m], zero_point = q->zero_point;
+    const int32x4_t low = vdupq_n_s32(q->low), high = vdupq_n_s32(q->high);
+    const uint32x4_t lanes = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)channels);
+    const int32_t step = s->step, stride_h = s->d->stride_h, columns = s->columns;
+    int8x16_t w[4];
+    mct_strip_vectors(s, vectors, w);
+    const int8_t *row = s->bytes;
+    int8_t *y = out->y + position * channels + c;
+    for (; rows > 0; rows--, row += stride_h) {
+        const int8_t *from = row;
+        for (int32_t n = columns; n > 0; n -= 4, y += 4 * channels) {
+            const int32x4_t sums = vaddq_n_s32(mct_helium_windows(&from, step, w, vectors), start);
+            int32x4_t v = vqrdmulhq_n_s32(sums, mult);
+            if (!relu) {
+                v = vaddq_s32(v, vshrq_n_s32(v, 31));
+            }
+            const int32x4_t value = vaddq_n_s32(vrshlq_n_s32(v, shift), zero_point);
+            vstrbq_scatter_offset_s32(y, lanes, vminq_s32(vmaxq_s32(value, low), high));
+        }
+    }
+}
+
+/* For windows of one vector or two, and rows of whole vectors; 0 if it is not done. */
+static inline int mct_filtered(const mct_helium_output *out, int32_t c, const mct_helium_strip *s,
+                               int32_t start, int32_t row, int32_t rows) {
+    if (s->columns % 4 != 0 || s->columns < s->d->columns || s->vectors > 2) {
+        return 0;
+    }
+    const int32_t position = row * s->d->columns;
+    const int relu = out->q->low >= out->q->zero_point;
+    if (s->vectors == 1 && relu) {
+        mct_filter(out, c, s, 1, start, position, rows, 1);
+    } else if (s->vectors == 1) {
+        mct_filter(out, c, s, 1, start, position, rows, 0);
+    } else if (relu) {
+        mct_filter(out, c, s, 2, start, position, rows, 1);
     } else {
-        mct_take_vectors(out, c, strip->sums, start, i, count, 1);
+        mct_filter(out, c, s, 2, start, position, rows, 0);
+    }
+    return 1;
+}
+
+static void mct_take_filtered(void *result, int32_t c, mct_helium_strip *s, int32_t row,
+                              int32_t rows) {
+    const mct_helium_output *out = result;
+    const uint32_t zeros = (uint32_t)(s->d->zero_point * s->sum);
+    const int32_t start = (int32_t)((uint32_t)out->b[c] - zeros);
+    const int is_short = mct_helium_is_short(out->q, c);
+    if (is_short && out->mask == NULL && mct_filtered(out, c, s, start, row, rows)) {
+        return;
+    }
+    const int32_t most = mct_strip_most_rows(s);
+    for (int32_t n = 0; n < rows; n += most) {
+        const int32_t some = mct_min(rows - n, most), count = some * s->columns;
+        const int32_t i = ((row + n) * s->d->columns + s->column) * out->channels + c;
+        mct_strip_sums(s, n, some);
+        if (!is_short) {
+            mct_take_any(out, c, s->sums, start, i, count);
+        } else if (out->mask == NULL) {
+            mct_take_vectors(out, c, s->sums, start, i, count, 0);
+        } else {
+            mct_take_vectors(out, c, s->sums, start, i, count, 1);
+        }
     }
 }
 
