@@ -5,7 +5,7 @@
  *
  * ranges: a line for each function, sorted by address: begin end is_model name, the addresses in
  * hexadecimal. out: a line "= root" whenever a function of the model returns to code outside, and before
- * it "name instructions" for each function that this called; "-" is the model's own code. */
+ * it "name instructions" for each call that it made, in their order; first "-", the model's own code. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +27,8 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv);
 enum {
     FUNCTIONS = 4096,
     DEPTH = 16,
-    OWN = FUNCTIONS - 1,
+    CALLS = 4096,
+    OWN = 0,
     NONE = -1
 };
 
@@ -44,22 +45,23 @@ typedef struct {
 
 static function functions[FUNCTIONS];
 static int function_count;
-static uint64_t counts[FUNCTIONS];
+static uint64_t counts[CALLS];
+static int called[CALLS];
+static int calls = 1; /* of the root; number 0 is its own code */
 static int root = NONE, call = OWN, depth;
 static int outside;        /* the function that calls the root */
 static int callers[DEPTH]; /* of functions of the model that were called back */
 static FILE *out;
 
 static void leave(void) {
-    for (int i = 0; i < FUNCTIONS; i++) {
-        if (counts[i] != 0) {
-            fprintf(out, "%s %" PRIu64 "\n", i == OWN ? "-" : functions[i].name, counts[i]);
-        }
+    for (int i = 0; i < calls; i++) {
+        fprintf(out, "%s %" PRIu64 "\n", i == OWN ? "-" : functions[called[i]].name, counts[i]);
     }
     fprintf(out, "= %s\n", functions[root].name);
     fflush(out);
     memset(counts, 0, sizeof counts);
     root = NONE;
+    calls = 1;
     depth = 0;
 }
 
@@ -84,7 +86,8 @@ static void execute(unsigned cpu, void *data) {
         leave();
         return;
     } else if (call == OWN && b->is_entry) {
-        call = b->function;
+        call = calls < CALLS ? calls++ : OWN;
+        called[call] = b->function;
     } else if (call == OWN && depth > 0) {
         call = callers[--depth];
     }
@@ -96,7 +99,7 @@ static void translate(uint64_t id, struct qemu_plugin_tb *tb) {
     block *b = calloc(1, sizeof *b);
     (void)id;
     b->instructions = qemu_plugin_tb_n_insns(tb);
-    b->function = OWN;
+    b->function = NONE;
     for (int i = 0; i < function_count; i++) {
         if (address >= functions[i].begin && address < functions[i].end) {
             b->function = i;
@@ -123,8 +126,9 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv) {
             continue;
         }
         function *f = functions;
-        while (function_count < OWN && fscanf(file, "%" SCNx64 " %" SCNx64 " %d %127s", &f->begin,
-                                              &f->end, &f->is_model, f->name) == 4) {
+        while (function_count < FUNCTIONS - 1 &&
+               fscanf(file, "%" SCNx64 " %" SCNx64 " %d %127s", &f->begin, &f->end, &f->is_model,
+                      f->name) == 4) {
             f = &functions[++function_count];
         }
         fclose(file);

@@ -25,8 +25,15 @@ static inline void mct_turn_column(int8_t *to, const int8_t *from, int32_t step,
         }
         return;
     }
-    const uint16x8_t lanes = vidupq_n_u16(0, 1);
-    mct_helium_strew(to, lanes, 8, from, vmulq_n_u16(lanes, (uint16_t)step), 8 * step, count);
+    const mct_helium_block block = {
+        .to = to,
+        .to_column = 1,
+        .from = from,
+        .from_column = step,
+        .rows = 1,
+        .columns = count,
+    };
+    mct_helium_strew(&block);
 }
 
 /* Columns c … of a tap and of the output channels o … o + depth - 1; of a column that is missing, the
@@ -50,8 +57,11 @@ static void mct_turn(mct_grad_job *job, int32_t c, int32_t columns, int32_t tap,
 static void mct_add_turned(mct_grad_job *job, int32_t tap, int32_t o, int32_t depth,
                            int32_t position, int32_t count) {
     const mct_conv_2d_grad_input_s8_params *p = job->p;
-    mct_helium_rows rows = {
-        .w0 = job->turned[0], .w1 = job->turned[1], .w2 = job->turned[2], .w3 = job->turned[3]};
+    mct_helium_rows rows = {.w0 = job->turned[0],
+                            .w1 = job->turned[1],
+                            .w2 = job->turned[2],
+                            .w3 = job->turned[3],
+                            .depth = depth};
     const int begins = tap == 0 && o == 0;
     for (int32_t i = 0; i < count; i++) {
         int32_t *sums = job->waiting[i];
@@ -67,7 +77,7 @@ static void mct_add_turned(mct_grad_job *job, int32_t tap, int32_t o, int32_t de
             rows.sum3 = sums[3];
         }
         if (from >= 0) {
-            vstrwq_s32(sums, mct_helium_dot4(&rows, job->dy + from * p->dy.c + o, depth));
+            vstrwq_s32(sums, mct_helium_dot4(&rows, job->dy + from * p->dy.c + o));
         } else if (begins) {
             vstrwq_s32(sums, vdupq_n_s32(0));
         }

@@ -46,6 +46,7 @@ static void mct_begin_block(mct_helium_conv *job, int32_t o, int32_t end) {
             .w2 = rows + at[2] * depth,
             .sum3 = mct_start(job, o + at[3], rows + at[3] * depth),
             .w3 = rows + at[3] * depth,
+            .depth = depth,
         };
     }
 }
@@ -80,46 +81,58 @@ static int32_t mct_way(const mct_helium_conv *job, int32_t quad) {
     return (out->channels | c) % 4 == 0 ? 2 : 0;
 }
 
-/* Four channels at `count` positions; x: the first one's column, the others' follow `step` bytes after
- * each other. */
-static inline __attribute__((always_inline)) void mct_quad_vectors(const mct_helium_conv *job,
-                                                                   int32_t quad, const int8_t *x,
-                                                                   int32_t step, int32_t position,
-                                                                   int32_t count, int noted) {
+/* Four channels at `count` positions, whose columns follow `step` bytes after each other. */
+static void mct_quad_plain(const mct_helium_conv *job, int32_t n, const int8_t *x, int32_t step,
+                           int8_t *y, int32_t count) {
+    const mct_requantize *q = job->out.q;
+    mct_helium_quad quad = {
+        .rows = job->quads[n],
+        .x_step = step,
+        .y_step = job->out.channels,
+        .zero_point = q->zero_point,
+        .low = q->low,
+        .high = q->high,
+    };
+    for (int32_t l = 0; l < 4; l++) {
+        const int32_t m = q->per_channel ? job->o + 4 * n + l : 0;
+        quad.mult_q31[l] = q->mult_q31[m];
+        quad.shift[l] = q->shift[m];
+    }
+    mct_helium_positions(&quad, x, y, count);
+}
+
+/* The same with a mask, of which they have half a byte. */
+static void mct_quad_noted(const mct_helium_conv *job, int32_t n, const int8_t *x, int32_t step,
+                           int32_t i, int32_t count) {
     const mct_helium_output *out = &job->out;
     const mct_requantize *q = out->q;
-    const int32_t c = job->o + 4 * quad;
-    const mct_helium_rows *rows = &job->quads[quad];
+    const int32_t c = job->o + 4 * n;
+    const mct_helium_rows *rows = &job->quads[n];
     const int32x4_t mult =
         q->per_channel ? vldrwq_s32(q->mult_q31 + c) : vdupq_n_s32(q->mult_q31[0]);
     const int32x4_t shift = q->per_channel ? vldrbq_s32(q->shift + c) : vdupq_n_s32(q->shift[0]);
     const int32x4_t low = vdupq_n_s32(q->low), high = vdupq_n_s32(q->high);
-    const int32_t zero_point = q->zero_point, depth = job->depth, channels = out->channels;
-    int32_t i = position * channels + c;
-    int8_t *y = out->y + i;
-    for (; count > 0; count--, x += step, y += channels, i += channels) {
-        const int32x4_t scaled = mct_helium_scaled(mct_helium_dot4(rows, x, depth), mult, shift);
-        const int32x4_t value = vaddq_n_s32(scaled, zero_point);
+    for (; count > 0; count--, x += step, i += out->channels) {
+        const int32x4_t scaled = mct_helium_scaled(mct_helium_dot4(rows, x), mult, shift);
+        const int32x4_t value = vaddq_n_s32(scaled, q->zero_point);
         const int32x4_t clamped = vminq_s32(vmaxq_s32(value, low), high);
-        vstrbq_s32(y, clamped);
-        if (noted) {
-            const uint32_t passes = mct_helium_bits(vcmpeqq_s32(value, clamped));
-            out->mask[i >> 3] = (uint8_t)(out->mask[i >> 3] | passes << (i & 7));
-        }
+        vstrbq_s32(out->y + i, clamped);
+        const uint32_t passes = mct_helium_bits(vcmpeqq_s32(value, clamped));
+        out->mask[i >> 3] = (uint8_t)(out->mask[i >> 3] | passes << (i & 7));
     }
 }
 
-static void mct_quad(const mct_helium_conv *job, int32_t quad, const int8_t *x, int32_t step,
+static void mct_quad(const mct_helium_conv *job, int32_t n, const int8_t *x, int32_t step,
                      int32_t position, int32_t count) {
-    const int32_t way = mct_way(job, quad);
+    const int32_t way = mct_way(job, n);
+    const int32_t i = position * job->out.channels + job->o + 4 * n;
     if (way == 1) {
-        mct_quad_vectors(job, quad, x, step, position, count, 0);
+        mct_quad_plain(job, n, x, step, job->out.y + i, count);
     } else if (way == 2) {
-        mct_quad_vectors(job, quad, x, step, position, count, 1);
+        mct_quad_noted(job, n, x, step, i, count);
     } else {
-        for (int32_t n = 0; n < count; n++, x += step) {
-            const int32x4_t sums = mct_helium_dot4(&job->quads[quad], x, job->depth);
-            mct_store_any(job, quad, sums, position + n);
+        for (int32_t at = 0; at < count; at++, x += step) {
+            mct_store_any(job, n, mct_helium_dot4(&job->quads[n], x), position + at);
         }
     }
 }
@@ -163,9 +176,18 @@ static void mct_deep(mct_helium_conv *job, int32_t position) {
         for (int32_t quad = 0; quad < mct_quads(job); quad++) {
             mct_helium_rows *rows = &waiting[quad];
             int32_t sums[4];
-            vstrwq_s32(sums, mct_helium_dot4(rows, job->column, depth));
-            *rows = (mct_helium_rows){rows->w0 + depth, sums[0], rows->w1 + depth, sums[1], sums[2],
-                                      rows->w2 + depth, sums[3], rows->w3 + depth};
+            rows->depth = depth;
+            vstrwq_s32(sums, mct_helium_dot4(rows, job->column));
+            *rows = (mct_helium_rows){
+                .w0 = rows->w0 + depth,
+                .sum0 = sums[0],
+                .w1 = rows->w1 + depth,
+                .sum1 = sums[1],
+                .sum2 = sums[2],
+                .w2 = rows->w2 + depth,
+                .sum3 = sums[3],
+                .w3 = rows->w3 + depth,
+            };
         }
     }
     for (int32_t quad = 0; quad < mct_quads(job); quad++) {
