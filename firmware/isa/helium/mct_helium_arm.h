@@ -32,6 +32,30 @@ static inline int32x4_t mct_helium_dot4(const mct_helium_rows *rows, const int8_
     return sums;
 }
 
+/* The sums of the rows themselves, added to sum. */
+static inline int32x4_t mct_helium_row_sums(const mct_helium_rows *rows) {
+    int32x4_t sums;
+    __asm__ volatile("ldm %[rows], {r3, r4, r5, r6, r8, r9, r10, r11, lr}\n\t"
+                     "dlstp.8 lr, lr\n"
+                     "1:\n\t"
+                     "vldrb.8 q0, [r3], #16\n\t"
+                     "vldrb.8 q1, [r5], #16\n\t"
+                     "vaddva.s8 r4, q0\n\t"
+                     "vldrb.8 q0, [r9], #16\n\t"
+                     "vaddva.s8 r6, q1\n\t"
+                     "vldrb.8 q1, [r11], #16\n\t"
+                     "vaddva.s8 r8, q0\n\t"
+                     "vaddva.s8 r10, q1\n\t"
+                     "letp lr, 1b\n\t"
+                     "vmov %q[sums][2], %q[sums][0], r4, r8\n\t"
+                     "vmov %q[sums][3], %q[sums][1], r6, r10"
+                     : [sums] "=w"(sums)
+                     : [rows] "r"(rows)
+                     : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "lr", "q0", "q1", "cc",
+                       "memory");
+    return sums;
+}
+
 #define MCT_POSITIONS(away)                                                                        \
     __asm__ volatile(                                                                              \
         "1:\n\t" MCT_DOT4 "vmov q0[2], q0[0], r4, r8\n\t"                                          \

@@ -233,6 +233,9 @@ static inline int32x4_t vandq_s32(int32x4_t a, int32x4_t b) {
 static inline int32x4_t vshlq_r_s32(int32x4_t a, int32_t shift) {
     MCT_LANES(mct_helium_shift(a.lane[i], shift));
 }
+static inline int32x4_t vmulq_n_s32(int32x4_t a, int32_t b) {
+    MCT_LANES((int32_t)((uint32_t)a.lane[i] * (uint32_t)b));
+}
 static inline int32x4_t vmaxq_s32(int32x4_t a, int32x4_t b) {
     MCT_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]);
 }
@@ -334,6 +337,16 @@ static inline int32x4_t mct_helium_dot4(const mct_helium_rows *rows, const int8_
     for (int32_t l = 0; l < 4; l++) {
         for (int32_t k = 0; k < rows->depth; k++) {
             sums.lane[l] = (int32_t)((uint32_t)sums.lane[l] + (uint32_t)(x[k] * w[l][k]));
+        }
+    }
+    return sums;
+}
+static inline int32x4_t mct_helium_row_sums(const mct_helium_rows *rows) {
+    const int8_t *w[4] = {rows->w0, rows->w1, rows->w2, rows->w3};
+    int32x4_t sums = {{rows->sum0, rows->sum1, rows->sum2, rows->sum3}};
+    for (int32_t l = 0; l < 4; l++) {
+        for (int32_t k = 0; k < rows->depth; k++) {
+            sums.lane[l] += w[l][k];
         }
     }
     return sums;

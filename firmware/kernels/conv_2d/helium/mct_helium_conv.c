@@ -20,34 +20,36 @@ static const int8_t *mct_merged(const mct_helium_conv *job, const int8_t *rows) 
     return job->scratch;
 }
 
-/* What the sums of output channel o start from: all products are with x, not with x - x_zero_point. */
-static inline int32_t mct_start(const mct_helium_conv *job, int32_t o, const int8_t *row) {
-    const int32_t sum = mct_helium_sum(row, job->depth);
-    return (int32_t)((uint32_t)job->out.b[o] - (uint32_t)(job->columns.zero_point * sum));
+/* Four rows, and their sums' starts: all products are with x, not with x - x_zero_point. */
+static mct_helium_rows mct_quad_of(const mct_helium_conv *job, const int8_t *rows, int32_t i) {
+    const int32_t last = job->outs - 1, depth = job->depth;
+    const int32_t *b = job->out.b + job->o;
+    const int32_t i1 = mct_min(i + 1, last), i2 = mct_min(i + 2, last), i3 = mct_min(i + 3, last);
+    mct_helium_rows quad = {
+        .w0 = rows + i * depth,
+        .w1 = rows + i1 * depth,
+        .w2 = rows + i2 * depth,
+        .w3 = rows + i3 * depth,
+        .depth = depth,
+    };
+    int32_t sums[4];
+    vstrwq_s32(sums, vmulq_n_s32(mct_helium_row_sums(&quad), job->columns.zero_point));
+    quad.sum0 = (int32_t)((uint32_t)b[i] - (uint32_t)sums[0]);
+    quad.sum1 = (int32_t)((uint32_t)b[i1] - (uint32_t)sums[1]);
+    quad.sum2 = (int32_t)((uint32_t)b[i2] - (uint32_t)sums[2]);
+    quad.sum3 = (int32_t)((uint32_t)b[i3] - (uint32_t)sums[3]);
+    return quad;
 }
 
 static void mct_begin_block(mct_helium_conv *job, int32_t o, int32_t end) {
-    const int32_t depth = job->depth;
     job->o = o;
     job->outs = mct_min(end - o, job->most_outs);
-    const int8_t *rows = job->w + o * depth;
+    const int8_t *rows = job->w + o * job->depth;
     if (job->trained != NULL) {
         rows = mct_merged(job, rows);
     }
     for (int32_t i = 0; i < job->outs; i += 4) {
-        const int32_t last = job->outs - 1;
-        const int32_t at[4] = {i, mct_min(i + 1, last), mct_min(i + 2, last), mct_min(i + 3, last)};
-        job->quads[i / 4] = (mct_helium_rows){
-            .w0 = rows + at[0] * depth,
-            .sum0 = mct_start(job, o + at[0], rows + at[0] * depth),
-            .w1 = rows + at[1] * depth,
-            .sum1 = mct_start(job, o + at[1], rows + at[1] * depth),
-            .sum2 = mct_start(job, o + at[2], rows + at[2] * depth),
-            .w2 = rows + at[2] * depth,
-            .sum3 = mct_start(job, o + at[3], rows + at[3] * depth),
-            .w3 = rows + at[3] * depth,
-            .depth = depth,
-        };
+        job->quads[i / 4] = mct_quad_of(job, rows, i);
     }
 }
 
