@@ -158,6 +158,11 @@ static inline uint32x4_t vldrbq_gather_offset_u32(const uint8_t *from, uint32x4_
     }
     return v;
 }
+static inline void vstrbq_scatter_offset_u32(uint8_t *to, uint32x4_t at, uint32x4_t v) {
+    for (int32_t i = 0; i < 4; i++) {
+        to[at.lane[i]] = (uint8_t)v.lane[i];
+    }
+}
 
 /* ---- lanes' numbers ---- */
 
@@ -314,6 +319,10 @@ static inline uint32x4_t vmulq_n_u32(uint32x4_t a, uint32_t b) {
 }
 static inline uint32x4_t vandq_u32(uint32x4_t a, uint32x4_t b) {
     MCT_UNSIGNED_LANES(a.lane[i] & b.lane[i]);
+}
+static inline uint32x4_t vorrq_m_u32(uint32x4_t otherwise, uint32x4_t a, uint32x4_t b,
+                                     mve_pred16_t p) {
+    MCT_UNSIGNED_LANES(mct_helium_has(p, 4 * i) ? a.lane[i] | b.lane[i] : otherwise.lane[i]);
 }
 static inline uint32x4_t veorq_u32(uint32x4_t a, uint32x4_t b) {
     MCT_UNSIGNED_LANES(a.lane[i] ^ b.lane[i]);

@@ -20,6 +20,7 @@ static inline __attribute__((always_inline)) void mct_take_vectors(const mct_hel
     const int32_t mult = q->mult_q31[m], shift = q->shift[m], zero_point = q->zero_point;
     const int32x4_t low = vdupq_n_s32(q->low), high = vdupq_n_s32(q->high);
     const uint32x4_t lanes = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)channels);
+    const uint32x4_t eighths = vshrq_n_u32(lanes, 3);
     int8_t *y = out->y + i;
     for (; count > 0; count -= 4, sums += 4, y += 4 * channels) {
         const int32x4_t v = vqrdmulhq_n_s32(vaddq_n_s32(vldrwq_s32(sums), start), mult);
@@ -31,8 +32,15 @@ static inline __attribute__((always_inline)) void mct_take_vectors(const mct_hel
         } else {
             vstrbq_scatter_offset_p_s32(y, lanes, clamped, vctp32q((uint32_t)count));
         }
-        if (noted) {
-            uint32_t passes = mct_helium_bits(vcmpeqq_s32(value, clamped));
+        const mve_pred16_t same = vcmpeqq_s32(value, clamped);
+        if (noted && channels % 8 == 0 && count >= 4) { /* the same bit of bytes C / 8 apart */
+            uint8_t *mask = out->mask + (i >> 3);
+            const uint32x4_t bytes = vldrbq_gather_offset_u32(mask, eighths);
+            const uint32x4_t bit = vdupq_n_u32(1u << (i & 7));
+            vstrbq_scatter_offset_u32(mask, eighths, vorrq_m_u32(bytes, bytes, bit, same));
+            i += 4 * channels;
+        } else if (noted) {
+            uint32_t passes = mct_helium_bits(same);
             for (int32_t n = mct_min(count, 4); n > 0; n--, i += channels, passes >>= 1) {
                 out->mask[i >> 3] = (uint8_t)(out->mask[i >> 3] | (passes & 1u) << (i & 7));
             }
