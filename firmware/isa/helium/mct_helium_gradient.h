@@ -15,10 +15,29 @@
 /* An int8 times 2^24 fits int32. */
 #define MCT_HELIUM_MOST_LEFT 24
 
-/* Of four channels. right: negative or 0, as VSHL takes it. */
+/* Of a channel. right: negative or 0, as VSHL takes it. */
+typedef struct {
+    int32_t mult_q31, left, right;
+    int is_short; /* 0: its bits are 0 */
+} mct_helium_factor;
+
+static inline mct_helium_factor mct_helium_factor_of(const mct_gradient_stage *stage,
+                                                     int32_t change, int32_t c) {
+    const int32_t m = stage->per_channel ? c : 0;
+    const int32_t left = 32 - mct_shift_right(stage->shift[m] + change) + MCT_FRACTION_BITS;
+    return (mct_helium_factor){
+        .mult_q31 = stage->mult_q31[m],
+        .left = mct_clamp(left, 0, 31),
+        .right = mct_min(left, 0),
+        .is_short = left < 32,
+    };
+}
+
+/* Of four channels. */
 typedef struct {
     int32_t mult_q31[4], left[4], right[4];
-    int32_t most_left; /* 32: bits are 0, which is not short */
+    int32_t most_left;
+    int is_short;
 } mct_helium_factors;
 
 /* Of the channels c … c + count - 1; what comes after is the last one's. */
@@ -26,13 +45,15 @@ static inline mct_helium_factors mct_helium_factors_of(const mct_gradient_stage 
                                                        int32_t change, int32_t c, int32_t count) {
     mct_helium_factors f;
     f.most_left = 0;
+    f.is_short = 1;
     for (int32_t l = 0; l < 4; l++) {
-        const int32_t m = stage->per_channel ? c + mct_min(l, count - 1) : 0;
-        const int32_t left = 32 - mct_shift_right(stage->shift[m] + change) + MCT_FRACTION_BITS;
-        f.mult_q31[l] = stage->mult_q31[m];
-        f.left[l] = mct_clamp(left, 0, 31);
-        f.right[l] = mct_min(left, 0);
-        f.most_left = mct_max(f.most_left, left);
+        const mct_helium_factor one =
+            mct_helium_factor_of(stage, change, c + mct_min(l, count - 1));
+        f.mult_q31[l] = one.mult_q31;
+        f.left[l] = one.left;
+        f.right[l] = one.right;
+        f.most_left = mct_max(f.most_left, one.left);
+        f.is_short &= one.is_short;
     }
     return f;
 }
@@ -49,16 +70,15 @@ static inline void mct_helium_writer_end(mct_helium_writer *to) {
     mct_gradient_end(to->writer, 7);
 }
 
-/* Whether the sums of `vectors` vectors, of the same four factors, can go the short way. */
-static inline int mct_helium_fit(const mct_helium_factors *f, const int32_t *sums,
-                                 int32_t vectors) {
-    const int32x4_t left = vldrwq_s32(f->left), back = vnegq_s32(left);
+/* Whether the sums of `vectors` vectors lose nothing if they are moved to the left. */
+static inline int mct_helium_fit(int32x4_t left, const int32_t *sums, int32_t vectors) {
+    const int32x4_t back = vnegq_s32(left);
     int32x4_t lost = vdupq_n_s32(0);
     for (; vectors > 0; vectors--, sums += 4) {
         const int32x4_t sum = vldrwq_s32(sums);
         lost = vorrq_s32(lost, veorq_s32(vshlq_s32(vshlq_s32(sum, left), back), sum));
     }
-    return f->most_left < 32 && vcmpneq_s32(lost, vdupq_n_s32(0)) == 0;
+    return vcmpneq_s32(lost, vdupq_n_s32(0)) == 0;
 }
 
 /* The 16 random bits of four counters. */
@@ -153,8 +173,8 @@ static inline void mct_helium_write_columns(mct_helium_writer *to, const int32_t
     }
     const int masked = writer->mask != NULL;
     if (count < 4 || (masked && (first | step) % 4 != 0) ||
-        (writer->addend != NULL && added.most_left > MCT_HELIUM_MOST_LEFT) ||
-        !mct_helium_fit(&f, sums, positions)) {
+        (writer->addend != NULL && (added.most_left > MCT_HELIUM_MOST_LEFT || !added.is_short)) ||
+        !f.is_short || !mct_helium_fit(vldrwq_s32(f.left), sums, positions)) {
         for (; positions > 0; positions--, first += step, sums += 4) {
             mct_helium_write_any(to, sums, c, 1, first, 1, count);
         }
@@ -182,11 +202,11 @@ static inline mve_pred16_t mct_helium_gathered(const uint8_t *mask, uint32x4_t i
 
 /* `whole` elements of a channel, a multiple of 4. */
 static inline __attribute__((always_inline)) void
-mct_helium_write_whole(mct_helium_writer *to, const mct_helium_factors *f, const int32_t *sums,
+mct_helium_write_whole(mct_helium_writer *to, const mct_helium_factor *f, const int32_t *sums,
                        int32_t first, int32_t step, int32_t whole, int masked) {
     const mct_gradient_writer *writer = to->writer;
-    const int32x4_t mult = vldrwq_s32(f->mult_q31), left = vldrwq_s32(f->left);
-    const int32x4_t right = vldrwq_s32(f->right);
+    const int32x4_t mult = vdupq_n_s32(f->mult_q31), left = vdupq_n_s32(f->left);
+    const int32x4_t right = vdupq_n_s32(f->right);
     const uint32x4_t lanes = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)step);
     uint32x4_t i = vaddq_n_u32(lanes, (uint32_t)first);
     int32x4_t seen = vdupq_n_s32(0);
@@ -207,9 +227,9 @@ mct_helium_write_whole(mct_helium_writer *to, const mct_helium_factors *f, const
 static inline void mct_helium_write_channel(mct_helium_writer *to, const int32_t *sums, int32_t c,
                                             int32_t first, int32_t step, int32_t count) {
     const mct_gradient_writer *writer = to->writer;
-    const mct_helium_factors f =
-        mct_helium_factors_of(writer->stage, writer->exponent_change, c, 1);
-    const int32_t whole = mct_helium_fit(&f, sums, count / 4) ? count & ~3 : 0;
+    const mct_helium_factor f = mct_helium_factor_of(writer->stage, writer->exponent_change, c);
+    const int fits = f.is_short && mct_helium_fit(vdupq_n_s32(f.left), sums, count / 4);
+    const int32_t whole = fits ? count & ~3 : 0;
     if (writer->mask != NULL) {
         mct_helium_write_whole(to, &f, sums, first, step, whole, 1);
     } else {
