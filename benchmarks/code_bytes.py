@@ -33,7 +33,10 @@ from mcutrain.memplan import check_board
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.target import FIRMWARE, Target, load_target
 
-BOARDS = ("nucleo-f446re", "stm32f746g-disco", "mps2-an386", "mps2-an500", "rpi-pico")
+BOARDS = (
+    *("nucleo-f446re", "stm32f746g-disco", "mps2-an386", "mps2-an500", "rpi-pico"),
+    "mps3-an547",
+)
 COMPILERS = ("gcc", "zig")
 SCHEMES = ("head", "fashion-sparse", "full")
 ALLOC, EXECUTED, EXEC_OR_DATA = 2, 4, "SHT_PROGBITS"

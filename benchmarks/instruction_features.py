@@ -1,8 +1,8 @@
 """What instruction_model.py tries to explain each kernel function's instructions with.
 
 Features as mcutrain.cost.instructions reads them: products of what a node's call and types say.
-They follow the loops of the bodies in firmware/kernels, plain, portable, dsp and armv6m; the fit
-leaves out those that explain nothing. A function that is missing here gets OTHER.
+They follow the loops of the bodies in firmware/kernels, plain, portable, dsp, helium and armv6m;
+the fit leaves out those that explain nothing. A function that is missing here gets OTHER.
 """
 
 from __future__ import annotations
@@ -357,6 +357,57 @@ DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
     "mct_depthwise_conv_2d_grad_input_s8": DSP_DEPTHWISE_BACK,
 }
 
+# ----------------------------------------------------------------------------------- Helium bodies
+
+OUT_QUADS = "y.pixels*y.c/4"
+HELIUM_CONV = (
+    "1", "y.c/24", "y.c/4", "y.c/4*depth/16", OUT_QUADS, f"{OUT_QUADS}*depth/16",
+    f"{OUT_QUADS}*operand.4", f"{Y}*requantize.shift.rare", f"{Y}*requantize.rounds_once",
+    "y.pixels*operand.4*y.c%4", "y.pixels*y.c%4", f"{OUT_QUADS}*requantize.low>-128",
+    *(f"y.pixels*y.c/24{part}*{WIDE}" for part in ("", "*depth/16", "*window.kernel_h")),
+    f"y.pixels*y.c/24*{STRIDED}*window.kernel_h=1", f"{OUT_QUADS}*depth>640",
+    "y.c*depth*trained.rows>0",
+)  # fmt: skip
+HELIUM_CONV_BACK = (
+    "1", "dx.c/4", f"dx.c/4*dy.c/8*{TAPS}", f"{QUADS}*{TAPS}", f"{QUADS}*dy.c/16*{TAPS}",
+    QUADS, f"{QUADS}*operand.6", f"{QUADS}*operand.4", f"{QUADS}*{TAPS}*{WIDE}",
+    "dx.pixels*dx.c%4", f"{QUADS}*dy.c/256*{TAPS}", f"{QUADS}*{STRIDED}*window.kernel_h=1",
+    f"taps*dx.c/4*dy.c/16*{WIDE}",
+)  # fmt: skip
+HELIUM_CONV_WEIGHT = (
+    "1", f"dy.pixels/16*dy.c*{ROWS}", f"dy.pixels/64*dy.c*{ROWS}", f"dy.c*{ROWS}",
+    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*rule.residual_bits=4",
+    f"dy.c*x.c*{TAPS}*rule.residual_bits=8", f"dy.c*x.c*{TAPS}*rule.per_channel",
+    f"dy.c/16*{ROWS}", f"dy.c/16*dy.pixels/8*{ROWS}", f"dy.c/16*dy.pixels*{ROWS}*{WIDE}",
+    f"dy.c/16*dy.pixels*{ROWS}*{STRIDED}", "dy.pixels/8*dy.c",
+    f"dy.pixels/8*dy.c*dy.pixels>64*{ROWS}",  # dy is turned again for each tap
+    f"dy.c*{TAPS}*x.c%4>0",
+)  # fmt: skip
+SMALL_WINDOWS = tuple(f"*window.kernel_h>{rows}" for rows in (3, 5))
+HELIUM_DEPTHWISE = (
+    "1", "y.c", f"y.c*{TAPS}", "x.h*x.c", "x.h*x.c*x.w/8", ROW, GROUPS,
+    *(f"{GROUPS}{larger}" for larger in SMALL_WINDOWS), f"{GROUPS}*operand.4",
+    f"{GROUPS}*operand.4*y.c%8>0", f"{GROUPS}*y.w%4>0", f"{ROW}*y.w%4>0", "y.c*y.h/4",
+    f"{Y}*requantize.shift.rare", f"{Y}*requantize.rounds_once",
+    *(f"{part}*{rare}" for rare in GENERAL for part in (Y, "taps*y.c", f"{Y}*{TAPS}")),
+)  # fmt: skip
+BACK_GROUPS = "dx.h*dx.w/4*dx.c"
+HELIUM_DEPTHWISE_BACK = (
+    "1", "dx.c", f"dx.c*{TAPS}", "dy.h*dy.c", "dy.h*dy.c*dy.w/8", "dx.h*dx.c", BACK_GROUPS,
+    *(f"{BACK_GROUPS}{larger}" for larger in SMALL_WINDOWS), f"{BACK_GROUPS}*operand.5",
+    "dx.c*dx.pixels%4", f"dx.c*dx.h*{STRIDED}", f"{BACK_GROUPS}*{STRIDED}", "dx.c*dx.h/4",
+    *(f"{part}*{rare}" for rare in GENERAL for part in (DX, "taps*dy.c", f"dx.pixels*{TAPS}")),
+)  # fmt: skip
+
+HELIUM = DSP | {
+    "mct_conv_2d_s8": HELIUM_CONV,
+    "mct_conv_2d_grad_input_s8": HELIUM_CONV_BACK,
+    "mct_conv_2d_update_weight_s8": HELIUM_CONV_WEIGHT,
+    "mct_conv_2d_grad_weight_s8": HELIUM_CONV_WEIGHT,
+    "mct_depthwise_conv_2d_s8": HELIUM_DEPTHWISE,
+    "mct_depthwise_conv_2d_grad_input_s8": HELIUM_DEPTHWISE_BACK,
+}
+
 
 # ----------------------------------------------------------------------------------- Armv6-M bodies
 
@@ -399,7 +450,7 @@ ARMV6M = PORTABLE | {  # what is not here are the portable bodies
     "mct_depthwise_conv_2d_s8": V6M_DEPTHWISE,
     "mct_depthwise_conv_2d_grad_input_s8": V6M_DEPTHWISE_BACK,
 }
-FEATURES = {"armv6m": ARMV6M, "dsp": DSP}
+FEATURES = {"armv6m": ARMV6M, "dsp": DSP, "helium": HELIUM}
 
 
 def features_of(function: str, isa: str) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
     .venv/bin/python benchmarks/instruction_model.py --shared ../shared --keep rows --write
 
 Every kernel call of a training step is counted in the linked ELF (arm-none-eabi-gcc -O3), for
-networks and schemes of all kinds, on a virtual Cortex-M4 (dsp; --check-m7 adds the M7) and of
-Cortex-M0+ code (armv6m, portable) on the same board, which has the RAM. Least squares of the
-relative error give each function's coefficients, none below zero. The table says what each
-network's steps cost by a fit to all *other* networks (left out), and by the fit to all, which
---write puts into firmware/costs/.
+networks and schemes of all kinds, on a virtual Cortex-M4 (dsp; --check-m7 adds the M7), of
+Cortex-M0+ code (armv6m, portable) on the same board, which has the RAM, and on a Cortex-M55 in QEMU
+(helium). Least squares of the relative error give each function's coefficients, none below zero.
+The table says what each network's steps cost by a fit to all *other* networks (left out), and by
+the fit to all, which --write puts into firmware/costs/.
 
 --add: for new kernels, measure the networks that run them (--networks) and write only the
 functions that the files do not have.
@@ -31,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 from instruction_features import OTHER, features_of
+from qemu_instructions import count_nodes
 from scipy.optimize import nnls
 
 from mcutrain import demo
@@ -48,6 +49,7 @@ REPOSITORY = Path(__file__).parents[1]
 M0_SETS = ("armv6m", "portable")
 """Whose code is that of a Cortex-M0+."""
 CARRIER = "mps2-an386"
+BOARDS_OF = {"dsp": CARRIER, "m7": "mps2-an500", "helium": "mps3-an547"}
 """A board with megabytes of RAM, for whatever the others have no room for."""
 CONSERVATIVE = 0.9
 """Share of calls that the terms for unknown functions do not underestimate."""
@@ -165,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--keep", type=Path, help="folder of measured counts")
-    parser.add_argument("--isa", nargs="+", default=["dsp", *M0_SETS])
+    parser.add_argument("--isa", nargs="+", default=["dsp", *M0_SETS, "helium"])
     parser.add_argument("--check-m7", action="store_true")
     parser.add_argument("--networks", nargs="+", help="only those whose name begins so")
     parser.add_argument("--write", action="store_true", help="into firmware/costs/")
@@ -205,7 +207,7 @@ def measured(cases: Iterable[Case], board: str, options: argparse.Namespace) -> 
 def target_of(board: str, scratch: Path) -> Target:
     """The board for an instruction set; M0+ code runs on the Cortex-M4 with the same counts."""
     if board not in M0_SETS:
-        return load_target({"dsp": CARRIER, "m7": "mps2-an500"}[board])
+        return load_target(BOARDS_OF[board])
     folder = scratch / board
     folder.mkdir()
     text = (BOARDS / CARRIER / "board.toml").read_text(encoding="utf-8")
@@ -249,7 +251,8 @@ def counts_of(case: Case, step: TrainingStep, target: Target, folder: Path) -> M
     """Measured, or read from where it was kept."""
     file = folder / f"{case.name}.json"
     if not file.is_file():
-        counts = count_instructions(step, target)
+        in_qemu = not target.emulation.unicorn
+        counts = count_nodes(step, target) if in_qemu else count_instructions(step, target)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(dict(counts)), encoding="utf-8")
         print(f"{folder.name} {case.name}: {sum(counts.values()):,}", file=sys.stderr)

@@ -68,7 +68,7 @@ def count_instructions(
         with tempfile.TemporaryDirectory() as scratch:
             return count_instructions(step, target, Path(scratch) / "project", samples, report)
     _built(step, target, folder, report)
-    return _counts(step.plan, folder, samples or _noise(training), report)
+    return _counts(step.plan, folder, samples or noise(training), report)
 
 
 def _built(step: TrainingStep, target: Target, folder: Path, report: Report) -> None:
@@ -81,7 +81,7 @@ def _built(step: TrainingStep, target: Target, folder: Path, report: Report) -> 
         build(folder, progress=lambda done, of: report("compiling for the board", done, of))
 
 
-def _noise(training: TrainGraph) -> tuple[Array, Array]:
+def noise(training: TrainGraph) -> tuple[Array, Array]:
     """Eight samples without meaning."""
     random = np.random.default_rng(0)
     shape = (8, *training.graph.tensors[training.x].type.shape[1:])
@@ -96,27 +96,38 @@ def _counts(
     plan: TrainingPlan, folder: Path, samples: tuple[Array, Array], report: Report
 ) -> Mapping[str, int]:
     """Run a built project."""
-    training = plan.training
     from mcutrain_host.virtual.board import DirectLink, load_machine
     from mcutrain_host.virtual.link import LoopbackLink
 
     machine = load_machine(folder, LoopbackLink())
     device = Device(DirectLink(machine))
+    steps = run_counted(device, plan.training, samples, machine.cpu.counter.clear, report)
+    return by_node(plan, machine.operators(), steps)
+
+
+def run_counted(
+    device: Device,
+    training: TrainGraph,
+    samples: tuple[Array, Array],
+    forget: Callable[[], None],
+    report: Report = lambda what, done, of: None,
+) -> int:
+    """Train a board that has just started. Returns the steps since `forget` was called."""
     device.identify()
     settling = SETTLING_UPDATES * training.accumulate
     counted = COUNTED_UPDATES * training.accumulate
     x, labels = samples
     for i in range(settling + counted):
         if i == settling:
-            machine.cpu.counter.clear()
+            forget()
         device.send_sample(x[i % len(x)].tobytes())
         label = labels[i % len(x)]
         device.train(label.tobytes() if training.positions else int(label), i, RATE)
         report("counting instructions", i + 1, settling + counted)
-    return _by_node(plan, machine.operators(), counted)
+    return counted
 
 
-def _by_node(plan: TrainingPlan, rows: Sequence[OperatorCount], steps: int) -> Mapping[str, int]:
+def by_node(plan: TrainingPlan, rows: Sequence[OperatorCount], steps: int) -> Mapping[str, int]:
     """The n-th call is the n-th node or segment that has code: how mct_train is generated."""
     kernels = nodes_of(plan.training)
     expected = _calls(plan, kernels)

@@ -15,6 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
+from mcutrain.ir.graph import TensorType
+from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.simulation.build import SANITIZE
 from tests.kernels.test_dsp_bodies import DRAWN as OF_DSP
@@ -37,7 +40,7 @@ from tests.ops.c_harness import (
     samples_of,
     shared_sources,
 )
-from tests.ops.cases import Geometry, Sample
+from tests.ops.cases import Geometry, Sample, Typed
 from tests.ops.drawing import Source, drawn
 
 BODIES = {p.stem: p for p in faster_bodies("helium")}
@@ -52,8 +55,31 @@ def tall_image(s: Source) -> Shape:
     return Geometry(window, (s.integer(9, 15), s.choice((5, 16, 40)))), c, c
 
 
+def small(s: Source, *shape: int) -> Typed:
+    return TensorType(shape, "int8"), s.array(shape, "int8", -3, 3)
+
+
+def halves(s: Source) -> Sample:
+    """Sums of which many are halves to the second rounding, and limits around the zero point."""
+    outs, zero_point = s.choice((4, 8, 12)), s.integer(-4, 4)
+    mults = tuple(s.choice((2**30, 2**31 - 1)) for _ in range(outs))
+    shifts = tuple(s.choice((-1, -1, -2, -3)) for _ in range(outs))
+    low = s.choice((-128, zero_point - 1, zero_point, zero_point + 1))
+    q = Requantize(mults, shifts, zero_point, low, 127)
+    b = TensorType((outs,), "int32"), s.array((outs,), "int32", -9, 9)
+    if s.boolean():
+        ins = s.integer(1, 3)
+        op = Conv2D(Window((1, 1)), s.integer(-2, 2), q, s.boolean())
+        return Sample.of(op, small(s, 1, 4, 5, ins), small(s, outs, 1, 1, ins), b)
+    k = s.choice((3, 5))
+    window = Window((k, k), (1, 1), (1, 1), (k // 2,) * 4)
+    filtered = DepthwiseConv2D(window, s.integer(-2, 2), q, s.boolean())
+    x = small(s, 1, 4, s.choice((8, 7)), outs)
+    return Sample.of(filtered, x, small(s, 1, k, k, outs), b)
+
+
 TALL = tuple(lambda s, m=make: m(s, tall_image(s)) for make in (depthwise, depthwise_grad_input))
-DRAWN = (*OF_DSP, *TALL, *TALL)
+DRAWN = (*OF_DSP, *TALL, *TALL, *(halves,) * 3)
 
 
 @cache
