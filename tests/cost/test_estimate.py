@@ -15,7 +15,7 @@ from mcutrain_host.virtual.errors import VirtualBoardError
 
 from mcutrain import demo
 from mcutrain.cost import instructions
-from mcutrain.cost.counting import _by_node, count_instructions
+from mcutrain.cost.counting import by_node, count_instructions
 from mcutrain.cost.instructions import OTHER, calls, estimate, feature, load_costs, quantities
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep, prepare
@@ -33,7 +33,7 @@ from tests.cost.networks import (
 from tests.memplan.fronts import planned
 from tests.simulation.networks import Network, same
 
-ISAS = ("armv6m", "dsp", "portable")
+ISAS = ("armv6m", "dsp", "helium", "portable")
 MADE = (
     "made",
     "modern",
@@ -229,7 +229,7 @@ def test_a_missing_emulator_is_a_sentence(sparse, monkeypatch):
 def test_counts_of_another_step_are_refused(sparse):
     calls_made = [OperatorCount("mct_train", 1, "mct_conv_2d_s8", 1, 1)]
     with pytest.raises(VirtualBoardError, match="not those of the training step"):
-        _by_node(sparse.plan, calls_made, 1)
+        by_node(sparse.plan, calls_made, 1)
 
 
 def test_counts_are_read_only(sparse):
