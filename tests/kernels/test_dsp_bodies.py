@@ -1,13 +1,14 @@
 """The bodies for Cortex-M's DSP extension compute the plain bodies' bits.
 
-Here their instructions are emulated in plain C, under sanitizers. The emulation hides what the
-assembly does: a whole network on a virtual board (tests/host) runs that.
+Their instructions are emulated in plain C, under sanitizers, and run by QEMU as they are.
 """
 
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -19,11 +20,18 @@ from mcutrain_host.toolchain import ZIG
 
 from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
 from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import OutputStage
 from mcutrain.simulation.build import SANITIZE
-from tests.kernels.test_host_bodies import WIDE, assert_same_bits
+from tests.kernels.test_host_bodies import (
+    WIDE,
+    Shape,
+    assert_same_bits,
+    depthwise,
+    depthwise_grad_input,
+)
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
@@ -36,10 +44,15 @@ from tests.ops.c_harness import (
     samples_of,
     shared_sources,
 )
-from tests.ops.cases import Sample, bias, exponent, step, tensor, weight
+from tests.ops.cases import Geometry, Sample, bias, exponent, step, tensor, weight
 from tests.ops.drawing import Source, drawn
 
 DSP_BODIES = {p.stem: p for p in faster_bodies("dsp")}
+ARM = (
+    *("-target", "thumb-linux-musleabi", "-mcpu=cortex_a7", "-O2", "-static"),
+    "-fno-sanitize=undefined",
+)
+"""A processor with the DSP extension for which QEMU runs programs."""
 CORTEX_M7 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m7", "-O2", "-ffreestanding")
 SEEDS = 24
 SAMPLES = 4
@@ -70,6 +83,32 @@ def groups_within_a_byte(s: Source) -> Sample:
     x = tensor(s, (1, s.integer(2, 5), s.integer(2, 5), groups * ins))
     w = weight(s, (groups * outs, 1, 1, ins))
     return Sample.of(op, x, w, bias(s, groups * outs))
+
+
+def planes(s: Source) -> Shape:
+    """Several blocks of columns and strips of rows, whole groups of columns or some left over."""
+    kernel = s.choice(((3, 3), (3, 3), (5, 5), (7, 7), (s.integer(1, 9), s.integer(1, 8))))
+    stride = s.choice(((1, 1), (2, 2), (s.integer(1, 2), s.integer(1, 2))))
+    pads = [s.choice(((k // 2, k // 2), (0, 0), (k // 2, k - 1))) for k in kernel]
+    window = Window(kernel, stride, padding=(*pads[0], *pads[1]))
+    size = s.choice(((s.integer(1, 5), s.integer(1, 70)), (s.integer(4, 20), s.integer(3, 20))))
+    h, w = (max(n, k - sum(pad)) for n, k, pad in zip(size, kernel, pads, strict=True))
+    c = s.choice((4, 8, 12, 5))
+    return Geometry(window, (h, w)), c, c
+
+
+def noted_planes(s: Source) -> Sample:
+    """Of whole bytes and with a mask, as networks have them; dead channels among the others."""
+    sample = depthwise(s, planes(s))
+    assert isinstance(sample.op, DepthwiseConv2D)
+    c = sample.types[0].shape[3]
+    shifts = tuple(s.choice((-6, -7, -9, -21, -22, -23, -28)) for _ in range(c))
+    mults = tuple(s.integer(2**30, 2**31 - 1) for _ in range(c))
+    op = replace(sample.op, requantize=Requantize(mults, shifts, s.integer(-128, 127)))
+    near = (0, 900, 2**30 - 1, 1 - 2**30, 2**28, s.integer(-(2**30), 2**30))
+    b = np.array([s.choice(near) for _ in range(c)], np.int32)
+    x, w, held = zip(sample.types, sample.inputs, strict=True)
+    return Sample.of(replace(op, saves_mask=s.boolean()), x, w, (held[0], b))
 
 
 def large_matrices(stored: tuple[bool, bool]) -> Callable[[Source], Sample]:
@@ -106,6 +145,9 @@ DRAWN = (
     *WIDE,
     large_bias,
     groups_within_a_byte,
+    noted_planes,
+    lambda s: depthwise(s, planes(s)),
+    lambda s: depthwise_grad_input(s, planes(s)),
     *(large_matrices(stored) for stored in STORED),
     *(gradient_of_large_matrices(place, stored) for place in (0, 1) for stored in STORED),
 )
@@ -147,6 +189,19 @@ def dsp(
     return compiled(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder, dsp=True)
 
 
+@pytest.fixture(scope="module")
+def assembly(
+    c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Toolchain:
+    """The DSP bodies with the instructions themselves."""
+    if shutil.which("qemu-arm") is None:
+        pytest.skip("no qemu-arm: apt install qemu-user")
+    if ZIG not in c_compilers:
+        pytest.skip("ziglang is not installed: no compiler for Arm")
+    made = compiled(ZIG, ARM, tmp_path_factory.mktemp("assembly"), dsp=True)
+    return replace(made, emulator=("qemu-arm", "-cpu", "cortex-a7"))
+
+
 # ------------------------------------------------------------------------------------------- tests
 
 
@@ -157,6 +212,13 @@ def test_the_samples_reach_every_dsp_body() -> None:
 
 def test_dsp_bodies_compute_the_bits_of_the_plain_bodies(dsp: Toolchain, plain: Toolchain) -> None:
     assert_same_bits(dsp, plain, samples())
+
+
+@pytest.mark.slow
+def test_dsp_bodies_in_assembly_compute_the_bits_of_the_plain_bodies(
+    assembly: Toolchain, plain: Toolchain
+) -> None:
+    assert_same_bits(assembly, plain, samples())
 
 
 @settings(

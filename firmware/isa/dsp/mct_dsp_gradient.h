@@ -86,15 +86,22 @@ static inline int32_t mct_dsp_passes(const uint8_t *mask, int32_t i) {
     return mask == NULL ? -1 : -((mask[i >> 3] >> (i & 7)) & 1);
 }
 
+/* Sums of neighbouring channels: channel l at position n is from[l * lane + n * position]. */
+typedef struct {
+    const int32_t *from;
+    int32_t lane, position;
+} mct_dsp_sums;
+
 /* The sums of four neighbouring channels at the elements first … first + 3, `count` of which there
  * are, the portable way. */
-static inline void mct_dsp_write4_wide(mct_dsp_writer *to, const mct_factor *factors,
-                                       const mct_sums4 *sums, int32_t c, int32_t first,
-                                       int32_t count) {
+static __attribute__((noinline)) void mct_dsp_write4_wide(mct_dsp_writer *to,
+                                                          const mct_factor *factors,
+                                                          const int32_t *sums, int32_t lane,
+                                                          int32_t c, int32_t first, int32_t count) {
     for (int32_t l = 0; l < count; l++) {
         const int32_t i = first + l;
         to->dx[i] = mct_dsp_passes(to->writer->mask, i)
-                        ? mct_dsp_round_wide(to, &factors[l], sums->lane[l], c + l, i)
+                        ? mct_dsp_round_wide(to, &factors[l], sums[l * lane], c + l, i)
                         : 0;
     }
 }
@@ -112,14 +119,15 @@ static inline int32_t mct_dsp_round(const mct_factor *factor, int32_t sum, uint3
 static inline __attribute__((always_inline)) void
 mct_dsp_write_block(mct_dsp_writer *to, const mct_factor *factors, const mct_factor *f0,
                     const mct_factor *f1, const mct_factor *f2, const mct_factor *f3,
-                    const mct_sums4 *sums, int32_t c, int32_t first, int32_t step,
-                    int32_t positions) {
+                    mct_dsp_sums sums, int32_t c, int32_t first, int32_t step, int32_t positions) {
     const uint8_t *mask = to->writer->mask;
     int8_t *dx = to->dx;
+    const int32_t *from = sums.from;
+    const int32_t lane = sums.lane;
     uint32_t seen = 0;
     uint32_t counter = (uint32_t)first * MCT_DSP_GOLDEN + to->key;
     const uint32_t counts = (uint32_t)step * MCT_DSP_GOLDEN;
-    for (; positions > 0; positions--, first += step, counter += counts, sums++) {
+    for (; positions > 0; positions--, first += step, counter += counts, from += sums.position) {
         uint32_t passes = 15;
         if (mask != NULL) { /* all four are in one byte */
             passes = (uint32_t)(mask[first >> 3] >> (first & 7)) & 15u;
@@ -130,13 +138,13 @@ mct_dsp_write_block(mct_dsp_writer *to, const mct_factor *factors, const mct_fac
             mct_keep_loop();
             continue;
         }
-        const int32_t s0 = sums->lane[0] & -(int32_t)(passes & 1);
-        const int32_t s1 = sums->lane[1] & -(int32_t)(passes >> 1 & 1);
-        const int32_t s2 = sums->lane[2] & -(int32_t)(passes >> 2 & 1);
-        const int32_t s3 = sums->lane[3] & -(int32_t)(passes >> 3 & 1);
+        const int32_t s0 = from[0] & -(int32_t)(passes & 1);
+        const int32_t s1 = from[lane] & -(int32_t)(passes >> 1 & 1);
+        const int32_t s2 = from[2 * lane] & -(int32_t)(passes >> 2 & 1);
+        const int32_t s3 = from[3 * lane] & -(int32_t)(passes >> 3 & 1);
         if ((mct_dsp_lost(f0, s0) | mct_dsp_lost(f1, s1) | mct_dsp_lost(f2, s2) |
              mct_dsp_lost(f3, s3)) != 0) {
-            mct_dsp_write4_wide(to, factors, sums, c, first, 4);
+            mct_dsp_write4_wide(to, factors, from, lane, c, first, 4);
             continue;
         }
         const int32_t r0 = mct_dsp_round(f0, s0, counter, &seen);
@@ -153,9 +161,9 @@ mct_dsp_write_block(mct_dsp_writer *to, const mct_factor *factors, const mct_fac
     to->seen |= seen;
 }
 
-static inline void mct_dsp_write_columns(mct_dsp_writer *to, const mct_factor *factors,
-                                         const mct_sums4 *sums, int32_t c, int32_t count,
-                                         int32_t first, int32_t step, int32_t positions) {
+static inline __attribute__((always_inline)) void
+mct_dsp_write_sums(mct_dsp_writer *to, const mct_factor *factors, mct_dsp_sums sums, int32_t c,
+                   int32_t count, int32_t first, int32_t step, int32_t positions) {
     int wide = to->writer->addend != NULL || count < 4 ||
                (to->writer->mask != NULL && (first | step) % 4 != 0);
     for (int32_t l = 0; l < 4; l++) {
@@ -163,7 +171,8 @@ static inline void mct_dsp_write_columns(mct_dsp_writer *to, const mct_factor *f
     }
     if (wide) {
         for (int32_t i = 0; i < positions; i++) {
-            mct_dsp_write4_wide(to, factors, sums + i, c, first + i * step, count);
+            mct_dsp_write4_wide(to, factors, sums.from + i * sums.position, sums.lane, c,
+                                first + i * step, count);
         }
     } else if (to->writer->stage->per_channel) {
         mct_dsp_write_block(to, factors, &factors[0], &factors[1], &factors[2], &factors[3], sums,
@@ -172,6 +181,13 @@ static inline void mct_dsp_write_columns(mct_dsp_writer *to, const mct_factor *f
         const mct_factor f = factors[0];
         mct_dsp_write_block(to, factors, &f, &f, &f, &f, sums, c, first, step, positions);
     }
+}
+
+static inline void mct_dsp_write_columns(mct_dsp_writer *to, const mct_factor *factors,
+                                         const mct_sums4 *sums, int32_t c, int32_t count,
+                                         int32_t first, int32_t step, int32_t positions) {
+    const mct_dsp_sums of = {sums->lane, 1, 4};
+    mct_dsp_write_sums(to, factors, of, c, count, first, step, positions);
 }
 
 #endif

@@ -3,14 +3,15 @@
  * v = (sum * mult_q31 + 2^30) >> 31 is the rounded high half of (2 * sum) * mult_q31. The second
  * rounding, by n = -shift bits and halves away from zero, is (v + 2^(n-1) - (v < 0)) >> n; there the
  * sign may be the sum's, because v = 0 gives 0 either way; and 2^n * zero_point goes along.
- * It takes 1 <= n <= 20 and |sum| < 2^30; whatever does not keep that goes the portable way. */
+ * It takes 1 <= n <= 22 and |sum| < 2^30. A channel that does not keep that is constant if its least and
+ * largest sum give the same, as those of dead channels do; whatever is left goes the portable way. */
 #ifndef MCT_DSP_REQUANTIZE_H
 #define MCT_DSP_REQUANTIZE_H
 
 #include "mct_dsp.h"
 #include "mct_fixedpoint.h"
 
-#define MCT_DSP_MOST_BITS 20
+#define MCT_DSP_MOST_BITS 22
 
 /* What a channel's sums start from and what they are scaled by. */
 typedef struct {
@@ -20,6 +21,10 @@ typedef struct {
     int32_t bits; /* n - 1; negative: the portable way */
 } mct_dsp_channel;
 
+/* What it is for channel c if the short way does not take it, or only once b[c] is known. */
+mct_dsp_channel mct_dsp_rare_channel(const mct_requantize *q, const int32_t *b, int32_t c,
+                                     int32_t depth);
+
 /* depth: how many products of a weight and a difference of two int8 a sum has. */
 static inline mct_dsp_channel mct_dsp_channel_of(const mct_requantize *q, const int32_t *b,
                                                  int32_t c, int32_t depth) {
@@ -27,7 +32,7 @@ static inline mct_dsp_channel mct_dsp_channel_of(const mct_requantize *q, const 
     const int32_t bits = ~q->shift[m];
     const int32_t limit = (1 << 30) - 1 - depth * (255 * 128);
     if (q->rounds_once || bits < 0 || bits >= MCT_DSP_MOST_BITS || b[c] > limit || b[c] < -limit) {
-        return (mct_dsp_channel){0, q->mult_q31[m], 0, -1};
+        return mct_dsp_rare_channel(q, b, c, depth);
     }
     return (mct_dsp_channel){2 * b[c], q->mult_q31[m], (2 * q->zero_point + 1) * (1 << bits), bits};
 }

@@ -49,35 +49,4 @@ typedef struct {
 void mct_tile_positions_add(const mct_tile_positions *t);
 void mct_tile_positions_start(const mct_tile_positions *t);
 
-/* One channel of a depthwise convolution at 4 * groups columns, groups > 0.
- *
- * rows: kernel_h of them, whose pairs the first column's kernel covers; filters: `pairs` for each row.
- * columns: mct_dsp_store_plain to y, y + stride …; sums: the bare sums to `sums`. */
-typedef struct {
-    mct_dsp_channel channel;
-    int32_t stride;
-    int32_t groups;
-    const uint32_t *const *rows;
-    const uint32_t *filters;
-    int32_t kernel_h;
-    int8_t *y;
-    int32_t *sums;
-} mct_tile_columns;
-
-/* Kernels of 3 by 3: filters are (0, 1), (1, 2) in each row. */
-void mct_tile_columns3_run(const mct_tile_columns *t);
-void mct_tile_columns3_by2_run(const mct_tile_columns *t);
-void mct_tile_columns3_sums(const mct_tile_columns *t);
-void mct_tile_columns3_by2_sums(const mct_tile_columns *t);
-
-/* Kernels 5 or 6 wide, and 7 or 8 wide: filters are (0, 1), (2, 3) … */
-void mct_tile_columns5_run(const mct_tile_columns *t);
-void mct_tile_columns5_by2_run(const mct_tile_columns *t);
-void mct_tile_columns5_sums(const mct_tile_columns *t);
-void mct_tile_columns5_by2_sums(const mct_tile_columns *t);
-void mct_tile_columns7_run(const mct_tile_columns *t);
-void mct_tile_columns7_by2_run(const mct_tile_columns *t);
-void mct_tile_columns7_sums(const mct_tile_columns *t);
-void mct_tile_columns7_by2_sums(const mct_tile_columns *t);
-
 #endif

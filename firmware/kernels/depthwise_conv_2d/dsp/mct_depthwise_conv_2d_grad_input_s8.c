@@ -1,19 +1,17 @@
 #include "mct_depthwise_conv_2d.h"
-#include "mct_dsp_depthwise.h"
+#include "mct_dsp_depthwise_phase.h"
 #include "mct_dsp_gradient.h"
 #include "mct_grad_s8.h"
 #include "mct_window.h"
 
 #include "mct_depthwise_grad_in_place.h"
 
-/* Of which the sums lie on the stack. */
-#define MCT_BLOCK_COLUMNS 8
-
 typedef struct {
     mct_dsp_writer writer;
-    int32_t stride;
+    const mct_shape *dx;
+    int32_t row, column;           /* the first of dx that a phase writes */
+    int32_t row_step, column_step; /* from a row and a column of a phase to the next, in dx */
     mct_factor factors[4];
-    mct_sums4 sums[MCT_BLOCK_COLUMNS]; /* of the channels of a block */
 } mct_gathered;
 
 static void mct_begin_gathered(void *result, const mct_depthwise_block *b) {
@@ -21,17 +19,24 @@ static void mct_begin_gathered(void *result, const mct_depthwise_block *b) {
     mct_factors_of(to->writer.writer, b->c, b->channels, to->factors);
 }
 
-static void mct_take_gathered(void *result, const mct_depthwise_block *b, int32_t l,
-                              int32_t position) {
+static void mct_take_gathered(void *result, mct_depthwise_block *b) {
     mct_gathered *to = result;
-    int32_t sums[MCT_BLOCK_COLUMNS];
-    mct_depthwise_sums(b, l, 0, sums);
-    for (int32_t i = 0; i < b->columns; i++) {
-        to->sums[i].lane[l] = sums[i];
+    const int32_t channels = to->dx->c, columns = b->columns;
+    const int whole = to->row_step == 1 && to->column_step == 1 && columns == to->dx->w;
+    const int32_t count = whole ? b->rows * columns : columns;
+    const int32_t tail = MCT_POOL_WORDS - b->cut.rows * b->cut.columns;
+    for (int32_t l = 0; l < b->channels; l++) {
+        mct_depthwise_sums(b, l, 0, 0, b->rows, 0, (columns + 3) / 4, columns,
+                           (int32_t *)b->pool[l] + tail);
     }
-    if (l + 1 == b->channels) {
-        mct_dsp_write_columns(&to->writer, to->factors, to->sums, b->c, b->channels,
-                              position * to->stride + b->c, to->stride, b->columns);
+    for (int32_t row = 0; row < (whole ? 1 : b->rows); row++) {
+        const mct_dsp_sums sums = {(const int32_t *)b->pool[0] + tail + row * columns,
+                                   MCT_POOL_WORDS, 1};
+        const int32_t at_row = to->row + (b->row + row) * to->row_step;
+        const int32_t at_column = to->column + b->column * to->column_step;
+        mct_dsp_write_sums(&to->writer, to->factors, sums, b->c, b->channels,
+                           (at_row * to->dx->w + at_column) * channels + b->c,
+                           to->column_step * channels, count);
     }
 }
 
@@ -56,34 +61,31 @@ void mct_depthwise_conv_2d_grad_input_s8(const mct_depthwise_conv_2d_grad_input_
                                          const mct_exponent *dy_exponent, const int8_t *w,
                                          const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
                                          int32_t *scratch) {
-    const mct_window *win = &p->window;
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS_S8, mask, exponent);
-    mct_gathered result = {.writer = mct_dsp_writer_of(&writer, dx), .stride = p->dx.c};
-    const mct_depthwise d = {
+    mct_gathered result = {.writer = mct_dsp_writer_of(&writer, dx), .dx = &p->dx};
+    mct_depthwise_block block;
+    block.d = (mct_depthwise){
         .from = &p->dy,
-        .rows = p->dx.h,
-        .columns = p->dx.w,
-        .kernel_h = win->kernel_h,
-        .kernel_w = win->kernel_w,
-        .stride_h = 1,
-        .stride_w = 1,
-        .pad_top = win->kernel_h - 1 - win->pad_top,
-        .pad_left = win->kernel_w - 1 - win->pad_left,
-        .upsample_h = win->stride_h,
-        .upsample_w = win->stride_w,
-        .flipped = 1,
         .factor = 1,
-        .most_columns = MCT_BLOCK_COLUMNS,
+        .tail = 4, /* a sum for each position */
+        .element_bytes = 1,
+        .load = mct_depthwise_load_s8,
         .x = dy,
-        .w = w,
         .aside = dy == dx ? (int8_t *)scratch : NULL,
     };
-    if (p->dx.c == p->dy.c && win->dilation_h == 1 && win->dilation_w == 1 &&
-        mct_depthwise_columns(&d) > 0) {
-        mct_depthwise_run(&d, mct_begin_gathered, mct_take_gathered, &result);
+    if (mct_depthwise_has_phases(&p->dx, &p->window, w, &block.d)) {
+        for (int32_t phase = 0; phase < p->window.stride_h * p->window.stride_w; phase++) {
+            result.row_step = p->window.stride_h;
+            result.column_step = p->window.stride_w;
+            result.row = phase / p->window.stride_w;
+            result.column = phase % p->window.stride_w;
+            if (mct_depthwise_phase(&p->dx, &p->window, w, result.row, result.column, &block.d)) {
+                mct_depthwise_run(&block, mct_begin_gathered, mct_take_gathered, &result);
+            }
+        }
     } else if (dy == dx) {
-        mct_depthwise_grad_in_place(&p->dx, win, w, dx, (int8_t *)scratch, &writer);
+        mct_depthwise_grad_in_place(&p->dx, &p->window, w, dx, (int8_t *)scratch, &writer);
     } else {
         for (int32_t position = 0; position < p->dx.h * p->dx.w; position++) {
             mct_position_sums(p, position, dy, w, scratch);

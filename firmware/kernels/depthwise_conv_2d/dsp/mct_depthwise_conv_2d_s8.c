@@ -4,44 +4,143 @@
 #include "mct_dsp_requantize.h"
 
 /* Of which the sums lie on the stack. */
-#define MCT_BLOCK_COLUMNS 32
+#define MCT_SUMS_COLUMNS 16
 
 typedef struct {
     mct_dsp_output out;
-    int32_t depth;
     mct_dsp_channel channels[4];
 } mct_filtered;
 
 static void mct_begin_filtered(void *result, const mct_depthwise_block *b) {
     mct_filtered *to = result;
     for (int32_t l = 0; l < b->channels; l++) {
-        to->channels[l] = mct_dsp_channel_of(to->out.q, to->out.b, b->c + l, to->depth);
+        to->channels[l] =
+            mct_dsp_channel_of(to->out.q, to->out.b, b->c + l, b->d.kernel_h * b->d.kernel_w);
     }
 }
 
-static void mct_take_filtered(void *result, const mct_depthwise_block *b, int32_t l,
-                              int32_t position) {
-    const mct_filtered *to = result;
-    const mct_dsp_output *out = &to->out;
+/* The element of channel c + l at the strip's row and column. */
+static int32_t mct_element(const mct_filtered *to, const mct_depthwise_block *b, int32_t l,
+                           int32_t row, int32_t column) {
+    const int32_t position = (b->row + row) * b->d.columns + b->column + column;
+    return position * to->out.stride + b->c + l;
+}
+
+/* Channel c + l in the general way. */
+static __attribute__((noinline)) void mct_take_sums(const mct_filtered *to, mct_depthwise_block *b,
+                                                    int32_t l) {
     const mct_dsp_channel *channel = &to->channels[l];
-    const int32_t i = position * out->stride + b->c + l;
-    int32_t done = 0;
-    if (out->full && out->mask == NULL && channel->bits >= 0) {
-        done = mct_depthwise_bytes(b, l, channel, out->stride, out->y + i);
+    for (int32_t column = 0; column < b->columns; column += MCT_SUMS_COLUMNS) {
+        const int32_t count = mct_min(b->columns - column, MCT_SUMS_COLUMNS);
+        for (int32_t row = 0; row < b->rows; row++) {
+            int32_t sums[MCT_SUMS_COLUMNS];
+            mct_depthwise_sums(b, l, channel->start, row, 1, column, (count + 3) / 4, 0, sums);
+            mct_dsp_store(&to->out, channel, b->c + l, sums, mct_element(to, b, l, row, column),
+                          count);
+        }
     }
-    if (done == b->columns) {
-        return;
+}
+
+/* The last one to three columns of channel c + l: a group of four aside, from where the columns that there
+ * are go to y. */
+static __attribute__((noinline)) void mct_take_rest(const mct_filtered *to, mct_depthwise_block *b,
+                                                    int32_t l) {
+    const int32_t column = b->columns / 4 * 4, stride = to->out.stride;
+    int8_t bytes[4 * MCT_STRIP_ROWS];
+    b->tile.groups = 1;
+    b->tile.stride = 1;
+    b->tile.to_next = 0;
+    b->tile.result = bytes;
+    mct_depthwise_run_tile(b, l, column);
+    int8_t *y = to->out.y + mct_element(to, b, l, 0, column);
+    for (int32_t row = 0; row < b->rows; row++, y += b->d.columns * stride) {
+        for (int32_t i = 0; column + i < b->columns; i++) {
+            y[i * stride] = bytes[4 * row + i];
+        }
     }
-    int32_t sums[MCT_BLOCK_COLUMNS];
-    mct_depthwise_sums(b, l, channel->start, sums);
-    mct_dsp_store(out, channel, b->c + l, sums + done, i + done * out->stride, b->columns - done);
+}
+
+/* Channel c + l by the tile. notes: a word for each group of four columns, of which it fills the byte l;
+ * or NULL. */
+static void mct_take_bytes(const mct_filtered *to, mct_depthwise_block *b, int32_t l,
+                           uint32_t *notes) {
+    const int32_t groups = b->columns / 4, stride = to->out.stride;
+    mct_tile_plane *tile = &b->tile;
+    tile->channel = to->channels[l];
+    tile->notes = notes == NULL ? NULL : (uint8_t *)notes + l;
+    if (groups > 0) {
+        tile->stride = stride;
+        tile->groups = groups;
+        tile->to_next = (b->d.columns - 4 * groups) * stride;
+        tile->result = to->out.y + mct_element(to, b, l, 0, 0);
+        mct_depthwise_run_tile(b, l, 0);
+    }
+    if (b->columns % 4 != 0) {
+        tile->notes = notes == NULL ? NULL : tile->notes + 4 * groups * b->rows;
+        mct_take_rest(to, b, l);
+    }
+}
+
+/* Four channels' bits of a group's columns into the mask, of whose bytes they are a half each. */
+static inline void mct_mark(const mct_filtered *to, int32_t i, int32_t columns, uint32_t notes) {
+    uint8_t *mask = to->out.mask;
+    for (; columns > 0; columns--, notes >>= 1, i += to->out.stride) {
+        const uint32_t bits = (notes & 0x01010101u) * 0x01020408u >> 24;
+        mask[i >> 3] = (uint8_t)(mask[i >> 3] | bits << (i & 4));
+    }
+}
+
+static __attribute__((noinline)) void
+mct_mark_strip(const mct_filtered *to, const mct_depthwise_block *b, const uint32_t *notes) {
+    const int32_t whole = b->columns / 4 * 4, rest = b->columns - whole;
+    for (int32_t row = 0; row < b->rows; row++) {
+        for (int32_t column = 0; column < whole; column += 4) {
+            mct_mark(to, mct_element(to, b, 0, row, column), 4, *notes++);
+        }
+    }
+    for (int32_t row = 0; rest > 0 && row < b->rows; row++) {
+        mct_mark(to, mct_element(to, b, 0, row, whole), rest, *notes++);
+    }
+}
+
+static void mct_take_filtered(void *result, mct_depthwise_block *b) {
+    const mct_filtered *to = result;
+    const int plain =
+        to->out.full && b->cut.kind >= 0 && (to->out.mask == NULL || to->out.stride % 4 == 0);
+    const int32_t words = (b->columns + 3) / 4 * b->rows;
+    uint32_t *notes = to->out.mask == NULL ? NULL : b->pool[3] + MCT_POOL_WORDS - words;
+    for (int32_t i = 0; notes != NULL && i < words; i++) {
+        notes[i] = 0;
+        mct_keep_loop();
+    }
+    for (int32_t l = 0; l < b->channels; l++) {
+        b->tile.row = b->table;
+        b->tile.end = b->table + 3 * b->rows;
+        b->tile.store = notes == NULL ? MCT_PLANE_BYTES : MCT_PLANE_NOTED;
+        if (plain && to->channels[l].bits >= 0) {
+            mct_take_bytes(to, b, l, notes);
+        } else {
+            mct_take_sums(to, b, l);
+        }
+    }
+    if (plain && notes != NULL) {
+        mct_mark_strip(to, b, notes);
+    }
+}
+
+static __attribute__((noinline)) void mct_filter_any(const mct_depthwise_conv_2d_s8_params *p,
+                                                     const int8_t *x, const int8_t *w,
+                                                     const int32_t *b, int8_t *y, uint8_t *mask,
+                                                     int8_t *scratch) {
+    mct_depthwise_any(p, x, w, b, y, mask, scratch);
 }
 
 void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
                               const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask,
                               int8_t *scratch) {
     const mct_window *win = &p->window;
-    const mct_depthwise d = {
+    mct_depthwise_block block;
+    block.d = (mct_depthwise){
         .from = &p->x,
         .rows = p->y.h,
         .columns = p->y.w,
@@ -51,23 +150,23 @@ void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const in
         .stride_w = win->stride_w,
         .pad_top = win->pad_top,
         .pad_left = win->pad_left,
-        .upsample_h = 1,
-        .upsample_w = 1,
+        .w_row = win->kernel_w * p->y.c,
+        .w_column = p->y.c,
         .factor = 2,
         .zero_point = p->x_zero_point,
-        .most_columns = MCT_BLOCK_COLUMNS,
+        .tail = mask != NULL, /* a byte of notes for four positions of each channel */
+        .element_bytes = 1,
+        .load = mct_depthwise_load_s8,
         .x = x,
         .w = w,
         .aside = x == y ? scratch : NULL,
     };
-    if (p->x.c == p->y.c && win->dilation_h == 1 && win->dilation_w == 1 &&
-        mct_depthwise_columns(&d) > 0) {
-        mct_filtered result = {
-            .out = mct_dsp_output_of(&p->requantize, b, p->y.h * p->y.w, p->y.c, y, mask),
-            .depth = win->kernel_h * win->kernel_w,
-        };
-        mct_depthwise_run(&d, mct_begin_filtered, mct_take_filtered, &result);
+    if (p->x.c != p->y.c || win->dilation_h != 1 || win->dilation_w != 1 ||
+        mct_depthwise_cut_of(&block.d).columns == 0) {
+        mct_filter_any(p, x, w, b, y, mask, scratch);
         return;
     }
-    mct_depthwise_any(p, x, w, b, y, mask, scratch);
+    mct_filtered result;
+    result.out = mct_dsp_output_of(&p->requantize, b, p->y.h * p->y.w, p->y.c, y, mask);
+    mct_depthwise_run(&block, mct_begin_filtered, mct_take_filtered, &result);
 }
